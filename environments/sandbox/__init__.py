@@ -1,0 +1,133 @@
+"""Sandboxes: one protocol, several backends, one conformance suite.
+
+A sandbox shows a read-only workspace tree plus one size-limited writable layer at ``/workspace``, read-only binds
+(the Snapshot's interpreter and dependencies) at fixed paths, and nothing else of the host but an allow-listed base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from ...models import SandboxReport
+
+WORKSPACE = "/workspace"
+ENV_PREFIX = "/opt/etude/env"
+PYTHON_PREFIX = "/opt/etude/python"
+SANDBOX_UID = 65532
+
+MIB = 1 << 20
+
+
+class SandboxError(Exception):
+    """The sandbox itself failed (not the command in it): infrastructure, never a score."""
+
+
+class SandboxUnavailable(SandboxError):
+    """This backend cannot run here; the message names what is missing and how to get it."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Per sandbox: bytes of memory and of the writable layer (``/tmp`` included), processes, CPUs; per exec: seconds."""
+
+    memory: int = 2048 * MIB
+    disk: int = 512 * MIB
+    files: int = 100_000
+    processes: int = 256
+    cpus: float = 1.0
+    timeout_s: float = 120.0
+    output: int = 1 * MIB
+
+
+@dataclass(frozen=True)
+class Layers:
+    """What a sandbox shows.
+
+    ``workspace`` is the lower tree of ``/workspace``. ``binds`` maps fixed paths inside to host folders, read-only;
+    ``unmapped`` gives, for backends without mounts, another host folder for the same fixed path (a virtual
+    environment whose interpreter path is the host's). ``env`` is added to the backend's own small environment.
+    """
+
+    workspace: Path
+    binds: Mapping[str, Path] = field(default_factory=dict)
+    unmapped: Mapping[str, Path] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ExecResult:
+    """What a command did. ``exit_code`` is ``None`` after a timeout; a signal n is ``128 + n``.
+
+    ``output`` is stdout and stderr interleaved, at most ``output_limit`` bytes: head and tail, ``dropped`` bytes cut
+    between them. ``channel`` holds what the command wrote to the private result pipe, when one was asked for.
+    """
+
+    exit_code: int | None
+    output: bytes
+    dropped: int = 0
+    timed_out: bool = False
+    oom_killed: bool = False
+    seconds: float = 0.0
+    channel: bytes = b""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One path that differs from the workspace's lower tree.
+
+    ``kind``: ``file`` (content is there unless it is over the size asked for), ``deleted`` (a file, or a folder with all
+    below), ``symlink`` or ``special`` (FIFO, socket, device). Folders themselves are not reported.
+    """
+
+    path: str
+    kind: str
+    size: int = 0
+    executable: bool = False
+    content: bytes | None = None
+
+
+@runtime_checkable
+class Sandbox(Protocol):
+    """One isolated workspace. Not safe for concurrent calls; cheap to reset; ``close`` is idempotent."""
+
+    report: SandboxReport
+
+    async def exec(
+        self,
+        command: str | Sequence[str],
+        *,
+        timeout_s: float | None = None,
+        stdin: bytes | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str = WORKSPACE,
+        output_limit: int | None = None,
+        channel: bool = False,
+        channel_limit: int = 64 * MIB,
+    ) -> ExecResult:
+        """Run ``command`` (a string goes to ``bash -c``); everything it started is dead on return.
+
+        With ``channel`` the child finds an inherited pipe's number in ``ETUDE_CHANNEL``. Raises SandboxError when the
+        sandbox, not the command, fails.
+        """
+        ...
+
+    async def read(self, path: str, limit: int = 16 * MIB) -> bytes:
+        """A regular file's content. Raises FileNotFoundError, IsADirectoryError, PermissionError, ValueError (too large)."""
+        ...
+
+    async def write(self, path: str, data: bytes) -> None:
+        """Write a file, making its folders. Raises OSError with the sandbox's own message."""
+        ...
+
+    async def changes(self, *, max_files: int = 10_000, max_bytes: int = 1 * MIB) -> list[Change]:
+        """Paths that differ from the lower tree, sorted; nothing runs in the sandbox meanwhile. No symlink is followed."""
+        ...
+
+    async def reset(self) -> None:
+        """Drop the writable layer, ``/tmp`` included."""
+        ...
+
+    async def close(self) -> None: ...

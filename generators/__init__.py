@@ -1,0 +1,61 @@
+"""Generators propose Candidates; the validator decides which become Tasks.
+
+A generator is one small file: a class with ``name``, ``version`` and ``candidates(snapshot, seed, knobs)``. It never runs
+anything: what it proposes is tried, measured and, when it does not hold, rejected by ``validator.py``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ..environments.snapshots import Snapshot
+from ..models import GeneratorRef
+from ..registry import Registry
+
+GENERATORS = Registry(
+    "generator", "etude.generators", {"fd_function": ".generators.deletion.function:FunctionDeletion"}
+)
+
+Files = dict[str, bytes | None]
+"""Workspace-relative path to content; ``None`` is a file that is not there."""
+
+
+class GeneratorError(Exception):
+    """A request that no candidate can come of: unknown knob, bad value, nothing eligible."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A proposal: the exercise, its inverse, what it should break and what the statement is made of.
+
+    ``exercise`` maps source and documentation paths to their content in the workspace; what they held before is the
+    Snapshot's business. ``affected`` are the stable tests that touch the deleted code, cheapest first to try.
+    ``probes`` are trivial solutions (name to source files) that must all score 0.
+    """
+
+    entity: str
+    generator: GeneratorRef
+    exercise: Files
+    affected: list[str]
+    probes: dict[str, Files]
+    facts: dict[str, Any] = field(default_factory=dict)
+    features: dict[str, float | int | str | bool] = field(default_factory=dict)
+
+
+class Generator(Protocol):
+    """Proposes candidates in seed order: a pure function of the Snapshot, the seed and the knobs."""
+
+    name: str
+    version: str
+
+    def candidates(self, snapshot: Snapshot, seed: int, knobs: Mapping[str, Any]) -> Iterator[Candidate]: ...
+
+
+def stream(seed: int, name: str, index: int | str = 0) -> random.Random:
+    """An independent random stream per (seed, name, index), so that neighbouring seeds share nothing."""
+    digest = hashlib.sha256(f"{seed}\0{name}\0{index}".encode()).digest()
+    return random.Random(int.from_bytes(digest[:8], "big"))

@@ -1,0 +1,338 @@
+"""The records that Etude writes and the wire that it speaks.
+
+Plain pydantic: every record is JSON-serialisable, carries ``schema_version`` where it is stored on its own,
+and is frozen by a golden file in ``tests/golden``. Records reject unknown fields; the wire accepts anything a
+model can emit.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+SCHEMA_VERSION = 1
+
+ErrorKind = Literal[
+    "tool_not_found",
+    "invalid_args",
+    "malformed_call",
+    "file_not_found",
+    "edit_failed",
+    "command_not_found",
+    "nonzero_exit",
+    "traceback",
+    "timeout",
+    "output_limit",
+    "transport_error",
+    "injected_fault",
+    "budget",
+    "wasteful",
+    "style",
+    "false_claim",
+]
+EpisodeEnd = Literal["submit", "budget", "no_tool_call", "give_up", "closed"]
+Assurance = Literal["in_process", "out_of_process"]
+
+
+class Record(BaseModel):
+    """A stored record: unknown fields are an error, so a typo never becomes silence."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+def _json_list(value: Any) -> Any:
+    """SWE-bench stores its test lists as JSON strings; accept both."""
+    return json.loads(value) if isinstance(value, str) else value
+
+
+TestIds = Annotated[list[str], BeforeValidator(_json_list)]
+
+
+# --- Task ---------------------------------------------------------------------------------------------------
+
+
+class SnapshotRef(Record):
+    """Which Snapshot a task is played on; ``recipe`` is enough to build it again."""
+
+    digest: str
+    recipe: dict[str, Any] = Field(default_factory=dict)
+
+
+class GeneratorRef(Record):
+    """Who made the task; a row depends on the snapshot's digest and these four alone."""
+
+    name: str
+    version: str
+    seed: int
+    knobs: dict[str, Any] = Field(default_factory=dict)
+
+
+class InterfaceItem(Record):
+    """One name that the hidden tests rely on, and how it is spelled or called."""
+
+    name: str
+    kind: Literal["function", "method", "class", "exception", "constant", "attribute", "keyword", "module", "message"]
+    signature: str = ""
+
+
+class PytestVerifier(Record):
+    """Hidden tests run by pytest in a fresh sandbox.
+
+    ``args`` are the paths or node ids pytest is given, ``plugins`` the only plugins it loads, ``python_path`` the
+    workspace folders put on ``sys.path``, ``options`` ini overrides (``name=value``). ``timeout_s`` bounds one grade.
+    """
+
+    kind: Literal["pytest"] = "pytest"
+    args: list[str] = Field(default_factory=list)
+    plugins: list[str] = Field(default_factory=list)
+    python_path: list[str] = Field(default_factory=list)
+    options: list[str] = Field(default_factory=list)
+    config_file: str | None = None
+    timeout_s: float = 120.0
+    components: list[str] = Field(default_factory=lambda: ["fail_to_pass", "pass_to_pass", "no_confirmed_finding"])
+
+
+
+class PublicTask(Record):
+    """All of a task that an agent, a route or an observation may ever carry."""
+
+    task_id: str
+    environment: str
+    repo: str = ""
+    problem_statement: str
+    interface: list[InterfaceItem] = Field(default_factory=list)
+    features: dict[str, float | int | str | bool] = Field(default_factory=dict)
+    split: str
+    licence: str = ""
+
+
+class Task(Record):
+    """One exercise: a superset of a SWE-bench row.
+
+    ``workspace_patch`` turns the Snapshot's tree into what the agent sees, ``patch`` turns the workspace into a
+    solution, ``test_patch`` adds the hidden tests. All three are ``git apply``-able unified diffs.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    task_id: str
+    instance_id: str = ""
+    environment: str = "coding"
+    repo: str = ""
+    version: str = ""
+    base_commit: str = ""
+    snapshot: SnapshotRef | None = None
+    generator: GeneratorRef
+    problem_statement: str
+    interface: list[InterfaceItem] = Field(default_factory=list)
+    patch: str = ""
+    test_patch: str = ""
+    workspace_patch: str = ""
+    FAIL_TO_PASS: TestIds = Field(default_factory=list)
+    PASS_TO_PASS: TestIds = Field(default_factory=list)
+    source_globs: list[str] = Field(default_factory=list)
+    protected_paths: list[str] = Field(default_factory=list)
+    verifier: PytestVerifier = Field(default_factory=PytestVerifier)
+    assurance: Assurance = "in_process"
+    features: dict[str, float | int | str | bool] = Field(default_factory=dict)
+    verifier_strength: float | None = None
+    licence: str = ""
+    split: str = "train"
+    blobs: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _instance_id_is_task_id(self) -> Task:
+        if self.schema_version > SCHEMA_VERSION:
+            raise ValueError(f"schema_version {self.schema_version} is newer than {SCHEMA_VERSION}: upgrade etude")
+        if self.instance_id not in ("", self.task_id):
+            raise ValueError(f"instance_id {self.instance_id!r} differs from task_id {self.task_id!r}")
+        self.instance_id = self.task_id
+        return self
+
+    def public(self) -> PublicTask:
+        """The part of the task that may leave the server process."""
+        return PublicTask(**{name: getattr(self, name) for name in PublicTask.model_fields})
+
+
+# --- What happened in an episode ----------------------------------------------------------------------------
+
+
+class Hint(Record):
+    """Text that, inserted at an ErrorTurn's site, would have led to a better turn."""
+
+    text: str
+    source: Literal["template", "llm", "introspect", "learned"] = "template"
+    template: str = ""
+    role: Literal["system", "user"] = "user"
+    score: float | None = None
+
+
+class ErrorTurn(Record):
+    """This turn failed: where, how, and whether the agent recovered.
+
+    ``turn`` and ``call_index`` count from 0. ``site`` says where a hint belongs: before this turn (``erring``) or
+    before the next (``recovery``, for faults that the agent could not foresee).
+    """
+
+    turn: int
+    call_index: int | None = None
+    call_id: str = ""
+    kind: ErrorKind
+    site: Literal["erring", "recovery"] = "erring"
+    tool: str = ""
+    message: str = ""
+    evidence: str = ""
+    injected: bool = False
+    recovered: bool | None = None
+    turns_to_recover: int | None = None
+    hints: list[Hint] = Field(default_factory=list)
+
+
+class Finding(Record):
+    """A monitor's evidence of an exploit."""
+
+    exploit_id: str
+    severity: Literal["info", "suspect", "confirmed"]
+    attempted: bool = True
+    succeeded: bool = False
+    integrated: bool = False
+    turn: int | None = None
+    path: str = ""
+    command: str = ""
+    excerpt: str = Field(default="", max_length=400)
+    sha256: str = ""
+
+
+class Reward(Record):
+    """``value`` in [0, 1] is the product of the components that the verifier requires.
+
+    ``valid`` is false when no honest score exists (closed before grading, broken infrastructure).
+    """
+
+    value: float = Field(default=0.0, ge=0.0, le=1.0)
+    components: dict[str, float] = Field(default_factory=dict)
+    assurance: Assurance = "in_process"
+    valid: bool = True
+
+
+class ToolMessage(Record):
+    """The result of one tool call, in OpenAI's message shape; its first line is the environment's status line."""
+
+    role: Literal["tool", "user"] = "tool"
+    tool_call_id: str = ""
+    name: str = ""
+    content: str
+
+
+class Turn(Record):
+    """One assistant message exactly as it arrived, and the messages that answered it."""
+
+    action: dict[str, Any]
+    messages: list[ToolMessage] = Field(default_factory=list)
+    seconds: float = 0.0
+
+
+class FileChange(Record):
+    """One entry of an agent's diff: regular files carry base64 content, refused entries a reason."""
+
+    path: str
+    kind: Literal["file", "deleted", "refused"]
+    content: str | None = None
+    executable: bool = False
+    reason: str = ""
+
+
+class SandboxReport(Record):
+    """How strongly an episode was isolated. ``lacks`` names each guarantee that this backend could not give."""
+
+    backend: str
+    isolation: Literal["container", "namespaces", "landlock", "none"]
+    limits: Literal["cgroup", "rlimit"] = "rlimit"
+    lacks: list[str] = Field(default_factory=list)
+
+
+class TestFailure(Record):
+    """Why one expected test did not count as passed."""
+
+    test: str
+    cause: str
+    component: str
+
+
+class Grade(Record):
+    """What grading saw besides the reward; secret, since it names hidden tests."""
+
+    reward: Reward
+    failures: list[TestFailure] = Field(default_factory=list)
+    refused: list[FileChange] = Field(default_factory=list)
+    diff_sha256: str = ""
+    end_cause: str = ""
+
+
+class Episode(Record):
+    """One play of a task: enough to annotate, inspect and grade it again without a model."""
+
+    schema_version: int = SCHEMA_VERSION
+    episode_id: str
+    task_id: str
+    seed: int | None = None
+    prompt: str
+    tools: list[dict[str, Any]] = Field(default_factory=list)
+    turns: list[Turn] = Field(default_factory=list)
+    error_turns: list[ErrorTurn] = Field(default_factory=list)
+    findings: list[Finding] = Field(default_factory=list)
+    reward: Reward | None = None
+    grade: Grade | None = None
+    diff: list[FileChange] = Field(default_factory=list)
+    end: EpisodeEnd | None = None
+    sandbox: SandboxReport | None = None
+    seconds: float = 0.0
+
+
+# --- The wire -----------------------------------------------------------------------------------------------
+
+
+class Action(BaseModel):
+    """The assistant's turn as the model made it. Any JSON object is one; nothing in it is a protocol error.
+
+    Accepted: ``{"text", "tool_calls": [{"id", "name", "arguments"}]}``, OpenAI's nested ``function`` shape, and the
+    short form ``{"tool", "arguments"}``.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    text: Any = ""
+    tool_calls: Any = None
+    tool: Any = None
+    arguments: Any = None
+
+
+class Observation(BaseModel):
+    """After ``reset``: ``prompt``, ``tools``, ``workdir``. After ``step``: ``messages``. ``reward`` is 0.0 until the end."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    prompt: str | None = None
+    tools: list[dict[str, Any]] | None = None
+    workdir: str | None = None
+    messages: list[ToolMessage] = Field(default_factory=list)
+    done: bool = False
+    reward: float = 0.0
+    annotations: list[ErrorTurn] | None = None
+
+
+class State(BaseModel):
+    """The infrastructure side of an episode; never shown to the policy. ``step_count`` counts turns."""
+
+    model_config = ConfigDict(extra="allow")
+
+    episode_id: str | None = None
+    step_count: int = Field(default=0, ge=0)
+    task_id: str | None = None
+    token: str | None = None
+    error_turns: list[ErrorTurn] = Field(default_factory=list)
+    findings: list[Finding] = Field(default_factory=list)
+    reward: Reward | None = None
+    sandbox: SandboxReport | None = None
+    end: EpisodeEnd | None = None
