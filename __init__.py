@@ -1,3 +1,88 @@
-"""Etude: real repositories become practice pieces for coding agents."""
+"""Etude: real repositories become practice pieces for coding agents.
+
+    tasks = etude.load_tasks("tasks/")
+    session = etude.make("coding", tasks=tasks)
+
+This module is the public face. Every name loads when it is first used; ``import etude`` loads nothing else, not even
+pydantic, and a test holds that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .environments.tasks import TaskSet
+    from .models import (
+        Action,
+        Episode,
+        ErrorTurn,
+        Finding,
+        Hint,
+        Observation,
+        PublicTask,
+        Reward,
+        State,
+        Task,
+        Turn,
+    )
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Action",
+    "Episode",
+    "ErrorTurn",
+    "Finding",
+    "Hint",
+    "Observation",
+    "PublicTask",
+    "Reward",
+    "State",
+    "Task",
+    "TaskSet",
+    "Turn",
+    "__version__",
+    "load_tasks",
+    "make",
+]
+
+_ELSEWHERE = {"TaskSet": ".environments.tasks"}
+
+
+def make(name: str = "coding", *, tasks: TaskSet | Path | str | None = None, **settings: Any) -> Any:
+    """A session of the environment ``name``, built-in or registered by a third party (``etude.environments``).
+
+    ``tasks`` is a TaskSet or a folder that holds ``tasks.jsonl``; ``settings`` go to the session as they are.
+    Raises UnknownName, with the nearest name.
+    """
+    from .environments import ENVIRONMENTS
+
+    factory = ENVIRONMENTS.load(name)
+    if tasks is None:
+        return factory(**settings)
+    loaded = tasks if hasattr(tasks, "get_task") else load_tasks(tasks)
+    return factory(loaded, **settings)
+
+
+def load_tasks(path: Path | str) -> TaskSet:
+    """The tasks of a folder written by ``etude generate``."""
+    from pathlib import Path
+
+    from .environments.tasks import TaskSet
+
+    return TaskSet.load(Path(path))
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_") or name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_ELSEWHERE.get(name, ".models"), __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

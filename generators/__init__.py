@@ -1,7 +1,7 @@
 """Generators propose Candidates; the validator decides which become Tasks.
 
-A generator is one small file: a class with ``name``, ``version`` and ``candidates(snapshot, seed, knobs)``. It never runs
-anything: what it proposes is tried, measured and, when it does not hold, rejected by ``validator.py``.
+A generator is one small file: a class with ``name``, ``version`` and ``candidates(snapshot, seed, knobs)``. It never
+runs anything: what it proposes is tried, measured and, when it does not hold, rejected by ``validator.py``.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import hashlib
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ..environments.snapshots import Snapshot
 from ..models import GeneratorRef
 from ..registry import Registry
+
+if TYPE_CHECKING:
+    from ..environments.snapshots import Snapshot
 
 GENERATORS = Registry(
     "generator", "etude.generators", {"fd_function": ".generators.deletion.function:FunctionDeletion"}

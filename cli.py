@@ -1,0 +1,261 @@
+"""The command line. Each command calls one function; nothing heavy is imported before the command that needs it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from . import console
+
+app = typer.Typer(
+    name="etude",
+    help="Real repositories become practice pieces for coding agents.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes, or episodes, at once.")]
+Sandbox = Annotated[str, typer.Option("--sandbox", help="Sandbox backend; 'auto' takes the strongest that works.")]
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """What works here, and how to get what is missing."""
+    from .doctor import examine
+
+    diagnosis = examine()
+    rows = [
+        {"": "ok" if check.ok else "MISSING" if check.required else "-", "area": check.area, "name": check.name}
+        | {"detail": check.detail, "remedy": "" if check.ok else check.remedy}
+        for check in diagnosis.checks
+    ]
+    _show(diagnosis, rows, as_json)
+    _exit_unless(diagnosis.ok)
+
+
+@app.command("list")
+def list_(
+    kind: Annotated[str, typer.Argument(help="generators, environments, sandboxes or agents; default: all.")] = "",
+    as_json: Json = False,
+) -> None:
+    """What there is, built-in and by third parties."""
+    found = catalogue([kind] if kind else list(CATALOGUE))
+    rows = [{"kind": kind, "name": name, "where": path} for kind, names in found.items() for name, path in names.items()]
+    _show(found, rows, as_json)
+
+
+@app.command()
+def generate(
+    sources: Annotated[list[str], typer.Argument(help="pypi:NAME==VERSION, git+URL@REV, a folder or an archive.")],
+    generators: Annotated[str, typer.Option("--generators", "-g", help="Names with commas between, or 'all'.")] = "all",
+    count: Annotated[int, typer.Option(min=1, help="Candidates tried per source and generator.")] = 20,
+    seed: Annotated[int, typer.Option(help="Same seed, same bytes.")] = 0,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for tasks.jsonl, report.json, README.md.")] = Path(
+        "tasks"
+    ),
+    jobs: Jobs = 1,
+    python: Annotated[str | None, typer.Option(help="Interpreter version of the snapshot, such as 3.12.")] = None,
+    pytest: Annotated[str | None, typer.Option(help="Version of pytest in the snapshot.")] = None,
+    setup_cmd: Annotated[list[str] | None, typer.Option(help="Runs in the source's folder first; repeatable.")] = None,
+    recipe: Annotated[Path | None, typer.Option(help="TOML file of snapshot options; flags win.")] = None,
+    knob: Annotated[list[str] | None, typer.Option(help="KEY=VALUE for the generators; repeatable.")] = None,
+    sandbox: Sandbox = "auto",
+    as_json: Json = False,
+) -> None:
+    """Make tasks from source code."""
+    from .generators.validator import generate as make_tasks
+
+    options = snapshot_options(recipe, {"python": python, "pytest": pytest, "setup_commands": setup_cmd})
+    with console.progress_bar("generate") as progress:
+        report = make_tasks(
+            sources, generator_names(generators), count, seed, out, jobs, options, knobs(knob or []), sandbox, progress
+        )
+    _show(report, report.rows, as_json)
+    _exit_unless(report.ok)
+
+
+@app.command()
+def validate(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that holds tasks.jsonl.")],
+    sample: Annotated[int | None, typer.Option(min=1, help="Only so many tasks, chosen by hash.")] = None,
+    jobs: Jobs = 1,
+    sandbox: Sandbox = "auto",
+    as_json: Json = False,
+) -> None:
+    """Play oracle, noop and cheater on every task again."""
+    from .generators.validator import validate as check_tasks
+
+    with console.progress_bar("validate") as progress:
+        report = check_tasks(folder, sample, jobs, sandbox, progress)
+    _show(report, report.rows, as_json)
+    _exit_unless(report.ok)
+
+
+@app.command()
+def serve(
+    tasks: Annotated[Path, typer.Option(help="Folder that holds tasks.jsonl.")] = Path("tasks"),
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 opens it to the network.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 8000,
+    sandbox: Sandbox = "auto",
+) -> None:
+    """Serve tasks over OpenEnv."""
+    from .server.app import serve as serve_tasks
+
+    serve_tasks(tasks, host=host, port=port, backend=sandbox)
+
+
+@app.command()
+def run(
+    agent: Annotated[str, typer.Option("--agent", "-a", help="Who plays; see `etude list agents`.")] = "oracle",
+    tasks: Annotated[Path, typer.Option(help="Folder that holds tasks.jsonl.")] = Path("tasks"),
+    url: Annotated[str | None, typer.Option(help="Play on this server instead of in this process.")] = None,
+    number: Annotated[int | None, typer.Option("--n", min=1, help="Episodes; default: one per task.")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for episodes.jsonl and summary.json.")] = Path(
+        "runs/latest"
+    ),
+    jobs: Jobs = 1,
+    sandbox: Sandbox = "auto",
+    as_json: Json = False,
+) -> None:
+    """Play episodes."""
+    import asyncio
+
+    from .environments.play import run_episodes
+    from .environments.tasks import TaskSet
+
+    with console.progress_bar("run") as progress:
+        summary = asyncio.run(
+            run_episodes(
+                TaskSet.load(tasks), agent, url=url, jobs=jobs, out=out, n=number, backend=sandbox, progress=progress
+            )
+        )
+    _show(summary, [console.plain(summary)], as_json)
+    _exit_unless(summary.ok)
+
+
+@app.command()
+def demo(
+    source: Annotated[str, typer.Option(help="Where the tasks come from.")] = "pypi:cachetools==5.5.0",
+    count: Annotated[int, typer.Option(min=1, help="Candidates tried.")] = 4,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the tasks.")] = Path("runs/demo"),
+    jobs: Jobs = 2,
+    sandbox: Sandbox = "auto",
+    as_json: Json = False,
+) -> None:
+    """A real package becomes tasks, is served, and played by three scripted agents."""
+    from .server.demo import run_demo
+
+    with console.progress_bar("demo") as progress:
+        result = run_demo(source, count=count, out=out, jobs=jobs, backend=sandbox, progress=progress)
+    _show(result, [console.plain(row) for row in result.rows], as_json)
+    if not as_json:
+        print(result.statement)
+    _exit_unless(result.ok)
+
+
+CATALOGUE = {
+    "generators": (".generators", "GENERATORS"),
+    "environments": (".environments", "ENVIRONMENTS"),
+    "sandboxes": (".environments.sandbox", "BACKENDS"),
+    "agents": (".environments.agents", "AGENTS"),
+}
+
+
+def catalogue(kinds: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Registered names and where they live, by kind. Raises UnknownName."""
+    from importlib import import_module
+
+    from .registry import UnknownName, did_you_mean
+
+    found = {}
+    for kind in kinds:
+        if kind not in CATALOGUE:
+            raise UnknownName(did_you_mean("kind", kind, CATALOGUE))
+        module, attribute = CATALOGUE[kind]
+        found[kind] = dict(sorted(getattr(import_module(module, __package__), attribute).paths().items()))
+    return found
+
+
+def generator_names(text: str) -> list[str]:
+    """``all`` or names with commas between. Raises UnknownName before any work is done."""
+    from .generators import GENERATORS
+    from .registry import UnknownName, did_you_mean
+
+    known = GENERATORS.names()
+    names = known if text == "all" else [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in known:
+            raise UnknownName(did_you_mean("generator", name, known))
+    return names
+
+
+def knobs(pairs: Sequence[str]) -> dict[str, Any]:
+    """``key=value`` pairs; a value that is JSON (a number, true, a list) is read as such, any other is a string."""
+    import json
+
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not key or not equals:
+            raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint="--knob")
+        try:
+            found[key] = json.loads(text)
+        except json.JSONDecodeError:
+            found[key] = text
+    return found
+
+
+def snapshot_options(recipe: Path | None, flags: Mapping[str, Any]) -> Any:
+    """Options from a TOML file, overridden by the flags that were given."""
+    import tomllib
+
+    from .environments.snapshots import SnapshotOptions
+
+    written = tomllib.loads(recipe.read_text(encoding="utf-8")) if recipe else {}
+    given = {name: value for name, value in flags.items() if value is not None}
+    return SnapshotOptions(**{**written, **given})
+
+
+def _show(result: Any, rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
+    if as_json:
+        console.show_json(result)
+    else:
+        console.show_table(rows)
+
+
+def _exit_unless(ok: bool) -> None:
+    if not ok:
+        raise typer.Exit(1)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code is 0 only when the thing asked for was done."""
+    try:
+        result = app(args=arguments, prog_name="etude", standalone_mode=False)
+    except typer.Abort:
+        console.show_error("aborted")
+        return 1
+    except BrokenPipeError:
+        # The reader of stdout went away (`etude list | head`): the interpreter must not try to flush it again.
+        sys.stdout = None  # type: ignore[assignment]
+        return 1
+    except Exception as error:  # noqa: BLE001 - the one place where errors become a line and an exit code
+        return _failed(error)
+    return result if isinstance(result, int) else 0
+
+
+def _failed(error: Exception) -> int:
+    usage = getattr(error, "format_message", None)
+    message = usage() if usage else console.explain(error)
+    if message is None or (console.debugging() and not usage):
+        raise error
+    console.show_error(message)
+    return getattr(error, "exit_code", 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

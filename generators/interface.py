@@ -1,0 +1,149 @@
+"""Everything of the package that the hidden tests touch: the names a solution must answer to."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ..models import InterfaceItem
+from .python_source import Module, signature
+from .source_tree import SourceTree
+
+
+@dataclass
+class _Seen:
+    names: dict[str, str] = field(default_factory=dict)
+    """Local name in the test file to the dotted name it stands for."""
+    used: set[str] = field(default_factory=set)
+    keywords: set[str] = field(default_factory=set)
+    exceptions: set[str] = field(default_factory=set)
+    messages: set[str] = field(default_factory=set)
+
+
+def interface(tree: SourceTree, target: InterfaceItem, hidden: Iterable[str]) -> list[InterfaceItem]:
+    """The target first, then what the hidden tests import, call with keywords, expect to be raised or match."""
+    packages = {tree.dotted_name(root.removesuffix("/") + "/__init__.py") or root for root in tree.roots}
+    packages |= {tree.dotted_name(root) for root in tree.roots if root.endswith(".py")}
+    tops = {name.split(".")[0] for name in packages}
+    by_file: dict[str, set[str]] = {}
+    for test in hidden:
+        path, *parts = re.sub(r"\[.*", "", test, flags=re.DOTALL).split("::")
+        by_file.setdefault(path, set()).update(parts)
+    items = {(target.kind, target.name): target}
+    for path, names in sorted(by_file.items()):
+        source = tree.python_files.get(path)
+        if source is None:
+            continue
+        for item in _of_file(tree, ast.parse(source), names, tops, target):
+            items.setdefault((item.kind, item.name), item)
+    first, *rest = items.values()
+    return [first, *sorted(rest, key=lambda item: (item.kind, item.name))]
+
+
+def _of_file(
+    tree: SourceTree, module: ast.Module, names: set[str], tops: set[str], target: InterfaceItem
+) -> list[InterfaceItem]:
+    seen = _Seen(names=_imports(module, tops))
+    short = target.name.rsplit(".", 1)[-1]
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name in names:
+            _visit(node, seen, short)
+    found = [_described(tree, name) for name in sorted(seen.used)]
+    found += [InterfaceItem(name=name, kind="exception") for name in sorted(seen.exceptions)]
+    found += [InterfaceItem(name=f"{short}({name}=)", kind="keyword") for name in sorted(seen.keywords)]
+    found += [InterfaceItem(name=text, kind="message") for text in sorted(seen.messages)]
+    return found
+
+
+def _imports(module: ast.Module, tops: set[str]) -> dict[str, str]:
+    """Names of the package that the test file binds at module or function level."""
+    found: dict[str, str] = {}
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] in tops:
+                    found[alias.asname or alias.name.split(".")[0]] = (
+                        alias.name if alias.asname else alias.name.split(".")[0]
+                    )
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in tops:
+            for alias in node.names:
+                if alias.name != "*":
+                    found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return found
+
+
+def _visit(function: ast.AST, seen: _Seen, target: str) -> None:
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and node.id in seen.names:
+            seen.used.add(seen.names[node.id])
+        elif isinstance(node, ast.Attribute):
+            dotted = _dotted(node, seen.names)
+            if dotted:
+                seen.used.add(dotted)
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func).rsplit(".", 1)[-1]
+            if called == target:
+                seen.keywords |= {item.arg for item in node.keywords if item.arg}
+            if called in ("raises", "warns", "assertRaises", "assertRaisesRegex", "assertWarns"):
+                _expectation(node, seen)
+
+
+def _expectation(call: ast.Call, seen: _Seen) -> None:
+    """``pytest.raises(Error, match="text")`` and unittest's forms of it."""
+    for node in call.args[:1]:
+        for item in node.elts if isinstance(node, ast.Tuple) else [node]:
+            name = ast.unparse(item)
+            if re.fullmatch(r"[A-Za-z_][\w.]*", name):
+                seen.exceptions.add(seen.names.get(name, name))
+    texts = [item.value for item in call.keywords if item.arg == "match"]
+    if ast.unparse(call.func).endswith("Regex"):
+        texts += call.args[1:2]
+    for text in texts:
+        if isinstance(text, ast.Constant) and isinstance(text.value, str):
+            seen.messages.add(text.value)
+
+
+def _dotted(node: ast.Attribute, names: dict[str, str]) -> str:
+    """``pkg.module.name`` for an attribute chain that starts at an imported module, else empty."""
+    parts: list[str] = []
+    current: ast.expr = node
+    while isinstance(current, ast.Attribute):
+        parts.insert(0, current.attr)
+        current = current.value
+    if isinstance(current, ast.Name) and current.id in names:
+        return ".".join([names[current.id], *parts])
+    return ""
+
+
+def _described(tree: SourceTree, dotted: str) -> InterfaceItem:
+    """Kind and signature of a dotted name, as far as the sources tell."""
+    by_module = {tree.dotted_name(module.path): module for module in tree.modules()}
+    if dotted in by_module:
+        return InterfaceItem(name=dotted, kind="module")
+    owner, _, short = dotted.rpartition(".")
+    for module in [by_module[owner]] if owner in by_module else by_module.values():
+        item = _defined_in(module, dotted, short)
+        if item is not None:
+            return item
+    return InterfaceItem(name=dotted, kind="constant" if short.isupper() else "attribute")
+
+
+def _defined_in(module: Module, dotted: str, short: str) -> InterfaceItem | None:
+    for definition in module.definitions():
+        if definition.name != short:
+            continue
+        text = signature(module, definition)
+        if definition.kind == "function":
+            return InterfaceItem(name=dotted, kind="function", signature=text)
+        bases = re.findall(r"\w+", text.partition("(")[2])
+        is_error = any(base.endswith(("Error", "Exception", "Warning")) or _builtin_error(base) for base in bases)
+        return InterfaceItem(name=dotted, kind="exception" if is_error else "class", signature=text)
+    return None
+
+
+def _builtin_error(name: str) -> bool:
+    found = getattr(builtins, name, None)
+    return isinstance(found, type) and issubclass(found, BaseException)

@@ -1,0 +1,44 @@
+"""Shared by all tests: where the checkout is and which files belong to it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout: the folder that is the package."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def tracked() -> list[str]:
+    """Every file of the checkout that git tracks or would offer to add, relative to the root."""
+    command = ["git", "-c", f"safe.directory={ROOT}", "ls-files", "-z", "-co", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
+    return sorted(name for name in listed if name and (ROOT / name).is_file())
+
+
+@pytest.fixture(scope="session")
+def checkout_in(tracked: list[str]) -> Callable[[Path], Path]:
+    """Copies the checkout's files into a folder, as a clone would."""
+
+    def copy(folder: Path) -> Path:
+        for name in tracked:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+        return folder
+
+    return copy
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What looks at the whole process runs when all other tests have loaded what they load."""
+    items.sort(key=lambda item: item.name == "test_the_checkout_is_loaded_under_one_name")

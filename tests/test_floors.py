@@ -1,0 +1,134 @@
+"""The house's floors: a package imports only from floors below it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+FLOORS = {
+    "models": 0,
+    "llm": 0,
+    "registry": 0,
+    "client": 1,
+    "hints": 1,
+    "monitors": 1,
+    "environments.sandbox": 2,
+    "environments.snapshots": 3,
+    "environments": 4,
+    "generators": 5,
+    "server": 6,
+    "trainers": 6,
+    "cli": 7,
+    "console": 7,
+    "doctor": 7,
+}
+COMMAND_LINE = {"cli", "console", "doctor"}
+NEVER = {"trainers": {"environments", "environments.sandbox", "environments.snapshots", "generators", "server"}}
+OUTSIDE = ("tests/", "benchmarks/", ".ci/")
+
+
+def unit_of(module: str) -> str:
+    """The package with a floor that a dotted module name (without ``etude.``) belongs to; '' is the face."""
+    parts = module.split(".")
+    for size in range(len(parts), 0, -1):
+        name = ".".join(parts[:size])
+        if name in FLOORS:
+            return name
+    if module:
+        raise AssertionError(f"{module} has no floor: add it to FLOORS and to the design")
+    return ""
+
+
+def imports(path: Path, root: Path) -> Iterator[tuple[str, int]]:
+    """(module, line) for every import in a file, wherever it stands; relative ones start with ``etude.``."""
+    relative = path.relative_to(root)
+    package = ["etude", *relative.parts[:-1]]
+    for node in ast.walk(ast.parse(path.read_bytes(), str(path))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.module or "", node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1]
+            assert base, f"{relative}:{node.lineno} imports from above the package"
+            module = ".".join([*base, *((node.module or "").split(".") if node.module else [])])
+            # `from . import x` names the module x; `from .x import y` may name the module x.y or a thing in x.
+            for alias in node.names:
+                target = root.joinpath(*module.split(".")[1:], alias.name)
+                is_module = target.with_suffix(".py").exists() or (target / "__init__.py").exists()
+                yield (f"{module}.{alias.name}" if is_module else module), node.lineno
+
+
+@pytest.fixture(scope="module")
+def product(root: Path, tracked: list[str]) -> list[Path]:
+    return [root / name for name in tracked if name.endswith(".py") and not name.startswith(OUTSIDE)]
+
+
+def dotted(path: Path, root: Path) -> str:
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def test_every_package_imports_only_lower_floors(root: Path, product: list[Path]) -> None:
+    wrong = []
+    for path in product:
+        here = unit_of(dotted(path, root))
+        for module, line in imports(path, root):
+            if not module.startswith("etude.") or not here:
+                continue
+            there = unit_of(module.removeprefix("etude."))
+            allowed = there == here or {here, there} <= COMMAND_LINE or FLOORS[there] < FLOORS[here]
+            if not allowed or there in NEVER.get(here, set()):
+                wrong.append(f"{path.relative_to(root)}:{line}: {here} (floor {FLOORS[here]}) imports {there}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_product_code_imports_relatively(root: Path, product: list[Path]) -> None:
+    wrong = []
+    for path in product:
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module or ""]
+            wrong += [f"{path.relative_to(root)}:{node.lineno}" for name in names if name.split(".")[0] == "etude"]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("library", "allowed"),
+    [
+        ("openenv", ("environments/wire.py", "server/")),
+        ("torch", ("trainers/",)),
+        ("transformers", ("trainers/",)),
+        ("trl", ("trainers/",)),
+        ("verifiers", ("trainers/", "environments/verifiers")),
+        ("ray", ("generators/", "server/", "trainers/")),
+    ],
+)
+def test_a_heavy_library_has_one_home(
+    library: str, allowed: tuple[str, ...], root: Path, product: list[Path]
+) -> None:
+    users = {
+        str(path.relative_to(root))
+        for path in product
+        for module, _ in imports(path, root)
+        if module.split(".")[0] == library
+    }
+    assert {name for name in users if not name.startswith(allowed)} == set()
+
+
+def test_tests_and_benchmarks_reach_the_checkout_as_etude_only(root: Path, tracked: list[str]) -> None:
+    own = {Path(name).parts[0].removesuffix(".py") for name in tracked if name.endswith(".py")} - {"tests", "__init__"}
+    wrong = []
+    for name in tracked:
+        if not name.endswith(".py") or not name.startswith(("tests/", "benchmarks/")):
+            continue
+        for node in ast.walk(ast.parse((root / name).read_bytes())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names = ["." if node.level else node.module or ""]
+            wrong += [f"{name}:{node.lineno} imports {each}" for each in names if each.split(".")[0] in {*own, ""}]
+    assert not wrong, "\n".join(wrong)
