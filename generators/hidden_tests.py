@@ -101,6 +101,4 @@ def _word_in(name: str, source: bytes, spans: list[Span]) -> bool:
 def _holds_tests(path: str, source: bytes) -> bool:
     """Whether a test file still says anything: one that holds no test leaves whole."""
     module = Module(path, source)
-    return any(
-        definition.name.lower().startswith("test") or definition.kind == "class" for definition in module.definitions()
-    )
+    return any(item.kind == "class" or item.name.lower().startswith("test") for item in module.definitions())

@@ -64,10 +64,9 @@ def _imports(module: ast.Module, tops: set[str]) -> dict[str, str]:
     for node in ast.walk(module):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                if alias.name.split(".")[0] in tops:
-                    found[alias.asname or alias.name.split(".")[0]] = (
-                        alias.name if alias.asname else alias.name.split(".")[0]
-                    )
+                top = alias.name.split(".")[0]
+                if top in tops:
+                    found[alias.asname or top] = alias.name if alias.asname else top
         elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in tops:
             for alias in node.names:
                 if alias.name != "*":

@@ -23,8 +23,8 @@ def deletion_statement(
     paragraphs = [
         f"# Implement {where}",
         f"In this code base, the {package} package, the body of {where} is missing: calling it raises "
-        "`NotImplementedError`. Everything else works. Write the function so that it behaves as described here; private "
-        "helpers that only it needed are gone too and may be written anew, in any shape.",
+        "`NotImplementedError`. Everything else works. Write the function so that it behaves as described here. "
+        "Private helpers that only it needed are gone too; write them anew in any shape.",
         f"```python\n{facts['signature']}\n```",
     ]
     if facts["docstring"].strip():
@@ -34,9 +34,8 @@ def deletion_statement(
         kind = "These tests of the workspace fail now" if visible else "Hidden tests check"
         paragraphs.append(f"## Behaviour\n\n{kind}:\n\n" + "\n".join(f"- {line}" for line in behaviours))
     if facts["raises"]:
-        paragraphs.append(
-            "## Exceptions\n\nIt raises " + ", ".join(f"`{name}`" for name in facts["raises"]) + " itself."
-        )
+        names = ", ".join(f"`{name}`" for name in facts["raises"])
+        paragraphs.append(f"## Exceptions\n\nIt raises {names} itself.")
     if facts["call_sites"]:
         paragraphs.append("## Where it is used\n\n" + "\n".join(f"- `{site}`" for site in facts["call_sites"]))
     listed = [_line(item) for item in interface[1:]]

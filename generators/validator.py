@@ -6,7 +6,8 @@ V0  the exercise parses and every module that could be imported still can;
 V1  of the tests that touch the deleted code, at least one fails now, inside itself;
 V2  the whole suite runs; what fails is FAIL_TO_PASS, what is left passes and is PASS_TO_PASS; the workspace as the
     agent gets it (hidden tests gone) passes what it still holds;
-V3  the oracle scores 1 twice, in two orders, each in a fresh sandbox; doing nothing scores 0 and every FAIL_TO_PASS fails;
+V3  the oracle scores 1 twice, in two orders, each in a fresh sandbox; doing nothing scores 0 and fails every
+    FAIL_TO_PASS;
 V5  trivial bodies score 0.
 """
 

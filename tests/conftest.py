@@ -39,6 +39,19 @@ def checkout_in(tracked: list[str]) -> Callable[[Path], Path]:
     return copy
 
 
+class RootIsNoPackage:
+    """The root holds the package's ``__init__.py``, and pytest would import it under the name of the clone's folder."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+        return pytest.Dir.from_parent(parent, path=path) if path == ROOT else None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Registered, because a conftest's own hooks do not see the folders above it.
+    config.pluginmanager.register(RootIsNoPackage())
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What looks at the whole process runs when all other tests have loaded what they load."""
     items.sort(key=lambda item: item.name == "test_the_checkout_is_loaded_under_one_name")

@@ -129,6 +129,6 @@ def test_tests_and_benchmarks_reach_the_checkout_as_etude_only(root: Path, track
         for node in ast.walk(ast.parse((root / name).read_bytes())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom):
-                names = ["." if node.level else node.module or ""]
-            wrong += [f"{name}:{node.lineno} imports {each}" for each in names if each.split(".")[0] in {*own, ""}]
+                names = [".." if node.level else node.module or ""]
+            wrong += [f"{name}:{node.lineno} imports {each}" for each in names if each.split(".")[0] in {*own, "."}]
     assert not wrong, "\n".join(wrong)
