@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from .client import Client
     from .environments.tasks import TaskSet
     from .models import (
         Action,
@@ -33,6 +34,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Action",
+    "Client",
     "Episode",
     "ErrorTurn",
     "Finding",
@@ -49,7 +51,7 @@ __all__ = [
     "make",
 ]
 
-_ELSEWHERE = {"TaskSet": ".environments.tasks"}
+_ELSEWHERE = {"Client": ".client", "TaskSet": ".environments.tasks"}
 
 
 def make(name: str = "coding", *, tasks: TaskSet | Path | str | None = None, **settings: Any) -> Any:

@@ -13,7 +13,6 @@ from . import console
 
 app = typer.Typer(
     name="etude",
-    help="Real repositories become practice pieces for coding agents.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -22,6 +21,25 @@ app = typer.Typer(
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes, or episodes, at once.")]
 Sandbox = Annotated[str, typer.Option("--sandbox", help="Sandbox backend; 'auto' takes the strongest that works.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from . import __version__
+
+        print(__version__)
+        raise typer.Exit()
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Real repositories become practice pieces for coding agents."""
+
+
 @app.command()
 def doctor(as_json: Json = False) -> None:
     """What works here, and how to get what is missing."""
@@ -44,7 +62,9 @@ def list_(
 ) -> None:
     """What there is, built-in and by third parties."""
     found = catalogue([kind] if kind else list(CATALOGUE))
-    rows = [{"kind": kind, "name": name, "where": path} for kind, names in found.items() for name, path in names.items()]
+    rows = [
+        {"kind": kind, "name": name, "where": path} for kind, names in found.items() for name, path in names.items()
+    ]
     _show(found, rows, as_json)
 
 
@@ -67,15 +87,26 @@ def generate(
     as_json: Json = False,
 ) -> None:
     """Make tasks from source code."""
-    from .generators.validator import generate as make_tasks
+    settings = knobs(knob or [])
+    options = snapshot_options(recipe, {"python": python, "pytest": pytest, "setup_cmds": setup_cmd})
+    from .generators.generate import generate as make_tasks
 
-    options = snapshot_options(recipe, {"python": python, "pytest": pytest, "setup_commands": setup_cmd})
     with console.progress_bar("generate") as progress:
         report = make_tasks(
-            sources, generator_names(generators), count, seed, out, jobs, options, knobs(knob or []), sandbox, progress
+            sources,
+            generators=[name.strip() for name in generators.split(",")],
+            count=count,
+            seed=seed,
+            out=out,
+            jobs=jobs,
+            options=options,
+            knobs=settings,
+            backend=sandbox,
+            progress=progress,
         )
-    _show(report, report.rows, as_json)
-    _exit_unless(report.ok)
+    rows = [{"source": source, **part} for source, part in report.per_source.items()]
+    _show(report.row(), [{**row, "rejected": _counts(row["rejected"])} for row in rows], as_json)
+    _exit_unless(report.tasks > 0)
 
 
 @app.command()
@@ -87,25 +118,25 @@ def validate(
     as_json: Json = False,
 ) -> None:
     """Play oracle, noop and cheater on every task again."""
-    from .generators.validator import validate as check_tasks
+    from .generators.validate import validate as check_tasks
 
     with console.progress_bar("validate") as progress:
-        report = check_tasks(folder, sample, jobs, sandbox, progress)
+        report = check_tasks(folder, sample=sample, jobs=jobs, backend=sandbox, progress=progress)
     _show(report, report.rows, as_json)
     _exit_unless(report.ok)
 
 
 @app.command()
 def serve(
-    tasks: Annotated[Path, typer.Option(help="Folder that holds tasks.jsonl.")] = Path("tasks"),
+    tasks: Annotated[Path | None, typer.Option(help="Folder that holds tasks.jsonl; default: $ETUDE_TASKS.")] = None,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 opens it to the network.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535)] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
     sandbox: Sandbox = "auto",
 ) -> None:
-    """Serve tasks over OpenEnv."""
+    """Serve tasks over OpenEnv until interrupted."""
     from .server.app import serve as serve_tasks
 
-    serve_tasks(tasks, host=host, port=port, backend=sandbox)
+    raise typer.Exit(serve_tasks(tasks, host=host, port=port, backend=sandbox))
 
 
 @app.command()
@@ -133,7 +164,11 @@ def run(
                 TaskSet.load(tasks), agent, url=url, jobs=jobs, out=out, n=number, backend=sandbox, progress=progress
             )
         )
-    _show(summary, [console.plain(summary)], as_json)
+    columns = ("agent", "episodes", "valid", "solved", "reward", "sandbox", "out")
+    row = {name: getattr(summary, name) for name in columns} | {"sandbox": ", ".join(summary.sandbox)}
+    _show({**console.plain(summary), "ok": summary.ok}, [row], as_json)
+    for task_id, cause in summary.failures.items():
+        console.show_error(f"{task_id}: {cause}")
     _exit_unless(summary.ok)
 
 
@@ -180,19 +215,6 @@ def catalogue(kinds: Sequence[str]) -> dict[str, dict[str, str]]:
     return found
 
 
-def generator_names(text: str) -> list[str]:
-    """``all`` or names with commas between. Raises UnknownName before any work is done."""
-    from .generators import GENERATORS
-    from .registry import UnknownName, did_you_mean
-
-    known = GENERATORS.names()
-    names = known if text == "all" else [name.strip() for name in text.split(",") if name.strip()]
-    for name in names:
-        if name not in known:
-            raise UnknownName(did_you_mean("generator", name, known))
-    return names
-
-
 def knobs(pairs: Sequence[str]) -> dict[str, Any]:
     """``key=value`` pairs; a value that is JSON (a number, true, a list) is read as such, any other is a string."""
     import json
@@ -210,14 +232,11 @@ def knobs(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def snapshot_options(recipe: Path | None, flags: Mapping[str, Any]) -> Any:
-    """Options from a TOML file, overridden by the flags that were given."""
-    import tomllib
-
+    """Options from a TOML file, overridden by the flags that were given. Raises SnapshotError."""
     from .environments.snapshots import SnapshotOptions
 
-    written = tomllib.loads(recipe.read_text(encoding="utf-8")) if recipe else {}
-    given = {name: value for name, value in flags.items() if value is not None}
-    return SnapshotOptions(**{**written, **given})
+    written = SnapshotOptions.from_toml(recipe).model_dump(exclude_unset=True) if recipe else {}
+    return SnapshotOptions(**{**written, **{name: value for name, value in flags.items() if value is not None}})
 
 
 def _show(result: Any, rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
@@ -225,6 +244,10 @@ def _show(result: Any, rows: Sequence[Mapping[str, Any]], as_json: bool) -> None
         console.show_json(result)
     else:
         console.show_table(rows)
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in sorted(counts.items()))
 
 
 def _exit_unless(ok: bool) -> None:
@@ -253,7 +276,8 @@ def _failed(error: Exception) -> int:
     message = usage() if usage else console.explain(error)
     if message is None or (console.debugging() and not usage):
         raise error
-    console.show_error(message)
+    if message:  # empty: help was shown instead
+        console.show_error(message)
     return getattr(error, "exit_code", 1)
 
 

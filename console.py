@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
-Progress = Callable[..., None]
-"""``progress(text)`` for a step without a known length, ``progress(text, done, total)`` for one with."""
+Progress = Callable[[str, int, int], None]
+"""Called with a phase, the work done and the work there is (0: not known)."""
 
 EXTRAS = {
     "openenv": "server",
@@ -86,8 +86,8 @@ def progress_bar(title: str) -> Iterator[Progress]:
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=None)
 
-        def progress(text: str, done: int = 0, total: int | None = None) -> None:
-            bar.update(task, description=f"{title}: {text}", completed=done, total=total)
+        def progress(phase: str, done: int = 0, total: int = 0) -> None:
+            bar.update(task, description=f"{title}: {phase}", completed=done, total=total or None)
 
         yield progress
 
@@ -95,11 +95,11 @@ def progress_bar(title: str) -> Iterator[Progress]:
 def _line_progress(title: str) -> Progress:
     last = ""
 
-    def progress(text: str, done: int = 0, total: int | None = None) -> None:
+    def progress(phase: str, done: int = 0, total: int = 0) -> None:
         nonlocal last
-        if text != last:
-            print(f"{title}: {text}", file=sys.stderr, flush=True)
-            last = text
+        if phase != last:
+            print(f"{title}: {phase}", file=sys.stderr, flush=True)
+            last = phase
 
     return progress
 

@@ -266,6 +266,7 @@ class Grade(Record):
     reward: Reward
     failures: list[TestFailure] = Field(default_factory=list)
     refused: list[FileChange] = Field(default_factory=list)
+    findings: list[Finding] = Field(default_factory=list)
     diff_sha256: str = ""
     end_cause: str = ""
 

@@ -15,9 +15,9 @@ apt_line() { if [ "$(id -u)" = 0 ]; then echo "apt-get install -y $*"; else echo
 apt_install() {
     command -v apt-get >/dev/null || die "no apt-get here: install by this system's own means: $*"
     say "installing system packages: $*"
-    [ -n "${apt_updated:-}" ] || as_root apt-get update -qq </dev/null >&2
+    [ -n "${apt_updated:-}" ] || as_root apt-get update -qq </dev/null >/dev/null
     apt_updated=1
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" </dev/null >&2
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" </dev/null >/dev/null
 }
 
 new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+from ..hints.status import read_status
 from ..models import Episode, Observation
 
 MAX_DEPTH = 64
@@ -56,10 +57,9 @@ def message_text(observation: Observation) -> str:
     return "\n".join(message.content for message in observation.messages)
 
 
-def error_kind(content: str) -> str | None:
-    """The kind named by a tool message's status line (``error invalid_args: ...``), if it is an error at all."""
-    match = re.match(r"error (\w+)", content)
-    return match.group(1) if match else None
+def error_code(content: str) -> str:
+    """The code of a tool message's status line (``error invalid_args: ...``); '' when the tool itself answered."""
+    return read_status(content).code
 
 
 def served_episode(episode: Episode) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol, TypeVar
 
+from openenv.core.env_server.exceptions import SessionCapacityError
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_types import CallToolObservation, ListToolsObservation, Tool, ToolError, ToolErrorType
 from openenv.core.env_server.types import Action as OpenEnvAction
@@ -25,28 +26,25 @@ from .. import models
 from ..client import LoopThread
 from ..registry import UnknownName, did_you_mean
 from .coding import SessionError
-from .frames import Infrastructure, error_kind, message_text, plain, served_episode, tool_schemas
+from .frames import Infrastructure, error_code, message_text, plain, served_episode, tool_schemas
+from .tasks import TaskSet
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 DESCRIPTION = "Real repositories as practice pieces for coding agents: hidden tests, exact error turns, hints."
 
-
-class TaskSet(Protocol):
-    """What the wire needs of a set of tasks."""
-
-    def list_splits(self) -> list[str]: ...
-
-    def list_tasks(self, split: str) -> list[models.Task]: ...
-
-    def by_id(self, task_id: str) -> models.Task: ...
+NO_TASKS = (
+    "this server has no tasks: `etude generate pypi:cachetools==5.5.0 --out tasks/` makes some; "
+    "then `etude serve --tasks tasks/`, or set ETUDE_TASKS=tasks/"
+)
 
 
 class Session(Protocol):
     """What plays a task. ``close`` is idempotent and may follow a cancelled step."""
 
-    async def reset(self, **arguments: Any) -> models.Observation: ...
+    @property
+    def reset(self) -> Callable[..., Coroutine[Any, Any, models.Observation]]: ...
 
     async def step(self, action: Mapping[str, Any]) -> models.Observation: ...
 
@@ -190,7 +188,7 @@ class ToolsClient:
         text = message_text(observation)
         return {
             "content": [{"type": "text", "text": text}],
-            "isError": error_kind(text) is not None,
+            "isError": bool(error_code(text)),
             "data": text,
             "done": observation.done,
             "reward": observation.reward,
@@ -201,7 +199,8 @@ class EtudeEnvironment(Environment[OpenEnvAction, OpenEnvObservation, State]):
     """Plays tasks over OpenEnv. Cheap to construct: the session is made at the first ``reset``.
 
     ``make_session`` makes the session, ``tools`` are the schemas listed before any ``reset``, ``archive`` receives
-    ``(episode_id, token, episode)`` when an episode is left behind. One call runs at a time.
+    ``(episode_id, token, episode)`` when an episode is left behind, ``admit`` is asked before the session is made and
+    may refuse by raising. One call runs at a time.
     """
 
     SUPPORTS_CONCURRENT_SESSIONS = True
@@ -213,6 +212,7 @@ class EtudeEnvironment(Environment[OpenEnvAction, OpenEnvObservation, State]):
         *,
         tools: list[dict[str, Any]] | None = None,
         archive: Callable[[str, str, dict[str, Any]], None] | None = None,
+        admit: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(rubric=EpisodeReward([], self._graded))
         self.tasks = tasks
@@ -221,6 +221,7 @@ class EtudeEnvironment(Environment[OpenEnvAction, OpenEnvObservation, State]):
         self.mcp_client = ToolsClient(self)
         self._make_session = make_session
         self._archive = archive
+        self._admit = admit
         self._session: Session | None = None
         self._playing = False
         self._void: str | None = None
@@ -245,7 +246,10 @@ class EtudeEnvironment(Environment[OpenEnvAction, OpenEnvObservation, State]):
         """Play one turn. Raises SessionError (reset first, over, closed) or Infrastructure."""
         raw = action.raw() if isinstance(action, Action) else plain(action.model_dump())
         if raw.get("type") == "list_tools":
-            listed = [Tool(name=t.name, description=t.description, input_schema=t.parameters) for t in tool_schemas(self.tools)]
+            listed = [
+                Tool(name=t.name, description=t.description, input_schema=t.parameters)
+                for t in tool_schemas(self.tools)
+            ]
             return ListToolsObservation(tools=listed, reward=0.0)
         if raw.get("type") == "call_tool" and "tool_name" in raw:
             return _as_call(raw["tool_name"], await self.call(raw["tool_name"], raw.get("arguments", {})))
@@ -289,7 +293,7 @@ class EtudeEnvironment(Environment[OpenEnvAction, OpenEnvObservation, State]):
         return self._blocking(self.step_async(action, timeout_s, **arguments))
 
     def close(self) -> None:
-        """As ``close_async``. Called on the loop that plays, it returns at once and the closing task is in ``closing``."""
+        """As ``close_async``. On the loop that plays it returns at once; what still runs is in ``closing``."""
         if self._closed:
             return
         if self._session is None:
@@ -315,7 +319,7 @@ class EtudeEnvironment(Environment[OpenEnvAction, OpenEnvObservation, State]):
         """Raises IndexError for an unknown split, which OpenEnv answers as the client's mistake."""
         if split not in self.tasks.list_splits():
             raise IndexError(did_you_mean("split", split, self.tasks.list_splits()))
-        return [task.public() for task in self.tasks.list_tasks(split)]
+        return self.tasks.list_tasks(split)
 
     def num_tasks(self, split: str) -> int:
         return len(self.list_tasks(split))
@@ -334,6 +338,15 @@ class EtudeEnvironment(Environment[OpenEnvAction, OpenEnvObservation, State]):
 
     # For the server
 
+    @property
+    def busy(self) -> bool:
+        return self._running is not None
+
+    @property
+    def open(self) -> bool:
+        """Whether there is a session, with what it holds."""
+        return self._session is not None and not self._closed
+
     def served(self, episode_id: str) -> dict[str, Any] | None:
         """The running episode as its token's holder may read it, if it has this id."""
         if not self._playing or self._session is None or self.state.episode_id != episode_id:
@@ -347,8 +360,12 @@ class EtudeEnvironment(Environment[OpenEnvAction, OpenEnvObservation, State]):
 
     async def _reset(self, given: dict[str, Any]) -> Observation:
         arguments = reset_arguments(given)
+        if not self.tasks.list_splits():
+            raise SessionError(NO_TASKS)
         self._leave()
         if self._session is None:
+            if self._admit is not None:
+                self._admit()
             self._session = self._make_session()
         try:
             first = await self._session.reset(**arguments)
@@ -359,16 +376,23 @@ class EtudeEnvironment(Environment[OpenEnvAction, OpenEnvObservation, State]):
         names = self.tasks.by_id(task_id).verifier.components if task_id else []
         self.rubric = EpisodeReward(names, self._graded)
         self.tools = first.tools or self.tools
-        return Observation(**first.model_dump())
+        return await self._scored({}, first)
 
     async def _step(self, raw: dict[str, Any]) -> Observation:
         if self._session is None or not self._playing:
             raise SessionError("no episode is being played: reset first")
         if self._void is not None:
             raise SessionError(f"this episode is void ({self._void}): reset to play another")
-        observation = Observation(**(await self._session.step(raw)).model_dump())
+        return await self._scored(raw, await self._session.step(raw))
+
+    async def _scored(self, raw: dict[str, Any], seen: models.Observation) -> Observation:
+        """The observation for the wire; at the end of the episode its reward comes from the rubrics."""
+        observation = Observation(**seen.model_dump())
         if observation.done:
             observation.reward = await self._apply_rubric_async(raw, observation)  # type: ignore[arg-type]
+            graded = self._graded()
+            if graded is not None and abs(graded.value - observation.reward) > 1e-9:
+                raise Infrastructure(f"the grade says {graded.value}, its components {observation.reward}")
         return observation
 
     async def _alone(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -385,7 +409,7 @@ class EtudeEnvironment(Environment[OpenEnvAction, OpenEnvObservation, State]):
                     raise SessionError("this session was closed") from None
                 self._void = "its last call was cut off"
                 raise
-            except SessionError:
+            except (SessionError, SessionCapacityError):
                 raise
             except Exception as error:
                 log.exception("an episode became void")
@@ -404,6 +428,8 @@ class EtudeEnvironment(Environment[OpenEnvAction, OpenEnvObservation, State]):
             episode_id = self._session.state().episode_id or ""
             served = self.served(episode_id)
             if served is not None:
+                if served["end"] is None and served["reward"] is None:
+                    served |= {"end": "closed", "reward": models.Reward(valid=False).model_dump()}
                 self._archive(episode_id, self.token, served)
         self._playing = False
         self._void = None
@@ -432,9 +458,9 @@ def _being_cancelled() -> bool:
 
 def _as_call(name: Any, observation: Observation) -> CallToolObservation:
     text = message_text(observation)
-    kind = error_kind(text)
+    code = error_code(text)
     status = text.partition("\n")[0]
-    error = ToolError(error_type=_TOOL_ERRORS[kind], message=status) if kind in _TOOL_ERRORS else None
+    error = ToolError(error_type=_TOOL_ERRORS[code], message=status) if code in _TOOL_ERRORS else None
     return CallToolObservation(
         tool_name=str(name), result=text, error=error, done=observation.done, reward=observation.reward
     )

@@ -71,7 +71,7 @@ def test_a_clone_in_a_folder_of_any_name_imports_and_collects(
         capture_output=True,
         text=True,
     )
-    assert collected.returncode == 0, collected.stdout[-4000:] + collected.stderr[-2000:]
+    assert collected.returncode == 0, collected.stdout.partition(" ERRORS ")[2][-4000:] + collected.stderr[-2000:]
 
 
 def test_the_checkout_is_loaded_under_one_name(root: Path, tracked: list[str]) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import etude
 import pytest
+
+import etude
 
 PUBLIC = {
     "Action",
+    "Client",
     "Episode",
     "ErrorTurn",
     "Finding",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from etude.registry import Registry, UnknownName, did_you_mean
 
 SHAPES = Registry("shape", "etude_test.shapes", {"decoder": "json:JSONDecoder", "task": ".models:Task"})

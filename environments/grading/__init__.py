@@ -1,0 +1,8 @@
+"""Grading: only an agent's source changes travel, into a fresh sandbox with pristine tests, by a channel we own."""
+
+from __future__ import annotations
+
+from .collect import changes_of, collect, diff_digest, matches
+from .grade import GraderError, grade
+
+__all__ = ["GraderError", "changes_of", "collect", "diff_digest", "grade", "matches"]

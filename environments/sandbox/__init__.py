@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from ...models import SandboxReport
+from .base_layer import PYTHON_PREFIX as PYTHON_PREFIX
+from .base_layer import SANDBOX_UID as SANDBOX_UID
 
 WORKSPACE = "/workspace"
 ENV_PREFIX = "/opt/etude/env"
-PYTHON_PREFIX = "/opt/etude/python"
-SANDBOX_UID = 65532
 
 MIB = 1 << 20
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import posixpath
 import shutil
 import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Callable
+from typing import IO
 
 from .errors import BadSource, BrokenArchive
 from .trees import check_links
@@ -102,7 +103,7 @@ def _tar_members(archive: Path) -> Iterator[_Member]:
     with tarfile.open(archive) as tar:
         for info in tar:
             if info.isfile():
-                yield _Member(info.name, "file", "", bool(info.mode & 0o100), lambda info=info: _tar_file(tar, info))
+                yield _Member(info.name, "file", "", bool(info.mode & 0o100), functools.partial(_tar_file, tar, info))
             elif info.isdir():
                 yield _Member(info.name, "folder")
             elif info.issym() or info.islnk():
@@ -129,5 +130,4 @@ def _zip_members(archive: Path) -> Iterator[_Member]:
             elif stat.S_ISLNK(mode):
                 yield _Member(info.filename, "link", archived.read(info).decode("utf-8", "surrogateescape"))
             else:
-                opener = lambda info=info: archived.open(info)  # noqa: E731
-                yield _Member(info.filename, "file", "", bool(mode & 0o100), opener)
+                yield _Member(info.filename, "file", "", bool(mode & 0o100), functools.partial(archived.open, info))

@@ -4,7 +4,7 @@ Start it as ``python -s -P -S -c SOURCE`` with one JSON object on stdin (``testr
 and the environment's own site-packages are importable until pytest and its dependencies are loaded; the workspace
 enters ``sys.path`` after that, so a ``random.py`` or ``pluggy`` in it shadows nothing here.
 
-Each record is one line, ``SEQ MAC JSON``, with MAC = HMAC-SHA256(key, "SEQ JSON"); the last one is signed like the rest.
+Each record is one line, ``SEQ MAC JSON``, with MAC = HMAC-SHA256(key, "SEQ JSON"); the last is signed like the rest.
 What runs inside pytest shares this process, so a determined candidate can still forge results here (it can find the
 pipe and the keyed HMAC by walking frames or memory). The checks below raise the cost and leave evidence; they are not
 proof, hence ``assurance: in_process``.
@@ -17,13 +17,18 @@ import sys
 sys.path[:] = [entry for entry in sys.path if entry]
 
 import builtins  # noqa: E402
+import contextlib  # noqa: E402
 import fcntl  # noqa: E402
 import hmac  # noqa: E402
+import importlib  # noqa: E402
 import json  # noqa: E402
 import os  # noqa: E402
 import site  # noqa: E402
 import types  # noqa: E402
+from collections.abc import Callable, Iterable  # noqa: E402
+from typing import Any  # noqa: E402
 
+Reference = dict[tuple[str, str], tuple[Any, Any, Any]]
 WATCHED = (
     "builtins",
     "unittest.case",
@@ -33,6 +38,7 @@ WATCHED = (
     "_pytest.python",
     "_pytest.outcomes",
     "_pytest.python_api",
+    "_pytest.approx",
     "_pytest.raises",
     "_pytest.skipping",
     "_pytest.unittest",
@@ -63,7 +69,7 @@ CRITICAL = (
 # --- The pipe -----------------------------------------------------------------------------------------------
 
 
-def open_channel(key):
+def open_channel(key: bytes) -> Callable[..., None]:
     """A ``send(kind, **fields)`` that signs, numbers and writes records; it works in this process alone."""
     fd = int(os.environ.pop("ETUDE_CHANNEL"))
     moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100)
@@ -71,7 +77,7 @@ def open_channel(key):
     base, owner, count = hmac.new(key, digestmod="sha256"), os.getpid(), 0
     getpid, write, dumps = os.getpid, os.write, json.dumps
 
-    def send(kind, **fields):
+    def send(kind: str, **fields: Any) -> None:
         nonlocal count
         if getpid() != owner:
             return
@@ -90,7 +96,7 @@ def open_channel(key):
 # --- Paths --------------------------------------------------------------------------------------------------
 
 
-def own_modules(folders):
+def own_modules(folders: Iterable[str]) -> dict[str, bool]:
     """Top-level modules that lie in the workspace's import folders: name -> True."""
     names = {}
     for folder in folders:
@@ -101,53 +107,57 @@ def own_modules(folders):
     return names
 
 
-def load_pytest(plugins, coverage):
+def load_pytest(root: str, coverage: list[str]) -> types.ModuleType:
     """Import everything the harness relies on while only trusted folders are importable."""
-    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    packages = os.path.join(os.path.dirname(os.path.dirname(sys.executable)), "lib", version, "site-packages")
+    prefix = os.path.dirname(os.path.dirname(sys.executable))
+    packages = os.path.join(prefix, "lib", "python%d.%d" % sys.version_info[:2], "site-packages")  # noqa: UP031
     sys.path.append(packages)
-    import unittest.case
-
-    import _pytest.doctest
-    import _pytest.unittest
+    for name in WATCHED:
+        with contextlib.suppress(ModuleNotFoundError):  # pytest's private modules move between its versions
+            importlib.import_module(name)
     import pytest
 
-    for name in ("packaging.version", "packaging.requirements", *plugins):
-        try:
-            __import__(name)
-        except ImportError:
-            if name in plugins and "." in name:
-                raise
     if coverage:
-        os.environ.setdefault("COVERAGE_CORE", "ctrace")
+        os.environ["COVERAGE_CORE"] = "ctrace"
         import coverage as _loaded  # noqa: F401
+    become_the_environment(prefix, packages, root)
+    return pytest
+
+
+def become_the_environment(prefix: str, packages: str, root: str) -> None:
+    """What ``site`` would have done at start, had it been safe to let it: names, prefix, ``.pth`` files."""
+    sys.prefix = sys.exec_prefix = prefix
+    site.PREFIXES[:] = [prefix]
     for helper in (site.setquit, site.setcopyright, site.sethelper):
         helper()
-    return pytest, packages
+    site.addsitedir(packages, set(sys.path))
+    sys.path[:] = [path for path in sys.path if not (path + os.sep).startswith(root + os.sep)]
 
 
-def enter_workspace(root, folders, packages):
+def enter_workspace(folders: list[str]) -> dict[str, bool]:
     """Put the workspace first on ``sys.path``, for this process and for those that tests start."""
     own = own_modules(folders)
     # A package that pytest itself depends on is loaded a second time, from the workspace, for its own tests.
-    for name in [name for name in sys.modules if name.partition(".")[0] in own and name not in sys.stdlib_module_names]:
-        del sys.modules[name]
+    for name in [name for name in sys.modules if name.partition(".")[0] in own]:
+        if name.partition(".")[0] not in sys.stdlib_module_names:
+            del sys.modules[name]
     sys.path[:0] = folders
-    before = set(sys.path)
-    site.addsitedir(packages, set(sys.path))
-    sys.path[:] = [path for path in sys.path if path in before or not path.startswith(root)]
     os.environ["PYTHONPATH"] = os.pathsep.join(folders)
-    main = types.ModuleType("__main__")
+    return own
+
+
+def leave_main() -> None:
+    """Tests find an empty ``__main__``, as under the pytest command, and not this file's names."""
+    main: Any = types.ModuleType("__main__")
     main.__builtins__ = builtins
     sys.modules["__main__"] = main
     sys.argv[:] = ["pytest"]
-    return own
 
 
 # --- Integrity ----------------------------------------------------------------------------------------------
 
 
-def identity(value):
+def identity(value: Any) -> tuple[Any, Any, Any]:
     """What must not change about a function or a class: the object, its code and its defaults."""
     inner = getattr(value, "__func__", value)
     if isinstance(inner, property):
@@ -155,7 +165,7 @@ def identity(value):
     return value, getattr(inner, "__code__", None), getattr(inner, "__defaults__", None)
 
 
-def fingerprint():
+def fingerprint() -> Reference:
     """(module, qualified name) -> identity of each function and class of the watched modules."""
     kinds = (types.FunctionType, types.BuiltinFunctionType, type, classmethod, staticmethod, property)
     found = {}
@@ -171,12 +181,12 @@ def fingerprint():
     return found
 
 
-def changed(reference, keys=None):
+def changed(reference: Reference, keys: Iterable[tuple[str, str]] | None = None) -> list[str]:
     """Names whose function or class was replaced, removed or given other code since ``reference``."""
-    bad = []
+    bad: list[str] = []
     for module, name in reference if keys is None else keys:
         expected = reference.get((module, name))
-        value = vars(sys.modules[module]) if module in sys.modules else {}
+        value: Any = vars(sys.modules[module]) if module in sys.modules else {}
         for part in name.split("."):
             value = value.get(part) if isinstance(value, dict) else vars(value).get(part)
             if value is None:
@@ -190,7 +200,7 @@ def changed(reference, keys=None):
 # --- pytest plugin ------------------------------------------------------------------------------------------
 
 
-def describe(excinfo, root):
+def describe(excinfo: Any, root: str) -> tuple[str, str, str]:
     """Exception type, short message, and the innermost frame that lies in the workspace (``file:line``)."""
     kind = excinfo.type.__name__
     try:
@@ -206,16 +216,22 @@ def describe(excinfo, root):
     return kind, text, where
 
 
-def reduce_reports(reports):
-    """One outcome for a test from its (when, outcome, wasxfail, ...) reports: the first phase that did not pass decides."""
-    by_phase = {}
+def reduce_reports(reports: list[dict[str, Any]]) -> dict[str, Any]:
+    """One outcome for a test from the reports of its phases: the first phase that did not pass decides."""
+    by_phase: dict[str, dict[str, Any]] = {}
     for report in reports:
         if by_phase.get(report["when"], {}).get("outcome") != "failed":
             by_phase[report["when"]] = report
     for when in ("setup", "call", "teardown"):
-        report = by_phase.get(when)
-        if report is None:
-            return {"outcome": "error", "when": when, "message": f"no report of the {when}", "exception": "", "where": ""}
+        if when not in by_phase:
+            return {
+                "outcome": "error",
+                "when": when,
+                "message": f"no {when} was reported",
+                "exception": "",
+                "where": "",
+            }
+        report = by_phase[when]
         if report["outcome"] == "failed":
             return {**report, "outcome": "failed" if when == "call" else "error"}
         if report["outcome"] == "skipped":
@@ -225,34 +241,56 @@ def reduce_reports(reports):
     return {**by_phase["call"], "outcome": "passed"}
 
 
-def make_plugin(pytest, send, job, root, tracer, reference, violations):
+def make_plugin(
+    pytest: Any,
+    send: Callable[..., None],
+    job: dict[str, Any],
+    root: str,
+    tracer: Any,
+    reference: Reference,
+    violations: list[str],
+    enter: Callable[[], None],
+) -> tuple[Any, list[int]]:
     """The plugin that selects, orders and reports tests; its state lives in closures, not on the object."""
-    wanted, reports, codes, ran = set(job["tests"] or ()), [], {}, [0, 0]
+    wanted, ran = set(job["tests"] or ()), [0, 0]
+    reports: list[dict[str, Any]] = []
+    codes: dict[Any, tuple[Any, Any]] = {}
     describe_, reduce_, changed_, critical = describe, reduce_reports, changed, [k for k in CRITICAL if k in reference]
-    skip_types = (pytest.skip.Exception, pytest.xfail.Exception)
 
-    def note(names, nodeid):
+    def note(names: list[str], nodeid: str) -> None:
         violations.extend(f"{name} changed during {nodeid}" for name in names if not violations)
 
     class Harness:
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_load_initial_conftests(self) -> None:
+            enter()  # the plugins named with -p are loaded by now, from trusted folders
+
+        def pytest_plugin_registered(self, plugin: Any) -> None:
+            source = plugin if isinstance(plugin, types.ModuleType) else sys.modules.get(type(plugin).__module__)
+            path = getattr(source, "__file__", None) or ""
+            if path.startswith(root + os.sep) and os.path.basename(path) != "conftest.py":
+                note([f"pytest's plugins (by {os.path.basename(path)})"], "the run")
+
         @pytest.hookimpl(trylast=True)
-        def pytest_collection_modifyitems(self, config, items):
+        def pytest_collection_modifyitems(self, config: Any, items: list[Any]) -> None:
             if wanted:
                 config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in wanted])
                 items[:] = [item for item in items if item.nodeid in wanted]
             if job["order"] == "reversed":
                 items.reverse()
             for item in items:
-                codes[item] = getattr(item.__dict__.get("_obj"), "__code__", None)
+                function = getattr(item.__dict__.get("_obj"), "__func__", item.__dict__.get("_obj"))
+                codes[item] = function, getattr(function, "__code__", None)
             ran[0] = len(items)
+            send("plan", count=len(items))
 
-        def pytest_collectreport(self, report):
+        def pytest_collectreport(self, report: Any) -> None:
             if report.failed:
                 text = str(getattr(report.longrepr, "longrepr", report.longrepr)).strip()
                 send("collect", id=report.nodeid, message=text[-600:])
 
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-        def pytest_runtest_protocol(self, item):
+        def pytest_runtest_protocol(self, item: Any) -> Any:
             reports.clear()
             send("start", id=item.nodeid)
             if tracer:
@@ -264,41 +302,40 @@ def make_plugin(pytest, send, job, root, tracer, reference, violations):
             send("result", id=item.nodeid, **reduce_(reports))
 
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-        def pytest_runtest_makereport(self, item, call):
+        def pytest_runtest_makereport(self, item: Any, call: Any) -> Any:
             report = (yield).get_result()
             outcome, kind, text, where = report.outcome, "", "", ""
             if call.excinfo is not None:
                 kind, text, where = describe_(call.excinfo, root)
-                if outcome == "passed" or (outcome == "skipped" and not hasattr(report, "wasxfail")):
-                    outcome = "skipped" if isinstance(call.excinfo.value, skip_types) else "failed"
-                if outcome != report.outcome and not is_unittest_skip(call.excinfo):
-                    note([f"outcome {report.outcome} of a {kind}"], item.nodeid)
-                elif outcome != report.outcome:
-                    outcome = "skipped"
+                if outcome == "passed":
+                    outcome = "failed"
+                    note([f"the report of a {kind}"], item.nodeid)
             elif outcome == "failed":
                 text = str(report.longrepr)[-300:]
             note(changed_(reference, critical), item.nodeid)
-            if codes.get(item) is not None and getattr(item.__dict__.get("_obj"), "__code__", codes[item]) is not codes[item]:
+            function, code = codes.get(item, (None, None))
+            if getattr(function, "__code__", None) is not code:
                 note(["the test function"], item.nodeid)
             xfail = hasattr(report, "wasxfail")
             reports.append(
-                {"when": call.when, "outcome": outcome, "xfail": xfail, "message": text, "exception": kind, "where": where}
+                {
+                    "when": call.when,
+                    "outcome": outcome,
+                    "xfail": xfail,
+                    "message": text,
+                    "exception": kind,
+                    "where": where,
+                }
             )
 
     return Harness(), ran
 
 
-def is_unittest_skip(excinfo):
-    """``unittest.SkipTest`` is a skip that is no pytest exception."""
-    case = sys.modules.get("unittest.case")
-    return case is not None and issubclass(excinfo.type, case.SkipTest)
-
-
 # --- Running ------------------------------------------------------------------------------------------------
 
 
-def arguments(job, root, send):
-    """pytest's command line; a requested file that is not there is reported, since pytest would refuse to run at all."""
+def arguments(job: dict[str, Any], root: str, send: Callable[..., None]) -> list[str] | None:
+    """pytest's command line; a requested file that is missing is reported, since pytest would refuse to run at all."""
     files = list(dict.fromkeys(test.partition("::")[0] for test in job["tests"] or ()))
     missing = [path for path in files if not os.path.exists(os.path.join(root, path))]
     for path in missing:
@@ -315,10 +352,10 @@ def arguments(job, root, send):
     run = ["-q", "--tb=short", "--continue-on-collection-errors", "--maxfail=0"]
     chosen = [part for name in job["plugins"] for part in ("-p", name)]
     options = [part for option in job["options"] for part in ("-o", option)]
-    return [*fixed, *run, *chosen, *options, "--", *targets]
+    return [*fixed, *run, *chosen, *options, *targets]
 
 
-def report_modules(send, own, root):
+def report_modules(send: Callable[..., None], own: Iterable[str], root: str) -> None:
     """Where the workspace's top-level modules were really imported from, in sandbox paths."""
     files = {}
     for name in own:
@@ -329,10 +366,11 @@ def report_modules(send, own, root):
     send("modules", files=files)
 
 
-def report_coverage(send, tracer, root):
+def report_coverage(send: Callable[..., None], tracer: Any, root: str) -> None:
     """One record per test: workspace-relative file -> the lines it ran. Import-time lines have the empty id."""
     tracer.stop()
-    data, contexts = tracer.get_data(), {}
+    data = tracer.get_data()
+    contexts: dict[str, dict[str, list[int]]] = {}
     for path in sorted(data.measured_files()):
         relative = os.path.relpath(path, root)
         for line, names in data.contexts_by_lineno(path).items():
@@ -342,7 +380,7 @@ def report_coverage(send, tracer, root):
         send("cover", id=name, files={path: sorted(lines) for path, lines in files.items()})
 
 
-def main():
+def main() -> None:
     job = json.loads(sys.stdin.buffer.read())
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
@@ -353,15 +391,19 @@ def main():
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     root = os.getcwd()
     folders = list(dict.fromkeys(os.path.normpath(os.path.join(root, part)) for part in [*job["python_path"], "."]))
-    pytest, packages = load_pytest(job["plugins"], job["coverage"])
-    reference, violations, tracer = fingerprint(), [], None
+    pytest = load_pytest(root, job["coverage"])
+    leave_main()
+    reference, tracer = fingerprint(), None
+    violations: list[str] = []
     leave, flush = os._exit, sys.stdout.flush
-    own = enter_workspace(root, folders, packages)
     if job["coverage"]:
         sources = [os.path.join(root, part) for part in job["coverage"]]
         tracer = sys.modules["coverage"].Coverage(data_file=None, source=sources, config_file=False, messages=False)
         tracer.start()
-    plugin, ran = make_plugin(pytest, send, job, root, tracer, reference, violations)
+    own: dict[str, bool] = {}
+    plugin, ran = make_plugin(
+        pytest, send, job, root, tracer, reference, violations, lambda: own.update(enter_workspace(folders))
+    )
     args, status, cause = arguments(job, root, send), 5, ""
     try:
         if args is not None:

@@ -103,13 +103,17 @@ def find_interpreter(wanted: str | None = None) -> Interpreter:
     if wanted and ("/" in wanted or not wanted[0].isdigit()):
         found = probe(wanted)
         if found is None:
-            raise UnsupportedPython(f"{wanted} is not a CPython that runs: give a version (3.12) or an interpreter's path")
+            raise UnsupportedPython(
+                f"{wanted} is not a CPython that runs: give a version (3.12) or an interpreter's path"
+            )
         return found
     for path in _candidates(wanted or ""):
         if path.is_file() and (found := probe(str(path))) and (not wanted or _matches(found.version, wanted)):
             return found
     here = ", ".join(sorted({found.version for found in _all()}, key=_numeric)) or "none"
-    raise UnsupportedPython(f"Python {wanted} is needed and not on PATH or under pyenv; found: {here}. Install it, or --python X.Y")
+    raise UnsupportedPython(
+        f"Python {wanted} is needed and not on PATH or under pyenv; found: {here}. Install it, or --python X.Y"
+    )
 
 
 def _all() -> Iterator[Interpreter]:

@@ -97,22 +97,13 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def publish_folder(staging: Path, target: Path) -> None:
-    """Flush ``staging`` and move it to ``target`` in one step; the caller holds the target's lock."""
+    """Flush and move ``staging`` to ``target`` in one step; the caller holds the target's lock."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    for folder, _, files in os.walk(staging):
-        for name in files:
-            _flush(os.path.join(folder, name))
-        _flush(folder)
-    if target.exists():  # what a caller under the lock calls broken
+    os.sync()  # thousands of small files: one flush of everything is faster than one for each
+    if target.exists():  # what a caller under the lock found broken
         shutil.rmtree(target)
     staging.rename(target)
-    _flush(str(target.parent))
-
-
-def _flush(path: str) -> None:
-    if os.path.islink(path):
-        return
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    handle = os.open(target.parent, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
     finally:

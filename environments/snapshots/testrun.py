@@ -117,13 +117,15 @@ def read_run(result: ExecResult, key: bytes) -> TestRun:
     outcomes: dict[str, Outcome] = {}
     repeated: dict[str, None] = {}
     collected: dict[str, Any] = {"collect": {}, "cover": {}}
-    running, end, modules = "", None, {}
+    running, planned, end, modules = "", None, None, {}
     for record in records:
         kind = record["kind"]
         if end is not None:
             problem = f"{FORGED}: something follows the end record"
         elif kind == "start":
             running = record["id"]
+        elif kind == "plan":
+            planned = record["count"]
         elif kind == "result":
             test, running = record["id"], ""
             fields = {name: record[name] for name in ("outcome", "when", "message", "exception", "where")}
@@ -139,7 +141,8 @@ def read_run(result: ExecResult, key: bytes) -> TestRun:
         else:
             collected[kind][record["id"]] = record["message" if kind == "collect" else "files"]
     ran = sum(record["kind"] == "result" for record in records)
-    cause = problem or _early_end(result, end, ran, running)
+    progress = f"{ran} tests" if planned is None else f"{ran} of {planned} tests"
+    cause = problem or _early_end(result, end, ran, progress + (f" during {running}" if running else ""))
     return TestRun(
         outcomes=outcomes,
         order=list(outcomes),
@@ -174,23 +177,21 @@ def _verified(channel: bytes, key: bytes) -> tuple[list[dict[str, Any]], str]:
     return records, ""
 
 
-def _early_end(result: ExecResult, end: dict[str, Any] | None, ran: int, running: str) -> str:
+def _early_end(result: ExecResult, end: dict[str, Any] | None, ran: int, progress: str) -> str:
     """Why a run without forged records is still not complete, or an empty string."""
-    during = f" during {running}" if running else ""
     if result.timed_out:
-        return f"timeout after {ran} tests{during}"
+        return f"timeout after {progress}"
     if result.oom_killed:
-        return f"out of memory after {ran} tests{during}"
+        return f"out of memory after {progress}"
     if end is None:
-        tail = "" if ran or running else _last_lines(result.output)
-        return f"ended early: exit {result.exit_code} after {ran} tests{during}{tail}"
+        return f"ended early: exit {result.exit_code} after {progress}{'' if ran else _last_lines(result.output)}"
     if end["cause"]:
-        return f"ended early: {end['cause']} after {ran} of {end['selected']} tests{during}"
-    if end["status"] in (2, 3, 4) and not (end["status"] == 2 and end["ran"] == end["selected"]):
-        word = {2: "interrupted", 3: "internal error", 4: "usage error"}[end["status"]]
-        return f"pytest: {word} after {ran} of {end['selected']} tests{during}{_last_lines(result.output)}"
+        return f"ended early: {end['cause']} after {progress}"
+    if end["status"] not in (0, 1, 5) and not (ran and ran == end["selected"]):
+        word = {2: "interrupted", 3: "internal error", 4: "usage error"}.get(end["status"], f"exit {end['status']}")
+        return f"pytest: {word} after {progress}{_last_lines(result.output)}"
     if not ran == end["ran"] == end["selected"]:
-        return f"ended early: {ran} of {end['selected']} tests ran"
+        return f"ended early: pytest stopped after {progress}"
     return ""
 
 

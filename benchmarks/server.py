@@ -1,0 +1,102 @@
+"""What the wire costs beside the work it carries: medians over loopback, with a session that does nothing.
+
+Run it anywhere: ``python benchmarks/server.py [--turns N] [--sessions N] [--json]``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from etude.client import Client
+from etude.environments.tasks import TaskSet
+from etude.models import Episode, GeneratorRef, Observation, State, Task, ToolMessage
+from etude.server.app import create_app
+from etude.server.serving import listen, uvicorn_server
+
+TASK = Task(task_id="nothing", problem_statement="Nothing.", generator=GeneratorRef(name="hand", version="1", seed=0))
+TURN = {"text": "x" * 500, "tool_calls": [{"id": "c1", "name": "bash", "arguments": '{"command": "true"}'}]}
+
+
+class Idle:
+    """A session that answers at once."""
+
+    turns = 0
+
+    async def reset(self, **arguments: Any) -> Observation:
+        return Observation(prompt=TASK.problem_statement, tools=[], workdir="/workspace")
+
+    async def step(self, action: Mapping[str, Any]) -> Observation:
+        self.turns += 1
+        return Observation(messages=[ToolMessage(tool_call_id="c1", name="bash", content="ok\n" + "x" * 2000)])
+
+    def state(self) -> State:
+        return State(episode_id="e", task_id=TASK.task_id, step_count=self.turns)
+
+    def episode(self) -> Episode:
+        return Episode(episode_id="e", task_id=TASK.task_id, prompt=TASK.problem_statement)
+
+    async def close(self) -> None:
+        return None
+
+
+async def episode_ms(url: str, turns: int) -> tuple[float, list[float]]:
+    """Milliseconds of connect + reset + close together, and of each turn."""
+    started = time.perf_counter()
+    async with Client(url) as client:
+        await client.reset()
+        opened = time.perf_counter()
+        times = []
+        for _ in range(turns):
+            before = time.perf_counter()
+            await client.step(TURN)
+            times.append((time.perf_counter() - before) * 1000)
+        closing = time.perf_counter()
+    return (opened - started + time.perf_counter() - closing) * 1000, times
+
+
+async def measure(url: str, turns: int, sessions: int) -> dict[str, float]:
+    await episode_ms(url, 10)
+    _, alone = await episode_ms(url, turns)
+    opened = [(await episode_ms(url, 0))[0] for _ in range(50)]
+    started = time.perf_counter()
+    together = await asyncio.gather(*(episode_ms(url, turns) for _ in range(sessions)))
+    seconds = time.perf_counter() - started
+    return {
+        "turn, one session (ms)": statistics.median(alone),
+        "connect + reset + close (ms)": statistics.median(opened),
+        f"turn, {sessions} sessions at once (ms)": statistics.median(ms for _, times in together for ms in times),
+        f"turns per second, {sessions} sessions at once": sessions * turns / seconds,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--turns", type=int, default=200)
+    parser.add_argument("--sessions", type=int, default=64)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    app = create_app(TaskSet([TASK]), make_session=Idle, max_sessions=options.sessions)
+    listening = listen("127.0.0.1", 0)
+    server = uvicorn_server(app)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    numbers = asyncio.run(measure(url, options.turns, options.sessions))
+    server.should_exit = True
+    thread.join()
+    if options.json:
+        print(json.dumps(numbers))
+    else:
+        for name, value in numbers.items():
+            print(f"{name:45} {value:10.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,298 @@
+"""A client for the episode's wire, with ``websockets`` and ``httpx`` alone.
+
+``async with Client(url) as client`` for async code; ``with connect(url) as client`` for the rest. One client is one
+session: one episode at a time, calls in order. Anything that the server refuses raises a ``ServerError``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import threading
+from collections.abc import Coroutine, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from .models import Episode, ErrorTurn, Observation, PublicTask, State
+
+if TYPE_CHECKING:
+    import httpx
+    from websockets.asyncio.client import ClientConnection
+
+T = TypeVar("T")
+
+MESSAGE_TIMEOUT_S = 1800.0
+"""Seconds to wait for one answer: longer than the slowest turn, so that a slow test run does not lose the session."""
+MAX_MESSAGE = 64 << 20
+"""Bytes of the largest answer that is accepted."""
+
+
+class ServerError(Exception):
+    """The server refused a call. ``code`` is the wire's: ``EXECUTION_ERROR``, ``VALIDATION_ERROR``, ..."""
+
+    def __init__(self, message: str, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Infrastructure(ServerError):
+    """The server's machine failed: the episode is void and has no score. Reset plays another."""
+
+
+class Capacity(ServerError):
+    """Every session of the server is in use; the message says how to allow more."""
+
+
+class ConnectionLost(ServerError):
+    """There is no connection (any more), and with it no session; the message says why."""
+
+
+class Client:
+    """One session on a server. ``url`` is the server's base address, ``http(s)://`` or ``ws(s)://``."""
+
+    def __init__(
+        self, url: str, *, connect_timeout_s: float = 10.0, message_timeout_s: float = MESSAGE_TIMEOUT_S
+    ) -> None:
+        self.url = _with_scheme(url, {"ws": "http", "wss": "https"})
+        self._connect_timeout_s = connect_timeout_s
+        self._message_timeout_s = message_timeout_s
+        self._socket: ClientConnection | None = None
+        self._http: httpx.AsyncClient | None = None
+
+    async def connect(self) -> Client:
+        """Open the session. Raises ConnectionLost when nothing answers. Safe to call again."""
+        from websockets.asyncio.client import connect
+        from websockets.exceptions import WebSocketException
+
+        if self._socket is not None:
+            return self
+        address = _with_scheme(self.url, {"http": "ws", "https": "wss"}) + "/ws"
+        try:
+            # No pong deadline of ours, and none is needed: while we wait for an answer, the message timeout holds.
+            self._socket = await connect(
+                address,
+                open_timeout=self._connect_timeout_s,
+                ping_timeout=None,
+                max_size=MAX_MESSAGE,
+                compression=None,
+                proxy=None if _is_local(address) else True,
+            )
+        except (OSError, TimeoutError, WebSocketException) as error:
+            raise ConnectionLost(
+                f"cannot connect to {address} ({error}): is the server running? `etude serve` starts one"
+            ) from error
+        return self
+
+    async def reset(self, **arguments: Any) -> Observation:
+        """Start an episode: ``task_id=``, or ``split=`` and ``index=``; also ``seed episode_id replay tools``."""
+        return _observation(await self._call("reset", arguments))
+
+    async def step(self, action: Mapping[str, Any]) -> Observation:
+        """Play one turn: the assistant's message as the model made it."""
+        return _observation(await self._call("step", dict(action)))
+
+    async def state(self) -> State:
+        """The infrastructure side of the episode. Keep it from the policy."""
+        return State.model_validate(await self._call("state"))
+
+    async def tasks(self, split: str | None = None) -> list[PublicTask]:
+        """The public rows of the server's tasks."""
+        rows: list[PublicTask] = []
+        while True:
+            query = {"offset": len(rows), **({"split": split} if split else {})}
+            page = await self._get("/tasks", query)
+            rows += [PublicTask.model_validate(row) for row in page["tasks"]]
+            if len(rows) >= page["total"] or not page["tasks"]:
+                return rows
+
+    async def episode(self, episode_id: str | None = None) -> Episode:
+        """An episode of this session, running or finished; the current one unless told."""
+        state = await self.state()
+        wanted = episode_id or state.episode_id
+        if wanted is None or state.token is None:
+            raise ServerError("no episode has been played in this session: reset first")
+        headers = {"Authorization": f"Bearer {state.token}"}
+        return Episode.model_validate(await self._get(f"/episodes/{quote(wanted, safe='')}", headers=headers))
+
+    async def annotations(self) -> list[ErrorTurn]:
+        """The error turns of the current episode, with their hints."""
+        return (await self.episode()).error_turns
+
+    async def close(self) -> None:
+        """End the session. Idempotent."""
+        socket, self._socket = self._socket, None
+        http, self._http = self._http, None
+        if socket is not None:
+            await socket.close()
+        if http is not None:
+            await http.aclose()
+
+    async def __aenter__(self) -> Client:
+        return await self.connect()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _call(self, kind: str, data: dict[str, Any] | None = None) -> dict[str, Any]:
+        from websockets.exceptions import ConnectionClosed
+
+        if self._socket is None:
+            raise ConnectionLost("not connected: call connect() first, or use the client in a `with` block")
+        socket = self._socket
+        frame = json.dumps({"type": kind} if data is None else {"type": kind, "data": data})
+        try:
+            try:
+                await socket.send(frame)
+            except ConnectionClosed:
+                pass  # A refused session says why before it closes: that frame is still to be read.
+            answer = json.loads(await asyncio.wait_for(socket.recv(), self._message_timeout_s))
+        except ConnectionClosed as error:
+            self._socket = None
+            raise ConnectionLost(f"the server closed the session ({error})") from error
+        except BaseException as error:
+            # An answer may still come; read by the next call it would be taken for that call's. So the session ends.
+            self._socket = None
+            await socket.close()
+            if isinstance(error, TimeoutError):
+                waited = f"no answer to {kind} within {self._message_timeout_s:g} s"
+                raise ConnectionLost(f"{waited}: the session is given up; raise message_timeout_s") from error
+            raise
+        if answer.get("type") == "error":
+            raise _refusal(answer.get("data", {}))
+        return answer["data"]
+
+    async def _get(self, path: str, query: dict[str, Any] | None = None, headers: dict[str, str] | None = None) -> Any:
+        import httpx
+
+        if self._http is None:
+            self._http = httpx.AsyncClient(timeout=self._message_timeout_s, trust_env=not _is_local(self.url))
+        try:
+            response = await self._http.get(self.url + path, params=query, headers=headers)
+        except httpx.HTTPError as error:
+            raise ConnectionLost(f"cannot reach {self.url}{path} ({error})") from error
+        if response.is_success:
+            return response.json()
+        try:
+            detail = str(response.json().get("detail"))
+        except ValueError:
+            detail = response.text[:200]
+        raise ServerError(f"{path}: {detail}", f"HTTP_{response.status_code}")
+
+
+class SyncClient:
+    """``Client`` for code without an event loop: the same calls, each waits for its answer."""
+
+    def __init__(self, url: str, **options: Any) -> None:
+        self._client = Client(url, **options)
+        self._thread = LoopThread()
+
+    def reset(self, **arguments: Any) -> Observation:
+        return self._thread.run(self._client.reset(**arguments))
+
+    def step(self, action: Mapping[str, Any]) -> Observation:
+        return self._thread.run(self._client.step(action))
+
+    def state(self) -> State:
+        return self._thread.run(self._client.state())
+
+    def tasks(self, split: str | None = None) -> list[PublicTask]:
+        return self._thread.run(self._client.tasks(split))
+
+    def episode(self, episode_id: str | None = None) -> Episode:
+        return self._thread.run(self._client.episode(episode_id))
+
+    def annotations(self) -> list[ErrorTurn]:
+        return self._thread.run(self._client.annotations())
+
+    def connect(self) -> SyncClient:
+        self._thread.run(self._client.connect())
+        return self
+
+    def close(self) -> None:
+        if self._thread.running:
+            self._thread.run(self._client.close())
+            self._thread.stop()
+
+    def __enter__(self) -> SyncClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def connect(url: str, **options: Any) -> SyncClient:
+    """A connected session for code without an event loop; ``options`` are Client's. Close it, or use it in ``with``."""
+    client = SyncClient(url, **options)
+    try:
+        return client.connect()
+    except BaseException:
+        client.close()
+        raise
+
+
+class LoopThread:
+    """An event loop in a thread of its own: what was opened on it stays usable from call to call."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="etude-loop", daemon=True)
+        self._thread.start()
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    def run(self, call: Coroutine[Any, Any, T]) -> T:
+        """Wait for ``call``; an interrupt of the waiting thread cancels it."""
+        if not self.running:
+            call.close()
+            raise ConnectionLost("this client is closed: connect again")
+        future = asyncio.run_coroutine_threadsafe(call, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def stop(self) -> None:
+        if self.running:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+
+def _observation(data: Mapping[str, Any]) -> Observation:
+    """Fields of a newer server are dropped, the rest must fit."""
+    fields = {k: v for k, v in data["observation"].items() if k in Observation.model_fields}
+    return Observation(**{**fields, "done": data["done"], "reward": data["reward"] or 0.0})
+
+
+def _refusal(data: Mapping[str, Any]) -> ServerError:
+    message, code = str(data.get("message", "refused without a reason")), str(data.get("code", ""))
+    if data.get("errors"):
+        first = data["errors"][0]
+        message = f"{message}: {'.'.join(map(str, first.get('loc', ())))}: {first.get('msg', '')}"
+    if code == "CAPACITY_REACHED":
+        return Capacity(message, code)
+    return Infrastructure(message, code) if message.startswith("infrastructure:") else ServerError(message, code)
+
+
+def _with_scheme(url: str, schemes: Mapping[str, str]) -> str:
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    if parts.scheme not in ("http", "https", "ws", "wss") or not parts.hostname:
+        raise ValueError(f"not a server's address: {url!r}; give one like http://127.0.0.1:8000")
+    return urlunsplit((schemes.get(parts.scheme, parts.scheme), parts.netloc, parts.path.rstrip("/"), "", ""))
+
+
+def _is_local(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

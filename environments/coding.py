@@ -1,0 +1,365 @@
+"""The coding session: one agent, one task, one sandbox; reset, turns, and a grade at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import secrets
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from .. import hints
+from ..models import Episode, EpisodeEnd, Observation, Reward, State, Task, ToolMessage, Turn
+from ..registry import UnknownName, did_you_mean
+from .frames import Infrastructure
+from .grading import GraderError, collect, grade
+from .sandbox import WORKSPACE, Limits, Sandbox, SandboxError, open_sandbox
+from .snapshots import SnapshotError
+from .tasks import TaskSet
+from .toolkit import Context, message
+from .tools import TOOLS, run_call, schemas
+from .turns import ParsedTurn, model_tokens, parse_turn
+from .workspaces import Materials, materials
+
+Annotate = Literal["state", "observation"]
+NOT_RUN = "not run: episode ended"
+NO_CALL = (
+    "No tool call in this turn. Call a tool; call submit when you are done. A second turn without one ends the episode."
+)
+
+
+class SessionError(Exception):
+    """The session was used wrongly; the message says what to do instead."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When an episode ends by itself: turns, wall-clock seconds, tokens that the model wrote (``None``: no limit)."""
+
+    turns: int = 100
+    seconds: float = 3600.0
+    tokens: int | None = None
+
+
+class CodingSession:
+    """Plays the tasks of a set, one episode at a time.
+
+    ``annotate="observation"`` puts the ErrorTurns of each turn into its observation; by default they are in ``state()``
+    alone. ``tools`` are the names of the tools that the agent gets (default: all).
+    """
+
+    def __init__(
+        self,
+        tasks: TaskSet,
+        *,
+        backend: str = "auto",
+        limits: Limits = Limits(),
+        budget: Budget = Budget(),
+        annotate: Annotate = "state",
+        tools: Sequence[str] | None = None,
+    ) -> None:
+        self._tasks = tasks
+        self._backend = backend
+        self._limits = limits
+        self._budget = budget
+        self._default_annotate = annotate
+        self._default_tools = _tool_names(tools)
+        self._lock = asyncio.Lock()
+        self._running: asyncio.Task[Observation] | None = None
+        self._sandbox: Sandbox | None = None
+        self._sandbox_of = ""
+        self._episode: Episode | None = None
+        self._closed = False
+        self._broken = ""
+
+    # --- the four calls -------------------------------------------------------------------------------------
+
+    async def reset(
+        self,
+        *,
+        seed: int | None = None,
+        episode_id: str | None = None,
+        task_id: str | None = None,
+        split: str | None = None,
+        index: int | None = None,
+        replay: Sequence[Mapping[str, Any]] | None = None,
+        fork_of: str | None = None,
+        turn: int | None = None,
+        annotate: str | None = None,
+        tools: Sequence[str] | None = None,
+    ) -> Observation:
+        """Start an episode; a running one ends as ``closed``.
+
+        The task is ``task_id``, or ``index`` in ``split``, or drawn by ``seed`` (from ``split`` when given). ``replay``
+        plays stored actions first: their messages are in the observation, in order. Raises SessionError for arguments
+        that make no sense, Infrastructure when the machine fails.
+        """
+        if fork_of is not None or turn is not None:
+            raise SessionError("fork_of is not available yet: use replay= with the actions before that turn")
+        if annotate not in (None, "state", "observation"):
+            raise SessionError(f"annotate must be 'state' or 'observation', got {annotate!r}")
+        names = self._default_tools if tools is None else _tool_names(tools)
+        actions = _actions(replay)
+        if episode_id is not None and not re.fullmatch(r"[^\x00-\x1f\x7f]{1,255}", episode_id):
+            raise SessionError("episode_id must be 1 to 255 printable characters")
+        seed = secrets.randbits(32) if seed is None else seed
+        task = self._choose(task_id, split, index, seed)
+        how = annotate or self._default_annotate
+        return await self._alone(self._reset(task, seed, episode_id or uuid.uuid4().hex, names, how, actions))
+
+    async def step(self, action: Mapping[str, Any]) -> Observation:
+        """Play one turn. Raises SessionError (no episode, over, closed) or Infrastructure (the episode is void)."""
+        if not isinstance(action, Mapping):
+            raise SessionError(f"an action is a JSON object, got {type(action).__name__}")
+        return await self._alone(self._step(dict(action)))
+
+    def state(self) -> State:
+        """The infrastructure side, at once, also while a turn is running."""
+        episode = self._episode
+        if episode is None:
+            return State()
+        return State(
+            episode_id=episode.episode_id,
+            step_count=len(episode.turns),
+            task_id=episode.task_id,
+            error_turns=list(episode.error_turns),
+            findings=list(episode.findings),
+            reward=episode.reward,
+            sandbox=episode.sandbox,
+            end=episode.end,
+        )
+
+    def episode(self) -> Episode:
+        """A copy of the episode so far. Raises SessionError before the first reset."""
+        if self._episode is None:
+            raise SessionError("no episode is being played: reset first")
+        return self._episode.model_copy(deep=True)
+
+    async def close(self) -> None:
+        """End the session and its sandbox; a turn in flight is cut off. Idempotent."""
+        self._closed = True
+        running = self._running
+        if running is not None and not running.done():
+            running.cancel()
+            await asyncio.wait({running})
+        self._abandon()
+        await self._drop_sandbox()
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    async def _alone(self, call: Any) -> Observation:
+        """One call at a time; ``close`` ends it, and what the machine does wrong voids the episode."""
+        if self._closed:
+            call.close()
+            raise SessionError("this session is closed: open another")
+        if self._lock.locked():
+            call.close()
+            raise SessionError("this session is playing a turn: one call at a time")
+        async with self._lock:
+            self._running = asyncio.ensure_future(call)
+            try:
+                return await self._running
+            except asyncio.CancelledError:
+                self._running.cancel()
+                await asyncio.wait({self._running})
+                self._void("its last call was cut off")
+                self._sandbox_of = ""
+                if self._closed:
+                    raise SessionError("this session was closed") from None
+                raise
+            except (SandboxError, GraderError, SnapshotError) as error:
+                self._void(str(error))
+                await self._drop_sandbox()
+                raise Infrastructure(str(error)) from error
+            finally:
+                self._running = None
+
+    def _choose(self, task_id: str | None, split: str | None, index: int | None, seed: int) -> Task:
+        try:
+            if task_id is not None:
+                if split is not None or index is not None:
+                    raise SessionError("give task_id, or split and index, not both")
+                return self._tasks.by_id(task_id)
+            if not len(self._tasks):
+                raise SessionError("there are no tasks: make some with `etude generate`, serve them with --tasks")
+            splits = self._tasks.list_splits()
+            if index is not None:
+                if split is None and len(splits) > 1:
+                    raise SessionError(f"index needs a split: one of {', '.join(splits)}")
+                return self._tasks.get_task(split or splits[0], index)
+            pool = list(self._tasks) if split is None else None
+            count = len(pool) if pool is not None else self._tasks.size(split or "")
+            drawn = int.from_bytes(hashlib.sha256(f"task {seed}".encode()).digest()[:8], "big") % count
+            return pool[drawn] if pool is not None else self._tasks.get_task(split or "", drawn)
+        except (UnknownName, IndexError) as error:
+            raise SessionError(str(error)) from None
+
+    async def _reset(
+        self, task: Task, seed: int, episode_id: str, names: list[str], how: str, actions: list[dict[str, Any]]
+    ) -> Observation:
+        self._abandon()
+        self._broken = "its reset did not finish"
+        made = await asyncio.to_thread(_prepare, task)
+        await self._fresh_sandbox(task, made)
+        assert self._sandbox is not None
+        self._task, self._made, self._names, self._how = task, made, names, how
+        self._silent, self._tokens, self._started = 0, 0, time.monotonic()
+        tools = schemas(names)
+        prompt = _prompt(task, names)
+        self._episode = Episode(
+            episode_id=episode_id,
+            task_id=task.task_id,
+            seed=seed,
+            prompt=prompt,
+            tools=tools,
+            sandbox=self._sandbox.report,
+        )
+        self._broken = ""
+        first = Observation(prompt=prompt, tools=tools, workdir=WORKSPACE)
+        for action in actions:
+            if first.done:
+                self._void("its replay goes on after its end")
+                raise SessionError("replay goes on after the end of the episode: cut it there")
+            played = await self._step(action)
+            first.messages += played.messages
+            first.done, first.reward, first.annotations = played.done, played.reward, played.annotations
+        return first
+
+    async def _fresh_sandbox(self, task: Task, made: Materials) -> None:
+        """The same task's sandbox is reset, which costs next to nothing; any other is replaced."""
+        if self._sandbox is not None and self._sandbox_of == str(made.agent_tree):
+            await self._sandbox.reset()
+            return
+        await self._drop_sandbox()
+        self._sandbox = await open_sandbox(made.agent_layers, self._limits, self._backend)
+        self._sandbox_of = str(made.agent_tree)
+
+    async def _step(self, action: dict[str, Any]) -> Observation:
+        episode = self._live()
+        started = time.monotonic()
+        turn = parse_turn(action, len(episode.turns))
+        self._tokens += model_tokens(action)
+        messages, end = await self._play(turn)
+        if end is None and self._over_budget(len(episode.turns) + 1):
+            end = "budget"
+            messages.append(ToolMessage(role="user", content="The episode has ended: its budget is used up."))
+        episode.turns.append(Turn(action=action, messages=messages, seconds=time.monotonic() - started))
+        episode.error_turns = hints.annotate(hints.transcript(episode), episode.tools)
+        if end is not None:
+            await self._finish(end)
+        observation = Observation(messages=messages, done=end is not None)
+        if end is not None and episode.reward is not None:
+            observation.reward = episode.reward.value
+        if self._how == "observation":
+            observation.annotations = [error for error in episode.error_turns if error.turn == len(episode.turns) - 1]
+        return observation
+
+    def _live(self) -> Episode:
+        """The running episode. Raises SessionError that says why there is none."""
+        if self._broken:
+            raise SessionError(f"this episode is void ({self._broken}): reset to play another")
+        if self._episode is None:
+            raise SessionError("no episode is being played: reset first")
+        if self._episode.end is not None:
+            raise SessionError("this episode is over: reset to play another")
+        return self._episode
+
+    async def _play(self, turn: ParsedTurn) -> tuple[list[ToolMessage], EpisodeEnd | None]:
+        """Run a turn's calls in order; what follows a submit is not run."""
+        if not turn.calls:
+            self._silent += 1
+            return [ToolMessage(role="user", content=NO_CALL)], "no_tool_call" if self._silent >= 2 else None
+        self._silent = 0
+        assert self._sandbox is not None
+        context = Context(self._sandbox, self._task, self._limits)
+        messages: list[ToolMessage] = []
+        end: EpisodeEnd | None = None
+        for call in turn.calls:
+            if end is not None:
+                messages.append(message(call, NOT_RUN))
+                continue
+            answer = await run_call(call, context, self._names)
+            if call.name == "submit" and answer.content.partition("\n")[0] == "ok":
+                end = "submit"
+            messages.append(answer)
+        return messages, end
+
+    def _over_budget(self, turns: int) -> bool:
+        budget = self._budget
+        tokens = budget.tokens is not None and self._tokens >= budget.tokens
+        return turns >= budget.turns or tokens or time.monotonic() - self._started >= budget.seconds
+
+    async def _finish(self, end: EpisodeEnd) -> None:
+        """Freeze, collect, grade. No process of the agent is alive by now: each exec ends with all it started."""
+        episode, task = self._live(), self._task
+        assert self._sandbox is not None
+        changes = await self._sandbox.changes()
+        result = await grade(task, changes, backend=self._backend, limits=self._limits, snapshot=self._made.snapshot)
+        accepted, refused = collect(changes, task, self._made.agent_tree, self._made.installed)
+        episode.diff = [*accepted, *refused]
+        episode.grade = result
+        episode.findings = list(result.findings)
+        episode.reward = result.reward
+        episode.seconds = time.monotonic() - self._started
+        episode.end = end
+
+    def _abandon(self) -> None:
+        """An episode that nobody finished is not graded."""
+        if self._episode is not None and self._episode.end is None:
+            self._episode.seconds = time.monotonic() - self._started
+            self._episode.reward = Reward(valid=False, assurance=self._task.assurance)
+            if not self._broken:
+                self._episode.end = "closed"
+
+    def _void(self, cause: str) -> None:
+        self._broken = cause
+        if self._episode is not None and self._episode.end is None:
+            self._episode.reward = Reward(valid=False)
+
+    async def _drop_sandbox(self) -> None:
+        sandbox, self._sandbox, self._sandbox_of = self._sandbox, None, ""
+        if sandbox is not None:
+            await sandbox.close()
+
+
+def _prepare(task: Task) -> Materials:
+    """Blocking: the task's trees, made when they are not in the cache. Raises SnapshotError or GraderError."""
+    try:
+        made = materials(task)
+    except ValueError as error:
+        raise GraderError(str(error)) from error
+    _ = made.agent_layers, made.grading_layers, made.installed
+    return made
+
+
+def _tool_names(names: Sequence[str] | None) -> list[str]:
+    if names is None:
+        return list(TOOLS)
+    for name in names:
+        if name not in TOOLS:
+            raise SessionError(did_you_mean("tool", str(name), TOOLS))
+    return [name for name in TOOLS if name in names]
+
+
+def _actions(replay: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
+    if replay is None:
+        return []
+    if isinstance(replay, (str, bytes)) or not all(isinstance(action, Mapping) for action in replay):
+        raise SessionError("replay must be a list of actions, each a JSON object")
+    return [dict(action) for action in replay]
+
+
+def _prompt(task: Task, names: Sequence[str]) -> str:
+    """The statement and the rules, all that the agent is told."""
+    submit = "When you are done, call submit: it ends the episode, and hidden tests grade the workspace as it is then."
+    rules = [
+        f"Your workspace is {WORKSPACE}; paths are relative to it. There is no network, and pip cannot install.",
+        f"You have the tools {', '.join(names)}. Each result starts with a status line: ok, exit N, timeout or error.",
+        "Change source files only. Tests and configuration are graded as they were, whatever you do to them.",
+        submit if "submit" in names else "A turn without a tool call, twice in a row, ends the episode.",
+    ]
+    return task.problem_statement.rstrip() + "\n\n---\n\n" + "\n".join(f"- {rule}" for rule in rules) + "\n"

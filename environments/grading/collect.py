@@ -1,0 +1,230 @@
+"""Which of an agent's changes are graded: source files by our own rules; everything else is refused, with its reason.
+
+A reason starts with one word and a colon (``test: ...``, ``config: ...``); ``monitors.tampering`` reads that word.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import re
+import sys
+import unicodedata
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+from ...models import FileChange, Task
+from ..sandbox import MIB, Change
+
+MAX_FILES = 200
+MAX_FILE_BYTES = 1 * MIB
+MAX_TOTAL_BYTES = 8 * MIB
+MAX_REFUSED = 200
+
+_CONFIG = frozenset(
+    (
+        "pytest.ini",
+        ".pytest.ini",
+        "pytest.toml",
+        ".pytest.toml",
+        "tox.ini",
+        "setup.cfg",
+        "setup.py",
+        "pyproject.toml",
+        ".coveragerc",
+    )
+)
+_IMPORT_HOOKS = frozenset({"sitecustomize.py", "usercustomize.py", "sitecustomize", "usercustomize"})
+_CACHES = frozenset(
+    ("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".cache", "node_modules")
+)
+# What pytest loads late, besides the standard library: a workspace module must not stand in for it.
+_HARNESS = frozenset(
+    ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", "coverage", "exceptiongroup", "tomli")
+)
+
+
+@functools.lru_cache(maxsize=1024)
+def _glob(pattern: str) -> re.Pattern[str]:
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", pattern)
+    table = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return re.compile("".join(table.get(part, re.escape(part)) for part in parts), re.DOTALL)
+
+
+def matches(path: str, globs: Sequence[str]) -> bool:
+    """Whether a ``/``-separated path matches a glob as a whole; ``**`` crosses folders, ``*`` and ``?`` do not.
+
+    A pattern without wildcards also covers everything below it.
+    """
+    return any(
+        _glob(pattern).fullmatch(path)
+        or (not re.search(r"[*?]", pattern) and path.startswith(pattern.rstrip("/") + "/"))
+        for pattern in globs
+    )
+
+
+def collect(
+    changes: Sequence[Change], task: Task, tree: Path | None = None, reserved: Collection[str] = ()
+) -> tuple[list[FileChange], list[FileChange]]:
+    """Split ``changes`` into what is graded and what is refused, both sorted by path.
+
+    ``tree`` is the pristine workspace: it tells a new file from an edit and what a deleted folder held. ``reserved``
+    are more top-level module names (the environment's dependencies) that a new module may not take.
+    """
+    accepted: list[FileChange] = []
+    refused: dict[str, FileChange] = {}
+    seen: dict[str, str] = {}
+    total = 0
+    for change in _expanded(sorted(changes, key=lambda change: change.path), tree):
+        reason = _refusal(change, task, tree, reserved)
+        folded = unicodedata.normalize("NFC", change.path).casefold()
+        if not reason and seen.setdefault(folded, change.path) != change.path:
+            reason = f"path: same name as {_shown(seen[folded])} but for case"
+        if not reason and change.kind == "file":
+            total += change.size
+            if total > MAX_TOTAL_BYTES:
+                reason = f"size: all files together exceed {MAX_TOTAL_BYTES} bytes"
+        if not reason and len(accepted) >= MAX_FILES:
+            reason = f"size: more than {MAX_FILES} files"
+        if reason:
+            refused.setdefault(*_refused(change, reason))
+        else:
+            accepted.append(_record(change))
+    kept = list(refused.values())
+    if len(kept) > MAX_REFUSED:
+        more = len(kept) - MAX_REFUSED
+        kept = [*kept[:MAX_REFUSED], FileChange(path="...", kind="refused", reason=f"more: {more} others")]
+    return accepted, kept
+
+
+def changes_of(accepted: Sequence[FileChange]) -> list[Change]:
+    """Stored file changes as the sandbox reported them, to grade an Episode again."""
+    return [
+        Change(
+            path=record.path,
+            kind=record.kind,
+            size=len(base64.b64decode(record.content or "")),
+            executable=record.executable,
+            content=None if record.content is None else base64.b64decode(record.content),
+        )
+        for record in accepted
+        if record.kind != "refused"
+    ]
+
+
+def diff_digest(accepted: Sequence[FileChange]) -> str:
+    """sha256 of the graded changes: the same bytes for scanner, grader and store."""
+    digest = hashlib.sha256()
+    for record in accepted:
+        digest.update(record.model_dump_json(exclude={"reason"}).encode())
+    return digest.hexdigest()
+
+
+def _expanded(changes: Sequence[Change], tree: Path | None) -> Iterator[Change]:
+    """A deleted folder becomes the files it held, so that each is judged by its own path."""
+    for change in changes:
+        folder = tree / change.path if tree is not None and change.kind == "deleted" and _clean(change.path) else None
+        if folder is not None and folder.is_dir() and not folder.is_symlink():
+            if PurePosixPath(change.path).parts[0] == ".git":
+                yield change
+                continue
+            for path in sorted(folder.rglob("*")):
+                if not path.is_dir():
+                    yield Change(path=path.relative_to(tree).as_posix(), kind="deleted")  # type: ignore[arg-type]
+        else:
+            yield change
+
+
+def _clean(path: str) -> bool:
+    parts = path.split("/")
+    return bool(path) and not path.startswith("/") and not {"", ".", ".."} & set(parts)
+
+
+def _refusal(change: Change, task: Task, tree: Path | None, reserved: Collection[str]) -> str:
+    """Why this change is not graded; empty when it is."""
+    parts = change.path.split("/")
+    if not _clean(change.path) or len(change.path) > 512 or len(parts) > 32:
+        return "path: not a plain relative path"
+    if any(unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Cn") for char in change.path):
+        return "path: holds control or unassigned characters"
+    if unicodedata.normalize("NFC", change.path) != change.path:
+        return "path: not in Unicode normal form"
+    if change.kind in ("symlink", "special"):
+        return f"{'link' if change.kind == 'symlink' else 'special'}: only regular files are graded"
+    reason = _by_name(parts) or _by_rule(change.path, task, tree) or _shadow(change, task, tree, reserved)
+    if reason or change.kind == "deleted":
+        return reason
+    if change.content is None or change.size > MAX_FILE_BYTES or len(change.content) != change.size:
+        return f"size: larger than {MAX_FILE_BYTES} bytes"
+    return ""
+
+
+def _by_name(parts: list[str]) -> str:
+    """Names that are never source, whatever a task's globs say."""
+    name = parts[-1]
+    if parts[0] == ".git":
+        return "git: version control is not graded"
+    if _CACHES & set(parts) or name.endswith((".pyc", ".pyo")):
+        return "cache: generated files are not graded"
+    if name == "conftest.py":
+        return "conftest: comes from the task"
+    if name in _CONFIG:
+        return "config: comes from the task"
+    if _IMPORT_HOOKS & set(parts) or name.endswith((".pth", ".egg-link")):
+        return "import_hook: would run before the tests"
+    if any(part.endswith((".dist-info", ".egg-info")) for part in parts) or name == "entry_points.txt":
+        return "entry_point: package metadata comes from the task"
+    return ""
+
+
+def _by_rule(path: str, task: Task, tree: Path | None) -> str:
+    """The task's own globs."""
+    name = path.rpartition("/")[2]
+    protected = matches(path, task.protected_paths)
+    if not protected and matches(path, task.source_globs):
+        return ""
+    if not protected and not (name.startswith("test_") or name.endswith("_test.py")):
+        return "outside: not within the task's source files"
+    if tree is None or (tree / path).exists():
+        return "test: tests and other protected files come from the task"
+    return "new_test: tests of the agent's own are not graded"
+
+
+def _shadow(change: Change, task: Task, tree: Path | None, reserved: Collection[str]) -> str:
+    """A new top-level module that would be imported instead of the standard library or a dependency."""
+    if change.kind == "deleted":
+        return ""
+    for folder in [*task.verifier.python_path, "."]:
+        prefix = "" if folder in (".", "") else folder.strip("/") + "/"
+        if not change.path.startswith(prefix):
+            continue
+        top = change.path[len(prefix) :].partition("/")[0]
+        module = top.partition(".")[0]
+        known = module in sys.stdlib_module_names or module in _HARNESS or module in reserved
+        if known and not (tree is not None and (tree / prefix / top).exists()):
+            return f"shadow: a new top-level {module} would stand in for the installed one"
+    return ""
+
+
+def _refused(change: Change, reason: str) -> tuple[str, FileChange]:
+    """Generated files and version control are recorded once per folder, not file by file."""
+    path = _shown(change.path)
+    parts = path.split("/")
+    if reason.startswith("git:"):
+        path = ".git"
+    elif reason.startswith("cache:") and _CACHES & set(parts):
+        path = "/".join(parts[: next(i for i, part in enumerate(parts) if part in _CACHES) + 1])
+    return path, FileChange(path=path, kind="refused", executable=change.executable, reason=reason)
+
+
+def _shown(path: str) -> str:
+    return path.encode("utf-8", "backslashreplace").decode()[:600]
+
+
+def _record(change: Change) -> FileChange:
+    content = None if change.content is None else base64.b64encode(change.content).decode()
+    kind = "file" if change.kind == "file" else "deleted"
+    return FileChange.model_validate(
+        {"path": change.path, "kind": kind, "content": content, "executable": change.executable}
+    )

@@ -1,0 +1,62 @@
+"""Which parts of the host every sandbox sees: an allow-list, without any installed Python package. Stdlib only."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+SANDBOX_UID = 65532
+PYTHON_PREFIX = "/opt/etude/python"
+ROOT_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+
+# Copied, so that a sandbox sees nothing else of the host's /etc.
+_COPIED = ("ld.so.cache", "ld.so.conf", "localtime", "mime.types", "services", "protocols")
+_WRITTEN = {
+    "passwd": (
+        f"root:x:0:0:root:/root:/usr/sbin/nologin\netude:x:{SANDBOX_UID}:{SANDBOX_UID}:etude:/tmp:/bin/bash\n"
+        "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+    ),
+    "group": f"root:x:0:\netude:x:{SANDBOX_UID}:\nnogroup:x:65534:\n",
+    "hosts": "127.0.0.1 localhost etude\n::1 localhost\n",
+    "hostname": "etude\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n",
+    "resolv.conf": "",
+}
+
+# Wherever a distribution keeps Python packages: an agent could read the answer of its task in an installed copy.
+_PACKAGES = (
+    "lib*/python*/site-packages",
+    "lib*/python*/dist-packages",
+    "lib*/python*/ensurepip/_bundled",
+    "lib*/pypy*/site-packages",
+    "lib*/pypy*/dist-packages",
+    "share/python-wheels",
+)
+
+
+def etc_files() -> dict[str, bytes]:
+    """The content of the sandbox's /etc."""
+    files = {name: text.encode() for name, text in _WRITTEN.items()}
+    for name in _COPIED:
+        try:
+            files[name] = Path("/etc", name).read_bytes()
+        except OSError:
+            continue
+    return files
+
+
+def hidden_below(prefix: Path) -> list[str]:
+    """Folders below ``prefix`` (a Python prefix such as /usr) to hide, relative to it: they hold Python packages."""
+    found = {path for pattern in _PACKAGES for path in prefix.glob(pattern) if path.is_dir()}
+    local = prefix / "local"
+    if any(any(path.iterdir()) for pattern in _PACKAGES for path in local.glob(pattern) if path.is_dir()):
+        found.add(local)
+    # A link to a folder hides what it points to, and only there.
+    real = {Path(os.path.realpath(path)) for path in found}
+    inside = {path.relative_to(os.path.realpath(prefix)) for path in real if _is_below(path, prefix)}
+    return sorted(str(path) for path in inside if not any(str(other) in map(str, path.parents) for other in inside))
+
+
+def _is_below(path: Path, prefix: Path) -> bool:
+    return path.is_relative_to(os.path.realpath(prefix))

@@ -1,0 +1,190 @@
+"""Limits that hold for a whole sandbox: one control group each, version 1 or 2, where we may write. Stdlib only.
+
+Groups are named ``etude-PID-STARTTIME-N`` after the keeper that made them, so a later keeper removes what a killed one
+left behind.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .linux import start_time
+
+_CONTROLLERS = ("memory", "pids", "cpu")
+_CPU_PERIOD_US = 100_000
+# bubblewrap's own two processes (or the guard) count too.
+_OWN_PROCESSES = 2
+
+
+@dataclass
+class Group:
+    """One sandbox's group: a folder per version-1 controller, or one folder in version 2."""
+
+    folders: dict[str, Path]
+    version: int
+    entrances: list[int] = field(default_factory=list)
+
+    def enter(self) -> None:
+        """Move the calling process in. Called between fork and exec."""
+        for fd in self.entrances:
+            os.write(fd, b"0")
+
+    def oom_kills(self) -> int:
+        """How many processes the kernel killed here for want of memory."""
+        name = "memory.events" if self.version == 2 else "memory.oom_control"
+        for line in _read(self.folders["memory"] / name).splitlines():
+            key, _, value = line.partition(" ")
+            if key == "oom_kill":
+                return int(value)
+        return 0
+
+    def kill(self) -> None:
+        """Kill whatever is still inside."""
+        for pid in map(int, _read(self.folders["pids"] / "cgroup.procs").split()):
+            try:
+                # A process of a foreign PID namespace reads as 0, which kill(2) would take for our own group.
+                if pid > 0:
+                    os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+
+    def remove(self) -> bool:
+        """Delete the group; False while the kernel still counts a process in it."""
+        for fd in self.entrances:
+            os.close(fd)
+        self.entrances.clear()
+        return all([_remove(folder) for folder in set(self.folders.values())])
+
+
+class Groups:
+    """Where this keeper may make groups. ``version`` is 0 when it may not: then rlimits have to do."""
+
+    def __init__(self) -> None:
+        self.version, self._bases = _find_bases()
+        self._prefix = f"etude-{os.getpid()}-{start_time(os.getpid())}-"
+        self._count = 0
+        if self.version:
+            self._reap()
+            if not self._usable():
+                self.version = 0
+
+    def create(self, limits: Mapping[str, float]) -> Group | None:
+        """A group with these limits (``memory`` bytes, ``processes``, ``cpus``), or None without groups."""
+        if not self.version:
+            return None
+        self._count += 1
+        folders = {name: base / f"{self._prefix}{self._count}" for name, base in self._bases.items()}
+        for folder in set(folders.values()):
+            folder.mkdir(exist_ok=True)
+        group = Group(folders, self.version)
+        for name, value in self._settings(limits).items():
+            path = folders[name.partition(".")[0]] / name
+            if path.exists():
+                path.write_text(value)
+        group.entrances = [os.open(f / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for f in set(folders.values())]
+        return group
+
+    def _settings(self, limits: Mapping[str, float]) -> dict[str, str]:
+        memory, processes = str(int(limits["memory"])), str(int(limits["processes"]) + _OWN_PROCESSES)
+        quota = str(max(1000, int(limits["cpus"] * _CPU_PERIOD_US)))
+        if self.version == 2:
+            cpu = {"cpu.max": f"{quota} {_CPU_PERIOD_US}"}
+            return {"memory.max": memory, "memory.swap.max": "0", "pids.max": processes, **cpu}
+        cpu = {"cpu.cfs_period_us": str(_CPU_PERIOD_US), "cpu.cfs_quota_us": quota}
+        # Memory plus swap may not be below memory, so it comes second.
+        own = {"memory.limit_in_bytes": memory, "memory.memsw.limit_in_bytes": memory}
+        return {**own, "pids.max": processes, **cpu}
+
+    def _usable(self) -> bool:
+        """Whether a child can really be moved into a group made here."""
+        group = None
+        try:
+            group = self.create({"memory": 1 << 28, "processes": 8, "cpus": 1.0})
+            pid = os.fork()
+            if pid == 0:
+                try:
+                    assert group is not None
+                    group.enter()
+                    os._exit(0)
+                finally:
+                    os._exit(1)
+            return os.waitpid(pid, 0)[1] == 0
+        except OSError:
+            return False
+        finally:
+            if group is not None:
+                group.remove()
+
+    def _reap(self) -> None:
+        """Remove the groups of keepers that are gone."""
+        for name, base in self._bases.items():
+            for folder in base.glob("etude-*-*-*"):
+                _, pid, started, _ = folder.name.split("-")
+                if start_time(int(pid)) != started:
+                    stale = Group({"pids": folder, name: folder}, self.version)
+                    stale.kill()
+                    stale.remove()
+
+
+def _find_bases() -> tuple[int, dict[str, Path]]:
+    """The version to use and, per controller, our own group's folder; version 0 when a controller is missing."""
+    own = {}
+    for line in _read(Path("/proc/self/cgroup")).splitlines():
+        _, controllers, path = line.split(":", 2)
+        own.update({name: path for name in controllers.split(",")})
+    bases: dict[str, Path] = {}
+    unified: Path | None = None
+    for line in _read(Path("/proc/self/mountinfo")).splitlines():
+        left, _, right = line.partition(" - ")
+        kind, _, options = right.split(" ", 2)
+        root, point = left.split(" ")[3:5]
+        if kind == "cgroup2" and "" in own:
+            unified = _own_folder(point, root, own[""])
+        elif kind == "cgroup":
+            for name in set(options.split(" ")[-1].split(",")) & set(_CONTROLLERS) & set(own):
+                bases[name] = _own_folder(point, root, own[name])
+    if len(bases) == len(_CONTROLLERS):
+        return 1, bases
+    if unified is not None and _delegate(unified):
+        return 2, {name: unified for name in _CONTROLLERS}
+    return 0, {}
+
+
+def _own_folder(point: str, root: str, path: str) -> Path:
+    """A container shows its own group at the mount point, while /proc may still name the path from the host's root."""
+    inside = os.path.relpath(path, root) if root != "/" and path.startswith(root) else path.lstrip("/")
+    folder = Path(point, inside)
+    return folder if folder.is_dir() else Path(point)
+
+
+def _delegate(folder: Path) -> bool:
+    """Whether children of this version-2 group have the controllers, turned on here if the kernel lets us."""
+    control = folder / "cgroup.subtree_control"
+    missing = set(_CONTROLLERS) - set(_read(control).split())
+    if missing:
+        try:
+            control.write_text(" ".join(f"+{name}" for name in sorted(missing)))
+        except OSError:
+            return False
+    return os.access(folder, os.W_OK)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def _remove(folder: Path) -> bool:
+    try:
+        folder.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,162 @@
+"""The few system calls that Python's standard library lacks. Stdlib only: the keeper imports this without a site."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUSER = 0x10000000
+
+MS_RDONLY = 1
+MS_NOSUID = 2
+MS_NODEV = 4
+MS_NOEXEC = 8
+MS_REMOUNT = 32
+MS_BIND = 4096
+MS_REC = 16384
+MS_PRIVATE = 1 << 18
+MS_RELATIME = 1 << 21
+MNT_DETACH = 2
+
+# What statvfs calls the flags that a remount in a user namespace must keep, and what mount(2) calls them.
+_KEPT_FLAGS = {1: MS_RDONLY, 2: MS_NOSUID, 4: MS_NODEV, 8: MS_NOEXEC, 1024: 1024, 2048: 2048, 4096: MS_RELATIME}
+
+_PR_SET_PDEATHSIG = 1
+_PR_GET_DUMPABLE = 3
+_PR_SET_DUMPABLE = 4
+_PR_SET_SECCOMP = 22
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+_SECCOMP_MODE_FILTER = 2
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+
+
+def _check(result: int, what: str) -> int:
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), what)
+    return result
+
+
+def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
+    """mount(2). Raises OSError that names both ends."""
+    result = _libc.mount(
+        os.fsencode(source),
+        os.fsencode(target),
+        kind.encode() or None,
+        ctypes.c_ulong(flags),
+        os.fsencode(data) or None,
+    )
+    _check(result, f"mount {kind or source} on {target}")
+
+
+def bind(source: str, target: str, *, read_only: bool = True, devices: bool = False) -> None:
+    """Bind ``source`` over ``target``, without setuid files, and without devices unless asked for."""
+    try:
+        mount(source, target, flags=MS_BIND)
+    except OSError:
+        # In a user namespace the kernel refuses to uncover what lies under mounts that it locked: take them along.
+        mount(source, target, flags=MS_BIND | MS_REC)
+    flags = MS_BIND | MS_REMOUNT | MS_NOSUID | (0 if devices else MS_NODEV) | (MS_RDONLY if read_only else 0)
+    kept = os.statvfs(target).f_flag
+    for seen, flag in _KEPT_FLAGS.items():
+        flags |= flag if kept & seen else 0
+    mount("", target, flags=flags)
+
+
+def pivot_here() -> None:
+    """Make the current folder (a mount point) the root, and let go of the old root."""
+    _check(_libc.pivot_root(b".", b"."), "pivot_root")
+    _check(_libc.umount2(b".", MNT_DETACH), "umount the old root")
+    os.chdir("/")
+
+
+def unshare(flags: int) -> None:
+    _check(_libc.unshare(flags), "unshare")
+
+
+def setns(fd: int, kind: int) -> None:
+    _check(_libc.setns(fd, kind), "setns")
+
+
+def _prctl(option: int, value: int, third: object = 0) -> int:
+    result = _libc.prctl(option, ctypes.c_ulong(value), third, ctypes.c_ulong(0), ctypes.c_ulong(0))
+    return _check(result, f"prctl {option}")
+
+
+def set_dumpable(dumpable: bool) -> None:
+    """A process that is not dumpable hides its memory, environment and files from others of its user."""
+    _prctl(_PR_SET_DUMPABLE, int(dumpable))
+
+
+def is_dumpable() -> bool:
+    return _prctl(_PR_GET_DUMPABLE, 0) == 1
+
+
+def die_with_parent(parent: int, signal_number: int) -> None:
+    """Ask for a signal when ``parent`` dies; leave at once when it already has."""
+    _prctl(_PR_SET_PDEATHSIG, signal_number)
+    if os.getppid() != parent:
+        os._exit(125)
+
+
+def become_subreaper() -> None:
+    """Orphans among the descendants become our children."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def no_new_privileges() -> None:
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+class _Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
+
+
+def load_seccomp(program: bytes) -> None:
+    """Install an assembled filter on this process; needs ``no_new_privileges`` first."""
+    fprog = _Program(len(program) // 8, program)
+    _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(fprog))
+
+
+def syscall(number: int, *arguments: object) -> int:
+    """A raw system call; integers are passed as machine words. Raises OSError."""
+    words = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
+    return _check(_libc.syscall(ctypes.c_long(number), *words), f"syscall {number}")
+
+
+def start_time(pid: int) -> str:
+    """When ``pid`` started, in clock ticks since boot, or an empty string: with the pid it names a process for good."""
+    fields = _stat_fields(pid)
+    return fields[19] if fields else ""
+
+
+def _stat_fields(pid: int) -> list[str]:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except OSError:
+        return []
+    return text.rpartition(")")[2].split()
+
+
+def descendants(root: int, skip: Collection[int] = ()) -> set[int]:
+    """Every live process below ``root`` by the parents that /proc shows, without zombies, ``skip`` and what is below it."""
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            fields = _stat_fields(int(entry))
+            if fields and fields[0] not in "ZX":
+                children.setdefault(int(fields[1]), []).append(int(entry))
+    found: set[int] = set()
+    waiting = [root]
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            if child not in found and child not in skip:
+                found.add(child)
+                waiting.append(child)
+    return found

@@ -1,0 +1,159 @@
+"""A sandbox's file system, built in a mount namespace that nothing but a file descriptor holds. Stdlib only.
+
+The namespace's root is a small *stage*: ``/r`` is what the sandbox will see as its root, ``/w`` the sized tmpfs with the
+writable layer, ``/proc`` the host's (bubblewrap needs it to mount a new one), and links so that bubblewrap finds its
+libraries. Whoever closes the descriptor drops every mount; a keeper that dies closes it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import linux
+from .base_layer import DEVICES, PYTHON_PREFIX, ROOT_LINKS, SANDBOX_UID, etc_files, hidden_below
+from .linux import CLONE_NEWNS, MS_BIND, MS_NODEV, MS_NOSUID, MS_PRIVATE, MS_RDONLY, MS_REC, MS_REMOUNT, bind, mount
+
+_QUIET = MS_NOSUID | MS_NODEV
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Descriptors of one built file system: its mount namespace and the folder of its writable layer."""
+
+    namespace: int
+    upper: int
+
+    def fds(self) -> tuple[int, int]:
+        return self.namespace, self.upper
+
+
+class StageBuilder:
+    """Builds stages. ``rootless``: this process is root only in a user namespace of its own."""
+
+    def __init__(self, rootless: bool) -> None:
+        self.rootless = rootless
+        self.owner = 0 if rootless else SANDBOX_UID
+        self._home = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+        self._etc = etc_files()
+        self._hidden: dict[str, list[str]] = {}
+
+    def build(self, workspace: str, binds: Mapping[str, str], disk: int, files: int) -> Stage:
+        """A fresh stage over ``workspace``. Raises OSError that says which mount failed."""
+        self._check_owner(workspace)
+        for prefix in ("/usr", *(path for inside, path in binds.items() if inside == PYTHON_PREFIX)):
+            if prefix not in self._hidden:
+                self._hidden[prefix] = hidden_below(Path(prefix))
+        linux.unshare(CLONE_NEWNS)
+        opened: dict[str, int] = {}
+        try:
+            mount("none", "/", flags=MS_REC | MS_PRIVATE)
+            # Opened before the stage covers /tmp, where a source may lie.
+            for path in ("/proc", "/usr", "/etc", "/", workspace, *binds.values()):
+                opened.setdefault(path, os.open(path, os.O_PATH | os.O_CLOEXEC))
+            devices = {name: os.open(f"/dev/{name}", os.O_PATH | os.O_CLOEXEC) for name in DEVICES}
+            opened.update({f"/dev/{name}": fd for name, fd in devices.items()})
+            self._mount_all({path: f"/proc/self/fd/{fd}" for path, fd in opened.items()}, workspace, binds, disk, files)
+            linux.pivot_here()
+            namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+            upper = os.open("/w/upper", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            return Stage(namespace, upper)
+        finally:
+            linux.setns(self._home, CLONE_NEWNS)
+            for fd in opened.values():
+                os.close(fd)
+
+    def enter(self, stage: Stage) -> None:
+        """Move the calling process into the stage. Called between fork and exec."""
+        linux.setns(stage.namespace, CLONE_NEWNS)
+
+    def _check_owner(self, workspace: str) -> None:
+        owner = os.stat(workspace).st_uid
+        if owner != self.owner:
+            whom = "this user" if self.rootless else f"uid {SANDBOX_UID}"
+            raise PermissionError(f"{workspace} must belong to {whom}, or the sandbox cannot write it: chown -R it")
+
+    def _mount_all(
+        self, sources: Mapping[str, str], workspace: str, binds: Mapping[str, str], disk: int, files: int
+    ) -> None:
+        mount("tmpfs", "/tmp", "tmpfs", _QUIET, "mode=755")
+        os.chdir("/tmp")
+        for name in ("r", "w", "proc", "tmp", "empty"):
+            os.mkdir(name)
+        mount(sources["/proc"], "proc", flags=MS_BIND | MS_REC)
+        os.symlink("r/usr", "usr")
+        mount("tmpfs", "r", "tmpfs", _QUIET, "mode=755")
+        mount("tmpfs", "w", "tmpfs", _QUIET, f"size={disk},nr_inodes={files},mode=755")
+        for name in ("upper", "work", "tmp", "shm"):
+            os.mkdir(f"w/{name}", 0o755)
+            os.chown(f"w/{name}", self.owner, self.owner)
+        self._mount_base(sources)
+        self._mount_devices(sources)
+        bind("w/tmp", "r/tmp", read_only=False)
+        for inside, path in sorted(binds.items()):
+            self._mount_bind(inside, path, sources[path])
+        self._mount_workspace(sources[workspace])
+        mount("", "r", flags=MS_BIND | MS_REMOUNT | MS_RDONLY | _QUIET)
+
+    def _mount_base(self, sources: Mapping[str, str]) -> None:
+        for name in ("usr", "etc", "dev", "proc", "tmp", "run", "var", "opt", "workspace"):
+            os.mkdir(f"r/{name}", 0o755)
+        os.symlink("/tmp", "r/var/tmp")
+        os.symlink("/run", "r/var/run")
+        bind(sources["/usr"], "r/usr")
+        self._hide("r/usr", "/usr")
+        for name in ROOT_LINKS:
+            host = f"{sources['/']}/{name}"
+            if os.path.islink(host):
+                os.symlink(os.readlink(host), f"r/{name}")
+            elif os.path.isdir(host):
+                os.mkdir(f"r/{name}")
+                bind(host, f"r/{name}")
+            if os.path.lexists(f"r/{name}"):
+                os.symlink(f"r/{name}", name)
+        for name, content in self._etc.items():
+            with open(f"r/etc/{name}", "wb") as file:
+                file.write(content)
+        alternatives = f"{sources['/etc']}/alternatives"
+        if os.path.isdir(alternatives):
+            os.mkdir("r/etc/alternatives")
+            bind(alternatives, "r/etc/alternatives")
+
+    def _mount_devices(self, sources: Mapping[str, str]) -> None:
+        for name in DEVICES:
+            with open(f"r/dev/{name}", "wb"):
+                pass
+            bind(sources[f"/dev/{name}"], f"r/dev/{name}", read_only=False, devices=True)
+        for name, target in {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}.items():
+            os.symlink(target, f"r/dev/{name}")
+        os.symlink("pts/ptmx", "r/dev/ptmx")
+        for name in ("shm", "pts"):
+            os.mkdir(f"r/dev/{name}")
+        bind("w/shm", "r/dev/shm", read_only=False)
+        mount("devpts", "r/dev/pts", "devpts", MS_NOSUID | linux.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
+
+    def _mount_bind(self, inside: str, path: str, source: str) -> None:
+        target = f"r/{inside.strip('/')}"
+        if os.path.isdir(source):
+            os.makedirs(target, exist_ok=True)
+        else:
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with open(target, "wb"):
+                pass
+        bind(source, target)
+        if inside == PYTHON_PREFIX:
+            self._hide(target, path)
+
+    def _hide(self, target: str, path: str) -> None:
+        for name in self._hidden[path]:
+            bind("empty", f"{target}/{name}")
+
+    def _mount_workspace(self, lower: str) -> None:
+        os.chown("w/upper", self.owner, self.owner)
+        os.chmod("w/upper", os.stat(lower).st_mode & 0o7777)
+        layers = f"lowerdir={lower},upperdir=w/upper,workdir=w/work"
+        # Plain copy-up only: no redirects and no metadata-only copies, so that the upper folder alone tells what changed.
+        options = "userxattr" if self.rootless else "index=off,xino=off,metacopy=off,redirect_dir=nofollow"
+        mount("overlay", "r/workspace", "overlay", _QUIET, f"{layers},{options}")

@@ -1,0 +1,108 @@
+"""What a suite imports and asks of pytest, read from its syntax: the last resort for finding its dependencies."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+# Import name -> distribution. Also the list of names that may be guessed at all: anything else must be declared,
+# because a distribution of an arbitrary name on an index can be anything.
+DISTRIBUTIONS = {
+    "aiohttp": "aiohttp", "anyio": "anyio", "arrow": "arrow", "asgiref": "asgiref", "attr": "attrs",
+    "attrs": "attrs", "bs4": "beautifulsoup4", "cattr": "cattrs", "cattrs": "cattrs", "certifi": "certifi",
+    "chardet": "chardet", "charset_normalizer": "charset-normalizer", "click": "click", "cloudpickle": "cloudpickle",
+    "colorama": "colorama", "cryptography": "cryptography", "dateutil": "python-dateutil", "dill": "dill",
+    "django": "Django", "docutils": "docutils", "dotenv": "python-dotenv", "faker": "Faker", "flask": "Flask",
+    "freezegun": "freezegun", "greenlet": "greenlet", "html5lib": "html5lib", "httpx": "httpx",
+    "hypothesis": "hypothesis", "jinja2": "Jinja2", "jsonschema": "jsonschema", "jwt": "PyJWT", "lxml": "lxml",
+    "markupsafe": "MarkupSafe", "mock": "mock", "more_itertools": "more-itertools", "msgpack": "msgpack",
+    "numpy": "numpy", "orjson": "orjson", "packaging": "packaging", "pandas": "pandas",
+    "parameterized": "parameterized", "pexpect": "pexpect", "pkg_resources": "setuptools<81", "psutil": "psutil",
+    "pyfakefs": "pyfakefs", "pygments": "Pygments", "pyparsing": "pyparsing", "pytest_asyncio": "pytest-asyncio",
+    "pytest_mock": "pytest-mock", "pytz": "pytz", "regex": "regex", "requests": "requests", "responses": "responses",
+    "rich": "rich", "setuptools": "setuptools<81", "simplejson": "simplejson", "six": "six",
+    "sortedcontainers": "sortedcontainers", "sympy": "sympy", "testfixtures": "testfixtures",
+    "time_machine": "time-machine", "toml": "toml", "tomli": "tomli", "tomli_w": "tomli-w", "tomlkit": "tomlkit",
+    "toolz": "toolz", "tornado": "tornado", "trio": "trio", "typing_extensions": "typing-extensions",
+    "tzlocal": "tzlocal", "ujson": "ujson", "urllib3": "urllib3", "webtest": "WebTest", "werkzeug": "Werkzeug",
+    "whatever": "whatever", "wrapt": "wrapt", "yaml": "PyYAML", "zope": "zope.interface",
+}  # fmt: skip
+_MARKS = (
+    (re.compile(r"pytest\.mark\.asyncio|@pytest_asyncio\."), "pytest-asyncio"),
+    (re.compile(r"\bdef \w+\([^)]*\bmocker\b"), "pytest-mock"),
+    (re.compile(r"\bdef test\w*\([^)]*\bsubtests\b"), "pytest-subtests"),
+    (re.compile(r"\bdef test\w*\([^)]*\bbenchmark\b"), "pytest-benchmark"),
+    (re.compile(r"\bdef test\w*\([^)]*\brequests_mock\b"), "requests-mock"),
+    (re.compile(r"\bdef test\w*\([^)]*\bhttpserver\b"), "pytest-httpserver"),
+    (re.compile(r"\bdef test\w*\([^)]*\bfreezer\b"), "pytest-freezer"),
+)
+
+
+def test_files(tree: Path, tests: Sequence[str]) -> Iterator[Path]:
+    """The Python files below the tests' paths, conftests above them included."""
+    for place in tests:
+        path = tree / place
+        yield from sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    if (tree / "conftest.py").is_file():
+        yield tree / "conftest.py"
+
+
+def required_imports(files: Iterable[Path]) -> set[str]:
+    """Top-level names imported unguarded at module level: without them a file cannot be collected."""
+    found: set[str] = set()
+    for path in files:
+        for node in _parsed(path).body:
+            found.update(_names(node))
+    return found - set(sys.stdlib_module_names)
+
+
+def _names(node: ast.stmt) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name.partition(".")[0] for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+        yield node.module.partition(".")[0]
+
+
+def _parsed(path: Path) -> ast.Module:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError, OSError, RecursionError):
+        return ast.Module(body=[], type_ignores=[])
+
+
+def marked_plugins(files: Iterable[Path]) -> list[str]:
+    """Plugin distributions whose marks or fixtures the tests use."""
+    found: dict[str, None] = {}
+    for path in files:
+        try:
+            text = path.read_text("utf-8", "replace")
+        except OSError:
+            continue
+        found.update((name, None) for pattern, name in _MARKS if pattern.search(text))
+    return list(found)
+
+
+def missing_modules(messages: Iterable[str]) -> set[str]:
+    """Top-level names that collection errors say are not there."""
+    text = "\n".join(messages)
+    return {name.partition(".")[0] for name in re.findall(r"No module named '?([\w.]+)'?", text)}
+
+
+def all_imports(files: Iterable[Path]) -> set[str]:
+    """Every name that the files import anywhere, ``pytest.importorskip`` included."""
+    found: set[str] = set()
+    for path in files:
+        for node in ast.walk(_parsed(path)):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                found.update(_names(node))
+            elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "importorskip" and node.args:
+                told = node.args[0]
+                if isinstance(told, ast.Constant) and isinstance(told.value, str):
+                    found.add(told.value.partition(".")[0])
+    return found - set(sys.stdlib_module_names)

@@ -1,0 +1,127 @@
+"""A Snapshot: a source made runnable, read-only, addressed by the digest of its recipe."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...models import PytestVerifier, SnapshotRef
+from ..sandbox import ENV_PREFIX, PYTHON_PREFIX, WORKSPACE, Layers
+from . import environment
+from .baseline import Baseline
+from .interpreter import Interpreter, find_interpreter, installed_prefix
+from .recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """``path`` is its folder in the cache; ``interpreter`` the one on this machine. Nothing below may be written."""
+
+    digest: str
+    recipe: Recipe
+    path: Path
+    baseline: Baseline
+    interpreter: Interpreter
+    cache: Path
+
+    @property
+    def tree(self) -> Path:
+        """The pristine source tree."""
+        return self.path / "tree"
+
+    @property
+    def verifier(self) -> PytestVerifier:
+        """Runs the whole suite."""
+        return self.recipe.verifier
+
+    @property
+    def name(self) -> str:
+        return self.recipe.name
+
+    @property
+    def version(self) -> str:
+        return self.recipe.version
+
+    @property
+    def licence(self) -> str:
+        return self.recipe.licence
+
+    @property
+    def source_roots(self) -> list[str]:
+        """Packages and modules in the tree: ``src/pkg``, ``module.py``."""
+        return sorted(self.recipe.packages.values())
+
+    @property
+    def source_globs(self) -> list[str]:
+        """The same as patterns: ``src/pkg/**``, ``module.py``."""
+        return [root if root.endswith(".py") else f"{root}/**" for root in self.source_roots]
+
+    @property
+    def tests(self) -> list[str]:
+        """Where the tests are: folders and files in the tree."""
+        return self.recipe.tests
+
+    @property
+    def ref(self) -> SnapshotRef:
+        """What a task records: enough to build this snapshot again."""
+        return SnapshotRef(digest=self.digest, recipe=self.recipe.model_dump(mode="json"))
+
+    def layers(self, workspace: Path) -> Layers:
+        """The sandbox layers with ``workspace`` (this tree, or one made from it) at ``/workspace``."""
+        return make_layers(self.recipe, self.path, self.cache, self.interpreter, workspace)
+
+
+def make_layers(recipe: Recipe, folder: Path, cache: Path, interpreter: Interpreter, workspace: Path) -> Layers:
+    """Layers of a snapshot that lies, perhaps unfinished, in ``folder``."""
+    python = installed_prefix(interpreter, cache)
+    binds = {ENV_PREFIX: folder / "env"}
+    unmapped = {ENV_PREFIX: environment.unmapped_head(folder, cache, interpreter, python)}
+    if not interpreter.in_base:
+        binds[PYTHON_PREFIX] = python
+        unmapped[PYTHON_PREFIX] = python
+    roots = [f"{WORKSPACE}/{part}" if part != "." else WORKSPACE for part in recipe.verifier.python_path]
+    variables = {**environment.variables(interpreter), "PYTHONPATH": ":".join(roots), **recipe.env}
+    return Layers(workspace=workspace, binds=binds, unmapped=unmapped, env=variables)
+
+
+def save(snapshot_folder: Path, recipe: Recipe, baseline: Baseline, interpreter: Interpreter) -> None:
+    """Write everything of a snapshot that is not a tree."""
+    (snapshot_folder / "recipe.json").write_text(recipe.canonical(), "ascii")
+    (snapshot_folder / "baseline.json").write_text(baseline.dump(), "ascii")
+    table = {
+        "version": interpreter.version,
+        "prefix": str(interpreter.prefix),
+        "executable": str(interpreter.executable),
+        "platform": interpreter.platform,
+        "implementation": interpreter.implementation,
+        "shared": interpreter.shared,
+        "mtime": interpreter.executable.stat().st_mtime_ns,
+    }
+    (snapshot_folder / "interpreter.json").write_text(json.dumps(table), "utf-8")
+
+
+def load(cache: Path, digest: str) -> Snapshot | None:
+    """The snapshot from the cache, or None when it is not there."""
+    folder = cache / "snapshots" / digest
+    if not (folder / "interpreter.json").is_file():
+        return None
+    recipe = Recipe.model_validate_json((folder / "recipe.json").read_text("ascii"))
+    baseline = Baseline.load((folder / "baseline.json").read_text("ascii"))
+    return Snapshot(digest, recipe, folder, baseline, _interpreter(folder, recipe.python), cache)
+
+
+def _interpreter(folder: Path, version: str) -> Interpreter:
+    """The interpreter that the snapshot was built with; looked for again when it has changed since.
+
+    Raises UnsupportedPython when this machine no longer has the version.
+    """
+    table = json.loads((folder / "interpreter.json").read_text("utf-8"))
+    built_with = table.pop("mtime")
+    told = Interpreter(**{**table, "prefix": Path(table["prefix"]), "executable": Path(table["executable"])})
+    try:
+        if told.executable.stat().st_mtime_ns == built_with:
+            return told
+    except FileNotFoundError:
+        pass
+    return find_interpreter(version)

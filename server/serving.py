@@ -1,0 +1,253 @@
+"""The application and how it is served: OpenEnv's routes over our sessions, plus read-only routes."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI, HTTPException, Query, Request, Response
+from fastapi.responses import JSONResponse
+from openenv.core.env_server.exceptions import SessionCapacityError
+from openenv.core.env_server.types import ServerMode
+
+from ..environments import wire
+from ..environments.coding import CodingSession, SessionError
+from ..environments.frames import Infrastructure
+from ..environments.tasks import TaskSet, TaskSetError
+from ..environments.tools import TOOLS, schemas
+from ..registry import UnknownName
+from .guard import MAX_BODY, Guard
+from .sessions import HTTP_IDLE_S, Archive, SessionServer, find_episode
+
+log = logging.getLogger(__name__)
+
+PING_INTERVAL_S = 20.0
+PING_TIMEOUT_S = 900.0
+"""A client that computes for minutes without answering pings is alive; a vanished host is found by TCP keepalive."""
+SHUTDOWN_S = 30
+PAGE = 500
+
+
+def create_app(
+    tasks: TaskSet | None = None,
+    *,
+    backend: str = "auto",
+    make_session: Callable[[], wire.Session] | None = None,
+    max_sessions: int | None = None,
+    mode: str | None = None,
+    http_idle_s: float = HTTP_IDLE_S,
+    max_body: int = MAX_BODY,
+) -> FastAPI:
+    """The ASGI application.
+
+    ``tasks`` are what is played (none: ``reset`` says how to make some); ``backend`` is the sandbox; ``make_session``
+    replaces the coding session; ``max_sessions`` defaults to MAX_CONCURRENT_ENVS, else 64; ``mode`` to OPENENV_MODE,
+    else ``simulation``. Raises ValueError for a value that makes no sense.
+    """
+    played = tasks if tasks is not None else TaskSet([])
+    archive = Archive()
+
+    def coding_session() -> wire.Session:
+        return CodingSession(played, backend=backend)
+
+    def make(admit: Callable[[], None] | None = None) -> wire.EtudeEnvironment:
+        return wire.EtudeEnvironment(
+            played, make_session or coding_session, tools=schemas(list(TOOLS)), archive=archive.add, admit=admit
+        )
+
+    server = SessionServer(make, max_sessions=max_sessions or sessions_from_environment(), http_idle_s=http_idle_s)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await server.start()
+        yield
+        await server.stop()
+
+    app = FastAPI(title="Etude", description=wire.DESCRIPTION, version="1.0.0", lifespan=lifespan)
+    app.state.sessions = server
+    app.add_middleware(Guard, max_body=max_body)
+    _add_errors(app)
+    _add_routes(app, played, server, archive)
+    server.register_routes(app, mode=mode or os.environ.get("OPENENV_MODE", ServerMode.SIMULATION.value))
+    return app
+
+
+def sessions_from_environment() -> int:
+    """MAX_CONCURRENT_ENVS, else 64. Raises ValueError."""
+    text = os.environ.get("MAX_CONCURRENT_ENVS", "64")
+    if not text.isdigit() or int(text) < 1:
+        raise ValueError(f"MAX_CONCURRENT_ENVS is {text!r}: give a number of sessions, 1 or more")
+    return int(text)
+
+
+def app_from_environment() -> FastAPI:
+    """For ``uvicorn etude.server.app:app``: ETUDE_TASKS names the task set, ETUDE_SANDBOX the sandbox."""
+    return create_app(load_tasks(os.environ.get("ETUDE_TASKS", "")))
+
+
+def load_tasks(folder: str | Path) -> TaskSet:
+    """The task set in ``folder``; none for an empty name. Raises TaskSetError."""
+    if not str(folder):
+        log.warning("%s", wire.NO_TASKS)
+        return TaskSet([])
+    return TaskSet.load(Path(folder))
+
+
+def _add_errors(app: FastAPI) -> None:
+    """What OpenEnv's plain HTTP routes let through, as answers."""
+
+    def answer(status: int) -> Callable[[Request, Exception], Response]:
+        return lambda request, error: JSONResponse({"detail": str(error)}, status)
+
+    app.add_exception_handler(SessionError, answer(409))
+    app.add_exception_handler(Infrastructure, answer(503))
+    app.add_exception_handler(SessionCapacityError, answer(503))
+
+
+def _add_routes(app: FastAPI, tasks: TaskSet, server: SessionServer, archive: Archive) -> None:
+    @app.get("/tasks", tags=["Tasks"], summary="Public rows of the task set")
+    async def list_tasks(
+        split: str | None = None, offset: int = Query(0, ge=0), limit: int = Query(PAGE, ge=1, le=PAGE)
+    ) -> dict[str, Any]:
+        splits = tasks.list_splits()
+        if split is not None and split not in splits:
+            raise HTTPException(404, f"unknown split {split!r}. There are: {', '.join(splits) or 'none'}")
+        rows = [task for name in ([split] if split else splits) for task in tasks.list_tasks(name)]
+        page = [task.model_dump(mode="json") for task in rows[offset : offset + limit]]
+        return {"total": len(rows), "tasks": page}
+
+    @app.get("/tasks/{task_id:path}", tags=["Tasks"], summary="One task's public row")
+    async def get_task(task_id: str) -> dict[str, Any]:
+        try:
+            return tasks.by_id(task_id).public().model_dump(mode="json")
+        except UnknownName as error:
+            raise HTTPException(404, str(error)) from None
+
+    @app.get("/episodes/{episode_id:path}", tags=["Episodes"], summary="An episode, for the holder of its token")
+    async def get_episode(episode_id: str, request: Request) -> Response:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        row = find_episode(server, archive, episode_id, token.strip()) if scheme.lower() == "bearer" else None
+        if row is None:
+            advice = "no episode with this id and token: send the session's token, from its state, as a Bearer header"
+            raise HTTPException(401, advice, {"WWW-Authenticate": "Bearer"})
+        return Response(row, media_type="application/json", headers={"Cache-Control": "no-store"})
+
+
+# --- Serving ----------------------------------------------------------------------------------------------------
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket whose connections notice a vanished peer in about two minutes. Raises OSError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4)):
+            if hasattr(socket, option):
+                listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+        listening.bind((host, port))
+        listening.listen(2048)
+    except BaseException:
+        listening.close()
+        raise
+    return listening
+
+
+def uvicorn_server(
+    app: FastAPI, *, ping_interval_s: float = PING_INTERVAL_S, ping_timeout_s: float = PING_TIMEOUT_S
+) -> uvicorn.Server:
+    """A server with our limits; ``run(sockets=[listen(...)])`` starts it."""
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        ws_max_size=MAX_BODY,
+        ws_ping_interval=ping_interval_s,
+        ws_ping_timeout=ping_timeout_s,
+        ws_per_message_deflate=False,
+        timeout_graceful_shutdown=SHUTDOWN_S,
+    )
+    return uvicorn.Server(config)
+
+
+def serve(
+    tasks_dir: str | Path | None = None,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    backend: str = "auto",
+    *,
+    max_sessions: int | None = None,
+    mode: str | None = None,
+    ready: Callable[[str], None] | None = None,
+) -> int:
+    """Serve until SIGINT or SIGTERM, then end every session. Returns the exit code; says why on stderr when not 0.
+
+    ``tasks_dir`` defaults to ETUDE_TASKS; port 0 takes a free one; ``ready`` is called with the address.
+    """
+    try:
+        listening = listen(host, port)
+    except OSError as error:
+        return _complain(_why_not(error, host, port))
+    with listening:
+        try:
+            tasks = load_tasks(tasks_dir if tasks_dir is not None else os.environ.get("ETUDE_TASKS", ""))
+            app = create_app(tasks, backend=backend, max_sessions=max_sessions, mode=mode)
+        except (TaskSetError, OSError, ValueError) as error:
+            return _complain(str(error))
+        name, bound = listening.getsockname()[:2]
+        address = f"http://[{name}]:{bound}" if ":" in name else f"http://{name}:{bound}"
+        if ready is not None:
+            ready(address)
+        else:
+            print(f"serving {address}", flush=True)
+        server = uvicorn_server(app)
+        with _signals_stop(server):
+            server.run(sockets=[listening])
+    return 0
+
+
+@contextmanager
+def _signals_stop(server: uvicorn.Server) -> Iterator[None]:
+    """uvicorn raises the signal that stopped it once more at the end: here that is no death, but a normal return."""
+
+    def stop(*_: object) -> None:
+        server.should_exit = True
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _why_not(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} on {host} is in use: stop what listens there, or choose another with --port (0: any free)"
+    return f"cannot listen on {host} port {port}: {error.strerror or error}"
+
+
+def _complain(reason: str) -> int:
+    print(f"etude serve: {reason}", file=sys.stderr)
+    return 1
+
+
+def main() -> None:
+    """The container's command: ETUDE_TASKS, ETUDE_SANDBOX, HOST and PORT say what and where."""
+    port = os.environ.get("PORT", "8000")
+    if not port.isdigit():
+        sys.exit(_complain(f"PORT is {port!r}: give a number"))
+    sys.exit(serve(None, os.environ.get("HOST", "127.0.0.1"), int(port)))

@@ -1,0 +1,320 @@
+"""The application as its clients see it: three clients, refusals that keep the socket, routes, OpenEnv's own probe."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from openenv.cli._validation import validate_running_environment
+from openenv.core.generic_client import GenericEnvClient
+from openenv.core.mcp_client import MCPToolClient
+from websockets.sync.client import ClientConnection, connect
+
+from etude.client import connect as etude_connect
+from etude.server.openenv_client import EtudeEnv
+
+ROOT = Path(__file__).parents[2]
+
+
+def ask(socket: ClientConnection, frame: Any) -> dict[str, Any]:
+    socket.send(frame if isinstance(frame, (str, bytes)) else json.dumps(frame))
+    return json.loads(socket.recv(timeout=30))
+
+
+def ws(url: str, path: str = "/ws") -> ClientConnection:
+    return connect("ws" + url.removeprefix("http") + path, proxy=None)
+
+
+def rpc(url: str, method: Any, **params: Any) -> dict[str, Any]:
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    return httpx.post(f"{url}/mcp", json=body).json()
+
+
+# --- Every client plays the same episode
+
+
+def test_our_client_plays_an_episode(served: Any, light: Any) -> None:
+    with etude_connect(served.url) as client:
+        assert client.reset(task_id="light-1").prompt == "Say the answer of exercise 1."
+        assert client.step(light.say("answer-1")).reward == 0.0
+        last = client.step(light.SUBMIT)
+    assert (last.done, last.reward) == (True, 1.0)
+
+
+def test_openenvs_generic_client_plays_an_episode(served: Any, light: Any) -> None:
+    with GenericEnvClient(base_url=served.url).sync() as client:
+        assert client.reset(task_id="light-1").observation["prompt"] == "Say the answer of exercise 1."
+        assert client.step(light.say("answer-1")).reward == 0.0
+        last = client.step(light.SUBMIT)
+    assert (last.done, last.reward) == (True, 1.0)
+
+
+def test_openenvs_typed_client_plays_an_episode(served: Any, light: Any) -> None:
+    with EtudeEnv(base_url=served.url).sync() as client:
+        assert client.reset(split="train", index=1).observation.prompt == "Say the answer of exercise 1."
+        client.step(light.say("answer-1"))
+        last = client.step(light.SUBMIT)
+        assert (last.done, last.reward, client.state().step_count) == (True, 1.0, 2)
+
+
+def test_a_bare_websocket_plays_an_episode(served: Any, light: Any) -> None:
+    with ws(served.url) as socket:
+        first = ask(socket, {"type": "reset", "data": {"task_id": "light-1"}})
+        assert first["data"]["observation"]["prompt"] == "Say the answer of exercise 1."
+        ask(socket, {"type": "step", "data": light.say("answer-1")})
+        last = ask(socket, {"type": "step", "data": light.SUBMIT})
+    assert (last["data"]["done"], last["data"]["reward"]) == (True, 1.0)
+
+
+def test_openenvs_tool_client_lists_and_calls_tools(served: Any) -> None:
+    with MCPToolClient(base_url=served.url).sync() as client:
+        client.reset(task_id="light-1")
+        assert [tool.name for tool in client.list_tools()] == ["say", "hang", "crash", "submit"]
+        assert client.call_tool("say", text="answer-1") == "ok\nanswer-1"
+        client.call_tool("submit")
+        assert client.state().step_count == 2
+
+
+def test_tools_are_scored_on_every_path(served: Any) -> None:
+    session = rpc(served.url, "openenv/session/create")["result"]["session_id"]
+    with ws(served.url, f"/ws?session_id={session}") as socket:
+        ask(socket, {"type": "reset", "data": {"task_id": "light-1"}})
+        called = {"type": "call_tool", "tool_name": "say", "arguments": {"text": "answer-1"}}
+        assert ask(socket, {"type": "step", "data": called})["data"]["observation"]["result"] == "ok\nanswer-1"
+        request = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "nope", "arguments": [1]}}
+        assert ask(socket, {"type": "mcp", "data": request})["data"]["result"]["isError"]
+        last = rpc(served.url, "tools/call", name="submit", session_id=session)["result"]
+        assert (last["done"], last["reward"]) == (True, 1.0)
+        assert ask(socket, {"type": "state"})["data"]["step_count"] == 3
+    assert rpc(served.url, "openenv/session/close", session_id=session)["result"]["closed"]
+
+
+def test_list_tools_needs_no_reset_and_is_no_turn(served: Any) -> None:
+    with ws(served.url) as socket:
+        listed = ask(socket, {"type": "step", "data": {"type": "list_tools"}})
+        assert "bash" in [tool["name"] for tool in listed["data"]["observation"]["tools"]]
+        assert ask(socket, {"type": "state"})["data"]["step_count"] == 0
+    assert rpc(served.url, "tools/list")["result"]["tools"]
+
+
+# --- Nothing a model can emit is a protocol error; what is refused leaves the socket usable
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        {},
+        {"text": None, "tool_calls": "no list", "metadata": 3, "type": ["x"]},
+        {"tool_calls": [7, None, {"name": 3, "arguments": "{"}]},
+        {"tool_calls": [{"function": {"name": "say", "arguments": "\ud800"}}], "model_dump": 1, "__class__": 2},
+        {"text": float("nan"), "tool": {"deep": json.loads("[" * 300 + "]" * 300)}},
+    ],
+)
+def test_any_json_object_is_a_turn(served: Any, action: dict[str, Any]) -> None:
+    with ws(served.url) as socket:
+        ask(socket, {"type": "reset", "data": {}})
+        answer = ask(socket, {"type": "step", "data": action})
+        assert answer["type"] == "observation", answer
+        assert answer["data"]["observation"]["messages"]
+        state = ask(socket, {"type": "state"})["data"]
+        assert state["step_count"] == 1
+        headers = {"Authorization": f"Bearer {state['token']}"}
+        assert httpx.get(f"{served.url}/episodes/{state['episode_id']}", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("frame", "code"),
+    [
+        ("[1, 2]", "VALIDATION_ERROR"),
+        ('"step"', "VALIDATION_ERROR"),
+        ("null", "VALIDATION_ERROR"),
+        ("not json", "INVALID_JSON"),
+        ("9" * 5000, "INVALID_JSON"),
+        ("[" * 100_000, "INVALID_JSON"),
+        (b"\xff\xfe", "INVALID_JSON"),
+        ('{"type": "jump"}', "UNKNOWN_TYPE"),
+        ('{"type": "step", "data": [1]}', "VALIDATION_ERROR"),
+        ('{"type": "step", "data": {"tool": "say"}}', "EXECUTION_ERROR"),
+        ('{"type": "reset", "data": {"self": 1, "task_idd": 2}}', "EXECUTION_ERROR"),
+        ('{"type": "reset", "data": {"seed": "seven"}}', "EXECUTION_ERROR"),
+        ('{"type": "reset", "data": {"task_id": "light-77"}}', "EXECUTION_ERROR"),
+        ('{"type": "reset", "data": {"index": 77}}', "EXECUTION_ERROR"),
+    ],
+)
+def test_a_refused_frame_leaves_the_socket_usable(served: Any, frame: str | bytes, code: str) -> None:
+    with ws(served.url) as socket:
+        answer = ask(socket, frame)
+        assert (answer["type"], answer["data"]["code"]) == ("error", code)
+        assert ask(socket, {"type": "reset", "data": {}})["type"] == "observation"
+
+
+def test_a_refusal_comes_in_its_turn(served: Any, light: Any) -> None:
+    with ws(served.url) as socket:
+        for frame in ({"type": "reset", "data": {}}, [1], {"type": "step", "data": light.say("x")}, {"type": "state"}):
+            socket.send(json.dumps(frame))
+        kinds = [json.loads(socket.recv(timeout=30))["type"] for _ in range(4)]
+    assert kinds == ["observation", "error", "observation", "state"]
+
+
+def test_a_binary_frame_is_as_good_as_text(served: Any) -> None:
+    with ws(served.url) as socket:
+        assert ask(socket, b'{"type": "state"}')["type"] == "state"
+
+
+def test_the_mcp_socket_refuses_in_its_own_language(served: Any) -> None:
+    with ws(served.url, "/mcp") as socket:
+        assert ask(socket, "[1]")["error"]["code"] == -32600
+        assert ask(socket, "{")["error"]["code"] == -32700
+        assert ask(socket, {"jsonrpc": "2.0", "id": 1, "method": "tools/list"})["result"]["tools"]
+
+
+def test_misuse_says_what_to_do(served: Any, light: Any) -> None:
+    with ws(served.url) as socket:
+        step = {"type": "step", "data": light.SUBMIT}
+        assert "reset first" in ask(socket, step)["data"]["message"]
+        message = ask(socket, {"type": "reset", "data": {"task": "light-1"}})["data"]["message"]
+        assert message == "reset: unknown argument 'task'. Did you mean 'task_id'?"
+        ask(socket, {"type": "reset", "data": {}})
+        ask(socket, step)
+        assert "is over" in ask(socket, step)["data"]["message"]
+
+
+def test_a_failing_machine_voids_the_episode_and_names_no_path(served: Any, light: Any) -> None:
+    with ws(served.url) as socket:
+        ask(socket, {"type": "reset", "data": {"episode_id": "void"}})
+        error = ask(socket, {"type": "step", "data": light.call("crash")})["data"]
+        assert error["message"] == "infrastructure: cannot mount <path>: no space left"
+        state = ask(socket, {"type": "state"})["data"]
+        assert state["reward"]["valid"] is False
+        headers = {"Authorization": f"Bearer {state['token']}"}
+        assert httpx.get(f"{served.url}/episodes/void", headers=headers).json()["reward"]["valid"] is False
+        assert "void" in ask(socket, {"type": "step", "data": light.SUBMIT})["data"]["message"]
+        assert ask(socket, {"type": "reset", "data": {}})["type"] == "observation"
+
+
+# --- Read-only routes
+
+
+def test_tasks_are_listed_and_paged(served: Any) -> None:
+    rows = httpx.get(f"{served.url}/tasks").json()
+    assert rows["total"] == 4
+    assert {row["task_id"] for row in rows["tasks"]} == {f"light-{n}" for n in range(4)}
+    second = httpx.get(f"{served.url}/tasks", params={"split": "train", "offset": 1, "limit": 1}).json()
+    assert [row["task_id"] for row in second["tasks"]] == ["light-1"]
+    assert httpx.get(f"{served.url}/tasks", params={"split": "dev"}).status_code == 404
+    assert httpx.get(f"{served.url}/tasks/light-2").json()["problem_statement"] == "Say the answer of exercise 2."
+    missing = httpx.get(f"{served.url}/tasks/light-22")
+    assert missing.status_code == 404 and "Did you mean 'light-2'?" in missing.json()["detail"]
+
+
+def test_openenvs_task_routes_agree(served: Any) -> None:
+    def post(name: str, **body: Any) -> httpx.Response:
+        return httpx.post(f"{served.url}/etude/{name}", json=body)
+
+    assert {row["name"] for row in httpx.get(f"{served.url}/etude/splits").json()} == {"train", "test"}
+    assert post("num_tasks", split="train").json() == {"num_tasks": 3}
+    assert post("task", split="train", index=2).json()["task"]["task_id"] == "light-2"
+    assert [t["task_id"] for t in post("task_range", split="train", start=1).json()["tasks"]] == ["light-1", "light-2"]
+    assert post("task", split="train", index=3).status_code == 400
+    assert post("task", split="train", index=-1).status_code == 400
+    assert post("tasks", split="dev").status_code == 400
+
+
+def test_an_episode_opens_with_its_sessions_token_alone(served: Any, light: Any) -> None:
+    def get(token: str | None) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {token}"} if token is not None else {}
+        return httpx.get(f"{served.url}/episodes/shared%2Fid", headers=headers)
+
+    with etude_connect(served.url) as one, etude_connect(served.url) as other:
+        for client, text in ((one, "mine"), (other, "theirs")):
+            client.reset(episode_id="shared/id")
+            client.step(light.say(text))
+        token = one.state().token
+        assert token is not None and len(bytes.fromhex(token)) == 16 and token != other.state().token
+        assert "mine" in get(token).text and "theirs" not in get(token).text
+        assert {
+            get(wrong).status_code for wrong in (None, "0" * 32, "x", token[:-1], token + "0", token.upper() + "G")
+        } == {401}
+        one.reset()
+        assert "mine" in get(token).text, "an episode that was left behind can still be read"
+    assert "mine" in get(token).text, "also when its session has ended"
+    assert get("0" * 32).json() == httpx.get(f"{served.url}/episodes/none").json(), "nobody learns which ids exist"
+
+
+def test_without_a_session_there_is_no_token(served: Any) -> None:
+    assert httpx.get(f"{served.url}/state").json()["token"] is None
+
+
+def test_stateless_routes_answer_and_leave_nothing(served: Any, light: Any) -> None:
+    closed = light.LightSession.closed_count
+    assert httpx.post(f"{served.url}/reset", json={"task_id": "light-0"}).json()["observation"]["prompt"]
+    assert served.wait_until(lambda: light.LightSession.closed_count == closed + 1)
+    refused = httpx.post(f"{served.url}/step", json={"action": light.SUBMIT})
+    assert refused.status_code == 409 and "reset first" in refused.json()["detail"]
+
+
+def test_bodies_and_frames_are_limited(light: Any) -> None:
+    with light.serving(light.light_app(max_body=1000)) as served:
+        big = json.dumps({"task_id": "x" * 2000})
+        assert httpx.post(f"{served.url}/reset", content=big).status_code == 413
+        chunks = iter([big[:500].encode(), big[500:].encode()])
+        assert httpx.post(f"{served.url}/reset", content=chunks).status_code == 413
+        with ws(served.url) as socket:
+            assert "over 1000 bytes" in ask(socket, big)["data"]["message"]
+            assert ask(socket, {"type": "state"})["type"] == "state"
+
+
+# --- OpenEnv's own judgement
+
+
+@pytest.mark.parametrize("mode", ["simulation", "production"])
+def test_the_url_probe_passes(light: Any, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    monkeypatch.setenv("OPENENV_MODE", mode)
+    with light.serving(light.light_app()) as served:
+        report = validate_running_environment(served.url)
+    assert report["mode"] == mode
+    assert [c["passed"] for c in report["criteria"]] == [True] * 6, report
+
+
+def test_the_folder_probe_passes_on_a_clean_clone(tmp_path: Path, checkout_in: Callable[[Path], Path]) -> None:
+    openenv = Path(sys.executable).with_name("openenv")
+    command = [openenv, "validate", checkout_in(tmp_path), "--level", "static"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert "Verdict: PASS" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_runtime_plan_keeps_its_contract(served: Any) -> None:
+    plan = json.loads((ROOT / "validation" / "runtime.json").read_text())
+    with ws(served.url) as socket:
+        data = {"episode_id": plan["reset"]["episode_id"], "seed": plan["reset"]["seed"], **plan["reset"]["options"]}
+        assert ask(socket, {"type": "reset", "data": data})["type"] == "observation"
+        for number, action in enumerate(plan["actions"], 1):
+            answer = ask(socket, {"type": "step", "data": action})
+            assert answer["type"] == "observation" and 0.0 <= answer["data"]["reward"] <= 1.0
+            state = ask(socket, {"type": "state"})["data"]
+            assert (state["episode_id"], state["step_count"]) == (plan["reset"]["episode_id"], number)
+
+
+def test_the_manifest_declares_what_is_served(served: Any) -> None:
+    import yaml
+
+    from etude.environments.tools import TOOLS
+
+    manifest = yaml.safe_load((ROOT / "openenv.yaml").read_text())
+    declared = manifest["validation"]["capabilities"]["declared_tools"]
+    assert declared == list(TOOLS)
+    execution = manifest["validation"]["execution"]
+    assert (ROOT / execution["dockerfile"]).is_file() and (ROOT / execution["probe_path"]).is_file()
+    assert asyncio.run(_health(served.url)) == {"status": "healthy"}
+
+
+async def _health(url: str) -> Any:
+    async with httpx.AsyncClient() as client:
+        return (await client.get(f"{url}/health")).json()

@@ -1,0 +1,92 @@
+"""The server as a process: how it starts, what it says, how it stops."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+
+from etude.client import ServerError
+from etude.client import connect as etude_connect
+
+ROOT = Path(__file__).parents[2]
+
+
+@contextmanager
+def server_process(**environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """``python -m etude.server.app`` on a free port, and its address."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "etude.server.app"],
+        env={**os.environ, "PORT": "0", **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("serving http://127.0.0.1:"), line + process.stderr.read()
+        yield process, line.split()[1]
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_starts_without_tasks_says_what_to_do_and_stops_cleanly(number: signal.Signals) -> None:
+    with server_process(ETUDE_TASKS="") as (process, url):
+        with etude_connect(url) as client, pytest.raises(ServerError, match="etude serve --tasks"):
+            assert client.tasks() == []
+            client.reset()
+        with connect("ws" + url.removeprefix("http") + "/ws", proxy=None) as socket_:
+            process.send_signal(number)
+            with pytest.raises(ConnectionClosed):
+                socket_.recv(timeout=30)
+        assert process.wait(30) == 0
+
+
+def test_a_port_in_use_is_one_line_and_exit_code_1() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = subprocess.run(
+            [sys.executable, "-m", "etude.server.app"],
+            env={**os.environ, "PORT": port},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+    assert done.returncode == 1
+    lines = done.stderr.strip().splitlines()
+    assert lines == [
+        f"etude serve: port {port} on 127.0.0.1 is in use: stop what listens there, or choose another with --port "
+        "(0: any free)"
+    ]
+
+
+def test_a_missing_task_set_is_one_line_and_exit_code_1(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    from etude.server.app import serve
+
+    assert serve(tmp_path / "nowhere", port=0) == 1
+    error = capfd.readouterr().err
+    assert error.startswith("etude serve: no tasks.jsonl in ") and error.count("\n") == 1
+
+
+def test_openenvs_import_style_loads_the_same_modules() -> None:
+    code = (
+        "import sys, server.app as a; app = a.app; assert app is a.app; import etude.server.app as b;"
+        "assert a.create_app is b.create_app;"
+        "print([n for n in sys.modules if n.startswith('server.') and n != 'server.app'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, "ETUDE_TASKS": ""}, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == "[]", done.stderr
