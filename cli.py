@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -47,8 +48,12 @@ def doctor(as_json: Json = False) -> None:
 
     diagnosis = examine()
     rows = [
-        {"": "ok" if check.ok else "MISSING" if check.required else "-", "area": check.area, "name": check.name}
-        | {"detail": check.detail, "remedy": "" if check.ok else check.remedy}
+        {
+            "": "ok" if check.ok else "MISSING" if check.required else "-",
+            "area": check.area,
+            "name": check.name,
+            "finding": check.detail if check.ok else f"{check.detail}: {check.remedy}".removeprefix(": "),
+        }
         for check in diagnosis.checks
     ]
     _show(diagnosis, rows, as_json)
@@ -122,7 +127,9 @@ def validate(
 
     with console.progress_bar("validate") as progress:
         report = check_tasks(folder, sample=sample, jobs=jobs, backend=sandbox, progress=progress)
-    _show(report, report.rows, as_json)
+    _show({**console.plain(report), "ok": report.ok}, report.rows, as_json)
+    for problem in report.problems:
+        console.show_error(f"{problem.task_id}: {problem.agent} scored {problem.reward}: {problem.cause}")
     _exit_unless(report.ok)
 
 
@@ -211,7 +218,8 @@ def catalogue(kinds: Sequence[str]) -> dict[str, dict[str, str]]:
         if kind not in CATALOGUE:
             raise UnknownName(did_you_mean("kind", kind, CATALOGUE))
         module, attribute = CATALOGUE[kind]
-        found[kind] = dict(sorted(getattr(import_module(module, __package__), attribute).paths().items()))
+        paths = getattr(import_module(module, __package__), attribute).paths()
+        found[kind] = {name: f"{__package__}{path}" if path[0] == "." else path for name, path in sorted(paths.items())}
     return found
 
 
@@ -259,12 +267,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is 0 only when the thing asked for was done."""
     try:
         result = app(args=arguments, prog_name="etude", standalone_mode=False)
+        sys.stdout.flush()
     except typer.Abort:
         console.show_error("aborted")
         return 1
     except BrokenPipeError:
-        # The reader of stdout went away (`etude list | head`): the interpreter must not try to flush it again.
-        sys.stdout = None  # type: ignore[assignment]
+        # The reader of stdout went away (`etude list | head`): the interpreter must not fail to flush it at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:  # noqa: BLE001 - the one place where errors become a line and an exit code
         return _failed(error)

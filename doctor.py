@@ -77,7 +77,7 @@ def _sandboxes() -> list[Check]:
 
     found = available()
     checks = [
-        Check("sandbox", name, reason is None, "works" if reason is None else "does not work", reason or "")
+        Check("sandbox", name, reason is None, "works" if reason is None else "", reason or "")
         for name, reason in found.items()
     ]
     working = [name for name, reason in found.items() if reason is None]

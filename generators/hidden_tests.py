@@ -74,11 +74,19 @@ def _unused_after(tree: SourceTree, module: Module, spans: list[Span]) -> list[S
     while found:
         found = False
         for name, span in list(candidates.items()):
-            if _word_in(name, module.source, gone) and not tree.mentions(name, outside=(module.path, [*gone, span])):
+            if _word_in(name, module.source, gone) and not _mentioned(tree, module, name, [*gone, span]):
                 gone.append(span)
                 del candidates[name]
                 found = True
     return gone[len(spans) :]
+
+
+def _mentioned(tree: SourceTree, module: Module, name: str, gone: list[Span]) -> bool:
+    """Whether anything left uses a test helper: this file, or one that could have it from here."""
+    stem = module.path.removesuffix(".py").rsplit("/", 1)[-1]
+    shared = stem in ("conftest", "__init__")
+    mentions = tree.mentions(name, outside=(module.path, gone))
+    return any(path == module.path or shared or stem in tree.word_index[path] for path in mentions)
 
 
 def _helpers(module: Module, spans: list[Span]) -> dict[str, Span]:

@@ -117,18 +117,18 @@ def with_leading_comments(source: bytes, span: Span) -> Span:
 
 def delete_spans(source: bytes, spans: Iterable[Span]) -> bytes:
     """``source`` without ``spans`` (which may nest); runs of blank lines left behind shrink to two."""
-    result, position = [], 0
+    kept, position = bytearray(), 0
     for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
         if start < position:
             position = max(position, end)
             continue
-        result.append(source[position:start])
+        kept += source[position:start]
         position = end
-        if result[-1].endswith(b"\n\n\n"):
-            while source[position : position + 1] == b"\n":
-                position += 1
-    result.append(source[position:])
-    return b"".join(result)
+        blank = b"\n\n\n" if kept.strip() else b""
+        while kept.endswith(blank) and source[position : position + 1] == b"\n":
+            position += 1
+    kept += source[position:]
+    return bytes(kept)
 
 
 def replace_span(source: bytes, span: Span, text: bytes) -> bytes:

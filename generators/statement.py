@@ -17,14 +17,14 @@ def deletion_statement(
     """Signature, docstring, behaviours from test names, call sites, exceptions and interface, in this order.
 
     ``facts`` is what the generator says of the deleted entity: ``module``, ``name``, ``signature``, ``docstring``,
-    ``raises`` and ``call_sites``.
+    ``raises``, ``call_sites`` and ``helpers`` (how many went with it).
     """
     where = f"`{facts['module']}.{facts['name']}`"
     paragraphs = [
         f"# Implement {where}",
         f"In this code base, the {package} package, the body of {where} is missing: calling it raises "
-        "`NotImplementedError`. Everything else works. Write the function so that it behaves as described here. "
-        "Private helpers that only it needed are gone too; write them anew in any shape.",
+        "`NotImplementedError`. Everything else works. Write the function so that it behaves as described here."
+        + (" Private helpers that only it needed are gone too; write them anew in any shape." * bool(facts["helpers"])),
         f"```python\n{facts['signature']}\n```",
     ]
     if facts["docstring"].strip():

@@ -16,9 +16,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from ..environments.grading import grade
+from ..environments.grading import grade, matches
 from ..environments.sandbox import Change, Sandbox, open_sandbox
 from ..environments.snapshots import Snapshot, Workspace, make_workspace
 from ..environments.snapshots.patches import make_patch
@@ -194,7 +194,8 @@ class Validator:
 
     async def _v3(self, task: Task, candidate: Candidate, base: Files) -> None:
         solution = _changes({path: base[path] for path in candidate.exercise if path.endswith(".py")})
-        for order in ("given", "reversed"):
+        orders: tuple[Literal["given", "reversed"], ...] = ("given", "reversed")
+        for order in orders:
             result = await self._grade(task, solution, order)
             if result.reward.value != 1.0:
                 raise Rejected("v3_oracle", f"{order} order: {_first_failure(result)}")
@@ -212,7 +213,7 @@ class Validator:
             if result.reward.value != 0.0:
                 raise Rejected("v5_trivial_solution", f"the body {name!r} passes every hidden test")
 
-    async def _grade(self, task: Task, changes: list[Change], order: str = "given") -> Grade:
+    async def _grade(self, task: Task, changes: list[Change], order: Literal["given", "reversed"] = "given") -> Grade:
         return await grade(task, changes, backend=self.backend, snapshot=self.snapshot, order=order)
 
     # --- the row --------------------------------------------------------------------------------------------
@@ -262,8 +263,9 @@ def source_globs(snapshot: Snapshot) -> list[str]:
 def protected_paths(tree: SourceTree) -> list[str]:
     """What an agent's diff may never hold: tests, whatever serves them, and configuration."""
     folders = {path.rsplit("/", 1)[0] for path in tree.tests if "/" in path}
-    tops = {folder for folder in folders if tree.is_test(f"{folder}/x.py")}
-    return [*_PROTECTED, *sorted(f"{folder}/**" for folder in tops), *sorted(tree.tests - {"README.rst", "README.md"})]
+    test_folders = sorted(f"{folder}/**" for folder in folders if tree.is_test(f"{folder}/x.py"))
+    covered = [*_PROTECTED, *test_folders]
+    return [*covered, *sorted(path for path in tree.tests if not matches(path, covered))]
 
 
 def _target(facts: dict[str, Any]) -> InterfaceItem:

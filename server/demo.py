@@ -22,10 +22,9 @@ from ..environments import agents
 from ..environments.sandbox import available
 from ..environments.tasks import TaskSet
 from ..generators.generate import generate
-from ..generators.validate import validate
+from ..generators.validate import EXPECTED, validate
 from ..models import SandboxReport, Task
 
-EXPECTED = {"oracle": 1.0, "noop": 0.0, "cheater": 0.0}
 TURN_TIMEOUT_S = 600.0
 
 Progress = Callable[[str, int, int], None]
@@ -73,8 +72,12 @@ def run_demo(
     )
     if not report.tasks:
         raise DemoError(f"none of {report.candidates} candidates became a task; {out}/report.json says why")
-    if not validate(out, jobs=jobs, backend=backend, progress=progress).ok:
-        raise DemoError(f"a task did not validate; `etude validate {out}` shows which")
+    problems = validate(out, jobs=jobs, backend=backend, progress=progress).problems
+    if problems:
+        first = problems[0]
+        raise DemoError(
+            f"{first.agent} scored {first.reward} on {first.task_id}: {first.cause} (`etude validate {out}`)"
+        )
     tasks = list(TaskSet.load(out))
     with _served(out, backend) as url:
         rewards, sandbox = asyncio.run(_play_all(url, tasks, jobs, progress))

@@ -163,7 +163,7 @@ def _refusal(change: Change, task: Task, tree: Path | None, reserved: Collection
 def _by_name(parts: list[str]) -> str:
     """Names that are never source, whatever a task's globs say."""
     name = parts[-1]
-    if parts[0] == ".git":
+    if ".git" in parts:
         return "git: version control is not graded"
     if _CACHES & set(parts) or name.endswith((".pyc", ".pyo")):
         return "cache: generated files are not graded"
@@ -223,7 +223,7 @@ def _shown(path: str) -> str:
 
 
 def _record(change: Change) -> FileChange:
-    content = None if change.content is None else base64.b64encode(change.content).decode()
+    content = None if change.content is None or change.kind == "deleted" else base64.b64encode(change.content).decode()
     kind = "file" if change.kind == "file" else "deleted"
     return FileChange.model_validate(
         {"path": change.path, "kind": kind, "content": content, "executable": change.executable}

@@ -131,3 +131,12 @@ class Sandbox(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+def __getattr__(name: str) -> object:
+    # Opening needs asyncio and a backend; the vocabulary above does not.
+    if name in ("open_sandbox", "available", "BACKENDS"):
+        from . import opening
+
+        return getattr(opening, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,6 +11,7 @@ beside. A closed socket means: nobody needs this sandbox any more.
 from __future__ import annotations
 
 import array
+import fcntl
 import json
 import os
 import resource
@@ -29,6 +30,7 @@ from .cgroups import Group, Groups
 MESSAGE_BYTES = 256 * 1024
 _TERM_GRACE_S = 5.0
 _RETRY_S = 0.05
+_RESERVED = 16
 
 
 class Unavailable(Exception):
@@ -377,6 +379,10 @@ def _is_live_child(pid: int) -> bool:
 def main(kind: str) -> None:
     """Serve on descriptor 3, as the child of the server. ``kind`` is the backend's name."""
     os.closerange(4, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    control = socket.socket(fileno=fcntl.fcntl(3, fcntl.F_DUPFD_CLOEXEC, _RESERVED))
+    # Taken, so that nothing of ours ever has a number that a command's descriptors are placed on.
+    for number in range(3, _RESERVED):
+        os.dup2(0, number, inheritable=False)
     server = os.pidfd_open(os.getppid())
     os.umask(0o022)
     for name in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
@@ -395,4 +401,4 @@ def main(kind: str) -> None:
 
         driver = GuardDriver()
     linux.set_dumpable(False)
-    Keeper(socket.socket(fileno=3), server, driver).serve()
+    Keeper(control, server, driver).serve()

@@ -118,10 +118,8 @@ class Line:
     def __init__(self, kind: str) -> None:
         self._socket = connect(kind)
         self._owner = os.getpid()
-
-    @property
-    def closed(self) -> bool:
-        return self._socket.fileno() < 0
+        self._waiting = False
+        self.closed = False
 
     def send(self, request: Mapping[str, Any], fds: Sequence[int] = ()) -> None:
         """Send a request. Raises SandboxError when the keeper is gone or the sandbox belongs to another process."""
@@ -148,7 +146,11 @@ class Line:
             try:
                 return self._read()
             except BlockingIOError:
-                await _readable(self._socket)
+                self._waiting = True
+                try:
+                    await _readable(self._socket)
+                finally:
+                    self._waiting = False
 
     async def ask(self, request: Mapping[str, Any], fds: Sequence[int] = ()) -> tuple[dict[str, Any], list[int]]:
         self.send(request, fds)
@@ -189,12 +191,16 @@ class Line:
         return SandboxError("the sandbox keeper is gone; open a new sandbox")
 
     def close(self) -> None:
-        """Hang up: the keeper kills and drops the sandbox. Wakes a reader that waits."""
-        if not self.closed and self._owner == os.getpid():
+        """Hang up: the keeper kills and drops the sandbox. A reader that waits wakes with an error."""
+        self.closed = True
+        if self._owner == os.getpid():
             try:
                 self._socket.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
+            # A waiting reader has this descriptor registered in its loop: it closes it when it wakes.
+            if self._waiting:
+                return
         self._socket.close()
 
 

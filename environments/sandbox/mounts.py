@@ -86,9 +86,10 @@ class StageBuilder:
         os.symlink("r/usr", "usr")
         mount("tmpfs", "r", "tmpfs", _QUIET, "mode=755")
         mount("tmpfs", "w", "tmpfs", _QUIET, f"size={disk},nr_inodes={files},mode=755")
-        for name in ("upper", "work", "tmp", "shm"):
-            os.mkdir(f"w/{name}", 0o755)
+        for name, mode in {"upper": 0o755, "work": 0o755, "tmp": 0o1777, "shm": 0o1777}.items():
+            os.mkdir(f"w/{name}")
             os.chown(f"w/{name}", self.owner, self.owner)
+            os.chmod(f"w/{name}", mode)
         self._mount_base(sources)
         self._mount_devices(sources)
         bind("w/tmp", "r/tmp", read_only=False)
@@ -151,7 +152,6 @@ class StageBuilder:
             bind("empty", f"{target}/{name}")
 
     def _mount_workspace(self, lower: str) -> None:
-        os.chown("w/upper", self.owner, self.owner)
         os.chmod("w/upper", os.stat(lower).st_mode & 0o7777)
         layers = f"lowerdir={lower},upperdir=w/upper,workdir=w/work"
         # Plain copy-up only: no redirects and no metadata-only copies, so that the upper folder alone tells what changed.

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 _CHUNK = 1 << 16
 _CHUNKS_PER_TURN = 16
+# More than any pipe holds, and still an end should a writer outlive its sandbox.
+_LAST_CHUNKS = 256
 
 
 class Capture:
@@ -72,8 +74,9 @@ class Pump:
     def finish(self) -> None:
         """Take what is left in the pipe and stop; for when every writer is dead."""
         self.close_writer()
-        while self._open and self._read():
-            pass
+        for _ in range(_LAST_CHUNKS):
+            if not self._open or not self._read():
+                break
         self._stop()
 
     def _turn(self) -> None:

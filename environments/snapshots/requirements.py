@@ -22,7 +22,7 @@ _TOOLS = re.compile(
     r"|wheel|setuptools|setuptools-scm|pip|pip-tools|uv|hatch.*|flit.*|poetry.*|sphinx.*|furo|mkdocs.*|.*-sphinx-theme|myst.*"
     r"|docutils-stubs|bump.*|towncrier|check-manifest|coveralls|codecov|coverage|cython|ipython|ipdb|jupyter.*|notebook"
     r"|interrogate|pyupgrade|vulture|safety|commitizen|semantic-release|python-semantic-release|types-.*|.*-stubs|invoke"
-    r"|virtualenv|tox-.*|readme-renderer|changelog.*|blurb|sybil-docs|asv|pytest|pluggy|iniconfig|exceptiongroup)$"
+    r"|virtualenv|tox-.*|readme-renderer|changelog.*|blurb|asv)$"
 )
 _FILES = (
     "requirements-test*", "requirements_test*", "test-requirements*", "test_requirements*", "requirements.test*",
@@ -42,8 +42,8 @@ class Declared:
 def declared(tree: Path, requires_dist: Sequence[str], extras: Sequence[str], project: str) -> Declared:
     """Everything the tree declares, without tools that no test needs; ``project`` itself is left out."""
     found: dict[str, list[str]] = {"test": [], "dev": []}
-    groups = {**_extras(requires_dist, extras, project), **_groups(read_pyproject(tree))}
-    for name, requirements in groups.items():
+    extra_groups, other_groups = _extras(requires_dist, extras, project), _groups(read_pyproject(tree))
+    for name, requirements in [*extra_groups.items(), *other_groups.items()]:
         if kind := _kind(name):
             found[kind].extend(requirements)
     for kind, patterns in (("test", _FILES), ("dev", _DEV_FILES)):
@@ -61,7 +61,7 @@ def _kind(name: str) -> str | None:
 
 
 def _plain(texts: Iterable[str], project: str) -> Iterator[str]:
-    """Readable requirements that apply here, once each, tools and unwanted plugins aside."""
+    """Readable requirements, once each, without what is pinned anyway (pytest) and plugins that are never loaded."""
     seen: set[str] = set()
     for text in texts:
         try:
@@ -69,7 +69,14 @@ def _plain(texts: Iterable[str], project: str) -> Iterator[str]:
         except InvalidRequirement:
             continue
         name = canonicalize_name(requirement.name)
-        if name in seen or name == canonicalize_name(project) or requirement.url or name in UNWANTED_PLUGINS:
+        pinned_here = name in ("pytest", "pluggy", "iniconfig", "coverage")
+        if (
+            name in seen
+            or pinned_here
+            or name == canonicalize_name(project)
+            or requirement.url
+            or name in UNWANTED_PLUGINS
+        ):
             continue
         seen.add(name)
         yield str(requirement)

@@ -14,12 +14,13 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from ...models import PytestVerifier
 from ..sandbox import ExecResult, Sandbox
 
 OUTPUT_LIMIT = 256 * 1024
+ENVIRONMENT = {"PYTHONPATH": "", "PYTHONSTARTUP": "", "TZ": "UTC", "LANG": "C.UTF-8", "COLUMNS": "100"}
 FORGED = "forged or damaged result record"
 
 
@@ -47,6 +48,8 @@ class TestRun:
     ``builtins`` that the code under test replaced. ``contexts`` maps a test id (empty: import time) to
     workspace-relative file to covered lines. ``modules`` maps the workspace's imported top-level modules to files.
     """
+
+    __test__: ClassVar[bool] = False
 
     outcomes: dict[str, Outcome]
     order: list[str]
@@ -99,11 +102,12 @@ async def run_tests(
         "coverage": list(coverage),
         **verifier.model_dump(include={"args", "plugins", "python_path", "options", "config_file"}),
     }
-    # -I would ignore PYTHONHASHSEED, so its parts are asked for one by one; the environment is ours anyway.
+    # -I would ignore PYTHONHASHSEED, so its parts are asked for one by one. PYTHONPATH must be empty: Python itself
+    # imports modules before the harness's first line, and the workspace may not stand in for those either.
     result = await sandbox.exec(
         ["python", "-s", "-P", "-S", "-B", "-c", harness_source()],
         stdin=json.dumps(job).encode(),
-        env={"PYTHONHASHSEED": str(hash_seed), "TZ": "UTC", "LANG": "C.UTF-8", "COLUMNS": "100"},
+        env={**ENVIRONMENT, "PYTHONHASHSEED": str(hash_seed)},
         timeout_s=verifier.timeout_s if timeout_s is None else timeout_s,
         output_limit=OUTPUT_LIMIT,
         channel=True,

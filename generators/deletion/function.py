@@ -83,14 +83,17 @@ class FunctionDeletion:
 
     def _eligible(self, snapshot: Snapshot, tree: SourceTree, knobs: Knobs) -> Iterator[tuple[Module, Definition]]:
         limit = knobs.max_share * len(snapshot.baseline.passed)
+        at_import = set(snapshot.baseline.at_import)
         for module in tree.modules():
             names = [definition.name for definition in module.definitions()]
             for definition in module.definitions():
                 if definition.kind != "function" or names.count(definition.name) > 1:
                     continue
-                if definition.name.startswith("__") or _is_stub_already(module, definition):
+                entity = f"{module.path}::{definition.name}"
+                # What runs while the package is imported cannot go without taking the package down.
+                if definition.name.startswith("__") or _is_stub_already(module, definition) or entity in at_import:
                     continue
-                touching = snapshot.baseline.tests_of.get(f"{module.path}::{definition.name}", [])
+                touching = snapshot.baseline.tests_of.get(entity, [])
                 lines = _code_lines(module, definition)
                 if knobs.min_lines <= lines <= knobs.max_lines and 0 < len(touching) <= limit:
                     yield module, definition
@@ -121,7 +124,7 @@ class FunctionDeletion:
             exercise=exercise,
             affected=affected,
             probes=probes,
-            facts=self._facts(tree, module, definition, knobs),
+            facts={**self._facts(tree, module, definition, knobs), "helpers": len(dead.definitions)},
             features={
                 "loc_removed": _code_lines(module, definition),
                 "helpers_removed": len(dead.definitions),

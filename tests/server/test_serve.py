@@ -90,3 +90,13 @@ def test_openenvs_import_style_loads_the_same_modules() -> None:
         [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, "ETUDE_TASKS": ""}, capture_output=True, text=True
     )
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_accepted_connections_notice_a_vanished_peer() -> None:
+    from etude.server.serving import listen
+
+    with listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60

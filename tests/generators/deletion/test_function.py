@@ -41,6 +41,7 @@ def snapshot():
         verifier=SimpleNamespace(python_path=["src"]),
         baseline=SimpleNamespace(
             passed=FREQUENCY_TESTS + OTHER_TESTS,
+            at_import=[],
             tests_of={
                 f"{NOTES}::frequency": FREQUENCY_TESTS,
                 f"{NOTES}::_split": FREQUENCY_TESTS,
@@ -155,3 +156,10 @@ def test_the_statement_says_what_is_needed_and_shows_no_test(snapshot):
     ):
         assert part in text
     assert "261.62" not in text and "_split" not in text
+
+
+def test_blank_lines_left_by_deletions_shrink():
+    from etude.generators.python_source import delete_spans
+
+    source = b"a\n\n\nb\n\n\nc\n\n\nd\n"
+    assert delete_spans(source, [(4, 6), (8, 10)]) == b"a\n\n\nd\n"

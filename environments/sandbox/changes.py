@@ -1,0 +1,212 @@
+"""What a command changed in a workspace, read from the frozen writable layer by our own code.
+
+The tree belongs to an adversary but nothing runs in it: every step is a ``dir_fd``-relative lstat or open that follows no
+link and never blocks, and whatever is neither a regular file nor a plain link is named, not touched.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import Change
+
+# No honest tree is deeper; below, a folder is reported as special, unread.
+MAX_DEPTH = 128
+_OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
+_NO_FOLLOW = os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | _NO_FOLLOW
+_CHUNK = 1 << 20
+
+
+@dataclass
+class _Walk:
+    """One comparison: the limits, and what was found so far."""
+
+    max_files: int
+    max_bytes: int
+    budget: int
+    found: list[Change] = field(default_factory=list)
+
+    def add(self, change: Change) -> None:
+        if len(self.found) >= self.max_files:
+            raise ValueError(f"more than {self.max_files} paths changed")
+        self.found.append(change)
+
+
+def upper_changes(upper: int, lower: Path, max_files: int, max_bytes: int, max_total: int) -> list[Change]:
+    """The changes that an overlay's upper folder holds, sorted by path.
+
+    Contents are kept up to ``max_bytes`` each and ``max_total`` together. Raises ValueError when there are more than
+    ``max_files`` changes.
+    """
+    walk = _Walk(max_files, max_bytes, max_total)
+    below = os.open(lower, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _compare(walk, upper, below, "", 0, overlay=True)
+    finally:
+        os.close(below)
+    return sorted(walk.found, key=lambda change: change.path)
+
+
+def tree_changes(tree: int, lower: Path, max_files: int, max_bytes: int, max_total: int) -> list[Change]:
+    """As ``upper_changes``, for a whole copy of the lower tree."""
+    walk = _Walk(max_files, max_bytes, max_total)
+    below = os.open(lower, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _compare(walk, tree, below, "", 0, overlay=False)
+    finally:
+        os.close(below)
+    return sorted(walk.found, key=lambda change: change.path)
+
+
+def _compare(walk: _Walk, folder: int, lower: int | None, prefix: str, depth: int, *, overlay: bool) -> None:
+    """Report what differs between a written folder and its lower one (None: there is none)."""
+    names = os.listdir(folder)
+    if lower is not None and (not overlay or _is_opaque(folder)):
+        for name in set(os.listdir(lower)) - set(names):
+            walk.add(Change(prefix + name, "deleted"))
+    for name in names:
+        info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        before = _lstat(lower, name)
+        path = prefix + name
+        if overlay and stat.S_ISCHR(info.st_mode) and info.st_rdev == 0:
+            if before is not None:
+                walk.add(Change(path, "deleted"))
+        elif stat.S_ISDIR(info.st_mode):
+            _compare_folder(walk, folder, lower, name, before, path, depth, overlay=overlay)
+        elif stat.S_ISLNK(info.st_mode):
+            target = os.fsencode(os.readlink(name, dir_fd=folder))
+            if before is None or not stat.S_ISLNK(before.st_mode) or target != _link_target(lower, name):
+                walk.add(Change(path, "symlink", len(target), content=target))
+        elif stat.S_ISREG(info.st_mode):
+            _compare_file(walk, folder, lower, name, info, before, path)
+        else:
+            walk.add(Change(path, "special"))
+
+
+def _compare_folder(
+    walk: _Walk,
+    folder: int,
+    lower: int | None,
+    name: str,
+    before: os.stat_result | None,
+    path: str,
+    depth: int,
+    *,
+    overlay: bool,
+) -> None:
+    if depth >= MAX_DEPTH:
+        walk.add(Change(path, "special"))
+        return
+    was_folder = before is not None and stat.S_ISDIR(before.st_mode)
+    if before is not None and not was_folder:
+        walk.add(Change(path, "deleted"))
+    with _opened(folder, name, _READ | os.O_DIRECTORY) as inner:
+        below = os.open(name, _READ | os.O_DIRECTORY, dir_fd=lower) if was_folder else None
+        try:
+            _compare(walk, inner, below, path + "/", depth + 1, overlay=overlay)
+        finally:
+            if below is not None:
+                os.close(below)
+
+
+def _compare_file(
+    walk: _Walk,
+    folder: int,
+    lower: int | None,
+    name: str,
+    info: os.stat_result,
+    before: os.stat_result | None,
+    path: str,
+) -> None:
+    executable = bool(info.st_mode & 0o100)
+    with _opened(folder, name, _READ) as file:
+        if before is not None and stat.S_ISREG(before.st_mode) and _same_kind(info, before):
+            with _opened(lower, name, _READ) as original:
+                if _same_content(file, original):
+                    return
+        content = None
+        if info.st_size <= walk.max_bytes and info.st_size <= walk.budget:
+            content = _read_all(file, info.st_size)
+            walk.budget -= len(content)
+        walk.add(Change(path, "file", info.st_size, executable, content))
+
+
+def _same_kind(one: os.stat_result, other: os.stat_result) -> bool:
+    return one.st_size == other.st_size and bool(one.st_mode & 0o100) == bool(other.st_mode & 0o100)
+
+
+def _same_content(one: int, other: int) -> bool:
+    offset = 0
+    while True:
+        left, right = os.pread(one, _CHUNK, offset), os.pread(other, _CHUNK, offset)
+        if left != right:
+            return False
+        if not left:
+            return True
+        offset += len(left)
+
+
+def _read_all(fd: int, size: int) -> bytes:
+    parts = []
+    offset = 0
+    while offset < size and (part := os.pread(fd, min(_CHUNK, size - offset), offset)):
+        parts.append(part)
+        offset += len(part)
+    return b"".join(parts)
+
+
+def _is_opaque(folder: int) -> bool:
+    """Whether an upper folder replaces its lower one instead of being merged with it."""
+    for name in _OPAQUE:
+        try:
+            if os.getxattr(folder, name) in (b"y", b"x"):
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def _lstat(folder: int | None, name: str) -> os.stat_result | None:
+    if folder is None:
+        return None
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _link_target(folder: int | None, name: str) -> bytes:
+    return os.fsencode(os.readlink(name, dir_fd=folder))
+
+
+@contextmanager
+def _opened(folder: int | None, name: str, flags: int) -> Iterator[int]:
+    """Open for reading; a file whose owner (we) took its own right to read gets it back for a moment."""
+    try:
+        fd = os.open(name, flags, dir_fd=folder)
+    except PermissionError:
+        fd = _open_forbidden(folder, name, flags)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _open_forbidden(folder: int | None, name: str, flags: int) -> int:
+    handle = os.open(name, os.O_PATH | _NO_FOLLOW, dir_fd=folder)
+    try:
+        same = f"/proc/self/fd/{handle}"
+        mode = stat.S_IMODE(os.fstat(handle).st_mode)
+        os.chmod(same, mode | 0o500)
+        try:
+            return os.open(same, flags & ~os.O_NOFOLLOW)
+        finally:
+            os.chmod(same, mode)
+    finally:
+        os.close(handle)
