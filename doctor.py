@@ -63,12 +63,16 @@ def _git() -> Check:
 
 
 def _cache() -> Check:
-    folder = Path(os.environ.get("ETUDE_CACHE") or Path.home() / ".cache" / "etude")
-    nearest = next(path for path in (folder, *folder.parents) if path.exists())
-    if not (nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)):
-        remedy = "set ETUDE_CACHE to a folder that you may write"
+    from .environments.snapshots.locks import cache_folder
+
+    remedy = "set ETUDE_CACHE to a folder that you may write"
+    try:
+        folder = cache_folder()
+    except OSError as error:
+        return Check("tools", "cache", False, f"{error.filename}: {error.strerror}", remedy, required=True)
+    if not os.access(folder, os.W_OK | os.X_OK):
         return Check("tools", "cache", False, f"{folder}: not writable", remedy, required=True)
-    free = shutil.disk_usage(nearest).free / 1e9
+    free = shutil.disk_usage(folder).free / 1e9
     return Check("tools", "cache", True, f"{folder}, {free:.0f} GB free", required=True)
 
 

@@ -41,8 +41,8 @@ async def run_call(call: Call, context: Context, names: Sequence[str]) -> ToolMe
 
 def _unknown_tool(name: str, names: Sequence[str]) -> str:
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    guess = f"; did you mean {near[0]!r}?" if near else ""
-    return f"there is no tool {name!r}{guess} The tools are: {', '.join(names)}".replace("?. ", "? ")
+    guess = f"; did you mean {near[0]!r}?" if near else "."
+    return f"there is no tool {name!r}{guess} The tools are: {', '.join(names)}"
 
 
 def _status(result: ExecResult, timeout_s: float) -> str:

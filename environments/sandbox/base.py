@@ -7,6 +7,7 @@ what they mean to the agent, and nothing of ours ever opens a path that the agen
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import errno
 import os
 from collections.abc import Mapping, Sequence
@@ -20,11 +21,14 @@ from .streams import Capture, Prefix, Pump
 BASE_ENV = {
     "PATH": f"{ENV_PREFIX}/bin:/usr/bin:/bin",
     "HOME": "/tmp",
+    "TMPDIR": "/tmp",
     "LANG": "C.UTF-8",
     "USER": "etude",
     "LOGNAME": "etude",
     "SHELL": "/bin/bash",
     "TERM": "dumb",
+    # For programs that must know it where the backend has no mounts.
+    "ETUDE_WORKSPACE": WORKSPACE,
 }
 _CHANNEL_FD = "3"
 _FILE_TIMEOUT_S = 60.0
@@ -93,7 +97,7 @@ class KeptSandbox:
         }
         limit = self._limits.output if output_limit is None else output_limit
         result = await self._run(request, stdin, limit, channel_limit if channel else None)
-        return await self._after(result)
+        return await self._after(dataclasses.replace(result, output=self._outside(result.output)))
 
     async def read(self, path: str, limit: int = 16 * MIB) -> bytes:
         result = await self._file_command(_READ, [path, str(limit + 1)], b"", limit + 1)
@@ -168,19 +172,18 @@ class KeptSandbox:
 
     def _result(self, reply: Mapping[str, Any], output: bytes, dropped: int, channel: bytes) -> ExecResult:
         code = reply.get("exit-code")
+        if "refused" in reply:
+            code, output = reply.get("code", 126), f"etude: {reply['refused']}\n".encode()
+        elif "failed" in reply:
+            raise SandboxError(f"{self.kind} failed: {reply['failed']}")
         timed_out = reply["timed_out"] and code is None
         if code is None and not timed_out:
-            if "refused" in reply:
-                code, output = 126, f"etude: {reply['refused']}\n".encode()
-            elif reply["oom"]:
-                code = 137
-            else:
-                code, output = self._not_started(reply, output)
-        return ExecResult(code, self._outside(output), dropped, timed_out, reply["oom"], reply["seconds"], channel)
+            code, output = (137, output) if reply["oom"] else self._not_started(output)
+        return ExecResult(code, output, dropped, timed_out, reply["oom"], reply["seconds"], channel)
 
-    def _not_started(self, reply: Mapping[str, Any], output: bytes) -> tuple[int, bytes]:
+    def _not_started(self, output: bytes) -> tuple[int, bytes]:
         """Exit code and output of a command that never ran, when that is its own fault. Raises SandboxError."""
-        why = reply.get("failed") or output.decode("utf-8", "replace").strip()[-500:]
+        why = output.decode("utf-8", "replace").strip()[-500:]
         raise SandboxError(f"{self.kind} failed: {why or 'killed from outside'}")
 
     def _inside(self, words: list[bytes]) -> list[bytes]:

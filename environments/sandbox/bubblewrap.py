@@ -6,9 +6,7 @@ import asyncio
 import os
 import re
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from ...models import SandboxReport
 from . import MIB, SANDBOX_UID, Change, Layers, Limits, SandboxError
@@ -32,11 +30,11 @@ class Bubblewrap(KeptSandbox):
         finally:
             os.close(upper)
 
-    def _not_started(self, reply: Mapping[str, Any], output: bytes) -> tuple[int, bytes]:
+    def _not_started(self, output: bytes) -> tuple[int, bytes]:
         # bwrap reports an exit code exactly when the command ran, so nothing the command prints can look like this.
         missing = re.fullmatch(rb"bwrap: (?:execvp|Can't chdir to) (.*): ([^:]*)\n", output, re.DOTALL)
         if missing is None:
-            return super()._not_started(reply, output)
+            return super()._not_started(output)
         code = 127 if output.startswith(b"bwrap: execvp") and missing[2].startswith(b"No such file") else 126
         return code, b"etude: " + missing[1] + b": " + missing[2] + b"\n"
 

@@ -187,26 +187,31 @@ def _link_target(folder: int | None, name: str) -> bytes:
 
 @contextmanager
 def _opened(folder: int | None, name: str, flags: int) -> Iterator[int]:
-    """Open for reading; a file whose owner (we) took its own right to read gets it back for a moment."""
+    """Open for reading; where the owner (we) took its own right to read, it gets it back meanwhile."""
     try:
         fd = os.open(name, flags, dir_fd=folder)
     except PermissionError:
-        fd = _open_forbidden(folder, name, flags)
+        with _unlocked(folder, name, flags) as fd:
+            yield fd
+        return
     try:
         yield fd
     finally:
         os.close(fd)
 
 
-def _open_forbidden(folder: int | None, name: str, flags: int) -> int:
+@contextmanager
+def _unlocked(folder: int | None, name: str, flags: int) -> Iterator[int]:
     handle = os.open(name, os.O_PATH | _NO_FOLLOW, dir_fd=folder)
+    same = f"/proc/self/fd/{handle}"
+    mode = stat.S_IMODE(os.fstat(handle).st_mode)
     try:
-        same = f"/proc/self/fd/{handle}"
-        mode = stat.S_IMODE(os.fstat(handle).st_mode)
         os.chmod(same, mode | 0o500)
+        fd = os.open(same, flags & ~os.O_NOFOLLOW)
         try:
-            return os.open(same, flags & ~os.O_NOFOLLOW)
+            yield fd
         finally:
-            os.chmod(same, mode)
+            os.close(fd)
     finally:
+        os.chmod(same, mode)
         os.close(handle)

@@ -250,7 +250,7 @@ class Keeper:
         """Collect every dead child; a run is over when all it waits for are."""
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, _ = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
@@ -261,11 +261,11 @@ class Keeper:
                 os.close(pidfd)
                 run.waiting.discard(pid)
                 if pid == run.pid:
-                    self._monitor_ended(run, status)
+                    self._monitor_ended(run)
                 if not run.waiting:
                     self._finish(run)
 
-    def _monitor_ended(self, run: Run, status: int) -> None:
+    def _monitor_ended(self, run: Run) -> None:
         """The monitor may be gone before what it watched: then that is our child by now, and must die first."""
         try:
             text = os.read(run.status, 65536)
@@ -274,7 +274,6 @@ class Keeper:
         os.close(run.status)
         for line in text.splitlines():
             run.report.update(json.loads(line))
-        run.report.setdefault("wait_status", status)
         left: set[int] = set()
         inner = run.report.get("child-pid")
         if inner is not None:
@@ -296,9 +295,7 @@ class Keeper:
         if box.socket.fileno() < 0:
             self._drop(box)
             return
-        answer = {"timed_out": run.timed_out, "killed": run.killed, "oom": oom}
-        answer["seconds"] = time.monotonic() - run.started
-        answer.update({key: report[key] for key in ("exit-code", "refused", "failed", "wait_status") if key in report})
+        answer = {**report, "timed_out": run.timed_out, "oom": oom, "seconds": time.monotonic() - run.started}
         self._reply(box, answer)
 
     def _expire(self, run: Run) -> None:

@@ -121,12 +121,16 @@ class Line:
         self._waiting = False
         self.closed = False
 
-    def send(self, request: Mapping[str, Any], fds: Sequence[int] = ()) -> None:
-        """Send a request. Raises SandboxError when the keeper is gone or the sandbox belongs to another process."""
+    def check_open(self) -> None:
+        """Raises SandboxError after close, and in a forked child."""
         if self._owner != os.getpid():
             raise SandboxError("this sandbox belongs to the parent process; open one in each process")
         if self.closed:
             raise SandboxError("the sandbox is closed")
+
+    def send(self, request: Mapping[str, Any], fds: Sequence[int] = ()) -> None:
+        """Send a request. Raises SandboxError when the keeper is gone or the sandbox belongs to another process."""
+        self.check_open()
         data = json.dumps(request).encode()
         extra = []
         if len(data) > _INLINE_BYTES:

@@ -36,6 +36,8 @@ class StageBuilder:
     def __init__(self, rootless: bool) -> None:
         self.rootless = rootless
         self.owner = 0 if rootless else SANDBOX_UID
+        # Only the machine's own root may keep an overlay's marks where nobody else can set them.
+        self._user_marks = rootless or Path("/proc/self/uid_map").read_text().split() != ["0", "0", "4294967295"]
         self._home = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
         self._etc = etc_files()
         self._hidden: dict[str, list[str]] = {}
@@ -155,5 +157,5 @@ class StageBuilder:
         os.chmod("w/upper", os.stat(lower).st_mode & 0o7777)
         layers = f"lowerdir={lower},upperdir=w/upper,workdir=w/work"
         # Plain copy-up only: no redirects and no metadata-only copies, so that the upper folder alone tells what changed.
-        options = "userxattr" if self.rootless else "index=off,xino=off,metacopy=off,redirect_dir=nofollow"
+        options = "userxattr" if self._user_marks else "index=off,xino=off,metacopy=off,redirect_dir=nofollow"
         mount("overlay", "r/workspace", "overlay", _QUIET, f"{layers},{options}")

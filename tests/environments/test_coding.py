@@ -16,7 +16,10 @@ from etude.environments.tasks import TaskSet
 from etude.models import Observation, Task
 
 SOLUTION = "    return sum(values)\n"
-SOLVE = {"tool": "edit_file", "arguments": {"path": "src/tally/core.py", "old": "    raise NotImplementedError\n", "new": SOLUTION}}  # fmt: skip
+SOLVE = {
+    "tool": "edit_file",
+    "arguments": {"path": "src/tally/core.py", "old": "    raise NotImplementedError\n", "new": SOLUTION},
+}
 SUBMIT = {"tool": "submit"}
 TALK = {"text": "I think about it."}
 
@@ -76,7 +79,7 @@ def test_an_episode_without_work_scores_zero(tasks: TaskSet) -> None:
 
 
 def test_the_hidden_tests_are_nowhere_in_the_workspace(tasks: TaskSet) -> None:
-    look = "grep -r test_hidden / --include='*' -l 2>/dev/null; git log --all --oneline | wc -l; git status --short"
+    look = "grep -rl test_hidden /workspace /opt /tmp; git log --all --oneline | wc -l; git status --short"
     (_, found), _ = actions(tasks, bash(look))
     assert found.messages[0].content == "ok\n1\n"
 
@@ -279,8 +282,7 @@ def test_close_cuts_off_a_running_turn(tasks: TaskSet) -> None:
     async def script(session: CodingSession) -> None:
         await session.reset()
         turn = asyncio.create_task(session.step(bash("echo begun; sleep 100")))
-        while session._running is None:
-            await asyncio.sleep(0)
+        await asyncio.wait({turn}, timeout=0.2)
         assert session.state().step_count == 0
         with pytest.raises(SessionError, match="one call at a time"):
             await session.step(SUBMIT)

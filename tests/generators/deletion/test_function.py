@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+
 from etude.generators import GeneratorError
 from etude.generators.deletion.function import FunctionDeletion
 from etude.generators.hidden_tests import hide
