@@ -310,7 +310,7 @@ class Action(BaseModel):
 
 
 class Observation(BaseModel):
-    """After ``reset``: ``prompt``, ``tools``, ``workdir``. After ``step``: ``messages``. ``reward`` is 0.0 until the end."""
+    """After ``reset``: ``prompt``, ``tools``, ``workdir``. After ``step``: ``messages``; ``reward`` is 0.0 till the end."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -16,7 +16,7 @@ from .. import hints
 from ..models import Episode, EpisodeEnd, Observation, Reward, State, Task, ToolMessage, Turn
 from ..registry import UnknownName, did_you_mean
 from .frames import Infrastructure
-from .grading import GraderError, collect, grade
+from .grading import GraderError, collect, grade, ungradable
 from .sandbox import WORKSPACE, Limits, Sandbox, SandboxError, open_sandbox
 from .snapshots import SnapshotError
 from .tasks import TaskSet
@@ -26,6 +26,7 @@ from .turns import ParsedTurn, model_tokens, parse_turn
 from .workspaces import Materials, materials
 
 Annotate = Literal["state", "observation"]
+MAX_CHANGES = 50_000
 NOT_RUN = "not run: episode ended"
 NO_CALL = (
     "No tool call in this turn. Call a tool; call submit when you are done. A second turn without one ends the episode."
@@ -297,10 +298,15 @@ class CodingSession:
         """Freeze, collect, grade. No process of the agent is alive by now: each exec ends with all it started."""
         episode, task = self._live(), self._task
         assert self._sandbox is not None
-        changes = await self._sandbox.changes()
-        result = await grade(task, changes, backend=self._backend, limits=self._limits, snapshot=self._made.snapshot)
-        accepted, refused = collect(changes, task, self._made.agent_tree, self._made.installed)
-        episode.diff = [*accepted, *refused]
+        try:
+            changes = await self._sandbox.changes(max_files=MAX_CHANGES)
+        except ValueError as error:  # too many files: the agent's doing
+            result = ungradable(task, f"the workspace cannot be collected: {error}")
+        else:
+            made = self._made
+            result = await grade(task, changes, backend=self._backend, limits=self._limits, snapshot=made.snapshot)
+            accepted, refused = collect(changes, task, made.agent_tree, made.installed)
+            episode.diff = [*accepted, *refused]
         episode.grade = result
         episode.findings = list(result.findings)
         episode.reward = result.reward

@@ -59,6 +59,11 @@ async def grade(
     return _judge(task, accepted, refused, run, problem)
 
 
+def ungradable(task: Task, cause: str) -> Grade:
+    """The grade of a workspace that breaks the limits on what is collected: 0, and why."""
+    return _judge(task, [], [], None, cause)
+
+
 async def _apply(sandbox: Sandbox, accepted: Sequence[FileChange]) -> str:
     """Put the agent's files over the pristine tree; returns why that is impossible, or an empty string."""
     deleted = [change.path for change in accepted if change.kind == "deleted"]

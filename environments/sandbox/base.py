@@ -89,9 +89,7 @@ class KeptSandbox:
         request = {
             "op": "exec",
             "argv": [word.decode("latin-1") for word in self._inside(words)],
-            "env": {
-                key: self._inside([as_word(value)])[0].decode("latin-1") for key, value in environment.items()
-            },
+            "env": {key: self._inside([as_word(value)])[0].decode("latin-1") for key, value in environment.items()},
             "cwd": self._inside([as_word(os.path.join(WORKSPACE, cwd))])[0].decode("latin-1"),
             "timeout_s": self._limits.timeout_s if timeout_s is None else timeout_s,
         }
@@ -133,11 +131,15 @@ class KeptSandbox:
             kind, code, text = _REASONS[result.exit_code]
             raise kind(code, text, path)
         message = self._outside(result.output).decode("utf-8", "replace").strip().rpartition("\n")[2]
-        known = [code for code in (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.ENOTDIR) if os.strerror(code) in message]
+        known = [
+            code for code in (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.ENOTDIR) if os.strerror(code) in message
+        ]
         code = known[0] if known else errno.EIO
         raise OSError(code, message.rpartition(": ")[2] if known else message or "failed", path)
 
-    async def _run(self, request: Mapping[str, Any], stdin: bytes | None, limit: int, channel: int | None) -> ExecResult:
+    async def _run(
+        self, request: Mapping[str, Any], stdin: bytes | None, limit: int, channel: int | None
+    ) -> ExecResult:
         if self._busy:
             raise SandboxError("this sandbox is busy: one call at a time")
         self._busy = True

@@ -230,7 +230,12 @@ async def reads_nothing_of_the_host_but_the_base(opened: Opener) -> None:
         secret.write_text(CANARY)
         Path(folder).chmod(0o755)
         async with opened() as sandbox:
-            for path in (str(secret), "/etc/shadow", f"/proc/{os.getpid()}/environ", f"/proc/{os.getpid()}/root/etc/shadow"):
+            for path in (
+                str(secret),
+                "/etc/shadow",
+                f"/proc/{os.getpid()}/environ",
+                f"/proc/{os.getpid()}/root/etc/shadow",
+            ):
                 await _refused(sandbox, f"cat {path}")
             await _refused(sandbox, f"ln -s {secret} link; cat link")
 
@@ -348,7 +353,9 @@ async def has_no_network(opened: Opener) -> None:
         async with opened() as sandbox:
             await _refused(sandbox, f"exec 5<>/dev/tcp/127.0.0.1/{port}")
             code = "import socket\nfor family in (2, 10, 17, 38, 40):\n  try:\n    s = socket.socket(family, 3 if family == 17 else 1)\n"
-            code += "    s.settimeout(2); s.connect(('192.0.2.1', 80)); print('reached', family)\n  except OSError: pass\n"
+            code += (
+                "    s.settimeout(2); s.connect(('192.0.2.1', 80)); print('reached', family)\n  except OSError: pass\n"
+            )
             result = await sandbox.exec(_python(code))
             assert result.exit_code == 0 and result.output == b"", result
         listener.setblocking(False)

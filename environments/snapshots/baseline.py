@@ -7,6 +7,7 @@ import json
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +20,7 @@ from .testrun import TestRun, run_tests
 
 # (order, hash seed) of the measured runs: two orders, two seeds.
 RUNS: tuple[tuple[Literal["given", "reversed"], int], ...] = (("given", 0), ("reversed", 0), ("given", 1))
-_UNSTABLE_ID = re.compile(r"0x[0-9a-fA-F]{6,}|/tmp/|/var/folders/|\bat 0x|pytest-of-|pytest-\d+/")
+_UNSTABLE_ID = re.compile(r"0x[0-9a-fA-F]{8,}|/tmp/|/var/folders/|\bat 0x|pytest-of-|pytest-\d+/")
 
 
 class Baseline(Record):
@@ -142,11 +143,11 @@ def check_run(run: TestRun, timeout_s: float) -> None:
 
 
 def check_modules(run: TestRun, packages: Mapping[str, str]) -> None:
-    """Raises WrongModule when a package was imported from anywhere but its place in the tree."""
+    """Raises WrongModule when a package was imported from anywhere but the packages' places in the tree."""
+    roots = tuple(f"{WORKSPACE}/{root}" for root in packages.values())
     for name, path in run.modules.items():
-        root = packages.get(name)
-        if root and path and not path.startswith((f"{WORKSPACE}/{root}/", f"{WORKSPACE}/{root}")):
-            raise WrongModule(f"the tests import {name} from {path}, not from the tree's {root}: remove that copy")
+        if name in packages and path and not path.startswith(roots):
+            raise WrongModule(f"the tests import {name} from {path}, not from {packages[name]}: remove that copy")
 
 
 def compare(runs: Sequence[TestRun]) -> tuple[list[str], dict[str, str]]:
@@ -194,11 +195,19 @@ def source_files(tree: Path, roots: Iterable[str]) -> Iterator[str]:
         yield from (file.relative_to(tree).as_posix() for file in files)
 
 
-def entities(source: bytes) -> dict[str, list[range]]:
-    """Qualified name of each function and method -> the lines of its body, docstring aside.
+@dataclass(frozen=True)
+class Body:
+    """The lines of one function's body, docstring aside; ``on_def``: it shares the line of its ``def``."""
+
+    lines: range
+    on_def: bool
+
+
+def entities(source: bytes) -> dict[str, list[Body]]:
+    """Qualified name of each function and method -> its bodies.
 
     The line of ``def`` runs at import and says nothing. A name defined more than once (overloads, property setters,
-    branches) has a range for each body. Functions inside functions belong to the outer one.
+    branches) has a body for each. Functions inside functions belong to the outer one.
     """
     try:
         with warnings.catch_warnings():
@@ -206,12 +215,12 @@ def entities(source: bytes) -> dict[str, list[range]]:
             module = ast.parse(source)
     except (SyntaxError, ValueError):
         return {}
-    found: dict[str, list[range]] = {}
+    found: dict[str, list[Body]] = {}
 
     def visit(nodes: Iterable[ast.AST], prefix: str) -> None:
         for node in nodes:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                found.setdefault(prefix + node.name, []).append(_body_lines(node))
+                found.setdefault(prefix + node.name, []).append(_body(node))
             elif isinstance(node, ast.ClassDef):
                 visit(node.body, f"{prefix}{node.name}.")
             elif isinstance(node, ast.If | ast.Try | ast.With | ast.For | ast.While | ast.ExceptHandler):
@@ -221,12 +230,12 @@ def entities(source: bytes) -> dict[str, list[range]]:
     return found
 
 
-def _body_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> range:
+def _body(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Body:
     body = node.body
     told = body[0].value if isinstance(body[0], ast.Expr) else None
     has_docstring = isinstance(told, ast.Constant) and isinstance(told.value, str)
     first = body[1] if has_docstring and len(body) > 1 else body[0]
-    return range(first.lineno, (node.end_lineno or first.lineno) + 1)
+    return Body(range(first.lineno, (node.end_lineno or first.lineno) + 1), first.lineno == node.lineno)
 
 
 def impact(
@@ -246,10 +255,9 @@ def impact(
                 by_line.setdefault(line, set()).add(test)
         loaded = set(at_import.get(path, ()))
         for name, bodies in entities((tree / path).read_bytes()).items():
-            lines = {line for body in bodies for line in body}
+            lines = {line for body in bodies for line in body.lines}
             if tests := set().union(*(by_line.get(line, ()) for line in lines)):
                 tests_of[f"{path}::{name}"] = sorted(tests, key=order.__getitem__)
-            # A body on its def's own line runs at every import; that says nothing.
-            if any(line in loaded for body in bodies if len(body) > 1 for line in body):
+            if any(line in loaded for body in bodies if not body.on_def for line in body.lines):
                 outside.append(f"{path}::{name}")
     return tests_of, outside

@@ -138,8 +138,9 @@ def enter_workspace(folders: list[str]) -> dict[str, bool]:
     """Put the workspace first on ``sys.path``, for this process and for those that tests start."""
     own = own_modules(folders)
     # A package that pytest itself depends on is loaded a second time, from the workspace, for its own tests.
-    for name in [name for name in sys.modules if name.partition(".")[0] in own]:
-        if name.partition(".")[0] not in sys.stdlib_module_names:
+    kept = sys.stdlib_module_names | {"pytest", "_pytest"}
+    for name in list(sys.modules):
+        if name.partition(".")[0] in own and name.partition(".")[0] not in kept:
             del sys.modules[name]
     sys.path[:0] = folders
     os.environ["PYTHONPATH"] = os.pathsep.join(folders)

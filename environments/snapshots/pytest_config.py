@@ -11,7 +11,6 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from .pip import requirement_name
 from .source import read_ini, read_pyproject
 
 # Options dropped from addopts: reports, order, repetition, parallelism, caching, linters, strictness about config.
@@ -48,6 +47,25 @@ UNWANTED_PLUGINS = frozenset(
     "pytest-testmon pytest-memray nbval".split()
 )
 _QUIET_WARNINGS = ("ignore::pytest.PytestConfigWarning", "ignore::pytest.PytestUnknownMarkWarning")
+
+
+# Options by their beginning (``*``) or exactly, and who understands them.
+_OPTION_OWNERS = {
+    "--cov*": "pytest-cov",
+    "--no-cov*": "pytest-cov",
+    "-n": "pytest-xdist",
+    "--numprocesses": "pytest-xdist",
+    "--dist": "pytest-xdist",
+    "--timeout*": "pytest-timeout",
+    "--reruns*": "pytest-rerunfailures",
+    "--randomly*": "pytest-randomly",
+    "--random-order*": "pytest-random-order",
+    "--benchmark*": "pytest-benchmark",
+    "--html": "pytest-html",
+    "--asyncio-mode": "pytest-asyncio",
+    "--ds": "pytest-django",
+    "--doctest-plus": "pytest-doctestplus",
+}
 
 
 @dataclass(frozen=True)
@@ -137,12 +155,38 @@ def options(config: PytestConfig, extra: Sequence[str], deselect: Sequence[str])
     return [*found, "required_plugins="] if config.required_plugins else found
 
 
+def _is_option(word: str, option: str) -> bool:
+    return word.startswith(option[:-1]) if option.endswith("*") else word == option
+
+
 def plugin_requirements(config: PytestConfig) -> list[str]:
-    """Distributions that the configuration asks for by name: ``required_plugins`` and plugins' options."""
-    named = [text for text in config.required_plugins if requirement_name(text) not in UNWANTED_PLUGINS]
-    by_option = {"--asyncio-mode": "pytest-asyncio", "--ds": "pytest-django", "--doctest-plus": "pytest-doctestplus"}
-    words = {word.partition("=")[0] for word in config.addopts}
-    named += [name for option, name in by_option.items() if option in words]
+    """Distributions that the configuration asks for: ``required_plugins`` and plugins' options.
+
+    Those that a measured run never loads are installed too: without them a plain ``pytest`` refuses the options.
+    """
+    named = list(config.required_plugins)
+    words = [word.partition("=")[0] for word in config.addopts]
+    named += [name for option, name in _OPTION_OWNERS.items() if any(_is_option(word, option) for word in words)]
     by_key = {"asyncio_mode": "pytest-asyncio", "trio_mode": "pytest-trio", "DJANGO_SETTINGS_MODULE": "pytest-django"}
     named += [name for key, name in by_key.items() if key in config.keys]
     return [text for text in dict.fromkeys(named) if canonicalize_name(text)]
+
+
+def with_words(given: Sequence[str], words: Sequence[str]) -> list[str]:
+    """Options whose ``addopts`` also holds ``words``."""
+    rest = [option for option in given if not option.startswith("addopts=")]
+    return [
+        f"addopts={shlex.join([*_addopts(given), *(word for word in words if word not in _addopts(given))])}",
+        *rest,
+    ]
+
+
+def without_words(given: Sequence[str], unwanted: Sequence[str]) -> list[str]:
+    """Options whose ``addopts`` lost the words that pytest does not know."""
+    kept = [word for word in _addopts(given) if word not in unwanted]
+    rest = [option for option in given if not option.startswith("addopts=")]
+    return [f"addopts={shlex.join(kept)}", *rest] if len(rest) < len(given) else rest
+
+
+def _addopts(given: Sequence[str]) -> list[str]:
+    return [word for option in given if option.startswith("addopts=") for word in shlex.split(option[8:])]

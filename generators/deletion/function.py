@@ -50,7 +50,7 @@ class Knobs:
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Knobs:
         """Typed knobs from ``name=value`` pairs. Raises GeneratorError, naming the nearest knob."""
-        known = {item.name: type(item.default) for item in fields(cls)}
+        known: dict[str, Any] = {item.name: type(item.default) for item in fields(cls)}
         values: dict[str, Any] = {}
         for name, value in given.items():
             if name not in known:

@@ -320,6 +320,15 @@ def test_a_machine_that_fails_voids_the_episode(tasks: TaskSet, task: Task) -> N
     play(broken, script)
 
 
+def test_a_workspace_full_of_files_scores_zero_and_says_why(tasks: TaskSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("etude.environments.coding.MAX_CHANGES", 50)
+    (*_, last), session = actions(tasks, bash("for n in $(seq 60); do echo > src/tally/m$n.py; done"), SOLVE, SUBMIT)
+    assert (last.done, last.reward) == (True, 0.0)
+    grade = session.episode().grade
+    assert grade is not None and grade.reward.valid
+    assert "more than 50 paths" in grade.end_cause
+
+
 def test_sessions_at_once_do_not_see_each_other(tasks: TaskSet) -> None:
     async def one(number: int) -> str:
         session = CodingSession(tasks)

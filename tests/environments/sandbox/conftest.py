@@ -21,8 +21,10 @@ ORDINARY_UID = 64321
 
 
 @pytest.fixture
-def layers(tmp_path: Path) -> Layers:
-    return make_layers(tmp_path)
+def layers() -> Iterator[Layers]:
+    """Not below pytest's own folder, which is closed to the sandbox user."""
+    with tempfile.TemporaryDirectory(prefix="etude-layers-") as folder:
+        yield make_layers(Path(folder))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from etude.environments.sandbox.conformance import CHECKS, NEEDS
 
 ROOT = os.geteuid() == 0
 # What a backend may be excused from, so that no guarantee is lost unseen.
-EXCUSED = {
+EXCUSED: dict[str, set[str]] = {
     "bubblewrap": set(),
     "bubblewrap-rootless": {"memory-total"},
     "process": {"process-list", "mount-view", "shared-memory", "loopback", "disk-quota"},
@@ -30,7 +30,7 @@ MODES = list(EXCUSED) if ROOT else ["bubblewrap-rootless", "process-rootless"]
 
 
 @pytest.fixture(scope="module")
-def results(request: pytest.FixtureRequest) -> dict[str, dict[str, str]]:
+def results() -> dict[str, dict[str, str]]:
     """Each mode's verdicts, one run of the suite each."""
     return {}
 

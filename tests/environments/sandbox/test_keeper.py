@@ -184,4 +184,4 @@ def test_sixty_four_sandboxes_share_one_keeper(layers: Layers) -> None:
     async def play() -> list[bytes]:
         return await asyncio.gather(*(one(number) for number in range(64)))
 
-    assert asyncio.run(play()) == [f"{number}\n12\n".encode() for number in range(64)]
+    assert asyncio.run(play()) == [f"{number}\n11\n".encode() for number in range(64)]

@@ -1,4 +1,4 @@
-"""A source becomes a snapshot: detected, locked, installed at fixed paths, measured, cached, and built again exactly."""
+"""A source becomes a snapshot: detected, locked, installed at fixed paths, measured, cached, built again exactly."""
 
 from __future__ import annotations
 
@@ -243,7 +243,8 @@ def test_a_missing_release_says_what_there_is(cache: Path) -> None:
 
 @pytest.mark.slow
 def test_set_up_commands_and_options_take_part(tmp_path: Path, cache: Path) -> None:
-    text = "import os\nfrom pathlib import Path\ndef test_one(opt):\n    assert Path('made.txt').exists() and os.environ['A'] == '1'\n"
+    text = "import os\nfrom pathlib import Path\n"
+    text += "def test_one(opt):\n    assert Path('made.txt').exists() and os.environ['A'] == '1'\n"
     spec = make(tmp_path / "opt", opt="X = 1\n", checks__test_x=text, other__test_y="def test_two(): pass\n")
     (tmp_path / "opt" / "conftest.py").write_text(
         "import pytest\ndef pytest_addoption(parser):\n    parser.addoption('--slow', action='store_true')\n"

@@ -104,7 +104,7 @@ def test_no_configuration_needs_no_options(tmp_path: Path) -> None:
 def test_required_plugins_are_installed_not_demanded(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nrequired_plugins = pytest-xyz>=1 pytest-cov\nasyncio_mode = auto\n")
     config = read_config(tmp_path)
-    assert plugin_requirements(config) == ["pytest-xyz>=1", "pytest-asyncio"]
+    assert plugin_requirements(config) == ["pytest-xyz>=1", "pytest-cov", "pytest-asyncio"]
     assert options(config, [], []) == ["required_plugins="]
 
 

@@ -52,8 +52,8 @@ def test_a_forked_child_reports_nothing():
         pytest.exit("child", returncode=0)
     os.waitpid(child, 0)
 def test_environment():
-    assert sys.stdin.read() == "" if not sys.stdin.closed else True
-    assert not [name for name in os.environ if name.startswith("ETUDE")]
+    assert os.read(0, 1) == b""
+    assert "ETUDE_CHANNEL" not in os.environ
     assert "send" not in vars(sys.modules["__main__"])
 def test_exit_is_a_failure(): exit(0)
 """
@@ -160,7 +160,7 @@ def test_a_hanging_test_is_named(snapshot: Snapshot) -> None:
 
 @pytest.mark.parametrize("folder", ["", "src/"])
 def test_the_workspace_cannot_stand_in_for_what_the_harness_needs(snapshot: Snapshot, folder: str) -> None:
-    names = ["json", "hmac", "random", "encodings/__init__", "site", "sitecustomize", "_pytest/__init__", "pluggy"]
+    names = ["json", "hmac", "random", "encodings/__init__", "site", "sitecustomize", "_pytest/__init__", "pytest"]
     planted = {f"{folder}{name}.py": "import os\nos._exit(0)\n" for name in names}
     result = run(
         snapshot, {**planted, "pytest.ini": "[pytest]\naddopts = --nonsuch\n"}, ["tests/test_hidden.py::test_total"]
