@@ -310,7 +310,7 @@ class Action(BaseModel):
 
 
 class Observation(BaseModel):
-    """After ``reset``: ``prompt``, ``tools``, ``workdir``. After ``step``: ``messages``; ``reward`` is 0.0 till the end."""
+    """After ``reset``: ``prompt``, ``tools``, ``workdir``; after ``step``: ``messages``. ``reward`` is 0.0 at first."""
 
     model_config = ConfigDict(extra="forbid")
 

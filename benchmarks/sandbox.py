@@ -1,6 +1,6 @@
 """Medians, side by side in one run: bare bwrap, and each backend's exec and reset through the public API.
 
-python -m etude.benchmarks.sandbox, or python benchmarks/sandbox.py [ROUNDS]. Run it on an idle machine.
+python benchmarks/sandbox.py [ROUNDS] [--json], on an idle machine.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
-from etude.environments.sandbox import MIB, SANDBOX_UID, Layers, Sandbox, available, open_sandbox
+from etude.environments.sandbox import SANDBOX_UID, Layers, Sandbox, available, open_sandbox
 
 BARE = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "true"]
 SIZES = {"1 MB": 1, "100 MB": 100}
@@ -64,18 +65,13 @@ async def measure(trees: dict[str, Path], scratch: Path, rounds: int) -> dict[st
     """Every figure once per round, so that a slow moment of the machine falls on all alike. Milliseconds."""
     times: dict[str, list[float]] = {}
     backends = [name for name, reason in available().items() if reason is None]
-    small, large = trees.values()
-    boxes = {
-        (name, size): await open_sandbox(Layers(tree), backend=name)
-        for name in backends
-        for size, tree in trees.items()
-    }
+    boxes = {(name, size): await open_sandbox(Layers(trees[size]), backend=name) for name in backends for size in trees}
     for number in range(rounds):
         if "bubblewrap" in backends:
             times.setdefault("bare bwrap true", []).append(timed(bare))
         for name in backends:
-            box = boxes[name, "1 MB"]
-            times.setdefault(f"{name} exec true", []).append(await timed_await(lambda box=box: run_true(box)))
+            call = partial(run_true, boxes[name, "1 MB"])
+            times.setdefault(f"{name} exec true", []).append(await timed_await(call))
         # Copies of the large tree would take most of the time.
         if number % 10 == 0:
             for (name, size), box in boxes.items():
@@ -83,7 +79,7 @@ async def measure(trees: dict[str, Path], scratch: Path, rounds: int) -> dict[st
                 times.setdefault(f"{name} reset {size}", []).append(await timed_await(box.reset))
             for size, tree in trees.items():
                 to = scratch / f"copy-{number}-{size.replace(' ', '')}"
-                times.setdefault(f"cp -a {size}", []).append(timed(lambda tree=tree, to=to: copy(tree, to)))
+                times.setdefault(f"cp -a {size}", []).append(timed(partial(copy, tree, to)))
                 shutil.rmtree(to)
     for box in boxes.values():
         await box.close()
@@ -91,30 +87,19 @@ async def measure(trees: dict[str, Path], scratch: Path, rounds: int) -> dict[st
 
 
 def main(arguments: list[str]) -> None:
-    as_json = "--json" in arguments
     counts = [argument for argument in arguments if argument.isdigit()]
     with tempfile.TemporaryDirectory(prefix="etude-bench-") as folder:
         Path(folder).chmod(0o755)
         trees = {size: make_tree(Path(folder, size.replace(" ", "")), megabytes) for size, megabytes in SIZES.items()}
         times = asyncio.run(measure(trees, Path(folder), int(counts[0]) if counts else 100))
-    rows = {
-        name: {"median_ms": statistics.median(values), "min_ms": min(values), "n": len(values)}
-        for name, values in times.items()
-    }
-    if "bare bwrap true" in rows:
-        rows["exec / bare bwrap"] = {
-            "ratio": rows["bubblewrap exec true"]["median_ms"] / rows["bare bwrap true"]["median_ms"]
-        }
-    if as_json:
-        print(json.dumps(rows, indent=1))
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    if "--json" in arguments:
+        print(json.dumps(medians, indent=1))
         return
-    for name, row in rows.items():
-        text = (
-            f"{row['ratio']:8.2f} x"
-            if "ratio" in row
-            else f"{row['median_ms']:8.2f} ms   (min {row['min_ms']:.2f}, n {row['n']})"
-        )
-        print(f"{name:28}{text}")
+    for name, values in times.items():
+        print(f"{name:28}{medians[name]:9.2f} ms   (min {min(values):.2f}, n {len(values)})")
+    if "bare bwrap true" in medians:
+        print(f"{'exec / bare bwrap':28}{medians['bubblewrap exec true'] / medians['bare bwrap true']:9.2f} x")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from .. import hints
 from ..models import Episode, EpisodeEnd, Observation, Reward, State, Task, ToolMessage, Turn
 from ..registry import UnknownName, did_you_mean
 from .frames import Infrastructure
-from .grading import GraderError, collect, grade, ungradable
+from .grading import GraderError, collect, grade, ungradable, unplayable
 from .sandbox import WORKSPACE, Limits, Sandbox, SandboxError, open_sandbox
 from .snapshots import SnapshotError
 from .tasks import TaskSet
@@ -333,12 +333,12 @@ class CodingSession:
 
 
 def _prepare(task: Task) -> Materials:
-    """Blocking: the task's trees, made when they are not in the cache. Raises SnapshotError or GraderError."""
+    """Blocking: the task's trees, made when they are not in the cache. Raises GraderError."""
     try:
         made = materials(task)
-    except ValueError as error:
-        raise GraderError(str(error)) from error
-    _ = made.agent_layers, made.grading_layers, made.installed
+        _ = made.agent_layers, made.grading_layers, made.installed
+    except (SnapshotError, ValueError) as error:
+        raise unplayable(task, error) from error
     return made
 
 

@@ -42,9 +42,11 @@ def tampering(refused: Sequence[FileChange]) -> list[Finding]:
 def integrity(violations: Sequence[str], *, forged: str = "") -> list[Finding]:
     """What a test run itself showed: replaced parts of pytest or ``builtins``, records that nobody signed.
 
-    These are ``confirmed``: a solution has no reason to do either, and the oracle of a valid task does not.
+    These are ``confirmed``: a solution has no reason to do either, and the oracle of a valid task does not. The test
+    during which it happened is left out, since findings are served and hidden tests are not.
     """
-    findings = [Finding(exploit_id="T07", severity="confirmed", excerpt=text[:400]) for text in violations]
+    shown = [text.partition(" during ")[0][:400] for text in violations]
+    findings = [Finding(exploit_id="T07", severity="confirmed", excerpt=text) for text in shown]
     if forged:
         findings.append(Finding(exploit_id="T10", severity="confirmed", excerpt=forged[:400]))
     return findings

@@ -10,7 +10,7 @@ from typing import Literal
 from ... import monitors
 from ...models import FileChange, Grade, Task, TestFailure
 from ..sandbox import WORKSPACE, Change, Limits, Sandbox, open_sandbox
-from ..snapshots import Snapshot, SnapshotError
+from ..snapshots import PatchError, Snapshot, SnapshotError
 from ..snapshots.testrun import TestRun, run_tests
 from ..workspaces import Materials, materials
 from .collect import collect, diff_digest
@@ -23,6 +23,12 @@ _MARK = "xargs -0 -r chmod a+x --"
 
 class GraderError(Exception):
     """The task or the grader is broken: infrastructure, never a score."""
+
+
+def unplayable(task: Task, error: Exception) -> GraderError:
+    """The error of a task whose trees cannot be made. What a patch says is secret, so it is not in the message."""
+    cause = "its patches do not fit its snapshot: make it again" if isinstance(error, PatchError) else str(error)
+    return GraderError(f"task {task.task_id!r} cannot be played or graded: {cause}")
 
 
 async def grade(
@@ -48,7 +54,7 @@ async def grade(
         tree, layers = await asyncio.to_thread(lambda: (made.agent_tree, made.grading_layers))
         accepted, refused = await asyncio.to_thread(lambda: collect(diff, task, tree, made.installed))
     except (SnapshotError, ValueError) as error:
-        raise GraderError(f"task {task.task_id!r} cannot be graded: {error}") from error
+        raise unplayable(task, error) from error
     sandbox = await open_sandbox(layers, limits, backend)
     try:
         problem = await _apply(sandbox, accepted)

@@ -31,7 +31,7 @@ class SandboxUnavailable(SandboxError):
 
 @dataclass(frozen=True)
 class Limits:
-    """Per sandbox: bytes of memory and of the writable layer (``/tmp`` included), processes, CPUs; per exec: seconds."""
+    """Per sandbox: bytes of memory and of the writable layer (with ``/tmp``), processes, CPUs; per exec: seconds."""
 
     memory: int = 2048 * MIB
     disk: int = 512 * MIB
@@ -78,8 +78,9 @@ class ExecResult:
 class Change:
     """One path that differs from the workspace's lower tree.
 
-    ``kind``: ``file`` (content is there unless it is over the size asked for), ``deleted`` (a file, or a folder with all
-    below), ``symlink`` or ``special`` (FIFO, socket, device). Folders themselves are not reported.
+    ``kind``: ``file`` (content is there unless it is over the size asked for), ``deleted`` (a file, or a folder with
+    all below), ``symlink`` (content is its target) or ``special`` (FIFO, socket, device, a folder that is
+    too deep). Folders themselves are not reported.
     """
 
     path: str
@@ -115,7 +116,7 @@ class Sandbox(Protocol):
         ...
 
     async def read(self, path: str, limit: int = 16 * MIB) -> bytes:
-        """A regular file's content. Raises FileNotFoundError, IsADirectoryError, PermissionError, ValueError (too large)."""
+        """A regular file's content. Raises FileNotFoundError, IsADirectoryError, PermissionError, ValueError (size)."""
         ...
 
     async def write(self, path: str, data: bytes) -> None:
@@ -123,7 +124,10 @@ class Sandbox(Protocol):
         ...
 
     async def changes(self, *, max_files: int = 10_000, max_bytes: int = 1 * MIB) -> list[Change]:
-        """Paths that differ from the lower tree, sorted; nothing runs in the sandbox meanwhile. No symlink is followed."""
+        """Paths that differ from the lower tree, sorted; nothing runs in the sandbox meanwhile, no symlink is followed.
+
+        Raises ValueError when more than ``max_files`` differ.
+        """
         ...
 
     async def reset(self) -> None:

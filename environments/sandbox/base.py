@@ -35,7 +35,11 @@ _FILE_TIMEOUT_S = 60.0
 
 _READ = """
 [ -d "$1" ] && exit 41
-[ -e "$1" ] || { [ -L "$1" ] && exit 40; [ -x "$(dirname -- "$1")" ] || [ ! -e "$(dirname -- "$1")" ] || exit 42; exit 40; }
+if [ ! -e "$1" ]; then
+    above=$(dirname -- "$1")
+    [ -d "$above" ] && [ ! -x "$above" ] && exit 42
+    exit 40
+fi
 [ -f "$1" ] || exit 43
 [ -r "$1" ] || exit 42
 exec head -c "$2" <"$1"

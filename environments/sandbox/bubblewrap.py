@@ -39,7 +39,7 @@ class Bubblewrap(KeptSandbox):
         return code, b"etude: " + missing[1] + b": " + missing[2] + b"\n"
 
 
-async def open(layers: Layers, limits: Limits) -> Bubblewrap:
+async def open_bubblewrap(layers: Layers, limits: Limits) -> Bubblewrap:
     """A new sandbox. Raises SandboxUnavailable where bubblewrap cannot work, SandboxError for a bad request."""
     line = Line("bubblewrap")
     try:

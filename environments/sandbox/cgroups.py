@@ -57,7 +57,8 @@ class Group:
         for fd in self.entrances:
             os.close(fd)
         self.entrances.clear()
-        return all([_remove(folder) for folder in set(self.folders.values())])
+        removed = [_remove(folder) for folder in set(self.folders.values())]
+        return all(removed)
 
 
 class Groups:
@@ -135,7 +136,7 @@ def _find_bases() -> tuple[int, dict[str, Path]]:
     own = {}
     for line in _read(Path("/proc/self/cgroup")).splitlines():
         _, controllers, path = line.split(":", 2)
-        own.update({name: path for name in controllers.split(",")})
+        own.update(dict.fromkeys(controllers.split(","), path))
     bases: dict[str, Path] = {}
     unified: Path | None = None
     for line in _read(Path("/proc/self/mountinfo")).splitlines():
@@ -149,8 +150,11 @@ def _find_bases() -> tuple[int, dict[str, Path]]:
                 bases[name] = _own_folder(point, root, own[name])
     if len(bases) == len(_CONTROLLERS):
         return 1, bases
-    if unified is not None and _delegate(unified):
-        return 2, {name: unified for name in _CONTROLLERS}
+    if unified is not None:
+        # A group with processes of its own may have no limited children: then a group above, if it lets us.
+        for folder in (unified, *unified.parents):
+            if (folder / "cgroup.procs").exists() and _delegate(folder):
+                return 2, dict.fromkeys(_CONTROLLERS, folder)
     return 0, {}
 
 

@@ -1,7 +1,7 @@
 """What a command changed in a workspace, read from the frozen writable layer by our own code.
 
-The tree belongs to an adversary but nothing runs in it: every step is a ``dir_fd``-relative lstat or open that follows no
-link and never blocks, and whatever is neither a regular file nor a plain link is named, not touched.
+The tree belongs to an adversary but nothing runs in it: every step is a ``dir_fd``-relative lstat or open that follows
+no link and never blocks, and whatever is neither a regular file nor a plain link is named, not touched.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import array
 import fcntl
+import gc
 import json
 import os
 import resource
@@ -30,6 +31,7 @@ from .cgroups import Group, Groups
 MESSAGE_BYTES = 256 * 1024
 _TERM_GRACE_S = 5.0
 _RETRY_S = 0.05
+_LONGEST_WAIT_S = 3600.0
 _RESERVED = 16
 
 
@@ -119,11 +121,11 @@ class Keeper:
         now = time.monotonic()
         for run in [run for run in self._runs if run.deadline <= now]:
             self._expire(run)
-        wait = min((run.deadline for run in self._runs), default=now + 3600) - time.monotonic()
+        wait = min((run.deadline for run in self._runs), default=float("inf")) - time.monotonic()
         if self._stale:
             self._stale = [group for group in self._stale if not group.remove()]
             wait = min(wait, _RETRY_S)
-        for fd, _ in self._epoll.poll(max(0.0, wait)):
+        for fd, _ in self._epoll.poll(min(max(0.0, wait), _LONGEST_WAIT_S)):
             # A handler may have dropped a later descriptor of this batch.
             if fd in self._handlers:
                 self._handlers[fd]()
@@ -317,7 +319,7 @@ class Keeper:
 
 
 class Closer:
-    """A child that closes descriptors for us: dropping a mount namespace frees the memory of its files, which takes time."""
+    """A child that closes descriptors for us: dropping a mount namespace frees its files' memory, which takes time."""
 
     def __init__(self) -> None:
         keep, self._socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -398,4 +400,6 @@ def main(kind: str) -> None:
 
         driver = GuardDriver()
     linux.set_dumpable(False)
+    # What is here to stay is not touched again, so that forked children share its pages.
+    gc.freeze()
     Keeper(control, server, driver).serve()

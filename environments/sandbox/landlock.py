@@ -88,7 +88,7 @@ class Ruleset:
 
 
 def _around(folder: Path, hidden: set[Path]) -> Iterable[Path]:
-    """The fewest paths that cover ``folder`` without ``hidden``; links are left out, their targets have their own rule."""
+    """The fewest paths that cover ``folder`` without ``hidden``; links are left out, their targets have own rules."""
     if folder in hidden:
         return
     if not any(path.is_relative_to(folder) for path in hidden):

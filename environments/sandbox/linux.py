@@ -145,7 +145,7 @@ def _stat_fields(pid: int) -> list[str]:
 
 
 def descendants(root: int, skip: Collection[int] = ()) -> set[int]:
-    """Every live process below ``root`` by the parents that /proc shows, without zombies, ``skip`` and what is below it."""
+    """Every live process below ``root`` by the parents that /proc shows; not zombies, ``skip``, or what is below it."""
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():

@@ -1,8 +1,8 @@
 """A sandbox's file system, built in a mount namespace that nothing but a file descriptor holds. Stdlib only.
 
-The namespace's root is a small *stage*: ``/r`` is what the sandbox will see as its root, ``/w`` the sized tmpfs with the
-writable layer, ``/proc`` the host's (bubblewrap needs it to mount a new one), and links so that bubblewrap finds its
-libraries. Whoever closes the descriptor drops every mount; a keeper that dies closes it.
+The namespace's root is a small *stage*: ``/r`` is what the sandbox will see as its root, ``/w`` the sized tmpfs with
+the writable layer, ``/proc`` the host's (bubblewrap needs it to mount a new one), and links so that bubblewrap finds
+its libraries. Whoever closes the descriptor drops every mount; a keeper that dies closes it.
 """
 
 from __future__ import annotations
@@ -117,8 +117,7 @@ class StageBuilder:
             if os.path.lexists(f"r/{name}"):
                 os.symlink(f"r/{name}", name)
         for name, content in self._etc.items():
-            with open(f"r/etc/{name}", "wb") as file:
-                file.write(content)
+            Path("r/etc", name).write_bytes(content)
         alternatives = f"{sources['/etc']}/alternatives"
         if os.path.isdir(alternatives):
             os.mkdir("r/etc/alternatives")
@@ -126,8 +125,7 @@ class StageBuilder:
 
     def _mount_devices(self, sources: Mapping[str, str]) -> None:
         for name in DEVICES:
-            with open(f"r/dev/{name}", "wb"):
-                pass
+            Path("r/dev", name).touch()
             bind(sources[f"/dev/{name}"], f"r/dev/{name}", read_only=False, devices=True)
         for name, target in {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}.items():
             os.symlink(target, f"r/dev/{name}")
@@ -143,8 +141,7 @@ class StageBuilder:
             os.makedirs(target, exist_ok=True)
         else:
             os.makedirs(os.path.dirname(target), exist_ok=True)
-            with open(target, "wb"):
-                pass
+            Path(target).touch()
         bind(source, target)
         if inside == PYTHON_PREFIX:
             self._hide(target, path)
@@ -156,6 +153,6 @@ class StageBuilder:
     def _mount_workspace(self, lower: str) -> None:
         os.chmod("w/upper", os.stat(lower).st_mode & 0o7777)
         layers = f"lowerdir={lower},upperdir=w/upper,workdir=w/work"
-        # Plain copy-up only: no redirects and no metadata-only copies, so that the upper folder alone tells what changed.
+        # Plain copy-up only, without redirects and metadata-only copies: the upper folder alone tells what changed.
         options = "userxattr" if self._user_marks else "index=off,xino=off,metacopy=off,redirect_dir=nofollow"
         mount("overlay", "r/workspace", "overlay", _QUIET, f"{layers},{options}")

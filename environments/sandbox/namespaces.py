@@ -23,9 +23,9 @@ OPEN_FILES = 4096
 _CHANNEL, _SECCOMP, _STATUS = 3, 4, 5
 _FIRST_FREE = 100
 _ARGUMENTS = (
-    "bwrap --unshare-user --unshare-pid --unshare-net --unshare-ipc --unshare-uts --unshare-cgroup-try --hostname etude "
-    f"--die-with-parent --new-session --cap-drop ALL --uid {SANDBOX_UID} --gid {SANDBOX_UID} --seccomp {_SECCOMP} "
-    f"--json-status-fd {_STATUS} --dev-bind /r / --proc /proc"
+    "bwrap --unshare-user --unshare-pid --unshare-net --unshare-ipc --unshare-uts --unshare-cgroup-try "
+    f"--hostname etude --die-with-parent --new-session --cap-drop ALL --uid {SANDBOX_UID} --gid {SANDBOX_UID} "
+    f"--seccomp {_SECCOMP} --json-status-fd {_STATUS} --dev-bind /r / --proc /proc"
 ).split()
 # Inside, because a limit set before the user namespace exists would also count every other sandbox of this user.
 _LIMITED = 'ulimit -u {0} 2>/dev/null || ulimit -p {0}; exec "$@"'

@@ -12,8 +12,8 @@ BACKENDS = Registry(
     "sandbox",
     "etude.sandboxes",
     {
-        "bubblewrap": ".environments.sandbox.bubblewrap:open",
-        "process": ".environments.sandbox.process:open",
+        "bubblewrap": ".environments.sandbox.bubblewrap:open_bubblewrap",
+        "process": ".environments.sandbox.process:open_process",
     },
 )
 # Strongest first.
@@ -23,8 +23,8 @@ _AUTOMATIC = ("bubblewrap", "process")
 async def open_sandbox(layers: Layers, limits: Limits = Limits(), backend: str = "auto") -> Sandbox:
     """A new sandbox over ``layers``.
 
-    ``auto`` takes ``ETUDE_SANDBOX`` or else the strongest backend that works here; the sandbox's report names it. Raises
-    UnknownName, SandboxUnavailable (no such backend works here, and how to get it) and SandboxError (a bad request).
+    ``auto`` takes ``ETUDE_SANDBOX`` or else the strongest backend that works here; the sandbox's report names it.
+    Raises UnknownName, SandboxUnavailable (none of them works here, and how to get it) and SandboxError (bad request).
     """
     if not layers.workspace.is_dir():
         raise SandboxError(f"{layers.workspace} is not a folder: nothing to show at /workspace")

@@ -1,8 +1,8 @@
 """The process backend: for hosts that allow no namespaces. Landlock, seccomp and rlimits around an ordinary process.
 
 Nothing is mounted: the workspace is copied to a folder, and the fixed paths are translated in commands, environment and
-working folder on the way in, and in output on the way out. File contents are left alone. What it cannot give it lists in
-``report.lacks``.
+working folder on the way in, and in output on the way out. File contents are left alone. What it cannot give it lists
+in ``report.lacks``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,19 @@ from pathlib import Path
 from typing import Literal
 
 from ...models import SandboxReport
-from . import MIB, SANDBOX_UID, WORKSPACE, Change, ExecResult, Layers, Limits, SandboxError, SandboxUnavailable
-from . import landlock, linux
+from . import (
+    MIB,
+    SANDBOX_UID,
+    WORKSPACE,
+    Change,
+    ExecResult,
+    Layers,
+    Limits,
+    SandboxError,
+    SandboxUnavailable,
+    landlock,
+    linux,
+)
 from .base import KeptSandbox, open_request
 from .changes import tree_changes
 from .link import Line
@@ -109,7 +120,7 @@ class Process(KeptSandbox):
         await super().close()
 
 
-async def open(layers: Layers, limits: Limits) -> Process:
+async def open_process(layers: Layers, limits: Limits) -> Process:
     """A new sandbox. Raises SandboxUnavailable without Landlock (unless consented), SandboxError for a bad request."""
     abi = landlock.version()
     if abi == 0 and os.environ.get(_CONSENT) != "1":
@@ -206,9 +217,9 @@ def _remove_stale() -> None:
     """Remove the folders of processes that are gone, as far as they are ours."""
     for folder in Path(tempfile.gettempdir()).glob("etude-*-*-*"):
         parts = folder.name.split("-")
-        if parts[1].isdigit() and parts[2].isdigit() and linux.start_time(int(parts[1])) != parts[2]:
-            if folder.lstat().st_uid == os.geteuid():
-                _remove(folder)
+        gone = parts[1].isdigit() and parts[2].isdigit() and linux.start_time(int(parts[1])) != parts[2]
+        if gone and folder.lstat().st_uid == os.geteuid():
+            _remove(folder)
 
 
 def _free_bytes(folder: Path) -> int:

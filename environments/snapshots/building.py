@@ -130,6 +130,11 @@ class Build:
         if "hypothesispytest" in plugins:  # its examples are random otherwise
             chosen = with_words(chosen, ["--hypothesis-seed=0"])
         verifier = recipe.verifier.model_copy(update={"plugins": plugins, "options": chosen})
+        if requirement_name(built.name) in resolution.closure(["pytest"]):
+            # The tests cannot run without a second copy, and that copy would show what a task removes.
+            raise SnapshotError(
+                f"pytest itself runs on {built.name}, so no task can be made of it: choose another source"
+            )
         lines = resolution.lines([built.name])
         recipe, run = self._trial(recipe.model_copy(update={"requirements": lines, "verifier": verifier}), interpreter)
         return _Attempt(recipe, run, set(resolution.locked), kept)

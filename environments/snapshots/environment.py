@@ -19,6 +19,7 @@ from .locks import file_lock
 from .pip import PipResult, clean_environment, install_locked, make_head
 from .project import Project, write_files
 from .pytest_config import UNWANTED_PLUGINS
+from .trees import link_tree
 
 _SCRIPT = """#!{python}
 import sys
@@ -114,7 +115,7 @@ def _rewrite(folder: Path, old: str, new: str) -> None:
 
 
 def unmapped_head(snapshot: Path, cache: Path, interpreter: Interpreter, python: Path) -> Path:
-    """The same environment for backends without mounts: real paths in its scripts, ``lib`` shared with the first.
+    """The same environment for backends without mounts: real paths in its scripts, ``lib`` hard-linked.
 
     Made again when the cache has moved, since it holds the cache's own path.
     """
@@ -128,7 +129,7 @@ def unmapped_head(snapshot: Path, cache: Path, interpreter: Interpreter, python:
         staging = snapshot / f"env-unmapped.{os.getpid()}"
         shutil.rmtree(staging, ignore_errors=True)
         staging.mkdir(parents=True)
-        (staging / "lib").symlink_to("../env/lib")
+        link_tree(environment / "lib", staging / "lib")  # no symlink: only this folder is shown to the sandbox
         make_head(staging, str(executable), interpreter)
         for path in (environment / "bin").iterdir():
             if not path.is_symlink():

@@ -357,13 +357,13 @@ def arguments(job: dict[str, Any], root: str, send: Callable[..., None]) -> list
 
 
 def report_modules(send: Callable[..., None], own: Iterable[str], root: str) -> None:
-    """Where the workspace's top-level modules were really imported from, in sandbox paths."""
+    """Where the workspace's top-level modules were really imported from; relative paths are the workspace's."""
     files = {}
     for name in own:
         path = getattr(sys.modules.get(name), "__file__", None)
         if path:
             path = os.path.abspath(path)
-            files[name] = "/workspace" + path[len(root) :] if path.startswith(root + os.sep) else path
+            files[name] = path[len(root) + 1 :] if path.startswith(root + os.sep) else path
     send("modules", files=files)
 
 

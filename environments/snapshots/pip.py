@@ -71,14 +71,15 @@ class Resolution:
         return [self.locked[name].line for name in sorted(self.locked) if name not in left_out]
 
     def closure(self, names: Iterable[str]) -> set[str]:
-        """``names`` and everything that they need, as far as it is in the set."""
+        """``names`` and everything that they need, as far as it is in the set; needs of extras are left out."""
         todo, seen = [str(canonicalize_name(name)) for name in names], set[str]()
         while todo:
             name = todo.pop()
             if name in seen or name not in self.locked:
                 continue
             seen.add(name)
-            todo.extend(name for text in self.locked[name].requires if (name := requirement_name(text)))
+            plain = (text for text in self.locked[name].requires if "extra ==" not in text)
+            todo.extend(found for text in plain if (found := requirement_name(text)))
         return seen
 
 

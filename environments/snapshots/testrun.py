@@ -10,6 +10,7 @@ import functools
 import hashlib
 import hmac
 import json
+import posixpath
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from ...models import PytestVerifier
-from ..sandbox import ExecResult, Sandbox
+from ..sandbox import WORKSPACE, ExecResult, Sandbox
 
 OUTPUT_LIMIT = 256 * 1024
 ENVIRONMENT = {"PYTHONPATH": "", "PYTHONSTARTUP": "", "TZ": "UTC", "LANG": "C.UTF-8", "COLUMNS": "100"}
@@ -141,7 +142,7 @@ def read_run(result: ExecResult, key: bytes) -> TestRun:
         elif kind == "end":
             end = record
         elif kind == "modules":
-            modules = record["files"]
+            modules = {name: posixpath.join(WORKSPACE, path) for name, path in record["files"].items()}
         else:
             collected[kind][record["id"]] = record["message" if kind == "collect" else "files"]
     ran = sum(record["kind"] == "result" for record in records)

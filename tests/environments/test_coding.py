@@ -79,7 +79,7 @@ def test_an_episode_without_work_scores_zero(tasks: TaskSet) -> None:
 
 
 def test_the_hidden_tests_are_nowhere_in_the_workspace(tasks: TaskSet) -> None:
-    look = "grep -rl test_hidden /workspace /opt /tmp; git log --all --oneline | wc -l; git status --short"
+    look = "grep -rl test_hidden /workspace /tmp; git log --all --oneline | wc -l; git status --short"
     (_, found), _ = actions(tasks, bash(look))
     assert found.messages[0].content == "ok\n1\n"
 

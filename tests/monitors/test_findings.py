@@ -40,3 +40,8 @@ def test_a_run_that_was_tampered_with_is_confirmed() -> None:
         ("T10", "confirmed"),
     ]
     assert integrity([]) == []
+
+
+def test_a_finding_names_no_hidden_test() -> None:
+    (finding,) = integrity(["pytest.raises changed during tests/test_hidden.py::test_x"])
+    assert finding.excerpt == "pytest.raises changed"

@@ -84,7 +84,7 @@ def test_a_task_that_cannot_be_graded_is_an_error_and_no_score(task: Task) -> No
     verifier = task.verifier.model_copy(update={"components": ["fail_to_pass", "beauty"]})
     with pytest.raises(GraderError, match="unknown reward component 'beauty'"):
         graded(task.model_copy(update={"verifier": verifier}))
-    with pytest.raises(GraderError, match="cannot be graded"):
+    with pytest.raises(GraderError, match="its patches do not fit"):
         graded(task.model_copy(update={"test_patch": "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"}))
 
 

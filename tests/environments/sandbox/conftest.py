@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-import etude
 import pytest
+
+import etude
 from etude.environments.sandbox import Layers
 from etude.environments.sandbox.conformance import make_layers
 

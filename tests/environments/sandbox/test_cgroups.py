@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from etude.environments.sandbox import cgroups
 from etude.environments.sandbox.cgroups import Groups
 
@@ -15,7 +16,7 @@ LIMITS = {"memory": 1 << 28, "processes": 10, "cpus": 0.5}
 def version_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A writable version-2 group with all controllers."""
     (tmp_path / "cgroup.subtree_control").write_text("cpu memory pids")
-    monkeypatch.setattr(cgroups, "_find_bases", lambda: (2, {name: tmp_path for name in ("memory", "pids", "cpu")}))
+    monkeypatch.setattr(cgroups, "_find_bases", lambda: (2, dict.fromkeys(("memory", "pids", "cpu"), tmp_path)))
     monkeypatch.setattr(Groups, "_usable", lambda self: True)
     return tmp_path
 
@@ -60,3 +61,20 @@ def test_a_container_finds_its_own_folder(tmp_path: Path) -> None:
 def test_without_a_writable_group_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cgroups, "_find_bases", lambda: (0, {}))
     assert Groups().create(LIMITS) is None
+
+
+def test_version_two_goes_up_to_a_group_that_may_have_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = tmp_path / "user.slice" / "session.scope"
+    session.mkdir(parents=True)
+    for folder in (tmp_path, tmp_path / "user.slice", session):
+        (folder / "cgroup.procs").touch()
+    (tmp_path / "user.slice" / "cgroup.subtree_control").write_text("cpu io memory pids")
+    # A file would take the write that the kernel refuses to a group with processes.
+    (session / "cgroup.subtree_control").mkdir()
+    texts = {
+        "/proc/self/cgroup": "0::/user.slice/session.scope\n",
+        "/proc/self/mountinfo": f"30 23 0:26 / {tmp_path} rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n",
+    }
+    real = cgroups._read
+    monkeypatch.setattr(cgroups, "_read", lambda path: texts.get(str(path)) or real(path))
+    assert cgroups._find_bases() == (2, dict.fromkeys(("memory", "pids", "cpu"), tmp_path / "user.slice"))

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+
 from etude.environments.sandbox.conformance import CHECKS, NEEDS
 
 ROOT = os.geteuid() == 0

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from etude.environments.sandbox import Layers, SandboxError, open_sandbox
 from etude.environments.sandbox.conformance import SMALL
 from etude.environments.sandbox.link import keeper_pid
@@ -147,8 +148,8 @@ def test_a_forked_worker_has_its_own_keeper(layers: Layers) -> None:
             os._exit(0)
     os.waitpid(pid, 0)
     os.close(writer)
-    with open(reader) as told:
-        theirs = int(told.read())
+    theirs = int(os.read(reader, 100))
+    os.close(reader)
     assert asyncio.run(inherited.exec("echo still")).output == b"still\n"
     asyncio.run(inherited.close())
     assert theirs and theirs != keeper_pid("bubblewrap")

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from etude.environments.sandbox import Layers, SandboxError, SandboxUnavailable, available, open_sandbox
-from etude.environments.sandbox import landlock
+
+from etude.environments.sandbox import Layers, SandboxError, SandboxUnavailable, available, landlock, open_sandbox
 from etude.environments.sandbox.conformance import SMALL
 from etude.registry import UnknownName
 

@@ -6,6 +6,7 @@ import errno
 import struct
 
 import pytest
+
 from etude.environments.sandbox import seccomp
 
 ALLOW, KILL = 0x7FFF0000, 0x80000000

@@ -125,7 +125,10 @@ def test_who_pulled_a_package_in() -> None:
         return Locked(name, "1", "0" * 64, requires)
 
     found = Resolution(
-        {lock.name: lock for lock in (locked("a", "b>=1"), locked("b", 'C; python_version > "3"'), locked("c"))}
+        {
+            lock.name: lock
+            for lock in (locked("a", "b>=1"), locked("b", 'C; python_version > "3"', 'A; extra == "dev"'), locked("c"))
+        }
     )
     assert found.closure(["A"]) == {"a", "b", "c"}
     assert found.closure(["b"]) == {"b", "c"}
