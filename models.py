@@ -94,7 +94,6 @@ class PytestVerifier(Record):
     components: list[str] = Field(default_factory=lambda: ["fail_to_pass", "pass_to_pass", "no_confirmed_finding"])
 
 
-
 class PublicTask(Record):
     """All of a task that an agent, a route or an observation may ever carry."""
 

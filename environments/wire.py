@@ -233,7 +233,7 @@ class EtudeEnvironment(Environment[OpenEnvAction, OpenEnvObservation, State]):
 
     # OpenEnv's four calls
 
-    async def reset_async(  # type: ignore[override]
+    async def reset_async(
         self, /, seed: int | None = None, episode_id: str | None = None, **arguments: Any
     ) -> Observation:
         """Start an episode. Raises SessionError (bad argument, no such task, closed) or Infrastructure."""
@@ -389,7 +389,7 @@ class EtudeEnvironment(Environment[OpenEnvAction, OpenEnvObservation, State]):
         """The observation for the wire; at the end of the episode its reward comes from the rubrics."""
         observation = Observation(**seen.model_dump())
         if observation.done:
-            observation.reward = await self._apply_rubric_async(raw, observation)  # type: ignore[arg-type]
+            observation.reward = await self._apply_rubric_async(raw, observation)
             graded = self._graded()
             if graded is not None and abs(graded.value - observation.reward) > 1e-9:
                 raise Infrastructure(f"the grade says {graded.value}, its components {observation.reward}")

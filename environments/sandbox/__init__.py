@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from ...models import SandboxReport
 from .base_layer import PYTHON_PREFIX as PYTHON_PREFIX
@@ -137,7 +137,7 @@ class Sandbox(Protocol):
     async def close(self) -> None: ...
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     # Opening needs asyncio and a backend; the vocabulary above does not.
     if name in ("open_sandbox", "available", "BACKENDS"):
         from . import opening

@@ -21,6 +21,8 @@ from .streams import Capture, Prefix, Pump
 BASE_ENV = {
     "PATH": f"{ENV_PREFIX}/bin:/usr/bin:/bin",
     "HOME": "/tmp",
+    # Without mounts the host's file is there and closed, which git takes for an error.
+    "GIT_CONFIG_NOSYSTEM": "1",
     "TMPDIR": "/tmp",
     "LANG": "C.UTF-8",
     "USER": "etude",

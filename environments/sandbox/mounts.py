@@ -139,10 +139,13 @@ class StageBuilder:
         target = f"r/{inside.strip('/')}"
         if os.path.isdir(source):
             os.makedirs(target, exist_ok=True)
+            # As a layer, not a bind: the table of mounts would name the host's folder.
+            marks = ",userxattr" if self._user_marks else ""
+            mount("overlay", target, "overlay", _QUIET | MS_RDONLY, f"lowerdir={source}:empty{marks}")
         else:
             os.makedirs(os.path.dirname(target), exist_ok=True)
             Path(target).touch()
-        bind(source, target)
+            bind(source, target)
         if inside == PYTHON_PREFIX:
             self._hide(target, path)
 

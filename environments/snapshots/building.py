@@ -71,9 +71,7 @@ class Build:
         self.progress("building the project's metadata")
         built = self._inspect(found, interpreter)
         config = read_config(self.tree)
-        layout = detect(self.tree, config, built.top_level, built.name)
-        if options.test_args:
-            layout = _with_tests(layout, options.test_args, self.tree)
+        layout = detect(self.tree, config, built.top_level, built.name, _named_tests(options, self.tree))
         generated = project.generated_files(built, layout.packages, self.tree)
         project.write_files(self.tree, generated)
         wanted = find_wanted(self.tree, built, config, layout, options)
@@ -288,12 +286,13 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
         return pool.submit(asyncio.run, work).result()
 
 
-def _with_tests(layout: Layout, words: Iterable[str], tree: Path) -> Layout:
-    paths = tuple(word for word in words if not word.startswith("-"))
+def _named_tests(chosen: SnapshotOptions, tree: Path) -> list[str]:
+    """The test paths among ``test_args``. Raises BadOptions for one that is not there."""
+    paths = [word for word in chosen.test_args if not word.startswith("-")]
     for path in paths:
         if not (tree / path.partition("::")[0]).exists():
             raise BadOptions(f"test_args: {path} is not in the source")
-    return replace(layout, tests=paths) if paths else layout
+    return paths
 
 
 def _draft(

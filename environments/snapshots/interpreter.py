@@ -27,6 +27,7 @@ print(json.dumps({
     "platform": sysconfig.get_platform(), "implementation": sys.implementation.name,
     "shared": bool(sysconfig.get_config_var("Py_ENABLE_SHARED"))}))
 """
+OLDEST = [3, 11]  # what the test harness is written for
 # Not copied: installed packages above all, then what a sandbox never needs.
 _LEFT_OUT = frozenset(
     "site-packages dist-packages test tests idlelib turtledemo ensurepip tkinter lib2to3 pkgconfig __phello__".split()
@@ -128,7 +129,12 @@ def _numeric(version: str) -> list[int]:
 
 
 def check_requires(interpreter: Interpreter, requires: str, project: str) -> None:
-    """Raises UnsupportedPython when ``requires`` (Requires-Python) excludes the interpreter."""
+    """Raises UnsupportedPython when ``requires`` (Requires-Python) excludes the interpreter, or ours does."""
+    if _numeric(interpreter.version) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise UnsupportedPython(
+            f"snapshots run on Python {oldest} or later, not {interpreter.version}: pass --python {oldest}"
+        )
     if not requires:
         return
     try:

@@ -42,8 +42,12 @@ class Layout:
         return sorted({os.path.dirname(root) or "." for root in self.packages.values()}, key=lambda p: (p == ".", p))
 
 
-def detect(tree: Path, config: PytestConfig, wheel_names: Sequence[str], project: str) -> Layout:
+def detect(
+    tree: Path, config: PytestConfig, wheel_names: Sequence[str], project: str, named_tests: Sequence[str] = ()
+) -> Layout:
     """The layout; ``wheel_names`` are the top-level names of the built wheel, when there is one.
+
+    ``named_tests`` are a person's own choice of test paths and node ids.
 
     Raises SnapshotError when no package is found, NoTests when no test is.
     """
@@ -51,7 +55,7 @@ def detect(tree: Path, config: PytestConfig, wheel_names: Sequence[str], project
     if not packages:
         built = f" that its build provides ({', '.join(wheel_names)})" if wheel_names else ""
         raise SnapshotError(f"{project} has no Python package{built} in its tree: name another source")
-    tests = _tests(tree, config, packages)
+    tests = list(named_tests) or _tests(tree, config, packages)
     if not tests:
         raise NoTests(f"{project} holds no tests (source distributions often leave them out): try git+URL@TAG")
     return Layout(packages, tuple(tests))

@@ -12,8 +12,12 @@ from pathlib import Path
 
 
 def cache_folder(cache: Path | None = None) -> Path:
-    """The cache: the argument, else ``ETUDE_CACHE``, else ``~/.cache/etude``; always absolute and real."""
-    chosen = cache or Path(os.environ.get("ETUDE_CACHE") or Path.home() / ".cache" / "etude")
+    """The cache: the argument, else ``ETUDE_CACHE``, else ``~/.cache/etude``; always absolute and real.
+
+    Root's is ``/var/cache/etude``: what lies below a closed home cannot be shown to the sandbox's user without mounts.
+    """
+    default = Path("/var/cache/etude") if os.geteuid() == 0 else Path.home() / ".cache" / "etude"
+    chosen = cache or Path(os.environ.get("ETUDE_CACHE") or default)
     chosen.mkdir(parents=True, exist_ok=True)
     return chosen.resolve()
 

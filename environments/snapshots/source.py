@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from . import archives, repositories, trees
-from .errors import BadSource, SourceNotFound
+from .errors import BadSource, BrokenArchive, SourceNotFound
 from .interpreter import Interpreter
 from .pip import bare_python, download_sdist
 
@@ -171,7 +171,7 @@ def _content_hash(path: Path) -> str:
         tree = Path(folder, "tree")
         try:
             _fetch_path(path, tree)
-        except (BadSource, SourceNotFound, archives.BrokenArchive, OSError, shutil.Error):
+        except (BadSource, SourceNotFound, BrokenArchive, OSError, shutil.Error):
             return ""
         trees.normalise(tree)
         return trees.tree_hash(tree)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import shutil
 import signal
 import subprocess
@@ -25,7 +26,7 @@ from etude.environments.snapshots.errors import (
     SuiteTimeout,
     UnsupportedPython,
 )
-from etude.environments.snapshots.interpreter import find_interpreter
+from etude.environments.snapshots.interpreter import check_requires, find_interpreter
 from etude.models import SnapshotRef
 
 
@@ -227,6 +228,8 @@ def test_an_unsupported_python(tmp_path: Path, cache: Path) -> None:
     (tmp_path / "old" / "pyproject.toml").write_text('[project]\nname = "old"\nversion = "1"\nrequires-python = "<3"\n')
     with pytest.raises(UnsupportedPython, match="old needs Python <3; the interpreter is 3"):
         build_snapshot(spec, cache=cache)
+    with pytest.raises(UnsupportedPython, match="Python 3.11 or later, not 3.1"):
+        check_requires(dataclasses.replace(find_interpreter(), version="3.10.4"), "", "old")
     with pytest.raises(UnsupportedPython, match="Python 3.99 is needed .* found: "):
         build_snapshot(spec, SnapshotOptions(python="3.99"), cache=cache)
 

@@ -105,5 +105,6 @@ def test_where_the_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert cache_folder(tmp_path / "given") == (tmp_path / "given").resolve()
     monkeypatch.delenv("ETUDE_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert cache_folder() == (tmp_path / ".cache" / "etude").resolve()
     assert os.access(cache_folder(), os.W_OK)
