@@ -25,37 +25,33 @@ class _Seen:
 
 def interface(tree: SourceTree, target: InterfaceItem, hidden: Iterable[str]) -> list[InterfaceItem]:
     """The target first, then what the hidden tests import, call with keywords, expect to be raised or match."""
-    packages = {tree.dotted_name(root.removesuffix("/") + "/__init__.py") or root for root in tree.roots}
-    packages |= {tree.dotted_name(root) for root in tree.roots if root.endswith(".py")}
-    tops = {name.split(".")[0] for name in packages}
+    catalogue = _Catalogue(tree)
     by_file: dict[str, set[str]] = {}
     for test in hidden:
         path, *parts = re.sub(r"\[.*", "", test, flags=re.DOTALL).split("::")
         by_file.setdefault(path, set()).update(parts)
-    items = {(target.kind, target.name): target}
+    items: dict[str, InterfaceItem] = {target.name: target}
     for path, names in sorted(by_file.items()):
         source = tree.python_files.get(path)
         if source is None:
             continue
-        for item in _of_file(tree, ast.parse(source), names, tops, target):
-            items.setdefault((item.kind, item.name), item)
+        for item in _of_file(catalogue, ast.parse(source), names, target):
+            items.setdefault(item.name, item)
     first, *rest = items.values()
     return [first, *sorted(rest, key=lambda item: (item.kind, item.name))]
 
 
-def _of_file(
-    tree: SourceTree, module: ast.Module, names: set[str], tops: set[str], target: InterfaceItem
-) -> list[InterfaceItem]:
-    seen = _Seen(names=_imports(module, tops))
+def _of_file(catalogue: _Catalogue, module: ast.Module, names: set[str], target: InterfaceItem) -> list[InterfaceItem]:
+    seen = _Seen(names=_imports(module, catalogue.tops))
     short = target.name.rsplit(".", 1)[-1]
     for node in ast.walk(module):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name in names:
             _visit(node, seen, short)
-    found = [_described(tree, name) for name in sorted(seen.used)]
-    found += [InterfaceItem(name=name, kind="exception") for name in sorted(seen.exceptions)]
+    found = [InterfaceItem(name=name, kind="exception") for name in sorted(seen.exceptions)]
+    found += [catalogue.described(name) for name in sorted({catalogue.trimmed(name) for name in seen.used})]
     found += [InterfaceItem(name=f"{short}({name}=)", kind="keyword") for name in sorted(seen.keywords)]
     found += [InterfaceItem(name=text, kind="message") for text in sorted(seen.messages)]
-    return found
+    return [item for item in found if item.kind != "module"]
 
 
 def _imports(module: ast.Module, tops: set[str]) -> dict[str, str]:
@@ -117,17 +113,30 @@ def _dotted(node: ast.Attribute, names: dict[str, str]) -> str:
     return ""
 
 
-def _described(tree: SourceTree, dotted: str) -> InterfaceItem:
-    """Kind and signature of a dotted name, as far as the sources tell."""
-    by_module = {tree.dotted_name(module.path): module for module in tree.modules()}
-    if dotted in by_module:
-        return InterfaceItem(name=dotted, kind="module")
-    owner, _, short = dotted.rpartition(".")
-    for module in [by_module[owner]] if owner in by_module else by_module.values():
-        item = _defined_in(module, dotted, short)
-        if item is not None:
-            return item
-    return InterfaceItem(name=dotted, kind="constant" if short.isupper() else "attribute")
+class _Catalogue:
+    """The package's modules by dotted name, and what they define."""
+
+    def __init__(self, tree: SourceTree) -> None:
+        self.modules = {tree.dotted_name(module.path): module for module in tree.modules()}
+        self.tops = {name.split(".")[0] for name in self.modules}
+
+    def trimmed(self, dotted: str) -> str:
+        """``pkg.module.Name`` of ``pkg.module.Name.attribute.attribute``: what follows belongs to the object."""
+        parts = dotted.split(".")
+        depth = max((n for n in range(1, len(parts) + 1) if ".".join(parts[:n]) in self.modules), default=1)
+        return ".".join(parts[: depth + 1])
+
+    def described(self, dotted: str) -> InterfaceItem:
+        """Kind and signature of a dotted name, as far as the sources tell; a re-export is followed by its name."""
+        owner, _, short = dotted.rpartition(".")
+        own = [self.modules[owner]] if owner in self.modules else []
+        for module in [*own, *self.modules.values()]:
+            item = _defined_in(module, dotted, short)
+            if item is not None:
+                return item
+        if dotted in self.modules:
+            return InterfaceItem(name=dotted, kind="module")
+        return InterfaceItem(name=dotted, kind="constant" if short.isupper() else "attribute")
 
 
 def _defined_in(module: Module, dotted: str, short: str) -> InterfaceItem | None:

@@ -16,11 +16,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from ..environments.grading import grade, matches
 from ..environments.sandbox import Change, Sandbox, open_sandbox
-from ..environments.snapshots import Snapshot, Workspace, make_workspace
+from ..environments.snapshots import Snapshot, Workspace, make_workspace, scratch_tree
 from ..environments.snapshots.patches import make_patch
 from ..environments.snapshots.testrun import TestRun, run_tests
 from ..models import Grade, InterfaceItem, SnapshotRef, Task
@@ -85,14 +86,19 @@ class Validator:
         """The Task that ``candidate`` becomes. Raises Rejected with the stage's reason."""
         tree = SourceTree.of(self.snapshot)
         base = self._base(candidate.exercise)
-        await self._v0(tree, candidate)
-        full = make_workspace(self.snapshot, make_patch(base, candidate.exercise), git=False)
-        fail_to_pass, pass_to_pass = await self._v1_v2(full, candidate)
+        with scratch_tree(self.snapshot, make_patch(base, candidate.exercise)) as stubbed:
+            await self._v0(tree, candidate, stubbed)
+            fail_to_pass, pass_to_pass = await self._v1_v2(stubbed, candidate)
         task, workspace = self._assemble(tree, candidate, fail_to_pass, pass_to_pass)
-        await self._visible_suite(workspace, pass_to_pass)
+        await self._visible_suite(workspace.path, pass_to_pass)
         await self._v3(task, candidate, base)
         await self._v5(task, candidate)
         return task
+
+    @property
+    def time_limit(self) -> float:
+        """Seconds that one run may take: a stub that makes a parser loop must not cost five minutes each time."""
+        return min(self.snapshot.verifier.timeout_s, 20.0 + 10.0 * self.snapshot.baseline.seconds)
 
     def _base(self, files: Iterable[str]) -> Files:
         """The Snapshot's own content of the paths given."""
@@ -102,19 +108,19 @@ class Validator:
             base[path] = file.read_bytes() if file.is_file() else None
         return base
 
-    async def _open(self, workspace: Workspace) -> Sandbox:
-        return await open_sandbox(self.snapshot.layers(workspace.path), backend=self.backend)
+    async def _open(self, tree: Path) -> Sandbox:
+        return await open_sandbox(self.snapshot.layers(tree), backend=self.backend)
 
-    async def _run(self, workspace: Workspace, tests: list[str] | None = None) -> TestRun:
-        sandbox = await self._open(workspace)
+    async def _run(self, tree: Path, tests: list[str] | None = None) -> TestRun:
+        sandbox = await self._open(tree)
         try:
-            return await run_tests(sandbox, self.snapshot.verifier, tests)
+            return await run_tests(sandbox, self.snapshot.verifier, tests, timeout_s=self.time_limit)
         finally:
             await sandbox.close()
 
     # --- the stages -----------------------------------------------------------------------------------------
 
-    async def _v0(self, tree: SourceTree, candidate: Candidate) -> None:
+    async def _v0(self, tree: SourceTree, candidate: Candidate, stubbed: Path) -> None:
         for path, content in candidate.exercise.items():
             if content is None or not path.endswith(".py"):
                 continue
@@ -122,21 +128,18 @@ class Validator:
             if problem or Module(path, content).broken:
                 raise Rejected("v0_syntax", f"{path}: {problem or 'tree-sitter finds an error'}")
         if self._importable is None:
-            pristine = make_workspace(self.snapshot, git=False)
             names = sorted({tree.dotted_name(module.path) for module in tree.modules()})
             names = [name for name in names if all(part.isidentifier() for part in name.split("."))]
-            broken = await self._import_failures(pristine, names)
+            with scratch_tree(self.snapshot) as pristine:
+                broken = await self._import_failures(pristine, names)
             self._importable = [name for name in names if name not in broken]
-        stubbed = make_workspace(
-            self.snapshot, make_patch(self._base(candidate.exercise), candidate.exercise), git=False
-        )
         failed = await self._import_failures(stubbed, self._importable)
         if failed:
             name, problem = next(iter(failed.items()))
             raise Rejected("v0_import", f"{name}: {problem}")
 
-    async def _import_failures(self, workspace: Workspace, names: list[str]) -> dict[str, str]:
-        sandbox = await self._open(workspace)
+    async def _import_failures(self, tree: Path, names: list[str]) -> dict[str, str]:
+        sandbox = await self._open(tree)
         try:
             path = json.dumps([f"/workspace/{item}".removesuffix("/.") for item in self.snapshot.verifier.python_path])
             result = await sandbox.exec(["python", "-c", _IMPORT_ALL, path, json.dumps(names)])
@@ -148,7 +151,7 @@ class Validator:
             return {"*": f"importing ended with exit code {result.exit_code}"}
         return found
 
-    async def _v1_v2(self, full: Workspace, candidate: Candidate) -> tuple[list[str], list[str]]:
+    async def _v1_v2(self, full: Path, candidate: Candidate) -> tuple[list[str], list[str]]:
         first = await self._run(full, candidate.affected)
         if not any(_fails(first, test) for test in candidate.affected):
             raise Rejected("v1_no_test_fails", f"{len(candidate.affected)} tests touch it, all pass without it")
@@ -172,7 +175,7 @@ class Validator:
             raise Rejected("v2_nothing_left", "no other test passes")
         return failing, passing
 
-    async def _own_reason(self, full: Workspace, failing: list[str], candidate: Candidate) -> None:
+    async def _own_reason(self, full: Path, failing: list[str], candidate: Candidate) -> None:
         """A test that fails without touching the deleted code must fail without the other failing tests too."""
         suspects = sorted(set(failing) - set(candidate.affected))
         if not suspects:
@@ -184,7 +187,7 @@ class Validator:
         if dragged:
             raise Rejected("v2_side_effect", f"{dragged[0]} fails only after other failing tests")
 
-    async def _visible_suite(self, workspace: Workspace, pass_to_pass: list[str]) -> None:
+    async def _visible_suite(self, workspace: Path, pass_to_pass: list[str]) -> None:
         run = await self._run(workspace)
         if not run.complete or run.collect_errors:
             raise Rejected("v2_workspace_suite", run.cause or f"cannot collect {sorted(run.collect_errors)[0]}")
@@ -214,6 +217,8 @@ class Validator:
                 raise Rejected("v5_trivial_solution", f"the body {name!r} passes every hidden test")
 
     async def _grade(self, task: Task, changes: list[Change], order: Literal["given", "reversed"] = "given") -> Grade:
+        bounded = task.verifier.model_copy(update={"timeout_s": self.time_limit})
+        task = task.model_copy(update={"verifier": bounded})
         return await grade(task, changes, backend=self.backend, snapshot=self.snapshot, order=order)
 
     # --- the row --------------------------------------------------------------------------------------------
@@ -246,18 +251,13 @@ class Validator:
             workspace_patch=workspace_patch,
             FAIL_TO_PASS=fail_to_pass,
             PASS_TO_PASS=pass_to_pass,
-            source_globs=source_globs(snapshot),
+            source_globs=snapshot.source_globs,
             protected_paths=protected_paths(tree),
             verifier=snapshot.verifier,
             features={**candidate.features, **_features(fail_to_pass, pass_to_pass, candidate)},
             licence=snapshot.licence,
         )
         return task, workspace
-
-
-def source_globs(snapshot: Snapshot) -> list[str]:
-    """What an agent's diff may hold: the package's own files."""
-    return [root if root.endswith(".py") else f"{root.rstrip('/')}/**" for root in snapshot.source_roots]
 
 
 def protected_paths(tree: SourceTree) -> list[str]:

@@ -29,7 +29,7 @@ class Baseline(Record):
     ``passed`` ids in suite order; ``dropped`` ids with the reason why no task may expect them. ``tests_of`` maps
     ``rel/path.py::Qual.name`` to the passing tests that run its body; ``at_import`` lists functions that also run
     outside tests (import, collection). ``lines`` maps a file to test id to covered lines as text (``3-5,9``).
-    ``notes`` says what detection gave up.
+    ``notes`` says what detection gave up; ``seconds`` is the slowest measured run's wall time, for time limits alone.
     """
 
     passed: list[str]
@@ -38,6 +38,7 @@ class Baseline(Record):
     at_import: list[str] = Field(default_factory=list)
     lines: dict[str, dict[str, str]] = Field(default_factory=dict)
     notes: list[str] = Field(default_factory=list)
+    seconds: float = 0.0
 
     def covered(self, test: str) -> dict[str, list[int]]:
         """The source lines that ``test`` runs, by file."""
@@ -122,7 +123,15 @@ async def measure(
             if path in wanted:
                 lines.setdefault(path, {})[test] = pack_lines(numbers)
     notes = [f"{path} is not collected: {last_lines(text, 1)}" for path, text in sorted(runs[0].collect_errors.items())]
-    return Baseline(passed=passed, dropped=dropped, tests_of=tests_of, at_import=at_import, lines=lines, notes=notes)
+    return Baseline(
+        passed=passed,
+        dropped=dropped,
+        tests_of=tests_of,
+        at_import=at_import,
+        lines=lines,
+        notes=notes,
+        seconds=round(max(run.seconds for run in runs), 3),
+    )
 
 
 def check_run(run: TestRun, timeout_s: float) -> None:
