@@ -212,8 +212,11 @@ class Validator:
     async def _v5(self, task: Task, candidate: Candidate) -> None:
         only_target = task.model_copy(update={"PASS_TO_PASS": []})
         for name, files in candidate.probes.items():
-            result = await self._grade(only_target, _changes(files))
-            if result.reward.value != 0.0:
+            changes = _changes(files)
+            # Most probes fail at once; only one that gets past the hidden tests is worth the whole grade.
+            if (await self._grade(only_target, changes)).reward.value == 0.0:
+                continue
+            if (await self._grade(task, changes)).reward.value != 0.0:
                 raise Rejected("v5_trivial_solution", f"the body {name!r} passes every hidden test")
 
     async def _grade(self, task: Task, changes: list[Change], order: Literal["given", "reversed"] = "given") -> Grade:
