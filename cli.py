@@ -21,7 +21,24 @@ app = typer.Typer(
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes, or episodes, at once.")]
-Sandbox = Annotated[str, typer.Option("--sandbox", help="Sandbox backend; 'auto' takes the strongest that works.")]
+
+
+def _known_sandbox(name: str) -> str:
+    """Refuse a misspelt backend before hours of work that would need it. Raises UnknownName."""
+    from .environments.sandbox.opening import BACKENDS
+    from .registry import UnknownName, did_you_mean
+
+    chosen = os.environ.get("ETUDE_SANDBOX") or name if name == "auto" else name
+    if chosen != "auto" and chosen not in BACKENDS.paths():
+        place = "" if chosen == name else "ETUDE_SANDBOX: "
+        raise UnknownName(place + did_you_mean("sandbox", chosen, [*BACKENDS.paths(), "auto"]))
+    return name
+
+
+Sandbox = Annotated[
+    str,
+    typer.Option("--sandbox", callback=_known_sandbox, help="Sandbox backend; 'auto' takes the strongest that works."),
+]
 
 
 def _print_version(wanted: bool) -> None:
@@ -98,8 +115,8 @@ def generate(
 
     with console.progress_bar("generate") as progress:
         report = make_tasks(
-            sources,
-            generators=[name.strip() for name in generators.split(",")],
+            list(dict.fromkeys(sources)),
+            generators=list(dict.fromkeys(name.strip() for name in generators.split(","))),
             count=count,
             seed=seed,
             out=out,
@@ -111,6 +128,10 @@ def generate(
         )
     rows = [{"source": source, **part} for source, part in report.per_source.items()]
     _show(report.row(), [{**row, "rejected": _counts(row["rejected"])} for row in rows], as_json)
+    if not report.tasks:
+        console.show_error(
+            f"no candidate became a task: see {out / 'report.json'}, raise --count or take another source"
+        )
     _exit_unless(report.tasks > 0)
 
 
@@ -129,7 +150,8 @@ def validate(
         report = check_tasks(folder, sample=sample, jobs=jobs, backend=sandbox, progress=progress)
     _show({**console.plain(report), "ok": report.ok}, report.rows, as_json)
     for problem in report.problems:
-        console.show_error(f"{problem.task_id}: {problem.agent} scored {problem.reward}: {problem.cause}")
+        score = "has no score" if problem.reward is None else f"scored {problem.reward}"
+        console.show_error(f"{problem.task_id}: {problem.agent} {score}: {problem.cause}")
     _exit_unless(report.ok)
 
 
@@ -174,8 +196,11 @@ def run(
     columns = ("agent", "episodes", "valid", "solved", "reward", "sandbox", "out")
     row = {name: getattr(summary, name) for name in columns} | {"sandbox": ", ".join(summary.sandbox)}
     _show({**console.plain(summary), "ok": summary.ok}, [row], as_json)
+    by_cause: dict[str, list[str]] = {}
     for task_id, cause in summary.failures.items():
-        console.show_error(f"{task_id}: {cause}")
+        by_cause.setdefault(cause, []).append(task_id)
+    for cause, tasks_hit in by_cause.items():
+        console.show_error(f"{tasks_hit[0] if len(tasks_hit) == 1 else f'{len(tasks_hit)} episodes'}: {cause}")
     _exit_unless(summary.ok)
 
 
@@ -198,6 +223,8 @@ def demo(
         print(result.statement)
     _exit_unless(result.ok)
 
+
+INTERRUPTED = 130  # what typer makes of Ctrl-C: 128 + SIGINT
 
 CATALOGUE = {
     "generators": (".generators", "GENERATORS"),
@@ -277,6 +304,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except Exception as error:  # noqa: BLE001 - the one place where errors become a line and an exit code
         return _failed(error)
+    if result == INTERRUPTED:
+        console.show_error("interrupted; `generate` and `run` go on where they stopped when run again")
     return result if isinstance(result, int) else 0
 
 

@@ -63,13 +63,14 @@ def _git() -> Check:
 
 
 def _cache() -> Check:
+    from .environments.snapshots.errors import SnapshotError
     from .environments.snapshots.locks import cache_folder
 
     remedy = "set ETUDE_CACHE to a folder that you may write"
     try:
         folder = cache_folder()
-    except OSError as error:
-        return Check("tools", "cache", False, f"{error.filename}: {error.strerror}", remedy, required=True)
+    except SnapshotError as error:
+        return Check("tools", "cache", False, str(error).partition(";")[0], remedy, required=True)
     if not os.access(folder, os.W_OK | os.X_OK):
         return Check("tools", "cache", False, f"{folder}: not writable", remedy, required=True)
     free = shutil.disk_usage(folder).free / 1e9

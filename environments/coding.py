@@ -8,9 +8,11 @@ import re
 import secrets
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, TypeVar
 
 from .. import hints
 from ..models import Episode, EpisodeEnd, Observation, Reward, State, Task, ToolMessage, Turn
@@ -26,6 +28,7 @@ from .turns import ParsedTurn, model_tokens, parse_turn
 from .workspaces import Materials, materials
 
 Annotate = Literal["state", "observation"]
+T = TypeVar("T")
 MAX_CHANGES = 50_000
 NOT_RUN = "not run: episode ended"
 NO_CALL = (
@@ -204,7 +207,7 @@ class CodingSession:
     ) -> Observation:
         self._abandon()
         self._broken = "its reset did not finish"
-        made = await asyncio.to_thread(_prepare, task)
+        made = await _in_own_thread(partial(_prepare, task))
         await self._fresh_sandbox(task, made)
         assert self._sandbox is not None
         self._task, self._made, self._names, self._how = task, made, names, how
@@ -305,7 +308,7 @@ class CodingSession:
         else:
             made = self._made
             result = await grade(task, changes, backend=self._backend, limits=self._limits, snapshot=made.snapshot)
-            accepted, refused = collect(changes, task, made.agent_tree, made.installed)
+            accepted, refused = await asyncio.to_thread(collect, changes, task, made.agent_tree, made.installed)
             episode.diff = [*accepted, *refused]
         episode.grade = result
         episode.findings = list(result.findings)
@@ -330,6 +333,15 @@ class CodingSession:
         sandbox, self._sandbox, self._sandbox_of = self._sandbox, None, ""
         if sandbox is not None:
             await sandbox.close()
+
+
+async def _in_own_thread(call: Callable[[], T]) -> T:
+    """Run what may take minutes. Not in the loop's few shared threads, which the other sessions' grades wait for."""
+    executor = ThreadPoolExecutor(1, thread_name_prefix="etude-prepare")
+    try:
+        return await asyncio.get_running_loop().run_in_executor(executor, call)
+    finally:
+        executor.shutdown(wait=False)
 
 
 def _prepare(task: Task) -> Materials:

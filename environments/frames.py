@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, NamedTuple
 
@@ -26,9 +27,14 @@ def redact(text: str) -> str:
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """``value`` as everything after us can store and send it: no lone surrogates, no bottomless nesting."""
+    """``value`` as everything after us can store and send it: no lone surrogates, no bottomless nesting.
+
+    A number that JSON cannot write (NaN, infinity) becomes its name.
+    """
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     if depth >= MAX_DEPTH and isinstance(value, (dict, list)):
         return "(nested too deep)"
     if isinstance(value, dict):
@@ -36,6 +42,19 @@ def plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, list):
         return [plain(item, depth + 1) for item in value]
     return value
+
+
+def holds_more_than(value: Any, most: int) -> bool:
+    """Whether a JSON value consists of more than ``most`` values, itself included."""
+    waiting, count = [value], 0
+    while waiting and count <= most:
+        item = waiting.pop()
+        count += 1
+        if isinstance(item, dict):
+            waiting.extend(item.values())
+        elif isinstance(item, list):
+            waiting.extend(item)
+    return count + len(waiting) > most
 
 
 class ToolSchema(NamedTuple):

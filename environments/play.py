@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 from .. import client
 from ..models import Episode, Observation, Reward, Task
@@ -24,6 +24,10 @@ from .frames import Infrastructure
 from .tasks import TaskSet
 
 Progress = Callable[[str, int, int], None]
+
+
+class RunError(Exception):
+    """A run that cannot begin; the message says why, and nothing has been written."""
 
 
 class Player(Protocol):
@@ -70,17 +74,19 @@ async def run_episodes(
     """Play ``n`` tasks (default: each once) with ``agent_name``, ``jobs`` at a time; tasks that ``out`` holds are done.
 
     An episode that the machine spoils is recorded ``valid: false`` with its cause, played again by the next run, and
-    counts in no mean. Raises UnknownName for an agent that there is not.
+    counts in no mean. Raises, before anything is written, UnknownName for an agent that there is not, RunError for
+    an ``out`` of other things, and ConnectionLost when no server answers.
     """
     chosen = list(tasks)[: n or None]
     if chosen:
         agents.make(agent_name, chosen[0])
     rows = _finished(out, agent_name)
     todo = [task for task in chosen if task.task_id not in rows]
+    if url is not None and todo:
+        await _reach(url)
     gate, done = asyncio.Semaphore(jobs), len(chosen) - len(todo)
-    out.mkdir(parents=True, exist_ok=True)
     progress(agent_name, done, len(chosen))
-    with (out / "episodes.jsonl").open("a", encoding="utf-8") as file:
+    with _journal(out) as file:
 
         async def one(task: Task) -> None:
             nonlocal done
@@ -92,9 +98,12 @@ async def run_episodes(
             done += 1
             progress(agent_name, done, len(chosen))
 
-        async with asyncio.TaskGroup() as group:
-            for task in todo:
-                group.create_task(one(task))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for task in todo:
+                    group.create_task(one(task))
+        except BaseExceptionGroup as errors:  # the first one says what is wrong; the others were cancelled for it
+            raise errors.exceptions[0] from None
     summary = _summary(agent_name, [rows[task.task_id] for task in chosen], out)
     _write_atomically(out / "summary.json", json.dumps({**asdict(summary), "ok": summary.ok}, indent=2) + "\n")
     return summary
@@ -125,6 +134,15 @@ async def _row(tasks: TaskSet, task: Task, agent_name: str, url: str | None, bac
     return {"agent": agent_name, "cause": cause, **episode.model_dump(mode="json")}
 
 
+async def _reach(url: str) -> None:
+    """Raises RunError and ConnectionLost once, rather than for each task, when the server is not there."""
+    try:
+        async with client.Client(url):
+            pass
+    except ValueError as error:
+        raise RunError(str(error)) from None
+
+
 @asynccontextmanager
 async def _player(tasks: TaskSet, url: str | None, backend: str) -> AsyncIterator[tuple[Player, Any]]:
     """A session and a way to its finished episode."""
@@ -147,8 +165,20 @@ def _void(task: Task) -> Episode:
     return Episode(episode_id="", task_id=task.task_id, prompt=task.problem_statement, reward=Reward(valid=False))
 
 
+def _journal(out: Path) -> IO[str]:
+    """``out/episodes.jsonl``, to append to. Raises RunError."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        return (out / "episodes.jsonl").open("a", encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"cannot write to {out}: {error.strerror}; choose another --out") from error
+
+
 def _finished(out: Path, agent_name: str) -> dict[str, dict[str, Any]]:
-    """Valid episodes of an earlier run, by task. A last line that was cut off is dropped from the file."""
+    """Valid episodes of an earlier run, by task. A last line that was cut off is dropped from the file.
+
+    Raises RunError for a line that is no episode.
+    """
     file = out / "episodes.jsonl"
     rows: dict[str, dict[str, Any]] = {}
     if not file.is_file():
@@ -156,10 +186,13 @@ def _finished(out: Path, agent_name: str) -> dict[str, dict[str, Any]]:
     whole = b"".join(line + b"\n" for line in file.read_bytes().split(b"\n")[:-1])
     if whole != file.read_bytes():
         file.write_bytes(whole)
-    for line in whole.splitlines():
-        row = json.loads(line)
-        if row.get("agent") == agent_name and row["reward"]["valid"]:
-            rows[row["task_id"]] = row
+    for number, line in enumerate(whole.split(b"\n")[:-1], start=1):
+        try:
+            row = json.loads(line)
+            if row["agent"] == agent_name and row["reward"]["valid"]:
+                rows[row["task_id"]] = row
+        except (ValueError, KeyError, TypeError):
+            raise RunError(f"{file}:{number} is no episode: remove the line, or choose another --out") from None
     return rows
 
 

@@ -124,8 +124,10 @@ def _parse(line: bytes, place: str) -> Task:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "row"
-        raise TaskSetError(f"{place}: {field}: {first['msg']}") from None
+        if first["type"] == "extra_forbidden":
+            raise TaskSetError(f"{place}: unknown field {field}: remove it, or upgrade etude") from None
+        raise TaskSetError(f"{place}: {field}: {first['msg'].removeprefix('Value error, ')}") from None
     except ValueError as error:
-        raise TaskSetError(f"{place}: not JSON: {error}") from None
+        raise TaskSetError(f"{place}: not JSON: {error}; restore the file, or generate it again") from None
     except RecursionError:
         raise TaskSetError(f"{place}: not JSON: nested too deeply") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -82,7 +83,8 @@ def validate(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
 def _checked(tool: Tool, name: str, value: Any) -> Any:
     rule = tool.properties[name]
     kinds: dict[str, tuple[type, ...]] = {"string": (str,), "integer": (int,), "number": (int, float)}
-    if isinstance(value, bool) or not isinstance(value, kinds[rule["type"]]):
+    endless = isinstance(value, float) and not math.isfinite(value)
+    if isinstance(value, bool) or endless or not isinstance(value, kinds[rule["type"]]):
         got = json.dumps(value, default=str)[:60]
         raise ToolError("invalid_args", f"{tool.name}: {name} must be of type {rule['type']}, got {got}")
     if isinstance(value, str):

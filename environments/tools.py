@@ -6,6 +6,7 @@ on the second. Results hold no clock and no address of this run, so the same cal
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import json
 import posixpath
@@ -21,7 +22,8 @@ from .turns import Call
 
 COMMAND_BYTES = 100 * 1024
 ENTRIES = 500
-READ_LIMIT = 16 << 20
+READ_LIMIT = 4 << 20
+_COMPARED = 200
 
 
 async def run_call(call: Call, context: Context, names: Sequence[str]) -> ToolMessage:
@@ -84,18 +86,24 @@ def _reason(error: Exception) -> str:
 
 
 async def _bash(context: Context, args: dict[str, Any]) -> tuple[str, str]:
-    command, timeout = args["command"], float(args.get("timeout_s", context.limits.timeout_s))
+    command, timeout = args["command"], args.get("timeout_s", context.limits.timeout_s)
     if len(command.encode()) > COMMAND_BYTES:
         raise ToolError("invalid_args", f"bash: command is longer than {COMMAND_BYTES} bytes; use write_file first")
     if timeout > context.limits.timeout_s:
         raise ToolError("invalid_args", f"bash: timeout_s must be at most {context.limits.timeout_s:g}")
-    result = await context.sandbox.exec(command, timeout_s=timeout, output_limit=2 * OUTPUT)
+    result = await context.sandbox.exec(command, timeout_s=float(timeout), output_limit=2 * OUTPUT)
     note = "\n[killed: out of memory]" if result.oom_killed else ""
     return _status(result, timeout), capped(result.output, result.dropped) + note
 
 
 async def _read_file(context: Context, args: dict[str, Any]) -> tuple[str, str]:
     data = await _read(context, args["path"])
+    # In a thread, as is all that looks at a whole file: the other sessions wait for this event loop.
+    return await asyncio.to_thread(_numbered, data, args)
+
+
+def _numbered(data: bytes, args: dict[str, Any]) -> tuple[str, str]:
+    """The lines asked for, with their numbers."""
     if b"\0" in data[:8192]:
         raise ToolError("io_error", f"{args['path']} is a binary file of {len(data)} bytes")
     lines = data.decode("utf-8", "replace").splitlines()
@@ -127,12 +135,17 @@ async def _edit_file(context: Context, args: dict[str, Any]) -> tuple[str, str]:
     if old == new:
         raise ToolError("edit_failed", "old and new are the same")
     data = await _read(context, path)
+    edited, line = await asyncio.to_thread(_replaced, path, data, old, new)
+    await _write(context, path, edited)
+    return "ok", f"edited {path} at line {line}"
+
+
+def _replaced(path: str, data: bytes, old: bytes, new: bytes) -> tuple[bytes, int]:
+    """The edited file and the line of the edit. Raises ToolError unless ``old`` occurs once."""
     count = data.count(old)
     if count != 1:
         raise ToolError("edit_failed", _no_single_match(path, data, old, count))
-    await _write(context, path, data.replace(old, new))
-    line = data[: data.index(old)].count(b"\n") + 1
-    return "ok", f"edited {path} at line {line}"
+    return data.replace(old, new), data[: data.index(old)].count(b"\n") + 1
 
 
 def _no_single_match(path: str, data: bytes, old: bytes, count: int) -> str:
@@ -148,8 +161,9 @@ def _no_single_match(path: str, data: bytes, old: bytes, count: int) -> str:
         return f"old is not in {path}: its lines end in CR LF"
     first = next((line.strip() for line in old.decode("utf-8", "replace").splitlines() if line.strip()), "")
     lines = data.decode("utf-8", "replace").splitlines()
-    stripped = [line.strip() for line in lines]
-    near = difflib.get_close_matches(first, stripped[:5000], n=1, cutoff=0.6) if first else []
+    # Comparing takes time with the square of the length, so only the beginnings of lines are.
+    stripped = [line.strip()[:_COMPARED] for line in lines[:5000]]
+    near = difflib.get_close_matches(first[:_COMPARED], stripped, n=1, cutoff=0.6) if first else []
     if near:
         number = stripped.index(near[0]) + 1
         return f"old is not in {path}; the nearest line is {number}: {lines[number - 1][:200]!r}"

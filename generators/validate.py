@@ -98,7 +98,7 @@ async def _episode(tasks: TaskSet, task: Task, agent: str, backend: str) -> tupl
         await play(task, agents.make(agent, task), session)
         episode = session.episode()
     except Infrastructure as error:
-        return None, f"infrastructure: {error}"
+        return None, str(error)
     finally:
         await session.close()
     if episode.reward is None or not episode.reward.valid:

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from contextvars import ContextVar
 from typing import Any
 
+from ..environments.frames import holds_more_than, plain
+
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -16,7 +18,12 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MAX_BODY = 16 << 20
 """Bytes of the largest request body or frame."""
-_QUEUED_FRAMES = 16
+MAX_VALUES = 100_000
+"""JSON values of the largest frame or body: a dense one of 16 MiB would keep the event loop busy for seconds."""
+_MAX_MARKS = 1 << 20
+_WAITING_FRAMES = 1024
+_ENVELOPE = -4
+"""The levels that a protocol puts around an action do not count as the action's."""
 
 transport: ContextVar[str] = ContextVar("transport", default="")
 """``http`` or ``websocket``: how the call that is being served came in."""
@@ -60,7 +67,11 @@ class Guard:
         if over:
             await _answer(send, 413, f"the request body is over {self.max_body} bytes")
             return
-        pending: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+        status, cleaned = _cleaned_body(bytes(body))
+        if status:
+            await _answer(send, status, cleaned.decode())
+            return
+        pending: list[Message] = [{"type": "http.request", "body": cleaned, "more_body": False}]
 
         async def replay() -> Message:
             return pending.pop() if pending else await receive()
@@ -71,21 +82,27 @@ class Guard:
         await self.app(scope, receive, send)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        frames: asyncio.Queue[Message] = asyncio.Queue(_QUEUED_FRAMES)
-        idle = False
+        frames: asyncio.Queue[Message] = asyncio.Queue()
+        idle, waiting, flooded = False, 0, False
 
         async def pump() -> None:
-            while True:
+            # Never waits for the worker, or a socket that went away would be noticed only after its calls.
+            nonlocal waiting, flooded
+            while not flooded:
                 message = await receive()
-                await frames.put(message)
+                frames.put_nowait(message)
                 if message["type"] == "websocket.disconnect":
                     return
+                waiting += _size(message)
+                many = frames.qsize()
+                flooded = many > _WAITING_FRAMES or (many > 1 and waiting > 2 * self.max_body)
 
         async def next_frame() -> Message:
-            nonlocal idle
+            nonlocal idle, waiting
             idle = True
             while True:
                 message = await frames.get()
+                waiting -= _size(message)
                 problem = _unreadable(message, self.max_body) if message["type"] == "websocket.receive" else None
                 if problem is None:
                     idle = False
@@ -96,7 +113,10 @@ class Guard:
         worker: asyncio.Task[None] = asyncio.create_task(self._serve(scope, next_frame, send))
         try:
             await asyncio.wait({reader, worker}, return_when=asyncio.FIRST_COMPLETED)
-            if not worker.done() and not idle:
+            if flooded and not worker.done():
+                reason = "too many frames wait to be played: await each answer"
+                await send({"type": "websocket.send", "text": _error_frame(scope["path"], "SESSION_ERROR", reason)})
+            if flooded or not idle:
                 worker.cancel()
             await asyncio.wait({worker})
             if not worker.cancelled():
@@ -120,17 +140,48 @@ def _unreadable(message: Message, max_size: int) -> tuple[str, str] | None:
     if len(text) > max_size:
         return "INVALID_JSON", f"the frame is over {max_size} bytes"
     try:
-        value = json.loads(text)
+        given, value = _parsed(text)
     except (ValueError, RecursionError) as error:
         return "INVALID_JSON", f"Invalid JSON: {error}"
+    except OverflowError as error:
+        return "VALIDATION_ERROR", str(error)
     if not isinstance(value, dict):
         return "VALIDATION_ERROR", f"a frame is a JSON object, this is {type(value).__name__}"
     action = value.get("data")
     if isinstance(action, dict) and isinstance(action.get("type"), (dict, list)):
         # OpenEnv looks this key up in a table, and fails for what cannot be a key.
         action["type"] = json.dumps(action["type"])
+    if value != given:
         message["text"] = json.dumps(value)
     return None
+
+
+def _parsed(text: str) -> tuple[Any, Any]:
+    """The JSON value as it came, and cleaned. Raises ValueError, RecursionError, OverflowError (too many values)."""
+    # A first look, at what text costs at most, since parsing alone would take seconds.
+    marks = text.count("[") + text.count("{") + text.count(",")
+    value = json.loads(text) if marks <= _MAX_MARKS else None
+    if marks > _MAX_MARKS or (marks > MAX_VALUES and holds_more_than(value, MAX_VALUES)):
+        raise OverflowError(f"more than {MAX_VALUES} JSON values in one message: send less, or longer strings")
+    # What has no place in UTF-8 or JSON could not be answered: OpenEnv repeats its input in errors.
+    return value, plain(value, _ENVELOPE)
+
+
+def _cleaned_body(body: bytes) -> tuple[int, bytes]:
+    """A request body for OpenEnv, which itself refuses what is no JSON; or a status and the reason for it."""
+    if not body:
+        return 0, body
+    try:
+        given, value = _parsed(body.decode())
+        return 0, body if value == given else json.dumps(value).encode()
+    except OverflowError as error:
+        return 413, str(error).encode()
+    except (ValueError, RecursionError):
+        return 0, body
+
+
+def _size(message: Message) -> int:
+    return len(message.get("text") or message.get("bytes") or "")
 
 
 def _error_frame(path: str, code: str, reason: str) -> str:

@@ -68,6 +68,11 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "--tasks", "no/such/folder"], "no/such/folder"),
         (["generate", "no/such/folder"], "no/such/folder"),
         (["generate", "pypi:cachetools"], "=="),
+        (["generate", ""], "the source is an empty name"),
+        (["generate", "cachetools==5.5.0"], "Did you mean pypi:cachetools==5.5.0?"),
+        (["generate", "x", "--sandbox", "bubblewrp"], "Did you mean 'bubblewrap'?"),
+        (["run", "--sandbox", "bubblewrp"], "Did you mean 'bubblewrap'?"),
+        (["serve", "--sandbox", "bubblewrp"], "Did you mean 'bubblewrap'?"),
         (["generate", "x", "--recipe", "no-such.toml"], "cannot read the recipe no-such.toml"),
         (["generate", "x", "-g", "fd_functoin"], "Did you mean 'fd_function'?"),
     ],
@@ -82,6 +87,36 @@ def test_a_mistake_gets_one_line(
     monkeypatch.chdir(tmp_path)
     assert cli.main(arguments) != 0
     assert expected in error_line(capsys)
+
+
+def test_a_misspelt_sandbox_of_the_environment_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ETUDE_SANDBOX", "bubblewrp")
+    assert cli.main(["generate", "x"]) == 1
+    assert "ETUDE_SANDBOX: unknown sandbox 'bubblewrp'. Did you mean 'bubblewrap'?" in error_line(capsys)
+
+
+def test_an_interrupt_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(kinds: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "catalogue", interrupted)
+    assert cli.main(["list"]) == 130
+    assert "interrupted" in error_line(capsys)
+
+
+def test_a_source_that_fails_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "README.md").write_text("mine\n")
+    assert cli.main(["generate", "no/such/folder", "--out", "new", "--json"]) == 1
+    shown = capsys.readouterr()
+    assert (shown.out, "does not exist" in shown.err) == ("", True)
+    assert cli.main(["generate", "no/such/folder", "--out", "."]) == 1
+    assert "already holds a README.md of its own; choose another --out" in error_line(capsys)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("README.md", "mine\n")]
 
 
 def test_a_broken_recipe_gets_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

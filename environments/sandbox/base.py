@@ -21,6 +21,8 @@ from .streams import Capture, Prefix, Pump
 BASE_ENV = {
     "PATH": f"{ENV_PREFIX}/bin:/usr/bin:/bin",
     "HOME": "/tmp",
+    # What a program prints to stdout and stderr stays in order.
+    "PYTHONUNBUFFERED": "1",
     # Without mounts the host's file is there and closed, which git takes for an error.
     "GIT_CONFIG_NOSYSTEM": "1",
     "TMPDIR": "/tmp",

@@ -35,6 +35,36 @@ _PACKAGES = (
 )
 
 
+# What commands need of /usr. Everything else stays out: other programs bring whole Python packages with them.
+_USR = (
+    "bin",
+    "sbin",
+    "lib32",
+    "lib64",
+    "libx32",
+    "lib/*-linux-gnu*",
+    "lib/python3.*",
+    "lib/git-core",
+    "lib/locale",
+    "lib/ssl",
+    "lib/terminfo",
+    "share/git-core",
+    "share/i18n",
+    "share/misc",
+    "share/perl*",
+    "share/terminfo",
+    "share/zoneinfo",
+)
+
+
+def shown_below_usr(usr: Path = Path("/usr")) -> list[str]:
+    """Folders of /usr that a sandbox sees, relative to it; ``.`` on systems that keep libraries in /usr/lib itself."""
+    if not any(usr.glob("lib/*-linux-gnu*")):
+        return ["."]
+    found = {path for pattern in _USR for path in usr.glob(pattern) if path.is_dir() and not path.is_symlink()}
+    return sorted(str(path.relative_to(usr)) for path in found)
+
+
 def etc_files() -> dict[str, bytes]:
     """The content of the sandbox's /etc."""
     files = {name: text.encode() for name, text in _WRITTEN.items()}

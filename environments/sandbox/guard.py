@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from . import landlock, linux, seccomp
-from .base_layer import PYTHON_PREFIX, ROOT_LINKS, hidden_below
+from .base_layer import PYTHON_PREFIX, ROOT_LINKS, hidden_below, shown_below_usr
 from .cgroups import Group
 from .keeper import Unavailable
 from .namespaces import OPEN_FILES, become_sandbox_user, place_fds, restore_signals, set_limit, tell
@@ -45,6 +45,7 @@ class GuardDriver:
 
     def __init__(self) -> None:
         self._hidden: dict[str, list[str]] = {}
+        self.helpers: set[int] = set()
         try:
             self._seccomp = seccomp.program(network=False)
         except NotImplementedError as error:
@@ -61,10 +62,15 @@ class GuardDriver:
         """The allow-list: the base layer, the binds, and the sandbox's own two folders."""
         rules = landlock.Ruleset()
         python = spec["binds"].get(PYTHON_PREFIX)
-        base = ["/usr", *(f"/{name}" for name in ROOT_LINKS if not os.path.islink(f"/{name}"))]
+        usr = [os.path.normpath(f"/usr/{part}") for part in shown_below_usr()]
+        base = [*usr, *(f"/{name}" for name in ROOT_LINKS if not os.path.islink(f"/{name}"))]
         for path in dict.fromkeys([*base, *spec["binds"].values()]):
-            if path in ("/usr", python) and path not in self._hidden:
+            if path not in self._hidden and path == python:
                 self._hidden[path] = hidden_below(Path(path))
+            elif path not in self._hidden and path in usr:
+                below = os.path.relpath(path, "/usr")
+                inside = [os.path.relpath(name, below) for name in hidden_below(Path("/usr"))]
+                self._hidden[path] = [name for name in inside if not name.startswith("..")]
             rules.read(path, self._hidden.get(path, ()))
         for name in _ETC:
             rules.read(f"/etc/{name}")
@@ -169,7 +175,8 @@ class GuardDriver:
         folder = state.spec["folder"]
         # The server removes it; what is still there belonged to one that died.
         if os.path.isdir(folder):
-            os.posix_spawn("/bin/sh", ["sh", "-c", _REMOVE, "sh", folder], {"PATH": "/usr/bin:/bin"})
+            command = ["sh", "-c", _REMOVE, "sh", folder]
+            self.helpers.add(os.posix_spawn("/bin/sh", command, {"PATH": "/usr/bin:/bin"}))
         return [] if state.rules is None else [state.rules]
 
 

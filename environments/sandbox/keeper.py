@@ -43,6 +43,8 @@ class Driver(Protocol):
     """What differs between the backends: where commands run, and how they are stopped."""
 
     kill_signal: signal.Signals
+    helpers: set[int]
+    """Children of ours that belong to no command, such as one that removes a folder."""
 
     def open(self, spec: dict[str, Any], group: Group | None) -> Any:
         """Make a sandbox's state. Raises Unavailable or OSError."""
@@ -257,6 +259,7 @@ class Keeper:
                 return
             if pid == 0:
                 return
+            self._driver.helpers.discard(pid)
             if pid in self._processes:
                 pidfd, run = self._processes.pop(pid)
                 self._unwatch(pidfd)
@@ -281,7 +284,7 @@ class Keeper:
         if inner is not None:
             left = {inner} if _is_live_child(inner) else set()
         elif not {"exit-code", "refused", "failed"} & run.report.keys():
-            left = linux.descendants(os.getpid(), {*self._processes, self._closer.pid})
+            left = linux.descendants(os.getpid(), {*self._processes, self._closer.pid, *self._driver.helpers})
         for pid in left:
             try:
                 os.kill(pid, signal.SIGKILL)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import linux
-from .base_layer import DEVICES, PYTHON_PREFIX, ROOT_LINKS, SANDBOX_UID, etc_files, hidden_below
+from .base_layer import DEVICES, PYTHON_PREFIX, ROOT_LINKS, SANDBOX_UID, etc_files, hidden_below, shown_below_usr
 from .linux import CLONE_NEWNS, MS_BIND, MS_NODEV, MS_NOSUID, MS_PRIVATE, MS_RDONLY, MS_REC, MS_REMOUNT, bind, mount
 
 _QUIET = MS_NOSUID | MS_NODEV
@@ -41,6 +41,7 @@ class StageBuilder:
         self._home = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
         self._etc = etc_files()
         self._hidden: dict[str, list[str]] = {}
+        self._usr = shown_below_usr()
 
     def build(self, workspace: str, binds: Mapping[str, str], disk: int, files: int) -> Stage:
         """A fresh stage over ``workspace``. Raises OSError that says which mount failed."""
@@ -105,7 +106,9 @@ class StageBuilder:
             os.mkdir(f"r/{name}", 0o755)
         os.symlink("/tmp", "r/var/tmp")
         os.symlink("/run", "r/var/run")
-        bind(sources["/usr"], "r/usr")
+        for part in self._usr:
+            os.makedirs(f"r/usr/{part}", exist_ok=True)
+            bind(f"{sources['/usr']}/{part}", f"r/usr/{part}")
         self._hide("r/usr", "/usr")
         for name in ROOT_LINKS:
             host = f"{sources['/']}/{name}"
@@ -151,7 +154,8 @@ class StageBuilder:
 
     def _hide(self, target: str, path: str) -> None:
         for name in self._hidden[path]:
-            bind("empty", f"{target}/{name}")
+            if os.path.isdir(f"{target}/{name}"):
+                bind("empty", f"{target}/{name}")
 
     def _mount_workspace(self, lower: str) -> None:
         os.chmod("w/upper", os.stat(lower).st_mode & 0o7777)

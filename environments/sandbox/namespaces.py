@@ -51,6 +51,7 @@ class NamespaceDriver:
         self._rootless = os.geteuid() != 0
         self._broken = ""
         self._tested = False
+        self.helpers: set[int] = set()
         try:
             if self._rootless:
                 _enter_user_namespace()

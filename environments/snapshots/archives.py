@@ -16,10 +16,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from .errors import BadSource, BrokenArchive
-from .trees import check_links
+from .trees import MAX_BYTES, MAX_FILES, check_links
 
-MAX_FILES = 100_000
-MAX_BYTES = 1 << 30
 SUFFIXES = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar", ".zip")
 
 
@@ -51,7 +49,8 @@ def unpack(archive: Path, target: Path) -> None:
         single = len(entries) == 1 and entries[0].is_dir() and not entries[0].is_symlink()
         (entries[0] if single else staging).rename(target)
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError, BadSource) as error:
-        raise BrokenArchive(f"{archive.name} cannot be unpacked ({error}): download it again") from error
+        reason = str(error).partition(":")[0]  # tarfile goes on with what each kind of compression said
+        raise BrokenArchive(f"{archive.name} cannot be unpacked ({reason}): download it again") from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 

@@ -106,7 +106,10 @@ async def measure(
     check_modules(runs[0], packages)
     passed, dropped = compare(runs)
     if not passed:
-        raise NonePassing(f"none of {len(runs[0].order)} tests passes every time: {why_none(runs[0], dropped)}")
+        raise NonePassing(
+            f"none of {len(runs[0].order)} tests passes every time: {why_none(runs[0], dropped)}; give them what they "
+            f"need (--setup-cmd; requirements or env in --recipe FILE), or name another source"
+        )
     progress("baseline: which test runs which function")
     await sandbox.reset()
     traced = await run_tests(
@@ -138,17 +141,21 @@ def check_run(run: TestRun, timeout_s: float) -> None:
     """Raises when a run did not end by itself: SuiteTimeout names the test that was running."""
     if run.timed_out:
         running = run.cause.partition(" during ")[2]
-        culprit = f"while {running} ran: --deselect it" if running else "before a test started"
-        raise SuiteTimeout(f"the suite has no end within {timeout_s:.0f} s; it stopped {culprit}, or allow more time")
+        culprit = f"while {running} ran: name it in deselect" if running else "before a test started: name test_args"
+        raise SuiteTimeout(
+            f"the suite has no end within {timeout_s:.0f} s; it stopped {culprit}, or raise timeout_s (--recipe FILE)"
+        )
     if not run.complete and not run.outcomes:
         raise CollectionFailed(f"pytest collected nothing: {run.cause}")
     if not run.complete:
-        raise CollectionFailed(f"the suite does not end by itself: {run.cause}; deselect the test, or fix its cause")
+        raise CollectionFailed(
+            f"the suite does not end by itself: {run.cause}; name the test in deselect (--recipe FILE), or repair it"
+        )
     if not run.order and run.collect_errors:
         path, text = next(iter(run.collect_errors.items()))
         raise CollectionFailed(f"no test file can be collected; {path}: {last_lines(text, 3)}")
     if not run.order:
-        raise NoTests("pytest finds no test in the detected places: name them with test_args")
+        raise NoTests("pytest finds no test in the detected places: name them in test_args (--recipe FILE)")
 
 
 def check_modules(run: TestRun, packages: Mapping[str, str]) -> None:

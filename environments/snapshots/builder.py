@@ -90,7 +90,8 @@ def open_snapshot(
         ) from error
     if recipe.digest() != ref.digest:
         raise SnapshotError(
-            f"the recipe of snapshot {ref.digest[:12]} has been changed: its digest is {recipe.digest()[:12]}"
+            f"the recipe of snapshot {ref.digest[:12]} has been changed, its digest is {recipe.digest()[:12]}: "
+            f"restore the task's row, or generate it again"
         )
     _check_machine(recipe)
     with file_lock(

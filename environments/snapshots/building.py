@@ -229,7 +229,9 @@ class Build:
                 check=False,
             )
             if done.returncode:
-                raise BuildFailed(f"set-up command `{command}` ended with {done.returncode}: {last_lines(done.stdout)}")
+                raise BuildFailed(
+                    f"set-up command `{command}` ended with {done.returncode}: {last_lines(done.stdout)}; repair it"
+                )
 
     def _tidy(self, recipe: Recipe) -> None:
         """The tree as every workspace will have it: what the baseline runs on is what agents see."""

@@ -25,7 +25,6 @@ _SCRIPT = """#!{python}
 import sys
 from {module} import {first}
 if __name__ == "__main__":
-    sys.argv[0] = sys.argv[0].removesuffix(".exe")
     sys.exit({call}())
 """
 

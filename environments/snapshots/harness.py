@@ -1,8 +1,8 @@
 """Runs pytest inside a sandbox and reports over the private pipe; its source is passed by the host, never read there.
 
-Start it as ``python -s -P -S -c SOURCE`` with one JSON object on stdin (``testrun.py`` does). Only the standard library
-and the environment's own site-packages are importable until pytest and its dependencies are loaded; the workspace
-enters ``sys.path`` after that, so a ``random.py`` or ``pluggy`` in it shadows nothing here.
+``testrun.py`` executes it under ``python -s -S`` with one JSON object on stdin; it runs on Python 3.8 and later. Only
+the standard library and the environment's own site-packages are importable until pytest and its dependencies are
+loaded; the workspace enters ``sys.path`` after that, so a ``random.py`` or ``pluggy`` in it shadows nothing here.
 
 Each record is one line, ``SEQ MAC JSON``, with MAC = HMAC-SHA256(key, "SEQ JSON"); the last is signed like the rest.
 What runs inside pytest shares this process, so a determined candidate can still forge results here (it can find the
@@ -26,9 +26,10 @@ import os  # noqa: E402
 import site  # noqa: E402
 import types  # noqa: E402
 from collections.abc import Callable, Iterable  # noqa: E402
-from typing import Any  # noqa: E402
+from typing import TYPE_CHECKING, Any  # noqa: E402
 
-Reference = dict[tuple[str, str], tuple[Any, Any, Any]]
+if TYPE_CHECKING:  # Python 3.8 cannot evaluate it
+    Reference = dict[tuple[str, str], tuple[Any, Any, Any]]
 WATCHED = (
     "builtins",
     "unittest.case",
@@ -134,11 +135,22 @@ def become_the_environment(prefix: str, packages: str, root: str) -> None:
     sys.path[:] = [path for path in sys.path if not (path + os.sep).startswith(root + os.sep)]
 
 
+def standard_library() -> set[str]:
+    """Top-level names of the standard library; before Python 3.10 they are read from its folders."""
+    told = getattr(sys, "stdlib_module_names", None)
+    if told is not None:
+        return set(told)
+    home = os.path.dirname(os.__file__)
+    folders = [path for path in (home, os.path.join(home, "lib-dynload")) if os.path.isdir(path)]
+    found = {entry.partition(".")[0] for folder in folders for entry in os.listdir(folder)}
+    return found.union(sys.builtin_module_names)
+
+
 def enter_workspace(folders: list[str]) -> dict[str, bool]:
     """Put the workspace first on ``sys.path``, for this process and for those that tests start."""
     own = own_modules(folders)
     # A package that pytest itself depends on is loaded a second time, from the workspace, for its own tests.
-    kept = sys.stdlib_module_names | {"pytest", "_pytest"}
+    kept = {*standard_library(), "pytest", "_pytest"}
     for name in list(sys.modules):
         if name.partition(".")[0] in own and name.partition(".")[0] not in kept:
             del sys.modules[name]

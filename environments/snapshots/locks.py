@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from .errors import SnapshotError
+
 
 def cache_folder(cache: Path | None = None) -> Path:
     """The cache: the argument, else ``ETUDE_CACHE``, else ``~/.cache/etude``; always absolute and real.
@@ -18,8 +20,20 @@ def cache_folder(cache: Path | None = None) -> Path:
     """
     default = Path("/var/cache/etude") if os.geteuid() == 0 else Path.home() / ".cache" / "etude"
     chosen = cache or Path(os.environ.get("ETUDE_CACHE") or default)
-    chosen.mkdir(parents=True, exist_ok=True)
+    with _writing(chosen):
+        chosen.mkdir(parents=True, exist_ok=True)
     return chosen.resolve()
+
+
+@contextmanager
+def _writing(cache: Path) -> Iterator[None]:
+    """Raises SnapshotError with the remedy for an OSError within."""
+    try:
+        yield
+    except OSError as error:
+        raise SnapshotError(
+            f"the cache {cache} cannot be written: {error.strerror}; set ETUDE_CACHE to a folder that can"
+        ) from error
 
 
 @contextmanager
@@ -29,8 +43,9 @@ def file_lock(cache: Path, name: str, waiting: Callable[[], None] | None = None)
     The kernel drops the lock when its holder dies, so a killed builder blocks nobody.
     """
     path = cache / "locks" / f"{name}.lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    with _writing(cache):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -50,9 +65,10 @@ def temporary_folder(cache: Path) -> Iterator[Path]:
     Each holds a lock beside it for as long as its maker lives: whose lock is free is dead.
     """
     home = cache / "tmp"
-    home.mkdir(parents=True, exist_ok=True)
-    _reap(home)
-    handle, lock = tempfile.mkstemp(prefix="build-", suffix=".lock", dir=home)
+    with _writing(cache):
+        home.mkdir(parents=True, exist_ok=True)
+        _reap(home)
+        handle, lock = tempfile.mkstemp(prefix="build-", suffix=".lock", dir=home)
     folder = Path(lock).with_suffix("")
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)

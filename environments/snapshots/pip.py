@@ -42,8 +42,13 @@ class PipResult:
         """pip's own ERROR lines when it wrote any, else the end of the log."""
         told = [line for line in self.log.splitlines() if line.lstrip().lower().startswith(("error:", "fatal"))]
         noise = ("subprocess-exited-with-error", "metadata-generation-failed")
-        told = [line for line in told if not any(word in line for word in noise)]
+        told = [_shorter(line) for line in told if not any(word in line for word in noise)]
         return last_lines("\n".join(told), 3) if told else last_lines(self.log)
+
+
+def _shorter(line: str) -> str:
+    """pip lists every version that there is: the last ones are enough."""
+    return re.sub(r"(from versions: )(?:[^,)]*, ){8,}((?:[^,)]*, ){5}[^,)]*)\)", r"\1..., \2)", line)
 
 
 @dataclass(frozen=True)
@@ -145,12 +150,13 @@ def download_sdist(python: Path, name: str, version: str, target: Path) -> Path:
     if result.ok and archives:
         return archives[0]
     listed = re.search(r"from versions: ([^)]*)\)", result.log)
+    advice = "check name and version, or write git+URL@TAG for one that has wheels alone"
     if listed:
         versions = [text for text in listed.group(1).split(", ") if text != "none"]
         known = f"it has {', '.join(versions[-6:])}" if versions else "it has none"
-        raise SourceNotFound(f"no source distribution {wanted} on the package index ({known}): check name and version")
+        raise SourceNotFound(f"no source distribution {wanted} on the package index ({known}): {advice}")
     if "No matching distribution" in result.log:
-        raise SourceNotFound(f"no source distribution {wanted} on the package index: check name and version")
+        raise SourceNotFound(f"no source distribution {wanted} on the package index: {advice}")
     raise SourceNotFound(f"pip could not fetch {wanted}: {result.errors()}")
 
 
@@ -160,7 +166,10 @@ def resolve(python: Path, requirements: Sequence[str], folder: Path) -> Resoluti
     arguments = ["install", "--dry-run", "--ignore-installed", "--quiet", "--report", str(report), *requirements]
     result = run_pip(python, *arguments)
     if not result.ok:
-        raise DependencyFailed(f"cannot resolve {', '.join(requirements)}: {result.errors()}")
+        raise DependencyFailed(
+            f"cannot resolve {', '.join(requirements)}: {result.errors()}; name a source whose requirements this "
+            f"machine's pip can find, or set pip's index"
+        )
     try:
         told = json.loads(report.read_text("utf-8"))
         return Resolution({lock.name: lock for lock in map(_locked, told["install"])})

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 import shutil
+import tomllib
 import zipfile
 from collections.abc import Mapping
 from configparser import ConfigParser
@@ -73,12 +74,20 @@ def inspect(tree: Path, source: Source, interpreter: Interpreter, folder: Path) 
     found = sorted(wheels.glob("*.whl")) if wheels.is_dir() else []
     shutil.rmtree(copy, ignore_errors=True)
     if not result.ok or not found:
-        raise BuildFailed(f"{project_name(tree, source.name)} does not build: {result.errors()}")
+        raise BuildFailed(
+            f"{project_name(tree, source.name)} does not build: {result.errors()}; make `pip wheel .` work there"
+        )
     return read_wheel(found[0])
 
 
 def _builds(tree: Path) -> bool:
+    """Raises BuildFailed when its ``pyproject.toml`` cannot be read: whether it declares a build is not known then."""
     project = read_pyproject(tree)
+    if not project and (tree / "pyproject.toml").is_file():
+        try:
+            tomllib.loads((tree / "pyproject.toml").read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise BuildFailed(f"pyproject.toml is not TOML: {error}: repair it") from error
     declares = "project" in project or "build-system" in project or "poetry" in project.get("tool", {})
     return (
         declares

@@ -50,7 +50,9 @@ def export(spec: str, target: Path) -> Exported:
             repo: Any = Repo.clone_from(url, folder, multi_options=options, env=QUIET, allow_unsafe_options=True)
             commit = repo.commit(revision)
         except (GitCommandError, GitCommandNotFound) as error:
-            raise SourceNotFound(f"git cannot clone {url}: {last_lines(str(error.stderr or error), 2)}") from error
+            raise SourceNotFound(
+                f"git cannot clone {url}: {_reason(error)}; check the address, and that you may read it"
+            ) from error
         except (BadName, ValueError, IndexError) as error:
             raise SourceNotFound(f"{url} has no revision {revision}: give a tag or a full commit id") from error
         version = _described(repo, commit.hexsha)
@@ -61,6 +63,13 @@ def export(spec: str, target: Path) -> Exported:
     # A file:// address is a host path: it stays out of everything recorded.
     canonical = f"git+local:{name}@{commit.hexsha}" if url.startswith("file:") else f"git+{url}@{commit.hexsha}"
     return Exported(canonical, name, version)
+
+
+def _reason(error: Any) -> str:
+    """git's own complaint, without GitPython's frame around it."""
+    text = str(error.stderr or error).strip().removeprefix("stderr: ").strip("'")
+    told = [line for line in text.splitlines() if line.startswith(("fatal:", "error:"))]
+    return told[0] if told else last_lines(text, 2)
 
 
 def _described(repo: Any, commit: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ...models import PytestVerifier, SnapshotRef
 from ..sandbox import ENV_PREFIX, PYTHON_PREFIX, WORKSPACE, Layers
@@ -102,21 +103,24 @@ def save(snapshot_folder: Path, recipe: Recipe, baseline: Baseline, interpreter:
 
 
 def load(cache: Path, digest: str) -> Snapshot | None:
-    """The snapshot from the cache, or None when it is not there."""
-    folder = cache / "snapshots" / digest
-    if not (folder / "interpreter.json").is_file():
-        return None
-    recipe = Recipe.model_validate_json((folder / "recipe.json").read_text("ascii"))
-    baseline = Baseline.load((folder / "baseline.json").read_text("ascii"))
-    return Snapshot(digest, recipe, folder, baseline, _interpreter(folder, recipe.python), cache)
+    """The snapshot from the cache, or None when it is not there, or so damaged that it must be built again.
 
-
-def _interpreter(folder: Path, version: str) -> Interpreter:
-    """The interpreter that the snapshot was built with; looked for again when it has changed since.
-
-    Raises UnsupportedPython when this machine no longer has the version.
+    Raises UnsupportedPython when this machine no longer has its interpreter.
     """
-    table = json.loads((folder / "interpreter.json").read_text("utf-8"))
+    folder = cache / "snapshots" / digest
+    if not ((folder / "tree").is_dir() and (folder / "env").is_dir()):
+        return None
+    try:
+        recipe = Recipe.model_validate_json((folder / "recipe.json").read_text("ascii"))
+        baseline = Baseline.load((folder / "baseline.json").read_text("ascii"))
+        table = json.loads((folder / "interpreter.json").read_text("utf-8"))
+    except (FileNotFoundError, ValueError, LookupError):
+        return None
+    return Snapshot(digest, recipe, folder, baseline, _interpreter(table, recipe.python), cache)
+
+
+def _interpreter(table: dict[str, Any], version: str) -> Interpreter:
+    """The interpreter that the snapshot was built with; looked for again when it has changed since."""
     built_with = table.pop("mtime")
     told = Interpreter(**{**table, "prefix": Path(table["prefix"]), "executable": Path(table["executable"])})
     try:

@@ -46,7 +46,7 @@ def request_of(spec: str) -> str | None:
     if spec.startswith("git+"):
         return spec if re.search(r"@[0-9a-f]{40}$", spec) else None
     path = Path(spec)
-    if path.is_dir():
+    if spec and path.is_dir():
         with tempfile.TemporaryDirectory() as folder:
             trees.copy_source(path, Path(folder, "tree"))
             trees.normalise(Path(folder, "tree"))
@@ -69,6 +69,8 @@ def fetch(spec: str, target: Path, interpreter: Interpreter, progress: Callable[
     Raises BadSource, SourceNotFound, BrokenArchive.
     """
     progress(f"fetching {spec}")
+    if not spec.strip():
+        raise BadSource(f"the source is an empty name: write {FORMS}")
     if spec.startswith("pypi:"):
         source = _fetch_pypi(spec, target, interpreter)
     elif spec.startswith("git+"):
@@ -82,7 +84,7 @@ def fetch(spec: str, target: Path, interpreter: Interpreter, progress: Callable[
         trees.remove(folder)
     trees.normalise(target)
     if not any(trees.files_of(target)):
-        raise BadSource(f"{spec} holds no files")
+        raise BadSource(f"{spec} holds no files: name another source")
     name = source.name or project_name(target)
     return Source(source.kind, source.spec.format(name=name), name, trees.tree_hash(target), source.scm_version)
 
@@ -90,7 +92,7 @@ def fetch(spec: str, target: Path, interpreter: Interpreter, progress: Callable[
 def _fetch_pypi(spec: str, target: Path, interpreter: Interpreter) -> Source:
     match = _PYPI.match(spec)
     if not match:
-        raise BadSource(f"{spec} names no exact version: write pypi:NAME==VERSION")
+        raise BadSource(f"{spec!r} names no exact version: write pypi:NAME==VERSION, without spaces")
     name, version = match["name"].lower().replace("_", "-"), match["version"]
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         python = bare_python(interpreter, Path(folder, "python"))
@@ -108,6 +110,8 @@ def _fetch_path(path: Path, target: Path) -> Source:
         archives.unpack(path, target)
         name = project_name(target, "") or re.sub(r"(-\d.*)?\.(tar\.\w+|tgz|tar|zip)$", "", path.name)
         return Source("archive", f"archive:{_plain(name)}", name, "")
+    if _PYPI.match(f"pypi:{path}"):
+        raise SourceNotFound(f"{path} does not exist. Did you mean pypi:{path}?")
     raise SourceNotFound(f"{path} does not exist: write {FORMS}")
 
 

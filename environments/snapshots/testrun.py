@@ -22,6 +22,8 @@ from ..sandbox import WORKSPACE, ExecResult, Sandbox
 
 OUTPUT_LIMIT = 256 * 1024
 ENVIRONMENT = {"PYTHONPATH": "", "PYTHONSTARTUP": "", "TZ": "UTC", "LANG": "C.UTF-8", "COLUMNS": "100"}
+# Leaves the current folder's modules alone before anything is imported; -P does so from Python 3.11 on only.
+_START = "import sys; sys.path[:] = filter(None, sys.path); exec(sys.argv.pop())"
 FORGED = "forged or damaged result record"
 
 
@@ -106,7 +108,7 @@ async def run_tests(
     # -I would ignore PYTHONHASHSEED, so its parts are asked for one by one. PYTHONPATH must be empty: Python itself
     # imports modules before the harness's first line, and the workspace may not stand in for those either.
     result = await sandbox.exec(
-        ["python", "-s", "-P", "-S", "-B", "-c", harness_source()],
+        ["python", "-s", "-S", "-B", "-c", _START, harness_source()],
         stdin=json.dumps(job).encode(),
         env={**ENVIRONMENT, "PYTHONHASHSEED": str(hash_seed)},
         timeout_s=verifier.timeout_s if timeout_s is None else timeout_s,

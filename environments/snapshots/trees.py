@@ -18,6 +18,8 @@ CACHE_FOLDERS = frozenset(
 )
 _CACHE_SUFFIXES = (".pyc", ".pyo", ".orig", ".rej", "~", ".swp", ".egg-link")
 _CACHE_FILES = frozenset({".coverage", ".DS_Store", "coverage.xml", "PKG-INFO"})
+MAX_FILES = 100_000
+MAX_BYTES = 1 << 30
 _BUILD_FOLDERS = frozenset({"build", "dist", "wheelhouse"})
 
 
@@ -55,15 +57,30 @@ def _is_virtualenv(folder: Path) -> bool:
 def copy_source(origin: Path, target: Path) -> None:
     """Copy a folder without version control, caches and virtual environments.
 
-    Raises BadSource for a link that leaves the folder, because its target would differ on another machine.
+    Raises BadSource for a link that leaves the folder, because its target would differ on another machine, and for
+    more files or bytes than an archive may hold.
     """
+    count = size = 0
 
     def ignored(folder: str, names: list[str]) -> set[str]:
         here = Path(folder)
         caches = {name for name in names if name in CACHE_FOLDERS or name.endswith((".pyc", ".pyo"))}
         environments = {name for name in names if _is_virtualenv(here / name)}
         special = {name for name in names if not _is_ordinary(here / name)}
-        return caches | environments | special
+        unwanted = caches | environments | special
+        weigh([here / name for name in names if name not in unwanted])
+        return unwanted
+
+    def weigh(paths: list[Path]) -> None:
+        nonlocal count, size
+        count += len(paths)
+        if count > MAX_FILES:
+            raise BadSource(f"{origin} holds more than {MAX_FILES} files: give a folder of the project alone")
+        for path in paths:
+            size += path.lstat().st_size
+            if size > MAX_BYTES:
+                place = path.relative_to(origin)
+                raise BadSource(f"{origin} holds more than {MAX_BYTES >> 20} MiB, {place} included: leave data out")
 
     shutil.copytree(origin, target, symlinks=True, ignore=ignored, dirs_exist_ok=True)
     check_links(target)

@@ -59,9 +59,13 @@ def make_workspace(snapshot: Snapshot, *patches: str, git: bool, cache: Path | N
     home = cache_folder(cache)
     key = hashlib.sha256(json.dumps([_VERSION, snapshot.digest, patches, git]).encode()).hexdigest()
     target = home / "workspaces" / key
-    if not (target / "tree").is_dir():
+
+    def whole() -> bool:
+        return (target / "tree").is_dir() and (target / "commit").is_file()
+
+    if not whole():
         with file_lock(home, f"workspace-{key[:32]}"):
-            if not (target / "tree").is_dir():
+            if not whole():
                 with temporary_folder(home) as staging:
                     _build(snapshot, patches, git, staging / "workspace")
                     publish_folder(staging / "workspace", target)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from etude.client import ConnectionLost
 from etude.environments import agents
 from etude.environments.coding import CodingSession
-from etude.environments.play import play, run_episodes
+from etude.environments.play import RunError, play, run_episodes
 from etude.environments.tasks import TaskSet
 from etude.models import Episode, Task
 from etude.registry import UnknownName
@@ -83,6 +84,28 @@ def test_a_run_goes_on_where_it_stopped(task: Task, tmp_path: Path) -> None:
     assert (summary.episodes, summary.reward) == (2, 0.0)
     lines = log.read_text().splitlines()
     assert (len(lines), lines[0]) == (2, first)
+
+
+def test_a_run_that_cannot_begin_says_why_and_writes_nothing(task: Task, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "strange").mkdir()
+    (tmp_path / "strange" / "episodes.jsonl").write_text("no episode\n")
+    for out, url, words in (
+        ("file", None, "cannot write to .*; choose another --out"),
+        ("file/x", None, "cannot write to .*; choose another --out"),
+        ("strange", None, "episodes.jsonl:1 is no episode: remove the line, or choose another --out"),
+        ("new", "", "not a server's address"),
+    ):
+        with pytest.raises(RunError, match=words):
+            asyncio.run(run_episodes(copies(task, 2), "noop", out=tmp_path / out, url=url))
+    with pytest.raises(ConnectionLost, match="is the server running"):
+        asyncio.run(run_episodes(copies(task, 2), "noop", out=tmp_path / "new", url="http://127.0.0.1:1"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "strange"]
+
+
+def test_an_error_in_one_episode_is_raised_itself(task: Task, tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match="unknown sandbox"):
+        asyncio.run(run_episodes(copies(task, 2), "noop", out=tmp_path, backend="no-such-sandbox", jobs=2))
 
 
 def test_an_infrastructure_failure_is_recorded_and_not_averaged(task: Task, tmp_path: Path) -> None:

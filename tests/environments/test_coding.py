@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from etude import hints
+from etude.environments import coding
 from etude.environments.coding import NOT_RUN, Budget, CodingSession, SessionError
 from etude.environments.frames import Infrastructure
 from etude.environments.tasks import TaskSet
@@ -343,3 +346,35 @@ def test_sessions_at_once_do_not_see_each_other(tasks: TaskSet) -> None:
         return await asyncio.gather(*(one(number) for number in range(8)))
 
     assert asyncio.run(all_of_them()) == [f"ok\n{number}\n" for number in range(8)]
+
+
+def test_a_reset_that_takes_long_keeps_no_other_session_waiting(
+    tasks: TaskSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, prepare = threading.Event(), coding._prepare
+
+    async def script(session: CodingSession) -> Observation:
+        # One shared thread stands for a machine whose shared threads are all taken.
+        loop, started = asyncio.get_running_loop(), asyncio.Event()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+
+        def slow(task: Task) -> Any:
+            loop.call_soon_threadsafe(started.set)
+            made.wait(60)
+            return prepare(task)
+
+        await session.reset()
+        await session.step(SOLVE)
+        monkeypatch.setattr(coding, "_prepare", slow)
+        other = CodingSession(tasks)
+        waiting = asyncio.create_task(other.reset())
+        await started.wait()
+        try:
+            return await asyncio.wait_for(session.step(SUBMIT), 60)
+        finally:
+            made.set()
+            await waiting
+            await other.close()
+
+    last: Observation = play(tasks, script)
+    assert last.reward == 1.0

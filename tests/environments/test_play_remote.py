@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from etude.client import ConnectionLost
 from etude.environments.play import run_episodes
 from etude.environments.tasks import TaskSet, write_tasks
 from etude.models import Task
@@ -30,5 +31,6 @@ def test_agents_score_the_same_over_the_socket(task: Task, tmp_path: Path) -> No
                 assert (summary.reward, summary.valid, summary.ok) == (value, 2, True)
         finally:
             server.kill()
-    lost = asyncio.run(run_episodes(tasks, "oracle", url=url, out=tmp_path / "lost"))
-    assert (lost.reward, lost.valid, lost.ok) == (None, 0, False)
+    with pytest.raises(ConnectionLost, match="is the server running"):
+        asyncio.run(run_episodes(tasks, "oracle", url=url, out=tmp_path / "lost"))
+    assert not (tmp_path / "lost").exists()

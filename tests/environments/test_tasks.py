@@ -18,6 +18,10 @@ def task(name: str, **fields: Any) -> Task:
     return Task(task_id=name, generator=generator, problem_statement="Do it.", patch="secret", **fields)
 
 
+def row(name: str, **more: Any) -> str:
+    return json.dumps({**task(name).model_dump(mode="json"), **more})
+
+
 @pytest.fixture
 def tasks() -> TaskSet:
     return TaskSet([task("one"), task("two", split="test"), task("three")])
@@ -77,13 +81,14 @@ def test_unknown_names_are_answered_with_the_nearest(tasks: TaskSet) -> None:
         ("{", "tasks.jsonl:2: not JSON"),
         ("{}", "tasks.jsonl:2: task_id: Field required"),
         ("\udcff", "tasks.jsonl:2: not JSON"),
+        (row("two", schema_version=99), "tasks.jsonl:2: row: schema_version 99 is newer"),
+        (row("two", colour="red"), "tasks.jsonl:2: unknown field colour: remove it, or upgrade etude"),
         ("[" * 100_000, "tasks.jsonl:2: not JSON: nested too deeply"),
         (None, "tasks.jsonl:2: task_id 'one' is on line 1 already"),
     ],
 )
 def test_a_bad_row_is_named_by_its_line(tmp_path: Path, line: str | None, message: str) -> None:
-    row = json.dumps(task("one").model_dump(mode="json"))
-    text = f"{row}\n{row if line is None else line}\n"
+    text = f"{row('one')}\n{row('one') if line is None else line}\n"
     (tmp_path / "tasks.jsonl").write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(TaskSetError, match=message):
         TaskSet.load(tmp_path)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import re
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,6 +60,8 @@ def test_schemas_are_openai_functions() -> None:
         ("bash", {"command": ["ls"]}, 'error invalid_args: bash: command must be of type string, got ["ls"]'),
         ("bash", {"command": "ls", "timeout_s": 0}, "error invalid_args: bash: timeout_s must be at least 0.1, got 0"),
         ("bash", {"command": "ls", "timeout_s": 21}, "error invalid_args: bash: timeout_s must be at most 20"),
+        ("bash", {"command": "ls", "timeout_s": 10**400}, "error invalid_args: bash: timeout_s must be at most 20"),
+        ("bash", {"command": "ls", "timeout_s": float("nan")}, "error invalid_args: bash: timeout_s must be of type"),
         ("bash", {"command": "ls", "timeout_s": True}, "error invalid_args: bash: timeout_s must be of type number"),
         ("bash", {"command": "ls\0"}, "error invalid_args: bash: command holds a NUL character"),
         ("bash", {"command": "x" * 200_000}, "error invalid_args: bash: command is longer than"),
@@ -229,3 +233,22 @@ def test_failing_tests_are_shown_without_addresses(task: Task) -> None:
     assert first == second
     assert first.startswith("exit 1\n")
     assert "<object object at 0x...>" in first
+
+
+def test_whole_files_are_looked_at_off_the_event_loop(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, int, bool]] = []
+    real = difflib.get_close_matches
+
+    def watched(word: str, lines: list[str], **options: Any) -> list[str]:
+        longest = max(map(len, [word, *lines]))
+        seen.append((word[:4], longest, threading.current_thread() is threading.main_thread()))
+        return real(word, lines, **options)
+
+    monkeypatch.setattr("etude.environments.tools.difflib.get_close_matches", watched)
+    _, missed = use(
+        task,
+        ("write_file", {"path": "long.txt", "content": "\n".join(f"{n} " + "ab " * 5000 for n in range(50))}),
+        ("edit_file", {"path": "long.txt", "old": "gone " + "ba " * 5000, "new": ""}),
+    )
+    assert missed.startswith("error edit_failed: old is not in long.txt")
+    assert seen == [("gone", 200, False)]

@@ -141,6 +141,12 @@ def test_any_json_object_is_a_turn(served: Any, action: dict[str, Any]) -> None:
         (b"\xff\xfe", "INVALID_JSON"),
         ('{"type": "jump"}', "UNKNOWN_TYPE"),
         ('{"type": "step", "data": [1]}', "VALIDATION_ERROR"),
+        ('{"type": "step", "data": "\\ud800"}', "VALIDATION_ERROR"),
+        ('{"type": "state", "\\udfff": 1}', "VALIDATION_ERROR"),
+        ('{"type": "\\ud800"}', "UNKNOWN_TYPE"),
+        ('{"type": "step", "data": ' + "[" * 300 + "]" * 300 + "}", "VALIDATION_ERROR"),
+        ('{"type": "step", "data": {"x": [' + "[]," * 200_000 + "1]}}", "VALIDATION_ERROR"),
+        ("[" + "[]," * 2_000_000 + "1]", "VALIDATION_ERROR"),
         ('{"type": "step", "data": {"tool": "say"}}', "EXECUTION_ERROR"),
         ('{"type": "reset", "data": {"self": 1, "task_idd": 2}}', "EXECUTION_ERROR"),
         ('{"type": "reset", "data": {"seed": "seven"}}', "EXECUTION_ERROR"),
@@ -269,6 +275,27 @@ def test_bodies_and_frames_are_limited(light: Any) -> None:
         with ws(served.url) as socket:
             assert "over 1000 bytes" in ask(socket, big)["data"]["message"]
             assert ask(socket, {"type": "state"})["type"] == "state"
+
+
+@pytest.mark.parametrize(
+    "body", ['{"seed": NaN}', '{"\\ud800": "\\ud800"}', '{"episode_id": "\\ud800", "seed": 1e999}']
+)
+@pytest.mark.parametrize("path", ["/reset", "/step", "/etude/num_tasks"])
+def test_a_body_that_cannot_be_repeated_is_the_clients_mistake(served: Any, path: str, body: str) -> None:
+    answer = httpx.post(served.url + path, content=body, headers={"Content-Type": "application/json"})
+    assert 400 <= answer.status_code < 500 and answer.json()["detail"]
+
+
+def test_a_body_of_too_many_values_is_refused(served: Any) -> None:
+    body = b'{"replay": [' + b"[]," * 200_000 + b"1]}"
+    answer = httpx.post(f"{served.url}/reset", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 413 and "JSON values" in answer.json()["detail"]
+
+
+def test_text_full_of_commas_is_one_value(served: Any, light: Any) -> None:
+    with ws(served.url) as socket:
+        ask(socket, {"type": "reset", "data": {}})
+        assert ask(socket, {"type": "step", "data": light.say("[1, 2]," * 50_000)})["type"] == "observation"
 
 
 # --- OpenEnv's own judgement

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
+import json
 import os
 import socket
 import time
@@ -12,6 +14,8 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect as ws_connect
 
 from etude.client import Capacity, Client, connect
 from etude.server.sessions import Archive
@@ -142,6 +146,33 @@ def test_a_client_that_dies_in_the_middle_of_a_call_frees_its_slot(light: Any, s
     client.socket.close()
     assert served.wait_until(lambda: served.sessions == before)
     assert served.wait_until(lambda: light.LightSession.closed_count == closed + 1)
+
+
+def test_frames_in_line_do_not_hide_that_a_client_is_gone(light: Any, served: Any) -> None:
+    before = served.sessions
+    with ws_connect(f"ws{served.url.removeprefix('http')}/ws", proxy=None) as client:
+        client.send('{"type": "reset", "data": {}}')
+        client.recv(timeout=20)
+        light.LightSession.hanging.clear()
+        client.send(json.dumps({"type": "step", "data": light.call("hang")}))
+        for _ in range(100):
+            client.send('{"type": "state"}')
+        assert light.LightSession.hanging.wait(20)
+        client.socket.shutdown(socket.SHUT_RDWR)
+        assert served.wait_until(lambda: served.sessions == before)
+
+
+def test_a_client_that_awaits_no_answer_is_told_and_ended(light: Any, served: Any) -> None:
+    before = served.sessions
+    with ws_connect(f"ws{served.url.removeprefix('http')}/ws", proxy=None) as client:
+        client.send('{"type": "reset", "data": {}}')
+        client.recv(timeout=20)
+        with contextlib.suppress(ConnectionClosed):
+            client.send(json.dumps({"type": "step", "data": light.call("hang")}))
+            for _ in range(3000):
+                client.send('{"type": "state"}')
+        assert "await each answer" in str(client.recv(timeout=20))
+    assert served.wait_until(lambda: served.sessions == before)
 
 
 def test_clients_that_leave_at_once_leak_no_slot(served: Any) -> None:

@@ -104,6 +104,33 @@ def test_a_killed_keeper_takes_all_with_it_and_is_replaced(layers: Layers, backe
     asyncio.run(play())
 
 
+MANY = """
+import asyncio, pathlib, sys
+from etude.environments.sandbox import Layers, open_sandbox
+from etude.environments.sandbox.link import keeper_pid
+async def main():
+    boxes = [await open_sandbox(Layers(pathlib.Path(sys.argv[1])), backend="process") for _ in range(4)]
+    for box in boxes:
+        await box.exec("mkdir many; cd many; seq 3000 | xargs touch")
+    tasks = [asyncio.ensure_future(box.exec("sleep 3600")) for box in boxes]
+    await asyncio.wait(tasks, timeout=0.5)
+    print(keeper_pid("process"), flush=True)
+    await asyncio.gather(*tasks)
+asyncio.run(main())
+"""
+
+
+def test_one_sandboxs_end_does_not_stop_the_removal_of_another(layers: Layers) -> None:
+    command = [sys.executable, "-c", MANY, str(layers.workspace)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        keeper = int(server.stdout.readline())
+        assert len(folders_of(server.pid)) == 4
+        server.kill()
+    until(lambda: not alive(keeper))
+    until(lambda: not folders_of(server.pid))
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_forgotten_sandbox_is_dropped(layers: Layers, backend: str) -> None:
     async def play() -> None:

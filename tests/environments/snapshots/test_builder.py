@@ -13,7 +13,14 @@ from pathlib import Path
 import pytest
 
 from etude.environments.sandbox import SANDBOX_UID, open_sandbox
-from etude.environments.snapshots import Snapshot, SnapshotOptions, build_snapshot, open_snapshot, trees
+from etude.environments.snapshots import (
+    Snapshot,
+    SnapshotOptions,
+    build_snapshot,
+    open_snapshot,
+    run_tests,
+    trees,
+)
 from etude.environments.snapshots.errors import (
     BadOptions,
     BuildFailed,
@@ -27,6 +34,7 @@ from etude.environments.snapshots.errors import (
     UnsupportedPython,
 )
 from etude.environments.snapshots.interpreter import check_requires, find_interpreter
+from etude.environments.snapshots.snapshot import load
 from etude.models import SnapshotRef
 
 
@@ -158,6 +166,18 @@ def test_a_recipe_builds_the_same_snapshot_elsewhere(sample: Snapshot, sample_so
     assert open_snapshot(ref, cache=tmp_path).path == again.path
 
 
+@pytest.mark.parametrize("damage", ["baseline.json", "recipe.json", "interpreter.json", "env", "tree"])
+def test_a_damaged_snapshot_counts_as_absent(sample: Snapshot, tmp_path: Path, damage: str) -> None:
+    copy = tmp_path / "snapshots" / sample.digest
+    shutil.copytree(sample.path, copy, symlinks=True)
+    assert load(tmp_path, sample.digest) is not None
+    if (copy / damage).is_dir():
+        shutil.rmtree(copy / damage)
+    else:
+        (copy / damage).write_bytes((copy / damage).read_bytes()[:60])
+    assert load(tmp_path, sample.digest) is None
+
+
 def test_a_changed_recipe_is_refused(sample: Snapshot, tmp_path: Path) -> None:
     recipe = {**sample.ref.recipe, "requirements": []}
     with pytest.raises(SnapshotError, match="has been changed"):
@@ -228,10 +248,45 @@ def test_an_unsupported_python(tmp_path: Path, cache: Path) -> None:
     (tmp_path / "old" / "pyproject.toml").write_text('[project]\nname = "old"\nversion = "1"\nrequires-python = "<3"\n')
     with pytest.raises(UnsupportedPython, match="old needs Python <3; the interpreter is 3"):
         build_snapshot(spec, cache=cache)
-    with pytest.raises(UnsupportedPython, match="Python 3.11 or later, not 3.1"):
-        check_requires(dataclasses.replace(find_interpreter(), version="3.10.4"), "", "old")
+    with pytest.raises(UnsupportedPython, match="Python 3.8 or later, not 3.7"):
+        check_requires(dataclasses.replace(find_interpreter(), version="3.7.16"), "", "old")
     with pytest.raises(UnsupportedPython, match="Python 3.99 is needed .* found: "):
         build_snapshot(spec, SnapshotOptions(python="3.99"), cache=cache)
+
+
+def test_a_pyproject_that_is_no_toml_is_not_passed_over(tmp_path: Path, cache: Path) -> None:
+    spec = make(tmp_path / "bad", bad="X = 1\n", test_x="def test_one(): pass\n")
+    (tmp_path / "bad" / "pyproject.toml").write_text("[project\n")
+    with pytest.raises(BuildFailed, match="pyproject.toml is not TOML: .*: repair it"):
+        build_snapshot(spec, cache=cache)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["3.8", "3.9", "3.10", "3.12", "3.13"])
+def test_other_pythons(tmp_path: Path, cache: Path, version: str) -> None:
+    try:
+        find_interpreter(version)
+    except UnsupportedPython as error:
+        pytest.skip(str(error))
+    spec = make(
+        tmp_path / "old",
+        old="def one():\n    one = 1\n    return one\n",
+        test_x="import random\nfrom old import one\ndef test_one(): assert one() == 1 and random.random() < 1\n",
+    )
+    found = build_snapshot(spec, SnapshotOptions(python=version), cache=cache)
+    assert found.recipe.python.startswith(f"{version}.")
+    assert found.baseline.tests_of == {"old.py::one": ["test_x.py::test_one"]}
+
+    async def hostile() -> list[str]:
+        sandbox = await open_sandbox(found.layers(found.tree))
+        try:
+            for name in ("json", "hmac", "__future__", "site", "sitecustomize", "encodings/__init__", "pytest"):
+                await sandbox.write(f"/workspace/{name}.py", b"import os\nos._exit(0)\n")
+            return (await run_tests(sandbox, found.verifier)).passed
+        finally:
+            await sandbox.close()
+
+    assert asyncio.run(hostile()) == ["test_x.py::test_one"]
 
 
 def test_named_tests_must_be_there(tmp_path: Path, cache: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from etude.environments.snapshots import imports, requirements
-from etude.environments.snapshots.pip import Locked, Resolution, failed_builds
+from etude.environments.snapshots.pip import Locked, PipResult, Resolution, failed_builds
 from etude.environments.snapshots.project import licence_of
 from etude.environments.snapshots.pytest_config import kept_options, options, plugin_requirements, read_config
 
@@ -133,6 +133,14 @@ def test_who_pulled_a_package_in() -> None:
     assert found.closure(["A"]) == {"a", "b", "c"}
     assert found.closure(["b"]) == {"b", "c"}
     assert found.lines(["B"]) == [f"{name}==1 --hash=sha256:{'0' * 64}" for name in ("a", "c")]
+
+
+def test_pips_list_of_versions_is_cut_to_the_last() -> None:
+    versions = ", ".join(f"1.{number}" for number in range(99))
+    log = f"ERROR: Could not find a version that satisfies the requirement x==9 (from versions: {versions})\n"
+    told = PipResult(False, log).errors()
+    assert told.endswith("(from versions: ..., 1.93, 1.94, 1.95, 1.96, 1.97, 1.98)")
+    assert PipResult(False, "ERROR: nothing (from versions: 1.0, 2.0)").errors().endswith("(from versions: 1.0, 2.0)")
 
 
 def test_failed_builds_are_named() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from etude.environments.sandbox import open_sandbox
-from etude.environments.snapshots import Snapshot, TestRun, make_workspace, run_tests
+from etude.environments.snapshots import Snapshot, TestRun, harness, make_workspace, run_tests
 
 SUITE = """import os
 import subprocess
@@ -160,12 +161,30 @@ def test_a_hanging_test_is_named(snapshot: Snapshot) -> None:
 
 @pytest.mark.parametrize("folder", ["", "src/"])
 def test_the_workspace_cannot_stand_in_for_what_the_harness_needs(snapshot: Snapshot, folder: str) -> None:
-    names = ["json", "hmac", "random", "encodings/__init__", "site", "sitecustomize", "_pytest/__init__", "pytest"]
+    names = [
+        "__future__",
+        "json",
+        "hmac",
+        "random",
+        "encodings/__init__",
+        "site",
+        "sitecustomize",
+        "_pytest/__init__",
+        "pytest",
+    ]
     planted = {f"{folder}{name}.py": "import os\nos._exit(0)\n" for name in names}
     result = run(
         snapshot, {**planted, "pytest.ini": "[pytest]\naddopts = --nonsuch\n"}, ["tests/test_hidden.py::test_total"]
     )
     assert result.passed == ["tests/test_hidden.py::test_total"], result.cause
+
+
+def test_the_standard_library_is_known_before_python_310(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = sys.stdlib_module_names
+    monkeypatch.delattr(sys, "stdlib_module_names")
+    found = harness.standard_library()
+    assert {"sys", "random", "json", "encodings", "_socket"} <= found & told
+    assert "pytest" not in found
 
 
 def test_a_package_that_pytest_itself_uses_is_tested_from_the_workspace(snapshot: Snapshot) -> None:

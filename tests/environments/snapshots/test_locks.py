@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from etude.environments.snapshots.errors import SnapshotError
 from etude.environments.snapshots.locks import cache_folder, file_lock, publish_folder, temporary_folder, write_whole
 
 _BUILD = """
@@ -108,3 +109,15 @@ def test_where_the_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert cache_folder() == (tmp_path / ".cache" / "etude").resolve()
     assert os.access(cache_folder(), os.W_OK)
+
+
+def test_a_cache_that_cannot_be_written_says_what_to_set(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SnapshotError, match="cannot be written: Not a directory; set ETUDE_CACHE"):
+        cache_folder(tmp_path / "file" / "cache")
+    (tmp_path / "tmp").write_text("")
+    (tmp_path / "locks").write_text("")
+    with pytest.raises(SnapshotError, match="set ETUDE_CACHE"), file_lock(tmp_path, "thing"):
+        pass
+    with pytest.raises(SnapshotError, match="set ETUDE_CACHE"), temporary_folder(tmp_path):
+        pass

@@ -62,6 +62,10 @@ def test_a_link_out_of_the_folder_is_refused(project: Path, tmp_path: Path) -> N
     [
         ("pypi:cachetools", BadSource, "pypi:NAME==VERSION"),
         ("pypi:cachetools>=5", BadSource, "pypi:NAME==VERSION"),
+        ("pypi: cachetools == 5.5.0", BadSource, "without spaces"),
+        ("", BadSource, "empty name"),
+        (" ", BadSource, "empty name"),
+        ("cachetools==5.5.0", SourceNotFound, "Did you mean pypi:cachetools==5.5.0"),
         ("/does/not/exist", SourceNotFound, "does not exist"),
         ("https://example.invalid/x.git", BadSource, "git\\+URL@REVISION"),
         ("git+https://example.invalid/x.git", BadSource, "names no revision"),
@@ -78,6 +82,17 @@ def test_an_empty_folder_is_no_source(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(BadSource, match="holds no files"):
         fetch(tmp_path / "empty", tmp_path / "tree")
+
+
+def test_a_folder_may_hold_no_more_than_an_archive(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "data.bin").write_bytes(b"0" * 2000)
+    with monkeypatch.context() as patched:
+        patched.setattr(trees, "MAX_BYTES", 1000)
+        with pytest.raises(BadSource, match="data.bin included: leave data out"):
+            source.request_of(str(project))
+    monkeypatch.setattr(trees, "MAX_FILES", 2)
+    with pytest.raises(BadSource, match="more than 2 files"):
+        source.request_of(str(project))
 
 
 def git(folder: Path, *args: str) -> str:
@@ -121,7 +136,7 @@ def test_a_git_revision_is_exported_as_it_is_stored(repository: Path, tmp_path: 
 def test_an_unknown_revision_or_repository_says_so(repository: Path, tmp_path: Path) -> None:
     with pytest.raises(SourceNotFound, match="no revision v9"):
         fetch(f"git+file://{repository}@v9", tmp_path / "tree")
-    with pytest.raises(SourceNotFound, match="cannot clone"):
+    with pytest.raises(SourceNotFound, match="cannot clone .*: fatal: .*no.* a git repository; check the address"):
         fetch(f"git+file://{tmp_path}/nowhere@v9", tmp_path / "tree")
 
 

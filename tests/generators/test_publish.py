@@ -1,0 +1,84 @@
+"""The folder of a task set: what may be written where, by whom, and what an interrupted run leaves."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etude.environments.tasks import TaskSet
+from etude.generators import GeneratorError
+from etude.generators.publish import JOURNAL, Journal, Row, publish, refuse_foreign
+from etude.models import GeneratorRef, Task
+
+REQUEST: dict[str, Any] = {"sources": ["x"], "seed": 0}
+REPORT: dict[str, Any] = {"candidates": 2, "yield": 1.0, "rejected": {}}
+
+
+def row(name: str) -> Row:
+    generator = GeneratorRef(name="hand", version="1", seed=0)
+    return Row("thing 1", name, Task(task_id=name, generator=generator, problem_statement="Do it."))
+
+
+def test_nothing_is_written_before_the_first_verdict(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "a" / "b")
+    assert list(tmp_path.iterdir()) == []
+    journal.add("k", row("one"))
+    assert Journal(tmp_path / "a" / "b").get("k") == row("one")
+    journal.remove()
+    assert list((tmp_path / "a" / "b").iterdir()) == []
+
+
+def test_lines_that_are_no_verdict_are_made_again(tmp_path: Path) -> None:
+    Journal(tmp_path).add("k", row("one"))
+    with (tmp_path / JOURNAL).open("ab") as file:
+        file.write(b'7\n{"key": "x"}\n{"key": "y", "task": {"task_id": 1}}\n\xff\xfe\n{"key": "cut')
+    journal = Journal(tmp_path)
+    assert [journal.get(key) is None for key in ("k", "x", "y", "cut")] == [False, True, True, True]
+
+
+@pytest.mark.parametrize("place", ["file", "file/below", "gone/below"])
+def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "gone").symlink_to("nowhere")
+    with pytest.raises(GeneratorError, match="cannot write to .*; choose another --out"):
+        Journal(tmp_path / place)
+
+
+def test_two_processes_do_not_write_one_set(tmp_path: Path) -> None:
+    code = "import sys\nfrom pathlib import Path\nfrom etude.generators.publish import Journal, Row\n"
+    code += "journal = Journal(Path(sys.argv[1]))\njournal.add('k', Row('', '', None))\n"
+    code += "print('holds', flush=True)\nsys.stdin.read()\n"
+    late = Journal(tmp_path)
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "holds\n"
+        with pytest.raises(GeneratorError, match="another `etude generate` writes to"):
+            Journal(tmp_path)
+        with pytest.raises(GeneratorError, match="another `etude generate` writes to"):
+            late.add("l", row("one"))
+        other.kill()
+    assert Journal(tmp_path).get("k") == Row("", "", None)
+
+
+def test_files_of_other_people_and_other_requests_are_not_overwritten(tmp_path: Path) -> None:
+    refuse_foreign(tmp_path / "new", REQUEST)
+    (tmp_path / "README.md").write_text("mine")
+    with pytest.raises(GeneratorError, match="already holds a README.md of its own"):
+        refuse_foreign(tmp_path, REQUEST)
+    (tmp_path / JOURNAL).write_text("")  # an interrupted run of ours
+    refuse_foreign(tmp_path, REQUEST)
+    (tmp_path / "report.json").write_text(json.dumps({"request": {**REQUEST, "seed": 1}}))
+    with pytest.raises(GeneratorError, match="made from other arguments"):
+        publish(tmp_path, [row("one")], REPORT, REQUEST, [])
+    assert sorted(path.name for path in tmp_path.iterdir()) == [JOURNAL, "README.md", "report.json"]
+
+
+def test_a_source_given_twice_makes_each_task_once(tmp_path: Path) -> None:
+    publish(tmp_path, [row("one"), row("two"), row("one")], REPORT, REQUEST, [])
+    assert [task.task_id for task in TaskSet.load(tmp_path)] == ["one", "two"]
