@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -19,6 +21,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from ..environments.sandbox.linux import die_with_parent
 from ..environments.snapshots import Snapshot, SnapshotOptions, build_snapshot, open_snapshot
 from ..models import SnapshotRef, Task
 from . import GENERATORS, Candidate, GeneratorError
@@ -73,13 +76,15 @@ def generate(
     makers = [GENERATORS.load(name)() for name in (GENERATORS.names() if generators == ["all"] else generators)]
     request = {"sources": sources, "generators": [maker.name for maker in makers], "count": count, "seed": seed}
     request["knobs"] = {name: str(value) for name, value in (knobs or {}).items()}
+    chosen = options or SnapshotOptions()
+    request["options"] = chosen.model_dump(mode="json", exclude_defaults=True)
     refuse_foreign(out, request)
     journal = Journal(out)
     rows: list[Row] = []
-    snapshots: list[Snapshot] = []
-    for source in sources:
-        snapshot = build_snapshot(source, options or SnapshotOptions(), progress=lambda phase: progress(phase, 0, 0))
-        snapshots.append(snapshot)
+    # All of them first: a mistake in the last source should not cost the work on the others.
+    built = [build_snapshot(source, chosen, progress=lambda phase: progress(phase, 0, 0)) for source in sources]
+    snapshots = list({snapshot.digest: snapshot for snapshot in built}.values())
+    for snapshot in snapshots:
         for maker in makers:
             found = list(islice(maker.candidates(snapshot, seed, knobs or {}), count))
             rows += _check(snapshot, found, journal, jobs, backend, progress)
@@ -134,7 +139,12 @@ def _verdicts(
         return
     # Spawned, not forked: a worker must not share the parent's sandbox keeper, threads or locks.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(max_workers=max(1, min(jobs, len(waiting))), mp_context=context) as pool:
+    with ProcessPoolExecutor(
+        max_workers=max(1, min(jobs, len(waiting))),
+        mp_context=context,
+        initializer=die_with_parent,
+        initargs=(os.getpid(), signal.SIGKILL),
+    ) as pool:
         running: dict[Future[Verdict], str] = {
             pool.submit(verdict, reference, candidate, backend): key for key, candidate in waiting
         }
@@ -146,6 +156,8 @@ def _verdicts(
             raise GeneratorError("a validation worker was killed; run the same command again to go on") from None
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for worker in multiprocessing.active_children():
+                worker.kill()
             raise
 
 

@@ -29,6 +29,16 @@ def hide(tree: SourceTree, hidden: Iterable[str]) -> Files:
     return {path: _without(tree, path, names) for path, names in sorted(by_file.items())}
 
 
+def names_target(tree: SourceTree, test: str, name: str) -> bool:
+    """Whether the test's own code says ``name``: it is about the entity, not merely affected by it."""
+    path, *parts = re.sub(r"\[.*", "", test, flags=re.DOTALL).split("::")
+    if path not in tree.python_files or not parts:
+        return False
+    module = Module(path, tree.python_files[path])
+    spans = _spans(module, [parts])
+    return name in parts[-1] or (spans is not None and _word_in(name, module.source, spans))
+
+
 def _without(tree: SourceTree, path: str, names: list[list[str]]) -> bytes | None:
     if not path.endswith(".py") or path not in tree.python_files:
         return None

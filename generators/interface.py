@@ -87,12 +87,18 @@ def _visit(function: ast.AST, seen: _Seen, target: str) -> None:
 
 
 def _expectation(call: ast.Call, seen: _Seen) -> None:
-    """``pytest.raises(Error, match="text")`` and unittest's forms of it."""
+    """``pytest.raises(Error, match="text")`` and unittest's forms of it; a variable in its place says nothing."""
     for node in call.args[:1]:
         for item in node.elts if isinstance(node, ast.Tuple) else [node]:
             name = ast.unparse(item)
-            if re.fullmatch(r"[A-Za-z_][\w.]*", name):
-                seen.exceptions.add(seen.names.get(name, name))
+            if isinstance(item, ast.Attribute):
+                name = _dotted(item, seen.names)
+            elif name in seen.names:
+                name = seen.names[name]
+            elif not _builtin_error(name):
+                continue
+            if name:
+                seen.exceptions.add(name)
     texts = [item.value for item in call.keywords if item.arg == "match"]
     if ast.unparse(call.func).endswith("Regex"):
         texts += call.args[1:2]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -100,17 +100,14 @@ class SourceTree:
             source[start:end] = b"\n" * (end - start)
         return found + [own] if name in words(bytes(source)) else found
 
-    def call_sites(self, name: str, *, outside: tuple[str, Span], most: int = 5) -> list[str]:
-        """``path:line: text`` of source lines that use ``name``, the definition itself and tests left out."""
-        own, (start, end) = outside
+    def call_sites(self, name: str, *, edited: Mapping[str, bytes | None], most: int = 5) -> list[str]:
+        """``path:line: text`` of source lines that call ``name``, as the workspace with ``edited`` files has them."""
         pattern = re.compile(rf"(?<!def )(?<!class )\b{re.escape(name)}\s*\(")
         found = []
-        for path, source in self.python_files.items():
+        for path, original in self.python_files.items():
             if self.is_test(path) or not self._is_source(path):
                 continue
-            if path == own:
-                blank = re.sub(rb"[^\n]", b" ", source[start:end])
-                source = source[:start] + blank + source[end:]
+            source = edited.get(path) or original
             for number, line in enumerate(source.decode("utf-8", "replace").splitlines(), 1):
                 if pattern.search(line) and not line.lstrip().startswith(("#", ">>>", "...")):
                     found.append(f"{path}:{number}: {line.strip()}")

@@ -26,7 +26,7 @@ from ..environments.snapshots.patches import make_patch
 from ..environments.snapshots.testrun import TestRun, run_tests
 from ..models import Grade, InterfaceItem, SnapshotRef, Task
 from . import Candidate, Files
-from .hidden_tests import hide, test_file
+from .hidden_tests import hide, names_target, test_file
 from .interface import interface
 from .python_source import Module, compiles
 from .source_tree import SourceTree
@@ -240,6 +240,7 @@ class Validator:
         names = interface(tree, target, fail_to_pass)
         snapshot = self.snapshot
         package = f"{snapshot.name} {snapshot.version}"
+        first = sorted(fail_to_pass, key=lambda test: not names_target(tree, test, candidate.facts["name"]))
         task = Task(
             task_id=task_id(snapshot, candidate),
             repo=snapshot.name,
@@ -247,7 +248,7 @@ class Validator:
             base_commit=workspace.commit,
             snapshot=SnapshotRef(digest=snapshot.digest, recipe=snapshot.recipe.model_dump(mode="json")),
             generator=candidate.generator,
-            problem_statement=deletion_statement(package, candidate.facts, fail_to_pass, names, visible=visible),
+            problem_statement=deletion_statement(package, candidate.facts, first, names, visible=visible),
             interface=names,
             patch=make_patch({path: shown[path] for path in sources}, {path: base[path] for path in sources}),
             test_patch=make_patch(hidden, {path: base[path] for path in hidden}),

@@ -60,6 +60,9 @@ async def hides_installed_python_packages(opened: Opener) -> None:
         places = "/usr/lib/python3*/dist-packages /usr/lib/python3*/site-packages /usr/share/python-wheels"
         count = await output_of(sandbox, f"find {places} -type f -exec cat {{}} + 2>/dev/null | wc -c")
         assert count == "0", count
+        # Other programs of a host bring whole packages along; what is left of /usr has none.
+        metadata = "-name '*.dist-info' -o -name '*.egg-info' -o -name third_party -o -name node_modules"
+        assert await output_of(sandbox, f"find -L /usr \\( {metadata} \\) 2>/dev/null; true") == ""
 
 
 @check("mount-view")

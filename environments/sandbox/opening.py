@@ -29,7 +29,7 @@ async def open_sandbox(layers: Layers, limits: Limits = Limits(), backend: str =
     if not layers.workspace.is_dir():
         raise SandboxError(f"{layers.workspace} is not a folder: nothing to show at /workspace")
     if backend == "auto":
-        backend = os.environ.get("ETUDE_SANDBOX", "auto")
+        backend = os.environ.get("ETUDE_SANDBOX") or "auto"
     refused = []
     for name in _AUTOMATIC if backend == "auto" else (backend,):
         try:

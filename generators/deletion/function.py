@@ -124,7 +124,12 @@ class FunctionDeletion:
             exercise=exercise,
             affected=affected,
             probes=probes,
-            facts={**self._facts(tree, module, definition, knobs), "helpers": len(dead.definitions)},
+            facts={
+                **self._facts(tree, module, definition, knobs),
+                "call_sites": tree.call_sites(definition.name, edited=exercise),
+                "helpers": len(dead.definitions),
+                "imports": dead.imports,
+            },
             features={
                 "loc_removed": _code_lines(module, definition),
                 "helpers_removed": len(dead.definitions),
@@ -142,7 +147,6 @@ class FunctionDeletion:
             "signature": signature(module, definition),
             "docstring": redact_docstring(text) if knobs.docs == "redact" else text,
             "raises": _raised(module, definition),
-            "call_sites": tree.call_sites(definition.name, outside=(module.path, definition.span)),
         }
 
 
