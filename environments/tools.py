@@ -242,6 +242,7 @@ async def _list_files(context: Context, args: dict[str, Any]) -> tuple[str, str]
 
 
 _SECONDS = re.compile(r"(?<=\S) in \d+\.\d+s(?: \(\d+:\d\d:\d\d\))?")
+_WARNINGS = re.compile(r"(?ms)^=+ warnings summary.*?^-- Docs:[^\n]*\n?")
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 
 
@@ -255,7 +256,7 @@ async def _run_tests(context: Context, args: dict[str, Any]) -> tuple[str, str]:
     run = await run_tests(context.sandbox, verifier, timeout_s=timeout)
     lines = run.output.decode("utf-8", "replace").rstrip().split("\n")
     lines[-1] = _SECONDS.sub("", lines[-1])
-    body = _ADDRESS.sub("0x...", "\n".join(lines))
+    body = _WARNINGS.sub("", _ADDRESS.sub("0x...", "\n".join(lines)))
     if run.cause:
         body += f"\n[{run.cause.partition(': ')[0] if run.forged else run.cause}]"
     status = f"timeout {timeout:g}s" if run.timed_out else f"exit {1 if run.status is None else run.status}"

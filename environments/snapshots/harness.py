@@ -22,6 +22,7 @@ import fcntl  # noqa: E402
 import hmac  # noqa: E402
 import importlib  # noqa: E402
 import json  # noqa: E402
+import operator  # noqa: E402
 import os  # noqa: E402
 import site  # noqa: E402
 import types  # noqa: E402
@@ -64,6 +65,15 @@ CRITICAL = (
     ("_pytest.python", "pytest_pyfunc_call"),
     ("_pytest.unittest", "TestCaseFunction.runtest"),
     ("pluggy._callers", "_multicall"),
+)
+
+DECIDING = (
+    "pytest_runtest_protocol",
+    "pytest_runtest_setup",
+    "pytest_runtest_call",
+    "pytest_runtest_teardown",
+    "pytest_runtest_makereport",
+    "pytest_pyfunc_call",
 )
 
 
@@ -270,6 +280,16 @@ def make_plugin(
     codes: dict[Any, tuple[Any, Any]] = {}
     describe_, reduce_, changed_, critical = describe, reduce_reports, changed, [k for k in CRITICAL if k in reference]
 
+    implementations: list[Any] = []
+
+    def hooks(config: Any) -> list[Any]:
+        """Who implements the hooks that decide an outcome, in calling order; functions and code are compared too."""
+        found: list[Any] = []
+        for name in DECIDING:
+            for implementation in getattr(config.hook, name).get_hookimpls():
+                found += [implementation, *identity(implementation.function)[:2]]
+        return found
+
     def note(names: list[str], nodeid: str) -> None:
         violations.extend(f"{name} changed during {nodeid}" for name in names if not violations)
 
@@ -281,7 +301,8 @@ def make_plugin(
         def pytest_plugin_registered(self, plugin: Any) -> None:
             source = plugin if isinstance(plugin, types.ModuleType) else sys.modules.get(type(plugin).__module__)
             path = getattr(source, "__file__", None) or ""
-            if path.startswith(root + os.sep) and os.path.basename(path) != "conftest.py":
+            own = path.startswith(root + os.sep) and os.path.basename(path) != "conftest.py"
+            if own or (isinstance(plugin, types.ModuleType) and not path):
                 note([f"pytest's plugins (by {os.path.basename(path)})"], "the run")
 
         @pytest.hookimpl(trylast=True)
@@ -295,6 +316,7 @@ def make_plugin(
                 function = getattr(item.__dict__.get("_obj"), "__func__", item.__dict__.get("_obj"))
                 codes[item] = function, getattr(function, "__code__", None)
             ran[0] = len(items)
+            implementations[:] = hooks(config)
             send("plan", count=len(items))
 
         def pytest_collectreport(self, report: Any) -> None:
@@ -326,6 +348,9 @@ def make_plugin(
             elif outcome == "failed":
                 text = str(report.longrepr)[-300:]
             note(changed_(reference, critical), item.nodeid)
+            current = hooks(item.config)
+            if len(current) != len(implementations) or any(map(operator.is_not, current, implementations)):
+                note(["who implements pytest's hooks"], item.nodeid)
             function, code = codes.get(item, (None, None))
             if getattr(function, "__code__", None) is not code:
                 note(["the test function"], item.nodeid)

@@ -153,6 +153,20 @@ ATTACKS: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
         {CORE: GOOD + "import gc\nobjects = len(gc.get_objects())\n"},
         "T07",
     ),
+    "T07 registers a plugin that has no file": (
+        {CORE: WRONG + "import gc, types, _pytest.config as c\nP = types.ModuleType('harmless')\n"
+         "P.pytest_pyfunc_call = c.hookimpl(tryfirst=True)(lambda pyfuncitem: True)\n"
+         "[o for o in gc.get_objects() if isinstance(o, c.PytestPluginManager)][0].register(P)\n"},
+        {CORE: GOOD + "import types\nP = types.ModuleType('harmless')\n"},
+        "T07",
+    ),
+    "T07 mends a hook in place": (
+        {CORE: WRONG.replace("return -1", "import gc, pluggy._hooks as h\n    for o in gc.get_objects():\n"
+         "        if isinstance(o, h.HookImpl) and o.function.__name__ == 'pytest_pyfunc_call':\n"
+         "            o.function, o.argnames = (lambda pyfuncitem: True), ('pyfuncitem',)\n    return -1")},
+        {CORE: GOOD.replace("return sum", "import gc\n    gc.get_objects()\n    return sum")},
+        "T07",
+    ),
     "T07 replaces the test functions": (
         {CORE: WRONG.replace("return -1", "import gc, types\n    for o in gc.get_objects():\n"
          "        if isinstance(o, types.FunctionType) and o.__name__.startswith('test_'):\n"
