@@ -218,8 +218,11 @@ def _remove_stale() -> None:
     for folder in Path(tempfile.gettempdir()).glob("etude-*-*-*"):
         parts = folder.name.split("-")
         gone = parts[1].isdigit() and parts[2].isdigit() and linux.start_time(int(parts[1])) != parts[2]
-        if gone and folder.lstat().st_uid == os.geteuid():
-            _remove(folder)
+        try:
+            if gone and folder.lstat().st_uid == os.geteuid():
+                _remove(folder)
+        except FileNotFoundError:
+            continue  # somebody else was faster
 
 
 def _free_bytes(folder: Path) -> int:

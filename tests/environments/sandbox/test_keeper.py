@@ -183,6 +183,18 @@ def test_a_forked_worker_has_its_own_keeper(layers: Layers) -> None:
     until(lambda: not alive(theirs))
 
 
+def test_stale_folders_may_be_removed_by_many_at_once(layers: Layers) -> None:
+    stale = [Path(tempfile.mkdtemp(prefix=f"etude-99999999{number}-1-")) for number in range(10)]
+
+    async def main() -> None:
+        sandboxes = await asyncio.gather(*(open_sandbox(layers, backend="process") for _ in range(8)))
+        for sandbox in sandboxes:
+            await sandbox.close()
+
+    asyncio.run(main())
+    assert not any(folder.exists() for folder in stale)
+
+
 def test_a_stale_folder_is_removed_at_the_next_start(layers: Layers) -> None:
     stale = Path(tempfile.mkdtemp(prefix="etude-999999999-1-"))
     (stale / "locked" / "inner").mkdir(parents=True)
