@@ -148,6 +148,8 @@ def _unreadable(message: Message, max_size: int) -> tuple[str, str] | None:
     if not isinstance(value, dict):
         return "VALIDATION_ERROR", f"a frame is a JSON object, this is {type(value).__name__}"
     action = value.get("data")
+    if action is not None and not isinstance(action, dict):
+        return "VALIDATION_ERROR", f"data is a JSON object, this is {type(action).__name__}"
     if isinstance(action, dict) and isinstance(action.get("type"), (dict, list)):
         # OpenEnv looks this key up in a table, and fails for what cannot be a key.
         action["type"] = json.dumps(action["type"])

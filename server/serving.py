@@ -241,7 +241,7 @@ def _why_not(error: OSError, host: str, port: int) -> str:
 
 
 def _complain(reason: str) -> int:
-    print(f"etude serve: {reason}", file=sys.stderr)
+    print(f"error: {reason}", file=sys.stderr)
     return 1
 
 

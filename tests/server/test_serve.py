@@ -67,7 +67,7 @@ def test_a_port_in_use_is_one_line_and_exit_code_1() -> None:
     assert done.returncode == 1
     lines = done.stderr.strip().splitlines()
     assert lines == [
-        f"etude serve: port {port} on 127.0.0.1 is in use: stop what listens there, or choose another with --port "
+        f"error: port {port} on 127.0.0.1 is in use: stop what listens there, or choose another with --port "
         "(0: any free)"
     ]
 
@@ -77,7 +77,7 @@ def test_a_missing_task_set_is_one_line_and_exit_code_1(tmp_path: Path, capfd: p
 
     assert serve(tmp_path / "nowhere", port=0) == 1
     error = capfd.readouterr().err
-    assert error.startswith("etude serve: no tasks.jsonl in ") and error.count("\n") == 1
+    assert error.startswith("error: no tasks.jsonl in ") and error.count("\n") == 1
 
 
 def test_openenvs_import_style_loads_the_same_modules() -> None:
