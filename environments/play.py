@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -21,6 +20,7 @@ from ..models import Episode, Observation, Reward, Task
 from . import agents
 from .coding import CodingSession
 from .frames import Infrastructure
+from .snapshots.locks import write_whole
 from .tasks import TaskSet
 
 Progress = Callable[[str, int, int], None]
@@ -105,7 +105,7 @@ async def run_episodes(
         except BaseExceptionGroup as errors:  # the first one says what is wrong; the others were cancelled for it
             raise errors.exceptions[0] from None
     summary = _summary(agent_name, [rows[task.task_id] for task in chosen], out)
-    _write_atomically(out / "summary.json", json.dumps({**asdict(summary), "ok": summary.ok}, indent=2) + "\n")
+    write_whole(out / "summary.json", (json.dumps({**asdict(summary), "ok": summary.ok}, indent=2) + "\n").encode())
     return summary
 
 
@@ -210,9 +210,3 @@ def _summary(agent_name: str, rows: list[dict[str, Any]], out: Path) -> Summary:
         sandbox=sorted({row["sandbox"]["backend"] for row in rows if row["sandbox"]}),
         out=str(out),
     )
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -12,6 +10,7 @@ from pydantic import ValidationError
 
 from ..models import PublicTask, Task
 from ..registry import UnknownName, did_you_mean
+from .snapshots.locks import write_whole
 
 FILE_NAME = "tasks.jsonl"
 
@@ -101,21 +100,9 @@ class TaskSet:
 
 def write_tasks(folder: Path, tasks: Iterable[Task]) -> Path:
     """Write ``folder/tasks.jsonl``: readers see the old file or the new one, never half of it. Returns its path."""
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / FILE_NAME
-    handle, name = tempfile.mkstemp(dir=folder, prefix=f".{FILE_NAME}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            for task in tasks:
-                file.write(json.dumps(task.model_dump(mode="json"), ensure_ascii=False, sort_keys=True) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    return target
+    rows = (json.dumps(task.model_dump(mode="json"), ensure_ascii=False, sort_keys=True) + "\n" for task in tasks)
+    write_whole(folder / FILE_NAME, "".join(rows).encode())
+    return folder / FILE_NAME
 
 
 def _parse(line: bytes, place: str) -> Task:
