@@ -45,7 +45,6 @@ class Report:
     tasks: int = 0
     rejected: dict[str, int] = field(default_factory=dict)
     per_source: dict[str, dict[str, Any]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
     def row(self) -> dict[str, Any]:

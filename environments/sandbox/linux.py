@@ -25,7 +25,6 @@ MNT_DETACH = 2
 _KEPT_FLAGS = {1: MS_RDONLY, 2: MS_NOSUID, 4: MS_NODEV, 8: MS_NOEXEC, 1024: 1024, 2048: 2048, 4096: MS_RELATIME}
 
 _PR_SET_PDEATHSIG = 1
-_PR_GET_DUMPABLE = 3
 _PR_SET_DUMPABLE = 4
 _PR_SET_SECCOMP = 22
 _PR_SET_CHILD_SUBREAPER = 36
@@ -92,10 +91,6 @@ def _prctl(option: int, value: int, third: object = 0) -> int:
 def set_dumpable(dumpable: bool) -> None:
     """A process that is not dumpable hides its memory, environment and files from others of its user."""
     _prctl(_PR_SET_DUMPABLE, int(dumpable))
-
-
-def is_dumpable() -> bool:
-    return _prctl(_PR_GET_DUMPABLE, 0) == 1
 
 
 def die_with_parent(parent: int, signal_number: int) -> None:

@@ -170,16 +170,6 @@ def pytest_plugins(environment: Path, interpreter: Interpreter, named: Iterable[
     return list(found)
 
 
-def import_names(environment: Path, interpreter: Interpreter) -> set[str]:
-    """Top-level names that can be imported from the environment."""
-    names = set()
-    for entry in site_packages(environment, interpreter).iterdir():
-        stem = entry.name.split(".")[0]
-        if entry.is_dir() and "." not in entry.name or entry.suffix in (".py", ".so"):
-            names.add(stem)
-    return names
-
-
 def require(result: PipResult, what: str) -> None:
     """Raises DependencyFailed with the end of pip's log when an installation failed."""
     if not result.ok:

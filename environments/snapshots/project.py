@@ -15,8 +15,6 @@ from email.message import Message
 from email.parser import BytesHeaderParser
 from pathlib import Path
 
-from packaging.utils import canonicalize_name
-
 from .errors import BuildFailed
 from .interpreter import Interpreter
 from .pip import bare_python, run_pip
@@ -221,10 +219,6 @@ def write_files(tree: Path, files: Mapping[str, bytes]) -> None:
     for path, data in files.items():
         (tree / path).parent.mkdir(parents=True, exist_ok=True)
         (tree / path).write_bytes(data)
-
-
-def distribution_name(project: Project) -> str:
-    return canonicalize_name(project.name)
 
 
 def licence_from_text(tree: Path) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -155,12 +154,3 @@ def commit_tree(tree: Path) -> str:
             os.chmod(os.path.join(folder, name), 0o644)
     (tree / ".git").chmod(0o755)
     return commit
-
-
-def forget_workspaces(cache: Path | None = None) -> int:
-    """Remove every materialised workspace (they are made again when needed); returns how many there were."""
-    home = cache_folder(cache) / "workspaces"
-    found = list(home.iterdir()) if home.is_dir() else []
-    for folder in found:
-        shutil.rmtree(folder, ignore_errors=True)
-    return len(found)
