@@ -225,6 +225,20 @@ class Index:
             return _class_names(file.classes[name])
         return set(dir(_outside(dotted)))
 
+    def promised(self, dotted: str, name: str) -> bool:
+        """Whether a base of the class declares ``name`` abstract: without it the class has no instances."""
+        for base in self.lineage(dotted)[1:]:
+            module, _, short = base.rpartition(".")
+            file = self.modules.get(module)
+            if file is None or short not in file.classes:
+                if getattr(getattr(_outside(base), name, None), "__isabstractmethod__", False):
+                    return True
+                continue
+            for item in file.classes[short].body:
+                if isinstance(item, _FUNCTIONS) and item.name == name and any(map(_abstract, item.decorator_list)):
+                    return True
+        return False
+
     def lineage(self, dotted: str) -> list[str]:
         """A class and its bases, nearest first; ``?`` stands for one that cannot be resolved."""
         found: list[str] = []
@@ -248,6 +262,10 @@ class Index:
 
 
 _indexes: WeakKeyDictionary[SourceTree, Index] = WeakKeyDictionary()
+
+
+def _abstract(mark: ast.AST) -> bool:
+    return ast.unparse(mark).rsplit(".", 1)[-1].startswith("abstract")
 
 
 @functools.cache

@@ -71,13 +71,22 @@ class DeletionGenerator:
                 # What runs while the package is imported cannot go without taking the package down.
                 if any(target.covers(key) for key in early) or not any(target.functions()):
                     continue
-                # A private helper is not a feature: without it there is only a caller that does not work.
-                if knobs.mode == "remove" and re.match(r"_[^_]|.*\._[^_]", target.name):
+                if knobs.mode == "remove" and not _removable(index, target):
                     continue
                 tests = {test for key in keys if target.covers(key) for test in baseline.tests_of[key]}
                 in_range = knobs.min_lines <= target.lines() <= knobs.max_lines
                 if in_range and 0 < len(tests) <= knobs.max_share * len(baseline.passed):
                     yield target, sorted(tests, key=order.__getitem__)
+
+
+def _removable(index: Index, target: Target) -> bool:
+    """A private helper is not a feature: without it there is only a caller that does not work. And without what a
+    base declares abstract its class has no instances: more would go than the statement says."""
+    if re.match(r"_[^_]|.*\._[^_]", target.name):
+        return False
+    if target.owner is None:
+        return True
+    return not index.promised(f"{index.files[target.module.path].dotted}.{target.owner.name}", target.short)
 
 
 def _propose(
