@@ -31,6 +31,7 @@ from etude.environments.tasks import TaskSet
 from etude.models import Task
 
 LABEL = "etude.sandbox"
+STALE = (Path("/var/run/docker.pid"), Path("/var/run/docker/containerd/containerd.pid"))
 CLEAN_S = 60.0
 START_S = 60.0
 
@@ -143,7 +144,11 @@ def engine_answers() -> bool:
 def start_engine(command: str) -> None:
     if engine_answers():
         return
-    Path("/var/run/docker.pid").unlink(missing_ok=True)
+    # Its containerd and the shims outlive a killed engine, and keep the next from starting.
+    for pattern in (["-x", "containerd"], ["-f", "containerd-shim"]):
+        subprocess.run(["pkill", "-KILL", *pattern], check=False)
+    for path in STALE:
+        path.unlink(missing_ok=True)
     subprocess.Popen(command, shell=True, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     if not wait_for(engine_answers, START_S):
         raise SystemExit(f"the engine does not start with: {command}")
