@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from openenv.validation.providers.docker import DockerProvider
+from openenv.validation.providers.docker import DockerValidationProvider
 from openenv.validation.runner import run_validation
 from openenv.validation.types import Level
 
@@ -85,7 +85,7 @@ def main() -> None:
     assert named is not None
     docker("tag", options.base, named[1])
     with registry() as address:
-        provider = DockerProvider(helper_image=with_digest(options.base, address), build_timeout_s=3600)
+        provider = DockerValidationProvider(helper_image=with_digest(options.base, address), build_timeout_s=3600)
         report = run_validation(ROOT, max_level=Level[options.level.upper()], provider=provider)
     for result in report.results:
         print(f"{result.status.value.upper():5} {result.check_id}", *result.evidence, sep="\n      ")
