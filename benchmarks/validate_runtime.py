@@ -40,7 +40,9 @@ def registry() -> Iterator[str]:
         config.write_text(
             f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {folder}}}}}\nhttp: {{addr: '{address}'}}\n"
         )
-        with subprocess.Popen(["docker-registry", "serve", str(config)], stderr=subprocess.DEVNULL) as process:
+        with subprocess.Popen(
+            ["docker-registry", "serve", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as process:
             try:
                 _wait(address)
                 yield address

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ...environments.sandbox import WORKSPACE, open_sandbox
-from ...environments.snapshots.testrun import run_tests
+from ...environments.snapshots.testrun import TestRun, run_tests
 from ...environments.workspaces import Materials
 from ...models import Task
 from .. import stream
@@ -14,6 +15,7 @@ from .mutants import Mutant, mutants
 from .removed import Exercise
 
 MUTANTS = 8
+PATIENCE_S, PATIENCE = 2.0, 3.0
 
 
 @dataclass(frozen=True)
@@ -52,22 +54,26 @@ async def strength(
 ) -> Strength:
     """Run each mutant on FAIL_TO_PASS alone, until its first failure; one sandbox, reset in between.
 
-    A mutant that hangs or breaks the run counts as killed. Raises SandboxError.
+    A mutant that breaks the run, or takes far longer than the solution, counts as killed. Raises SandboxError.
     """
     chosen, idle = sample(task, exercise, most)
     if not chosen:
         return Strength(None, 0, idle)
-    limit = min(task.verifier.timeout_s, 5.0 + 4.0 * made.snapshot.baseline.seconds)
     survivors = []
     sandbox = await open_sandbox(made.grading_layers, backend=backend)
+
+    async def run(files: Mapping[str, bytes], limit: float) -> TestRun:
+        for name, content in files.items():
+            await sandbox.write(f"{WORKSPACE}/{name}", content)
+        return await run_tests(sandbox, task.verifier, task.FAIL_TO_PASS, timeout_s=limit, first_failure=True)
+
     try:
-        for number, (path, mutant) in enumerate(chosen):
-            if number:
-                await sandbox.reset()
-            for name, content in {**exercise.after, path: mutant.source}.items():
-                await sandbox.write(f"{WORKSPACE}/{name}", content)
-            run = await run_tests(sandbox, task.verifier, task.FAIL_TO_PASS, timeout_s=limit, first_failure=True)
-            if run.complete and set(run.passed) >= set(task.FAIL_TO_PASS):
+        solved = await run(exercise.after, task.verifier.timeout_s)
+        limit = min(task.verifier.timeout_s, PATIENCE_S + PATIENCE * solved.seconds)
+        for path, mutant in chosen:
+            await sandbox.reset()
+            tried = await run({**exercise.after, path: mutant.source}, limit)
+            if tried.complete and set(tried.passed) >= set(task.FAIL_TO_PASS):
                 survivors.append(f"{path}:{mutant.line} {mutant.operator}")
     finally:
         await sandbox.close()
