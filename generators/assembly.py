@@ -46,7 +46,10 @@ def assemble(
     workspace_patch = make_patch(base, shown)
     workspace = make_workspace(snapshot, workspace_patch, git=True)
     names = interface(tree, _targets(candidate.facts), fail_to_pass)
-    about = sorted(fail_to_pass, key=lambda test: not names_target(tree, test, candidate.facts["name"]))
+    touching = set(candidate.affected)
+    about = sorted(
+        fail_to_pass, key=lambda test: (not names_target(tree, test, candidate.facts["name"]), test not in touching)
+    )
     visible = candidate.generator.knobs.get("tests", "hidden")
     task = Task(
         task_id=task_id(snapshot, candidate),
@@ -124,5 +127,6 @@ def _features(failing: list[str], passing: list[str], candidate: Candidate) -> d
         "fail_to_pass": len(failing),
         "pass_to_pass": len(passing),
         "files": len(candidate.exercise),
-        "needs_llm_spec": needs_words(candidate.facts, failing),
+        # Tests that fail because their module cannot be imported say nothing of what the entity does.
+        "needs_llm_spec": needs_words(candidate.facts, [test for test in failing if test in candidate.affected]),
     }
