@@ -14,6 +14,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -77,24 +78,53 @@ class World:
 
     @classmethod
     def now(cls) -> World:
-        temporary = {str(path) for path in Path(tempfile.gettempdir()).glob("etude-*")}
-        groups = {str(path) for path in Path("/sys/fs/cgroup").glob("**/etude-*") if path.is_dir()}
+        paths = [*Path(tempfile.gettempdir()).glob("etude-*"), *Path("/sys/fs/cgroup").glob("**/etude-*")]
+        folders = {str(path) for path in paths if path.is_dir() and not of_others(maker(path.name))}
         mounts = {line.split()[1] for line in Path("/proc/mounts").read_text().splitlines() if "etude" in line}
-        return cls(temporary | groups | mounts | sandbox_processes() | containers())
+        return cls(folders | mounts | sandbox_processes() | containers())
 
 
 def sandbox_processes() -> set[str]:
     """Processes of the sandbox user, and keepers; the pid is part of the name."""
-    found = set()
-    for folder in Path("/proc").glob("[0-9]*"):
+    pids = [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
+    found = {pid: words(pid) for pid in pids if of_sandbox(pid)}
+    return {f"process {pid} {text[:80]}" for pid, text in found.items() if not of_others(pid)}
+
+
+def words(pid: int) -> str:
+    """Its command line, empty when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def of_sandbox(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}").stat().st_uid == SANDBOX_UID or "keeper" in words(pid)
+    except OSError:
+        return False
+
+
+def of_others(pid: int) -> bool:
+    """Whether it lives below another program that plays on this machine; what lost its parent is below none."""
+    others = False
+    while pid > 1:
         try:
-            words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
-            owner = folder.stat().st_uid
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if owner == SANDBOX_UID or "keeper" in words:
-            found.add(f"process {folder.name} {words[:80]}")
-    return found
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            return others
+        if pid == os.getpid():
+            return False
+        own = pid <= 1 or of_sandbox(pid) or re.search(r"bwrap|containerd-shim|conmon", words(pid))
+        others = others or not own
+    return others
+
+
+def maker(name: str) -> int:
+    """The pid in ``etude-PID-...``; 0 for a name without one."""
+    found = re.match(r"etude-(\d+)-", name)
+    return int(found[1]) if found else 0
 
 
 def containers() -> set[str]:
