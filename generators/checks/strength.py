@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ...environments.sandbox import WORKSPACE, open_sandbox
-from ...environments.snapshots.testrun import TestRun, run_tests
 from ...environments.workspaces import Materials
 from ...models import Task
 from .. import stream
+from .attempts import attempts
 from .mutants import Mutant, mutants
 from .removed import Exercise
 
 MUTANTS = 8
-PATIENCE_S, PATIENCE = 2.0, 3.0
 
 
 @dataclass(frozen=True)
@@ -59,22 +56,10 @@ async def strength(
     chosen, idle = sample(task, exercise, most)
     if not chosen:
         return Strength(None, 0, idle)
-    survivors = []
-    sandbox = await open_sandbox(made.grading_layers, backend=backend)
-
-    async def run(files: Mapping[str, bytes], limit: float) -> TestRun:
-        for name, content in files.items():
-            await sandbox.write(f"{WORKSPACE}/{name}", content)
-        return await run_tests(sandbox, task.verifier, task.FAIL_TO_PASS, timeout_s=limit, first_failure=True)
-
-    try:
-        solved = await run(exercise.after, task.verifier.timeout_s)
-        limit = min(task.verifier.timeout_s, PATIENCE_S + PATIENCE * solved.seconds)
-        for path, mutant in chosen:
-            await sandbox.reset()
-            tried = await run({**exercise.after, path: mutant.source}, limit)
-            if tried.complete and set(tried.passed) >= set(task.FAIL_TO_PASS):
-                survivors.append(f"{path}:{mutant.line} {mutant.operator}")
-    finally:
-        await sandbox.close()
+    async with attempts(task, made, exercise.after, backend) as tried:
+        survivors = [
+            f"{path}:{mutant.line} {mutant.operator}"
+            for path, mutant in chosen
+            if await tried.passes({**exercise.after, path: mutant.source})
+        ]
     return Strength(round(1 - len(survivors) / len(chosen), 3), len(chosen), idle, survivors)
