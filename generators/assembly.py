@@ -42,7 +42,7 @@ def assemble(
     hidden = hidden_files(tree, candidate, fail_to_pass)
     shown = {**candidate.exercise, **hidden}
     base = {path: _content(snapshot, path) for path in shown}
-    sources = source_paths(candidate)
+    sources = source_paths(tree, candidate)
     workspace_patch = make_patch(base, shown)
     workspace = make_workspace(snapshot, workspace_patch, git=True)
     names = interface(tree, _targets(candidate.facts), fail_to_pass)
@@ -96,9 +96,9 @@ def hidden_files(tree: SourceTree, candidate: Candidate, fail_to_pass: list[str]
     return hide(tree, hidden, rewritten, {path: candidate.missing.get(path, []) for path in rewritten})
 
 
-def source_paths(candidate: Candidate) -> list[str]:
-    """What a solution has to restore: code and stub files, not documents."""
-    return [path for path in candidate.exercise if path.endswith(SOURCE_SUFFIXES)]
+def source_paths(tree: SourceTree, candidate: Candidate) -> list[str]:
+    """What a solution has to restore: the package's code and stub files, not documents and sample programs."""
+    return [path for path in candidate.exercise if path.endswith(SOURCE_SUFFIXES) and tree.is_source(path)]
 
 
 def protected_paths(tree: SourceTree) -> list[str]:

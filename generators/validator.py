@@ -77,7 +77,7 @@ class Validator:
         await self.stages.visible_suite(workspace, task.PASS_TO_PASS, importing)
 
     async def _v3(self, task: Task, candidate: Candidate) -> None:
-        solution = _changes(self.stages.base(source_paths(candidate)))
+        solution = _changes(self.stages.base(source_paths(SourceTree.of(self.snapshot), candidate)))
         orders: tuple[Literal["given", "reversed"], ...] = ("given", "reversed")
         for order in orders:
             result = await self._grade(task, solution, order)
@@ -94,7 +94,7 @@ class Validator:
     async def _v5(self, task: Task, candidate: Candidate) -> None:
         if not candidate.probes:
             return
-        made, solution = Materials(task, self.snapshot), self.stages.base(source_paths(candidate))
+        made, solution = Materials(task, self.snapshot), self.stages.base(source_paths(SourceTree.of(self.snapshot), candidate))
         async with attempts(task, made, solution, self.backend) as tried:
             # Most probes fail at once; only one that gets past the hidden tests is worth the whole grade.
             passing = {name: files for name, files in candidate.probes.items() if await tried.passes(files)}
