@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -160,7 +161,8 @@ def kill_worker(server: Server) -> None:
         raise SystemExit("no worker found to kill")
     for pid in pids:
         if pid:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it ended in between: a grade was done
+                os.kill(pid, signal.SIGKILL)
 
 
 def kill_engine(server: Server) -> None:
@@ -268,16 +270,18 @@ def main() -> None:
     parser.add_argument("--backend", default="docker")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--victims", default="server,worker,engine")
+    parser.add_argument("--moments", default="episode,grade")
     parser.add_argument("--engine-start", default="dockerd")
     options = parser.parse_args()
     tasks = list(TaskSet.load(options.tasks))
     rows = {}
     for victim in options.victims.split(","):
-        for moment in ("episode", "grade"):
+        for moment in options.moments.split(","):
             ends = [one_round(options, tasks, victim, moment, number) for number in range(options.rounds)]
             rows[f"{victim} in mid-{moment}"] = dict(Counter(ends))
             print(
-                f"{options.backend}: {victim} in mid-{moment}: {len(ends)} kills, nothing left; {dict(Counter(ends))}"
+                f"{options.backend}: {victim} in mid-{moment}: {len(ends)} kills, nothing left; {dict(Counter(ends))}",
+                flush=True,
             )
     print(json.dumps(rows))
 
