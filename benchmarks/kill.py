@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import glob
 import json
 import os
 import random
@@ -79,7 +80,8 @@ class World:
 
     @classmethod
     def now(cls) -> World:
-        paths = [*Path(tempfile.gettempdir()).glob("etude-*"), *Path("/sys/fs/cgroup").glob("**/etude-*")]
+        places = (f"{tempfile.gettempdir()}/etude-*", "/sys/fs/cgroup/**/etude-*")
+        paths = [Path(path) for place in places for path in glob.glob(place, recursive=True)]
         folders = {str(path) for path in paths if path.is_dir() and not of_others(maker(path.name))}
         mounts = {line.split()[1] for line in Path("/proc/mounts").read_text().splitlines() if "etude" in line}
         return cls(folders | mounts | sandbox_processes() | containers())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import glob
 import os
 import signal
 import subprocess
@@ -43,7 +44,8 @@ def until(condition: Callable[[], object]) -> None:
 
 
 def cgroups_of(pid: int) -> list[str]:
-    return [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/etude-{pid}-*")]
+    # Folders go while they are walked through, which pathlib's glob takes for an error.
+    return glob.glob(f"/sys/fs/cgroup/**/etude-{pid}-*", recursive=True)
 
 
 def folders_of(pid: int) -> list[Path]:
