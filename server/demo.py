@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from ..environments import agents
 from ..environments.sandbox import available
@@ -170,7 +169,7 @@ async def play(url: str, task: Task, agent_name: str) -> tuple[float, SandboxRep
     async with GenericEnvClient(base_url=url, message_timeout_s=TURN_TIMEOUT_S) as client:
         result = await client.reset(task_id=task.task_id)
         while not result.done:
-            action: dict[str, Any] | None = agent.act(result.observation)
+            action = await agents.next_move(agent, result.observation)
             if action is None:
                 raise DemoError(f"{agent_name} gave up on {task.task_id} before the episode ended")
             result = await client.step(action)

@@ -27,7 +27,7 @@ FLOORS = {
 }
 COMMAND_LINE = {"cli", "console", "doctor"}
 NEVER = {"trainers": {"environments", "environments.sandbox", "environments.snapshots", "generators", "server"}}
-OUTSIDE = ("tests/", "benchmarks/", ".ci/")
+OUTSIDE = ("tests/", "benchmarks/", ".ci/", "trainers/adapters/")  # adapters are distributions of their own
 
 
 def unit_of(module: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-NOT_SHIPPED = ("tests/", "benchmarks/", ".ci/")
+NOT_SHIPPED = ("tests/", "benchmarks/", ".ci/", "trainers/adapters/")
 NOT_CODE = {"py.typed"}
 
 

@@ -57,7 +57,7 @@ async def strength(
     chosen, idle = sample(task, exercise, most)
     if not chosen:
         return Strength(None, 0, idle)
-    limit = min(task.verifier.timeout_s, 5.0 + 4.0 * made.snapshot.baseline.seconds)
+    limit = min(task.pytest.timeout_s, 5.0 + 4.0 * made.snapshot.baseline.seconds)
     survivors = []
     sandbox = await open_sandbox(made.grading_layers, backend=backend)
     try:
@@ -66,7 +66,7 @@ async def strength(
                 await sandbox.reset()
             for name, content in {**exercise.after, path: mutant.source}.items():
                 await sandbox.write(f"{WORKSPACE}/{name}", content)
-            run = await run_tests(sandbox, task.verifier, task.FAIL_TO_PASS, timeout_s=limit, first_failure=True)
+            run = await run_tests(sandbox, task.pytest, task.FAIL_TO_PASS, timeout_s=limit, first_failure=True)
             if run.complete and set(run.passed) >= set(task.FAIL_TO_PASS):
                 survivors.append(f"{path}:{mutant.line} {mutant.operator}")
     finally:
