@@ -1,6 +1,6 @@
 """Yields of deletion: packages x {function, method, class} x {stub, remove}, with the reasons of every rejection.
 
-python benchmarks/deletion.py OUT SOURCE... [--count 20] [--seed 0] [--jobs 2]
+python benchmarks/deletion.py OUT SOURCE... [--count 20] [--seed 0] [--jobs 2] [--knob mutants=0]
 Writes OUT/PACKAGE-GENERATOR-MODE/; a part that is finished is not made again. Prints one table, as Markdown.
 """
 
@@ -34,7 +34,7 @@ def part(out: Path, source: str, kind: str, mode: str, options: argparse.Namespa
                 seed=options.seed,
                 out=folder,
                 jobs=options.jobs,
-                knobs={"mode": mode},
+                knobs={"mode": mode, **dict(knob.split("=", 1) for knob in options.knob)},
             )
         except GeneratorError as error:  # nothing eligible: an empty cell
             print(f"{folder.name}: {error}", file=sys.stderr)
@@ -76,6 +76,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--knob", action="append", default=[], help="name=value, for every generator; repeatable")
     options = parser.parse_args()
     cells = [
         part(options.out, source, kind, mode, options) for source in options.sources for kind in KINDS for mode in MODES

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -31,6 +33,7 @@ from etude.environments.tasks import TaskSet
 from etude.models import Task
 
 LABEL = "etude.sandbox"
+STALE = (Path("/var/run/docker.pid"), Path("/var/run/docker/containerd/containerd.pid"))
 CLEAN_S = 60.0
 START_S = 60.0
 
@@ -76,24 +79,53 @@ class World:
 
     @classmethod
     def now(cls) -> World:
-        temporary = {str(path) for path in Path(tempfile.gettempdir()).glob("etude-*")}
-        groups = {str(path) for path in Path("/sys/fs/cgroup").glob("**/etude-*") if path.is_dir()}
+        paths = [*Path(tempfile.gettempdir()).glob("etude-*"), *Path("/sys/fs/cgroup").glob("**/etude-*")]
+        folders = {str(path) for path in paths if path.is_dir() and not of_others(maker(path.name))}
         mounts = {line.split()[1] for line in Path("/proc/mounts").read_text().splitlines() if "etude" in line}
-        return cls(temporary | groups | mounts | sandbox_processes() | containers())
+        return cls(folders | mounts | sandbox_processes() | containers())
 
 
 def sandbox_processes() -> set[str]:
     """Processes of the sandbox user, and keepers; the pid is part of the name."""
-    found = set()
-    for folder in Path("/proc").glob("[0-9]*"):
+    pids = [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
+    found = {pid: words(pid) for pid in pids if of_sandbox(pid)}
+    return {f"process {pid} {text[:80]}" for pid, text in found.items() if not of_others(pid)}
+
+
+def words(pid: int) -> str:
+    """Its command line, empty when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def of_sandbox(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}").stat().st_uid == SANDBOX_UID or "keeper" in words(pid)
+    except OSError:
+        return False
+
+
+def of_others(pid: int) -> bool:
+    """Whether it lives below another program that plays on this machine; what lost its parent is below none."""
+    others = False
+    while pid > 1:
         try:
-            words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
-            owner = folder.stat().st_uid
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if owner == SANDBOX_UID or "keeper" in words:
-            found.add(f"process {folder.name} {words[:80]}")
-    return found
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            return others
+        if pid == os.getpid():
+            return False
+        own = pid <= 1 or of_sandbox(pid) or re.search(r"bwrap|containerd-shim|conmon", words(pid))
+        others = others or not own
+    return others
+
+
+def maker(name: str) -> int:
+    """The pid in ``etude-PID-...``; 0 for a name without one."""
+    found = re.match(r"etude-(\d+)-", name)
+    return int(found[1]) if found else 0
 
 
 def containers() -> set[str]:
@@ -129,7 +161,8 @@ def kill_worker(server: Server) -> None:
         raise SystemExit("no worker found to kill")
     for pid in pids:
         if pid:
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it ended in between: a grade was done
+                os.kill(pid, signal.SIGKILL)
 
 
 def kill_engine(server: Server) -> None:
@@ -143,7 +176,11 @@ def engine_answers() -> bool:
 def start_engine(command: str) -> None:
     if engine_answers():
         return
-    Path("/var/run/docker.pid").unlink(missing_ok=True)
+    # Its containerd and the shims outlive a killed engine, and keep the next from starting.
+    for pattern in (["-x", "containerd"], ["-f", "containerd-shim"]):
+        subprocess.run(["pkill", "-KILL", *pattern], check=False)
+    for path in STALE:
+        path.unlink(missing_ok=True)
     subprocess.Popen(command, shell=True, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     if not wait_for(engine_answers, START_S):
         raise SystemExit(f"the engine does not start with: {command}")
@@ -233,16 +270,18 @@ def main() -> None:
     parser.add_argument("--backend", default="docker")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--victims", default="server,worker,engine")
+    parser.add_argument("--moments", default="episode,grade")
     parser.add_argument("--engine-start", default="dockerd")
     options = parser.parse_args()
     tasks = list(TaskSet.load(options.tasks))
     rows = {}
     for victim in options.victims.split(","):
-        for moment in ("episode", "grade"):
+        for moment in options.moments.split(","):
             ends = [one_round(options, tasks, victim, moment, number) for number in range(options.rounds)]
             rows[f"{victim} in mid-{moment}"] = dict(Counter(ends))
             print(
-                f"{options.backend}: {victim} in mid-{moment}: {len(ends)} kills, nothing left; {dict(Counter(ends))}"
+                f"{options.backend}: {victim} in mid-{moment}: {len(ends)} kills, nothing left; {dict(Counter(ends))}",
+                flush=True,
             )
     print(json.dumps(rows))
 

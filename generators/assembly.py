@@ -42,11 +42,14 @@ def assemble(
     hidden = hidden_files(tree, candidate, fail_to_pass)
     shown = {**candidate.exercise, **hidden}
     base = {path: _content(snapshot, path) for path in shown}
-    sources = source_paths(candidate)
+    sources = source_paths(tree, candidate)
     workspace_patch = make_patch(base, shown)
     workspace = make_workspace(snapshot, workspace_patch, git=True)
     names = interface(tree, _targets(candidate.facts), fail_to_pass)
-    about = sorted(fail_to_pass, key=lambda test: not names_target(tree, test, candidate.facts["name"]))
+    touching = set(candidate.affected)
+    about = sorted(
+        fail_to_pass, key=lambda test: (not names_target(tree, test, candidate.facts["name"]), test not in touching)
+    )
     visible = candidate.generator.knobs.get("tests", "hidden")
     task = Task(
         task_id=task_id(snapshot, candidate),
@@ -93,9 +96,9 @@ def hidden_files(tree: SourceTree, candidate: Candidate, fail_to_pass: list[str]
     return hide(tree, hidden, rewritten, {path: candidate.missing.get(path, []) for path in rewritten})
 
 
-def source_paths(candidate: Candidate) -> list[str]:
-    """What a solution has to restore: code and stub files, not documents."""
-    return [path for path in candidate.exercise if path.endswith(SOURCE_SUFFIXES)]
+def source_paths(tree: SourceTree, candidate: Candidate) -> list[str]:
+    """What a solution has to restore: the package's code and stub files, not documents and sample programs."""
+    return [path for path in candidate.exercise if path.endswith(SOURCE_SUFFIXES) and tree.is_source(path)]
 
 
 def protected_paths(tree: SourceTree) -> list[str]:
@@ -124,5 +127,6 @@ def _features(failing: list[str], passing: list[str], candidate: Candidate) -> d
         "fail_to_pass": len(failing),
         "pass_to_pass": len(passing),
         "files": len(candidate.exercise),
-        "needs_llm_spec": needs_words(candidate.facts, failing),
+        # Tests that fail because their module cannot be imported say nothing of what the entity does.
+        "needs_llm_spec": needs_words(candidate.facts, [test for test in failing if test in candidate.affected]),
     }

@@ -73,11 +73,11 @@ class SourceTree:
         return any(path == root or path.startswith(root.rstrip("/") + "/") for root in self.roots)
 
     def documents(self) -> dict[str, bytes]:
-        """Prose files, those that hold tests of their own left out."""
+        """Prose files; not those that hold tests of their own, nor the data of others."""
         found = {}
         for path in self._walk():
             file = self.root / path
-            if path.endswith(DOCUMENT_SUFFIXES) and path not in self.tests and file.stat().st_size <= MAX_DOCUMENT:
+            if path.endswith(DOCUMENT_SUFFIXES) and not self.is_test(path) and file.stat().st_size <= MAX_DOCUMENT:
                 found[path] = file.read_bytes()
         return found
 

@@ -177,4 +177,6 @@ def _interface(items: list[InterfaceItem]) -> list[str]:
 def _line(item: InterfaceItem) -> str:
     if item.kind == "message":
         return f"- message matching `{item.name}`"
-    return f"- {item.kind} `{item.signature or item.name}`" + (f" of `{item.name}`" if item.signature else "")
+    if item.signature:
+        return f"- `{item.signature}`, as `{item.name}`"
+    return f"- {item.kind} `{item.name}`"

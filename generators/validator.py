@@ -28,9 +28,11 @@ from ..environments.grading import grade
 from ..environments.sandbox import Change
 from ..environments.snapshots import Snapshot, scratch_tree
 from ..environments.snapshots.patches import make_patch
+from ..environments.workspaces import Materials
 from ..models import Grade, Task
 from . import Candidate, Files, Rejected
 from .assembly import assemble, source_paths
+from .checks.attempts import attempts
 from .checks.stages import CheckKnobs, FinalChecks
 from .hidden_tests import test_file
 from .source_tree import SourceTree
@@ -75,7 +77,7 @@ class Validator:
         await self.stages.visible_suite(workspace, task.PASS_TO_PASS, importing)
 
     async def _v3(self, task: Task, candidate: Candidate) -> None:
-        solution = _changes(self.stages.base(source_paths(candidate)))
+        solution = _changes(self.stages.base(source_paths(SourceTree.of(self.snapshot), candidate)))
         orders: tuple[Literal["given", "reversed"], ...] = ("given", "reversed")
         for order in orders:
             result = await self._grade(task, solution, order)
@@ -90,13 +92,14 @@ class Validator:
                 raise Rejected("v3_pass_to_pass", f"{failure.test}: {failure.cause}")
 
     async def _v5(self, task: Task, candidate: Candidate) -> None:
-        only_target = task.model_copy(update={"PASS_TO_PASS": []})
-        for name, files in candidate.probes.items():
-            changes = _changes(files)
+        if not candidate.probes:
+            return
+        made, solution = Materials(task, self.snapshot), self.stages.base(source_paths(SourceTree.of(self.snapshot), candidate))
+        async with attempts(task, made, solution, self.backend) as tried:
             # Most probes fail at once; only one that gets past the hidden tests is worth the whole grade.
-            if (await self._grade(only_target, changes)).reward.value == 0.0:
-                continue
-            if (await self._grade(task, changes)).reward.value != 0.0:
+            passing = {name: files for name, files in candidate.probes.items() if await tried.passes(files)}
+        for name, files in passing.items():
+            if (await self._grade(task, _changes(files))).reward.value != 0.0:
                 raise Rejected("v5_trivial_solution", f"the body {name!r} passes every hidden test")
 
     async def _grade(self, task: Task, changes: list[Change], order: Literal["given", "reversed"] = "given") -> Grade:

@@ -95,7 +95,9 @@ def _plain_engine(name: str) -> dict[str, float]:
     """Through the engine's own command line, in the image of our sandboxes with the same folders bound."""
     from .docker import image_of
 
-    run = [name, "run", "--rm", "--network", "none", *image_of(name)]
+    # Podman asks for more open files and processes than a machine may allow.
+    few = [f"--ulimit={what}=4096:4096" for what in ("nofile", "nproc")]
+    run = [name, "run", "--rm", "--network", "none", *few, *image_of(name)]
     found = {f"{name} run": _median(lambda: subprocess.run([*run, "/bin/true"], check=True, capture_output=True), 5)}
     held = f"etude-plain-{os.getpid()}"
     subprocess.run([*run[:2], "--name", held, "-d", *run[2:], "/bin/sleep", "100"], check=True, capture_output=True)

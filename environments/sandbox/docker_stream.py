@@ -18,6 +18,7 @@ from typing import Any
 
 from . import SandboxError
 from .docker_worker import FRAME
+from .sockets import hang_up, ready
 
 _PIECE = struct.Struct(">BxxxI")
 _STDERR = 2
@@ -115,7 +116,7 @@ class Stream:
             except BlockingIOError:
                 self._waiting = True
                 try:
-                    await _ready(self._socket, writing=False)
+                    await ready(self._socket)
                 finally:
                     self._waiting = False
             except OSError:
@@ -143,7 +144,7 @@ class Stream:
                     try:
                         view = view[self._socket.send(view) :]
                     except BlockingIOError:
-                        await _ready(self._socket, writing=True)
+                        await ready(self._socket, writing=True)
                     except OSError as error:
                         raise self._gone() from error
 
@@ -172,15 +173,7 @@ class Stream:
         if self.closed:
             return
         self.closed = True
-        if self._owner == os.getpid():
-            try:
-                self._socket.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-            # A waiting reader has this descriptor registered in its loop: it lets go of it when it wakes.
-            if self._waiting:
-                return
-        self._socket.close()
+        hang_up(self._socket, ours=self._owner == os.getpid(), waiting=self._waiting)
 
 
 def beat_all() -> None:
@@ -191,20 +184,3 @@ def beat_all() -> None:
 
 def _ignore(kind: bytes, content: bytes) -> None:
     return
-
-
-async def _ready(sock: socket.socket, *, writing: bool) -> None:
-    loop = asyncio.get_running_loop()
-    ready = loop.create_future()
-    fd = sock.fileno()
-
-    def wake() -> None:
-        if not ready.done():
-            ready.set_result(None)
-
-    watch, unwatch = (loop.add_writer, loop.remove_writer) if writing else (loop.add_reader, loop.remove_reader)
-    watch(fd, wake)
-    try:
-        await ready
-    finally:
-        unwatch(fd)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from . import SandboxError, SandboxUnavailable
+from .sockets import hang_up, ready
 
 _INLINE_BYTES = 64 * 1024
 _REPLY_BYTES = 64 * 1024
@@ -152,7 +153,7 @@ class Line:
             except BlockingIOError:
                 self._waiting = True
                 try:
-                    await _readable(self._socket)
+                    await ready(self._socket)
                 finally:
                     self._waiting = False
 
@@ -206,31 +207,7 @@ class Line:
     def close(self) -> None:
         """Hang up: the keeper kills and drops the sandbox. A reader that waits wakes with an error."""
         self.closed = True
-        if self._owner == os.getpid():
-            try:
-                self._socket.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-            # A waiting reader has this descriptor registered in its loop: it closes it when it wakes.
-            if self._waiting:
-                return
-        self._socket.close()
-
-
-async def _readable(sock: socket.socket) -> None:
-    loop = asyncio.get_running_loop()
-    ready = loop.create_future()
-    fd = sock.fileno()
-
-    def wake() -> None:
-        if not ready.done():
-            ready.set_result(None)
-
-    loop.add_reader(fd, wake)
-    try:
-        await ready
-    finally:
-        loop.remove_reader(fd)
+        hang_up(self._socket, ours=self._owner == os.getpid(), waiting=self._waiting)
 
 
 def as_file(data: bytes) -> int:

@@ -59,7 +59,9 @@ def task_needles(task: Task, workspace: Path, exercise: Exercise, tree: SourceTr
             full = Path(folder, name)
             path = full.relative_to(workspace).as_posix()
             if name.endswith(".py"):
-                (said if tree.is_test(path) or tree.is_source(path) else prose).append(_read(full))
+                shown = tree.is_test(path) or tree.is_source(path)
+                (said if shown else prose).append(_read(full))
+                said.append(path.encode() if shown else b"")
             elif is_prose(name) and full.stat().st_size <= MAX_PROSE:
                 prose.append(_read(full))
     stems = {Path(path).stem for path in exercise.after if path.endswith(".py")}

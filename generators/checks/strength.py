@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ...environments.sandbox import WORKSPACE, open_sandbox
-from ...environments.snapshots.testrun import run_tests
 from ...environments.workspaces import Materials
 from ...models import Task
 from .. import stream
+from .attempts import attempts
 from .mutants import Mutant, mutants
 from .removed import Exercise
 
@@ -52,23 +51,15 @@ async def strength(
 ) -> Strength:
     """Run each mutant on FAIL_TO_PASS alone, until its first failure; one sandbox, reset in between.
 
-    A mutant that hangs or breaks the run counts as killed. Raises SandboxError.
+    A mutant that breaks the run, or takes far longer than the solution, counts as killed. Raises SandboxError.
     """
     chosen, idle = sample(task, exercise, most)
     if not chosen:
         return Strength(None, 0, idle)
-    limit = min(task.pytest.timeout_s, 5.0 + 4.0 * made.snapshot.baseline.seconds)
-    survivors = []
-    sandbox = await open_sandbox(made.grading_layers, backend=backend)
-    try:
-        for number, (path, mutant) in enumerate(chosen):
-            if number:
-                await sandbox.reset()
-            for name, content in {**exercise.after, path: mutant.source}.items():
-                await sandbox.write(f"{WORKSPACE}/{name}", content)
-            run = await run_tests(sandbox, task.pytest, task.FAIL_TO_PASS, timeout_s=limit, first_failure=True)
-            if run.complete and set(run.passed) >= set(task.FAIL_TO_PASS):
-                survivors.append(f"{path}:{mutant.line} {mutant.operator}")
-    finally:
-        await sandbox.close()
+    async with attempts(task, made, exercise.after, backend) as tried:
+        survivors = [
+            f"{path}:{mutant.line} {mutant.operator}"
+            for path, mutant in chosen
+            if await tried.passes({**exercise.after, path: mutant.source})
+        ]
     return Strength(round(1 - len(survivors) / len(chosen), 3), len(chosen), idle, survivors)

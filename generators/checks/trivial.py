@@ -8,6 +8,7 @@ from ...environments.grading import grade
 from ...environments.sandbox import Change
 from ...environments.workspaces import Materials
 from ...models import Task
+from .attempts import attempts
 from .removed import Exercise, Piece
 
 BODIES = ("raise NotImplementedError", "return None")
@@ -45,17 +46,15 @@ async def survivors(task: Task, made: Materials, exercise: Exercise, *, backend:
 
     Most fail at once on FAIL_TO_PASS; only what gets past it is worth the whole grade.
     """
-    only_target = task.model_copy(update={"PASS_TO_PASS": []})
     found = []
-    for body in BODIES:
-        files = stubbed(exercise, body)
-        changes = [
-            Change(path=path, kind="file", size=len(content), content=content)
-            for path, content in sorted({**exercise.after, **files}.items())
-        ]
-        first = await grade(only_target, changes, backend=backend, snapshot=made.snapshot)
-        if first.reward.value == 0.0:
-            continue
-        if (await grade(task, changes, backend=backend, snapshot=made.snapshot)).reward.value != 0.0:
-            found.append(body)
+    async with attempts(task, made, exercise.after, backend) as tried:
+        for body in BODIES:
+            files = {**exercise.after, **stubbed(exercise, body)}
+            if await tried.passes(files):
+                changes = [
+                    Change(path=path, kind="file", size=len(content), content=content)
+                    for path, content in sorted(files.items())
+                ]
+                if (await grade(task, changes, backend=backend, snapshot=made.snapshot)).reward.value != 0.0:
+                    found.append(body)
     return found

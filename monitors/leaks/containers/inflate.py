@@ -15,14 +15,17 @@ def bounded(decompressor: Any, data: bytes, limit: int) -> bytes:
     return bytes(out)
 
 
-def bounded_members(make: Any, data: bytes, limit: int) -> bytes:
-    """The same for formats that may hold several streams in a row, each read by a fresh decompressor."""
+def bounded_members(make: Any, data: bytes, limit: int, failure: type[Exception] = OSError) -> bytes:
+    """The same for formats that may hold several streams in a row, each read by a fresh decompressor.
+
+    ``failure`` is what the decompressor raises for bytes that are no stream: padding, after the first.
+    """
     found = bytearray()
     while data:
         decompressor = make()
         try:
             found += bounded(decompressor, data, limit - len(found))
-        except (OSError, EOFError, ValueError) as error:
+        except (failure, EOFError, ValueError) as error:
             if not found or isinstance(error, OverflowError):
                 raise
             break  # padding after the last stream

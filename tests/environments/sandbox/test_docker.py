@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,6 +88,51 @@ def spare_of(layers: Layers, backend: str) -> str:
     used = play(layers, backend, use)
     until(lambda: pool().ready and ours(backend) == pool().ready and used not in ours(backend))
     return ours(backend)[0]
+
+
+class Doorway:
+    """A socket in front of the engine's, which goes away and comes back as the engine's own does when it restarts."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.restarts = 0
+        self._ends: list[socket.socket] = []
+        self.open()
+
+    def open(self) -> None:
+        self.path.unlink(missing_ok=True)
+        self._door = socket.socket(socket.AF_UNIX)
+        self._door.bind(str(self.path))
+        self._door.listen()
+        threading.Thread(target=self._admit, args=(self._door,), daemon=True).start()
+
+    def _admit(self, door: socket.socket) -> None:
+        while True:
+            try:
+                guest, _ = door.accept()
+            except OSError:
+                return
+            engine = socket.socket(socket.AF_UNIX)
+            engine.connect("/var/run/docker.sock")
+            self._ends += [guest, engine]
+            for one, other in ((guest, engine), (engine, guest)):
+                threading.Thread(target=self._carry, args=(one, other, self.restarts), daemon=True).start()
+
+    def _carry(self, one: socket.socket, other: socket.socket, since: int) -> None:
+        """What is asked over a connection to an engine that was restarted since gets no answer."""
+        with contextlib.suppress(OSError):
+            while (data := one.recv(1 << 16)) and since == self.restarts:
+                other.sendall(data)
+            other.shutdown(socket.SHUT_WR)
+            one.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._door.shutdown(socket.SHUT_RDWR)
+        self._door.close()
+        self.path.unlink(missing_ok=True)
+        for end in self._ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
 
 
 def start_server(layers: Layers, backend: str) -> tuple[subprocess.Popen[str], str]:
@@ -368,3 +416,27 @@ def test_the_pool_starts_no_more_than_wanted(layers: Layers, backend: str, monke
     play(layers, backend, lambda sandbox: sandbox.exec("true"))
     until(lambda: not ours(backend))
     assert pool().take_spare(engine_of(backend), {}) is None
+
+
+@pytest.mark.parametrize("backend", ["docker"], indirect=True)
+def test_an_engine_that_was_restarted_is_found_again(
+    layers: Layers, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    doorway = Doorway(tmp_path / "engine.sock")
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{doorway.path}")
+
+    async def use(sandbox: Any) -> str:
+        return (await sandbox.exec("echo here", timeout_s=30)).output.decode()
+
+    try:
+        assert play(layers, backend, use) == "here\n"
+        doorway.close()
+        with pytest.raises(SandboxError, match="gone|no docker engine"):
+            play(layers, backend, use)
+        doorway.open()
+        assert play(layers, backend, use) == "here\n"
+        doorway.restarts += 1
+        assert play(layers, backend, use) == "here\n"
+    finally:
+        close_pool()
+        doorway.close()

@@ -11,6 +11,7 @@ import lzma
 import marshal
 import sqlite3
 import subprocess
+import sys
 import tarfile
 import zipfile
 import zlib
@@ -19,6 +20,11 @@ from html import escape
 from pathlib import Path
 
 import pytest
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 from etude.monitors.leaks import Index, Leak, Needles, scan
 
@@ -59,6 +65,12 @@ def bzip2_file(tree: Path, code: bytes) -> str:
 def xz_file(tree: Path, code: bytes) -> str:
     (tree / "old.xz").write_bytes(lzma.compress(code))
     return "xz"
+
+
+def zstd_file(tree: Path, code: bytes) -> str:
+    """Two frames and padding: the second one has it."""
+    (tree / "old.zst").write_bytes(zstd.compress(b"padding\n") + zstd.compress(code) + b"\0\0")
+    return "zstd"
 
 
 def zipped(name: str, code: bytes) -> bytes:
@@ -190,6 +202,7 @@ PLANTS: list[Plant] = [
     gzip_file,
     bzip2_file,
     xz_file,
+    zstd_file,
     wheel,
     zip_in_zip,
     sdist,

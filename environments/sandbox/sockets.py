@@ -1,0 +1,37 @@
+"""What both ends of a sandbox's conversation need of a socket that an event loop waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+
+async def ready(sock: socket.socket, *, writing: bool = False) -> None:
+    """Wait until the socket can be read, or written."""
+    loop = asyncio.get_running_loop()
+    woken = loop.create_future()
+    fd = sock.fileno()
+
+    def wake() -> None:
+        if not woken.done():
+            woken.set_result(None)
+
+    watch, unwatch = (loop.add_writer, loop.remove_writer) if writing else (loop.add_reader, loop.remove_reader)
+    watch(fd, wake)
+    try:
+        await woken
+    finally:
+        unwatch(fd)
+
+
+def hang_up(sock: socket.socket, *, ours: bool, waiting: bool) -> None:
+    """Close; a reader that waits wakes with an end of file. ``ours``: opened by this process, not by its parent."""
+    if ours:
+        try:
+            sock.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        # A waiting reader has this descriptor registered in its loop: it lets go of it when it wakes.
+        if waiting:
+            return
+    sock.close()
