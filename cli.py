@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from . import console
+from . import cli_hints, console
 
 app = typer.Typer(
     name="etude",
@@ -23,6 +23,7 @@ snapshots = typer.Typer(no_args_is_help=True, help="Carry snapshots to where no 
 app.add_typer(snapshots, name="snapshot")
 sandboxes = typer.Typer(no_args_is_help=True, help="Check the sandboxes, tidy up after them, look into one.")
 app.add_typer(sandboxes, name="sandbox")
+app.add_typer(cli_hints.hints, name="hints")
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes, or episodes, at once.")]
@@ -329,6 +330,20 @@ def export(
     _show(report, [{**console.plain(report), "files": ", ".join(report.files)}], as_json)
 
 
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Folders that hold episodes.jsonl.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("report.html"),
+    tasks: Annotated[Path | None, typer.Option(help="The runs' task set: diffs against its workspaces.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show runs as one HTML page: each turn, where it went wrong, what would have helped."""
+    from .server.report import write_report
+
+    written = write_report(runs, out, tasks=tasks)
+    _show(written, [console.plain(written)], as_json)
+
+
 @sandboxes.command("check")
 def sandbox_check(
     backends: Annotated[list[str] | None, typer.Argument(help="Backends; default: all.")] = None,
@@ -399,14 +414,14 @@ def demo(
     sandbox: Sandbox = "auto",
     as_json: Json = False,
 ) -> None:
-    """A real package becomes tasks, is served, and played by three scripted agents."""
+    """A real package becomes tasks, is served, and played by the scripted agents; report.html shows each episode."""
     from .server.demo import run_demo
 
     with console.progress_bar("demo") as progress:
         result = run_demo(source, count=count, out=out, jobs=jobs, backend=sandbox, progress=progress)
     _show(result, [console.plain(row) for row in result.rows], as_json)
     if not as_json:
-        print(result.statement)
+        print(f"{result.statement}\nreport: {result.report}")
     _exit_unless(result.ok)
 
 

@@ -7,13 +7,18 @@ process or behind a socket). ``cheater`` tries every exploit of ``CHEATS`` in on
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..llm import LLM, LLMError
 from ..models import AnswerVerifier, Task
 from ..registry import Registry, UnknownName, did_you_mean
+
+if TYPE_CHECKING:
+    from .drills.tasks import DrillTasks
 
 PATCH_FILE = "/tmp/solution.patch"
 REPORT = "1 passed in 0.01s\n__EXIT__:0\n"
@@ -42,6 +47,7 @@ AGENTS = Registry(
         "noop": ".environments.agents:noop",
         "cheater": ".environments.agents:cheater",
         "stumbler": ".environments.stumbler:stumbler",
+        "noisy": ".environments.noisy:noisy",
         "openai": ".environments.openai_agent:openai",
     },
 )
@@ -125,14 +131,20 @@ def submission(task: Task) -> dict[str, Any]:
 def solution(task: Task) -> list[dict[str, Any]]:
     """Solve the task with the agent's own tools: apply its patch, or call what a drill asks for."""
     if task.environment == "drill":
-        from .drills.tasks import DrillTasks
-
-        steps = DrillTasks().drill(task.task_id).solution()
+        steps = _drills(os.environ.get("ETUDE_DRILL_SECRET", "")).drill(task.task_id).solution()
         return [turn("the next step", call(tool, **arguments)) for tool, arguments in steps]
     if not task.patch:
         return []
     write = call("write_file", path=PATCH_FILE, content=task.patch)
     return [turn("apply the solution", write, call("bash", command=f"git apply --whitespace=nowarn {PATCH_FILE}"))]
+
+
+@cache
+def _drills(secret: str) -> DrillTasks:
+    """Made once: looking for third parties' families takes longer than a hundred drills."""
+    from .drills.tasks import DrillTasks
+
+    return DrillTasks(secret=secret)
 
 
 def source_files(task: Task) -> list[str]:

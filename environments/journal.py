@@ -32,7 +32,7 @@ class Journal:
         self.rows: list[dict[str, Any]] = []
         self.done: dict[Key, dict[str, Any]] = {}
         self._file: IO[str] | None = None
-        for number, line in enumerate(_whole_lines(out / FILE_NAME), start=1):
+        for number, line in enumerate(whole_lines(out / FILE_NAME), start=1):
             self._read(line, f"{out / FILE_NAME}:{number}")
 
     def _read(self, line: bytes, place: str) -> None:
@@ -73,7 +73,8 @@ class Journal:
         self.rows.append(row)
 
 
-def _whole_lines(file: Path) -> list[bytes]:
+def whole_lines(file: Path) -> list[bytes]:
+    """The lines of a file, none when it is not there; a last one that was cut off is removed from it."""
     if not file.is_file():
         return []
     data = file.read_bytes()

@@ -118,7 +118,7 @@ def _prepared(
     """Raises UnknownName and LLMError."""
     # Which sandbox a server plays in is the server's choice, and every row says which it was.
     settings: dict[str, Any] = {"url": url and shown(url).rstrip("/"), "sandbox": None if url else backend}
-    opener = players or (lambda: _player(tasks, url, backend))
+    opener = players or (lambda: player_for(tasks, url, backend))
     if not agents.asks_model(agent_name):
         return _Run(agent_name, settings, opener)
     name = agent_name.partition(":")[2]
@@ -193,7 +193,7 @@ async def _reach(url: str) -> None:
 
 
 @asynccontextmanager
-async def _player(tasks: Tasks, url: str | None, backend: str) -> AsyncIterator[Opened]:
+async def player_for(tasks: Tasks, url: str | None, backend: str) -> AsyncIterator[Opened]:
     """A session of this process, or of the server at ``url``."""
     if url is not None:
         async with client.Client(url) as remote:

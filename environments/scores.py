@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..hints.intervals import wilson as wilson
+
 Row = Mapping[str, Any]
 TOTALS = ("calls", "prompt_tokens", "completion_tokens", "usd", "estimated", "context_full")
 
@@ -55,7 +57,7 @@ def summarise(agent: str, rows: Sequence[Row], every: Iterable[Row], samples: in
         pass_at=estimates(list(outcomes.values()), samples),
         ends=dict(sorted(Counter(row["end"] or "none" for row in rows).items())),
         failures={_name(row): row["cause"] or "not graded" for row in rows if not row["reward"]["valid"]},
-        usage=_totals(every),
+        usage=totals(every),
         sandbox=sorted({row["sandbox"]["backend"] for row in rows if row["sandbox"]}),
         out=out,
     )
@@ -84,23 +86,11 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     return 1.0 - math.comb(n - c, k) / math.comb(n, k)
 
 
-def wilson(mean: float, trials: int, z: float = 1.959964) -> tuple[float, float]:
-    """Wilson's score interval (1927) of a mean of ``trials`` values in [0, 1].
-
-    Exact in form for zeros and ones; wider than need be for values between, since their
-    variance is at most mean * (1 - mean).
-    """
-    scale = 1.0 + z * z / trials
-    centre = (mean + z * z / (2 * trials)) / scale
-    half = z / scale * math.sqrt(mean * (1.0 - mean) / trials + z * z / (4 * trials * trials))
-    return max(0.0, round(centre - half, 12)), min(1.0, round(centre + half, 12))
-
-
 def _name(row: Row) -> str:
     return f"{row['task_id']} (sample {row['sample']})" if row["sample"] else row["task_id"]
 
 
-def _totals(rows: Iterable[Row]) -> dict[str, float]:
+def totals(rows: Iterable[Row]) -> dict[str, float]:
     """Sums over the rows of agents that asked a model; empty when none did."""
     used = [row["usage"] for row in rows if row["usage"]]
     return {name: sum(usage[name] for usage in used) for name in TOTALS} if used else {}
