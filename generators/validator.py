@@ -77,7 +77,7 @@ class Validator:
         await self.stages.visible_suite(workspace, task.PASS_TO_PASS, importing)
 
     async def _v3(self, task: Task, candidate: Candidate) -> None:
-        solution = _changes(self.stages.base(source_paths(SourceTree.of(self.snapshot), candidate)))
+        solution = _changes(self._solved(candidate))
         orders: tuple[Literal["given", "reversed"], ...] = ("given", "reversed")
         for order in orders:
             result = await self._grade(task, solution, order)
@@ -94,13 +94,16 @@ class Validator:
     async def _v5(self, task: Task, candidate: Candidate) -> None:
         if not candidate.probes:
             return
-        made, solution = Materials(task, self.snapshot), self.stages.base(source_paths(SourceTree.of(self.snapshot), candidate))
-        async with attempts(task, made, solution, self.backend) as tried:
+        async with attempts(task, Materials(task, self.snapshot), self._solved(candidate), self.backend) as tried:
             # Most probes fail at once; only one that gets past the hidden tests is worth the whole grade.
             passing = {name: files for name, files in candidate.probes.items() if await tried.passes(files)}
         for name, files in passing.items():
             if (await self._grade(task, _changes(files))).reward.value != 0.0:
                 raise Rejected("v5_trivial_solution", f"the body {name!r} passes every hidden test")
+
+    def _solved(self, candidate: Candidate) -> Files:
+        """The files of the solution: what the package had."""
+        return self.stages.base(source_paths(SourceTree.of(self.snapshot), candidate))
 
     async def _grade(self, task: Task, changes: list[Change], order: Literal["given", "reversed"] = "given") -> Grade:
         bounded = task.verifier.model_copy(update={"timeout_s": self.stages.time_limit})
