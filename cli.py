@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from . import console
+from . import cli_hints, console
 
 app = typer.Typer(
     name="etude",
@@ -23,6 +23,7 @@ snapshots = typer.Typer(no_args_is_help=True, help="Carry snapshots to where no 
 app.add_typer(snapshots, name="snapshot")
 sandboxes = typer.Typer(no_args_is_help=True, help="Check the sandboxes, tidy up after them, look into one.")
 app.add_typer(sandboxes, name="sandbox")
+app.add_typer(cli_hints.hints, name="hints")
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes, or episodes, at once.")]
@@ -176,22 +177,45 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 opens it to the network.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
     sandbox: Sandbox = "auto",
+    environment: Annotated[
+        str | None, typer.Option("--env", help="Who plays: coding, drill (needs no tasks), ...; default: $ETUDE_ENV.")
+    ] = None,
+    faults: Annotated[
+        str | None, typer.Option(help="Make calls fail on purpose: rate=0.2,timeout,seed=7 or renamed@3.")
+    ] = None,
+    knob: Annotated[list[str] | None, typer.Option(help="KEY=VALUE for drills: families, level; repeatable.")] = None,
 ) -> None:
     """Serve tasks over OpenEnv until interrupted."""
+    settings = knobs(knob or [])
     from .server.app import serve as serve_tasks
 
-    raise typer.Exit(serve_tasks(tasks, host=host, port=port, backend=sandbox))
+    code = serve_tasks(
+        tasks, host=host, port=port, backend=sandbox, environment=environment, faults=faults, knobs=settings
+    )
+    raise typer.Exit(code)
 
 
 @app.command()
 def run(
     agent: Annotated[str, typer.Option("--agent", "-a", help="Who plays; see `etude list agents`.")] = "oracle",
-    tasks: Annotated[Path, typer.Option(help="Folder that holds tasks.jsonl.")] = Path("tasks"),
+    tasks: Annotated[Path, typer.Option(help="Folder that holds tasks.jsonl, or the word 'drill'.")] = Path("tasks"),
     url: Annotated[str | None, typer.Option(help="Play on this server instead of in this process.")] = None,
-    number: Annotated[int | None, typer.Option("--n", min=1, help="Episodes; default: one per task.")] = None,
+    number: Annotated[int, typer.Option("--n", min=1, help="Episodes per task; more give pass@k.")] = 1,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many tasks.")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for episodes.jsonl and summary.json.")] = Path(
         "runs/latest"
     ),
+    base_url: Annotated[
+        str, typer.Option(envvar="OPENAI_BASE_URL", help="For openai:MODEL: the endpoint's address.")
+    ] = "https://api.openai.com/v1",
+    api_key_env: Annotated[str, typer.Option(help="The environment variable that holds its key.")] = "OPENAI_API_KEY",
+    tool_format: Annotated[str, typer.Option(help="native tool calls, or text with <tool_call> tags.")] = "native",
+    temperature: Annotated[float | None, typer.Option(min=0, help="Default: the endpoint's.")] = None,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Tokens of one answer at most.")] = 4096,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that one answer may take.")] = 300.0,
+    price: Annotated[str, typer.Option(help="IN,OUT: USD per million tokens read and written.")] = "0,0",
+    budget: Annotated[float | None, typer.Option(min=0, help="USD that the run may cost; needs --price.")] = None,
+    token_budget: Annotated[int | None, typer.Option(min=0, help="Tokens that the run may take.")] = None,
     jobs: Jobs = 1,
     sandbox: Sandbox = "auto",
     as_json: Json = False,
@@ -199,17 +223,43 @@ def run(
     """Play episodes."""
     import asyncio
 
+    from .environments.drills.tasks import DrillTasks
+    from .environments.openai_agent import ModelOptions
     from .environments.play import run_episodes
     from .environments.tasks import TaskSet
+    from .llm import Budget, Price
 
+    model = ModelOptions(
+        base_url=base_url,
+        api_key_env=api_key_env,
+        tool_format=tool_format,
+        temperature=temperature,
+        max_tokens=max_tokens,
+        timeout_s=timeout,
+        price=Price.read(price),
+        budget=Budget(usd=budget, tokens=token_budget),
+    )
+    task_set = DrillTasks() if str(tasks) == "drill" else TaskSet.load(tasks)
     with console.progress_bar("run") as progress:
-        summary = asyncio.run(
-            run_episodes(
-                TaskSet.load(tasks), agent, url=url, jobs=jobs, out=out, n=number, backend=sandbox, progress=progress
-            )
+        playing = run_episodes(
+            task_set,
+            agent,
+            url=url,
+            jobs=jobs,
+            out=out,
+            n=number,
+            limit=limit,
+            backend=sandbox,
+            model=model,
+            progress=progress,
         )
+        summary = asyncio.run(playing)
     columns = ("agent", "episodes", "valid", "solved", "reward", "sandbox", "out")
     row = {name: getattr(summary, name) for name in columns} | {"sandbox": ", ".join(summary.sandbox)}
+    row |= {f"pass@{k}": f"{at['value']:.3g} [{at['low']:.2g}, {at['high']:.2g}]" for k, at in summary.pass_at.items()}
+    row |= {
+        name: summary.usage[name] for name in ("calls", "prompt_tokens", "completion_tokens", "usd") if summary.usage
+    }
     _show({**console.plain(summary), "ok": summary.ok}, [row], as_json)
     by_cause: dict[str, list[str]] = {}
     for task_id, cause in summary.failures.items():
@@ -268,7 +318,7 @@ def snapshot_unpack(
 @app.command()
 def export(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that holds tasks.jsonl.")],
-    format_: Annotated[str, typer.Option("--format", "-f", help="swe-bench (tasks) or sft (solved episodes).")],
+    format_: Annotated[str, typer.Option("--format", "-f", help="nemo-gym, swe-bench (tasks) or sft (episodes).")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for FORMAT.jsonl (.parquet too with pyarrow).")],
     episodes: Annotated[Path | None, typer.Option(help="Folder of a run; sft is made of its episodes.")] = None,
     as_json: Json = False,
@@ -278,6 +328,20 @@ def export(
 
     report = write(folder, format_, out, episodes=episodes)
     _show(report, [{**console.plain(report), "files": ", ".join(report.files)}], as_json)
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Folders that hold episodes.jsonl.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("report.html"),
+    tasks: Annotated[Path | None, typer.Option(help="The runs' task set: diffs against its workspaces.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show runs as one HTML page: each turn, where it went wrong, what would have helped."""
+    from .server.report import write_report
+
+    written = write_report(runs, out, tasks=tasks)
+    _show(written, [console.plain(written)], as_json)
 
 
 @sandboxes.command("check")
@@ -350,14 +414,14 @@ def demo(
     sandbox: Sandbox = "auto",
     as_json: Json = False,
 ) -> None:
-    """A real package becomes tasks, is served, and played by three scripted agents."""
+    """A real package becomes tasks, is served, and played by the scripted agents; report.html shows each episode."""
     from .server.demo import run_demo
 
     with console.progress_bar("demo") as progress:
         result = run_demo(source, count=count, out=out, jobs=jobs, backend=sandbox, progress=progress)
     _show(result, [console.plain(row) for row in result.rows], as_json)
     if not as_json:
-        print(result.statement)
+        print(f"{result.statement}\nreport: {result.report}")
     _exit_unless(result.ok)
 
 

@@ -86,7 +86,7 @@ class Client:
         return self
 
     async def reset(self, **arguments: Any) -> Observation:
-        """Start an episode: ``task_id=``, or ``split=`` and ``index=``; also ``seed episode_id replay tools``.
+        """Start an episode: ``task_id=``, or ``split=`` and ``index=``; also ``seed episode_id replay tools faults``.
 
         ``fork_of=`` an episode's id and ``turn=`` start in the state before that turn; for an episode of another
         session give ``token=`` too, from that session's state.
@@ -103,13 +103,11 @@ class Client:
 
     async def tasks(self, split: str | None = None) -> list[PublicTask]:
         """The public rows of the server's tasks."""
-        rows: list[PublicTask] = []
-        while True:
-            query = {"offset": len(rows), **({"split": split} if split else {})}
-            page = await self._get("/tasks", query)
-            rows += [PublicTask.model_validate(row) for row in page["tasks"]]
-            if len(rows) >= page["total"] or not page["tasks"]:
-                return rows
+        return [PublicTask.model_validate(row) for row in await self._pages("tasks", split)]
+
+    async def rows(self, split: str | None = None) -> list[dict[str, Any]]:
+        """The same tasks as rows for ``/seed_session``: also what the policy reads, in OpenAI's Responses format."""
+        return await self._pages("rows", split)
 
     async def episode(self, episode_id: str | None = None) -> Episode:
         """An episode of this session, running or finished; the current one unless told."""
@@ -169,6 +167,15 @@ class Client:
             raise _refusal(answer.get("data", {}))
         return answer["data"]
 
+    async def _pages(self, name: str, split: str | None) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        while True:
+            query = {"offset": len(found), **({"split": split} if split else {})}
+            page = await self._get(f"/{name}", query)
+            found += page[name]
+            if len(found) >= page["total"] or not page[name]:
+                return found
+
     async def _get(self, path: str, query: dict[str, Any] | None = None, headers: dict[str, str] | None = None) -> Any:
         import httpx
 
@@ -205,6 +212,9 @@ class SyncClient:
 
     def tasks(self, split: str | None = None) -> list[PublicTask]:
         return self._thread.run(self._client.tasks(split))
+
+    def rows(self, split: str | None = None) -> list[dict[str, Any]]:
+        return self._thread.run(self._client.rows(split))
 
     def episode(self, episode_id: str | None = None) -> Episode:
         return self._thread.run(self._client.episode(episode_id))

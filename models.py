@@ -94,6 +94,22 @@ class PytestVerifier(Record):
     components: list[str] = Field(default_factory=lambda: ["fail_to_pass", "pass_to_pass", "no_confirmed_finding"])
 
 
+class AnswerVerifier(Record):
+    """An exact answer, and exact effects: no code runs.
+
+    ``answer`` is what ``submit`` must be given; ``effects`` what the episode's world must hold at the end, no more and
+    no less. Both are secret.
+    """
+
+    kind: Literal["answer"] = "answer"
+    answer: str
+    effects: dict[str, str] = Field(default_factory=dict)
+    components: list[str] = Field(default_factory=lambda: ["answer", "effects"])
+
+
+Verifier = Annotated[PytestVerifier | AnswerVerifier, Field(discriminator="kind")]
+
+
 class PublicTask(Record):
     """All of a task that an agent, a route or an observation may ever carry."""
 
@@ -132,7 +148,7 @@ class Task(Record):
     PASS_TO_PASS: TestIds = Field(default_factory=list)
     source_globs: list[str] = Field(default_factory=list)
     protected_paths: list[str] = Field(default_factory=list)
-    verifier: PytestVerifier = Field(default_factory=PytestVerifier)
+    verifier: Verifier = Field(default_factory=PytestVerifier)
     assurance: Assurance = "in_process"
     features: dict[str, float | int | str | bool] = Field(default_factory=dict)
     verifier_strength: float | None = None
@@ -148,6 +164,13 @@ class Task(Record):
             raise ValueError(f"instance_id {self.instance_id!r} differs from task_id {self.task_id!r}")
         self.instance_id = self.task_id
         return self
+
+    @property
+    def pytest(self) -> PytestVerifier:
+        """The verifier of a repository task. Raises ValueError for a task of another kind."""
+        if not isinstance(self.verifier, PytestVerifier):
+            raise ValueError(f"task {self.task_id!r} is verified by {self.verifier.kind!r}, not by pytest")
+        return self.verifier
 
     def public(self) -> PublicTask:
         """The part of the task that may leave the server process."""
@@ -186,6 +209,23 @@ class ErrorTurn(Record):
     recovered: bool | None = None
     turns_to_recover: int | None = None
     hints: list[Hint] = Field(default_factory=list)
+
+
+class InjectedFault(Record):
+    """What the environment did to one call on purpose, as whoever did it recorded it.
+
+    ``call`` counts the episode's calls from 0; ``text`` says what was done; ``tools`` are the schemas from this call
+    on, when the fault changed them.
+    """
+
+    turn: int
+    call_index: int
+    call_id: str
+    call: int
+    kind: str
+    tool: str = ""
+    text: str = ""
+    tools: list[dict[str, Any]] | None = None
 
 
 class Finding(Record):
@@ -299,6 +339,7 @@ class Episode(Record):
     end: EpisodeEnd | None = None
     sandbox: SandboxReport | None = None
     fork: Fork | None = None
+    injected: list[InjectedFault] = Field(default_factory=list)
     seconds: float = 0.0
 
 
@@ -335,7 +376,10 @@ class Observation(BaseModel):
 
 
 class State(BaseModel):
-    """The infrastructure side of an episode; never shown to the policy. ``step_count`` counts turns."""
+    """The infrastructure side of an episode; never shown to the policy. ``step_count`` counts turns.
+
+    ``tools`` are the schemas as they are now, when they changed since ``reset``.
+    """
 
     model_config = ConfigDict(extra="allow")
 
@@ -348,4 +392,6 @@ class State(BaseModel):
     reward: Reward | None = None
     sandbox: SandboxReport | None = None
     fork: Fork | None = None
+    injected: list[InjectedFault] = Field(default_factory=list)
+    tools: list[dict[str, Any]] | None = None
     end: EpisodeEnd | None = None

@@ -4,4 +4,8 @@ from __future__ import annotations
 
 from ..registry import Registry
 
-ENVIRONMENTS = Registry("environment", "etude.environments", {"coding": ".environments.coding:CodingSession"})
+ENVIRONMENTS = Registry(
+    "environment",
+    "etude.environments",
+    {"coding": ".environments.coding:CodingSession", "drill": ".environments.drill:DrillSession"},
+)

@@ -1,26 +1,42 @@
-"""Scripted agents: a list of actions made from the task, played blindly. They score 1, 0 and 0.
+"""Who plays, and the scripted agents: a list of actions made from the task, played blindly. They score 1, 0 and 0.
 
-They see the secret parts of a task, so they run where the tasks are; the episode may be anywhere (in this process or
-behind a socket). ``cheater`` tries every exploit of ``CHEATS`` in one episode; ``cheater:NAME`` tries one.
+Scripted agents see the secret parts of a task, so they run where the tasks are; the episode may be anywhere (in this
+process or behind a socket). ``cheater`` tries every exploit of ``CHEATS`` in one episode; ``cheater:NAME`` tries one.
 """
 
 from __future__ import annotations
 
+import inspect
+import os
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ..models import Task
+from ..llm import LLM, LLMError
+from ..models import AnswerVerifier, Task
 from ..registry import Registry, UnknownName, did_you_mean
+
+if TYPE_CHECKING:
+    from .drills.tasks import DrillTasks
 
 PATCH_FILE = "/tmp/solution.patch"
 REPORT = "1 passed in 0.01s\n__EXIT__:0\n"
 
 
-class Agent(Protocol):
-    """What plays: an observation in, an action out; ``None`` gives up."""
+Move = dict[str, Any] | None
 
-    def act(self, observation: Mapping[str, Any]) -> dict[str, Any] | None: ...
+
+class Agent(Protocol):
+    """What plays: an observation in, an action out, at once or to be awaited; ``None`` gives up."""
+
+    def act(self, observation: Mapping[str, Any]) -> Move | Awaitable[Move]: ...
+
+
+async def next_move(agent: Agent, observation: Mapping[str, Any]) -> Move:
+    """The agent's action, whichever way it gives it."""
+    move = agent.act(observation)
+    return await move if inspect.isawaitable(move) else move
 
 
 AGENTS = Registry(
@@ -30,6 +46,9 @@ AGENTS = Registry(
         "oracle": ".environments.agents:oracle",
         "noop": ".environments.agents:noop",
         "cheater": ".environments.agents:cheater",
+        "stumbler": ".environments.stumbler:stumbler",
+        "noisy": ".environments.noisy:noisy",
+        "openai": ".environments.openai_agent:openai",
     },
 )
 
@@ -45,16 +64,33 @@ class Script:
         return None if observation.get("done") else next(self._actions, None)
 
 
-def make(name: str, task: Task) -> Agent:
-    """The agent ``name`` (``name:variant``) for one task. Raises UnknownName with the nearest."""
+def make(name: str, task: Task, *, llm: LLM | None = None, tool_format: str = "native") -> Agent:
+    """The agent ``name`` (``name:variant``) for one task; ``llm`` and ``tool_format`` are for one that asks a model.
+
+    Raises UnknownName with the nearest, LLMError when there is no model to ask.
+    """
     base, _, variant = name.partition(":")
     factory: Callable[..., Agent] = AGENTS.load(base)
-    return factory(task, variant) if variant else factory(task)
+    taken = inspect.signature(factory).parameters.values()
+    if variant and sum(each.kind is each.POSITIONAL_OR_KEYWORD for each in taken) < 2:
+        raise UnknownName(f"the agent {base} has no variants: leave out ':{variant}'")
+    given: dict[str, Any] = {}
+    if asks_model(base):
+        if llm is None:
+            raise LLMError(f"the agent {name} asks a model: play it with `etude run`")
+        given = {"llm": llm, "tool_format": tool_format}
+    return factory(task, variant, **given) if variant else factory(task, **given)
+
+
+def asks_model(name: str) -> bool:
+    """Whether the agent wants a client for a model: its factory then takes ``llm``. Raises UnknownName."""
+    return "llm" in inspect.signature(AGENTS.load(name.partition(":")[0])).parameters
 
 
 def oracle(task: Task) -> Agent:
     """Applies the task's own solution, looks at the tests, submits."""
-    return Script([*solution(task), turn("run the tests", call("run_tests")), submit()])
+    tests = [] if task.environment == "drill" else [turn("run the tests", call("run_tests"))]
+    return Script([*solution(task), *tests, turn("done", submission(task))])
 
 
 def noop(task: Task) -> Agent:
@@ -85,12 +121,30 @@ def submit() -> dict[str, Any]:
     return turn("done", call("submit", summary="done"))
 
 
+def submission(task: Task) -> dict[str, Any]:
+    """The call that ends an episode, with the right answer where the task asks for one."""
+    if isinstance(task.verifier, AnswerVerifier):
+        return call("submit", answer=task.verifier.answer)
+    return call("submit", summary="done")
+
+
 def solution(task: Task) -> list[dict[str, Any]]:
-    """Apply the task's patch with the agent's own tools."""
+    """Solve the task with the agent's own tools: apply its patch, or call what a drill asks for."""
+    if task.environment == "drill":
+        steps = _drills(os.environ.get("ETUDE_DRILL_SECRET", "")).drill(task.task_id).solution()
+        return [turn("the next step", call(tool, **arguments)) for tool, arguments in steps]
     if not task.patch:
         return []
     write = call("write_file", path=PATCH_FILE, content=task.patch)
     return [turn("apply the solution", write, call("bash", command=f"git apply --whitespace=nowarn {PATCH_FILE}"))]
+
+
+@cache
+def _drills(secret: str) -> DrillTasks:
+    """Made once: looking for third parties' families takes longer than a hundred drills."""
+    from .drills.tasks import DrillTasks
+
+    return DrillTasks(secret=secret)
 
 
 def source_files(task: Task) -> list[str]:

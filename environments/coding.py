@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from .. import hints
+from ..hints.status import BUDGET_ENDED
 from ..models import Episode, EpisodeEnd, ErrorTurn, Fork, Observation, Reward, State, Task, ToolMessage, Turn
 from .forks import EpisodeStore, KeptEpisode, Point, shared_store
 from .frames import Infrastructure
 from .grading import GraderError, collect, grade, ungradable, unplayable
+from .replies import NO_CALL
+from .replies import NOT_RUN as NOT_RUN
 from .sandbox import WORKSPACE, Limits, Sandbox, SandboxError, open_sandbox
 from .snapshots import SnapshotError
 from .starts import Defaults, prompt, start, tool_names
@@ -30,10 +33,6 @@ from .workspaces import Materials, materials
 Annotate = Literal["state", "observation"]
 T = TypeVar("T")
 MAX_CHANGES = 50_000
-NOT_RUN = "not run: episode ended"
-NO_CALL = (
-    "No tool call in this turn. Call a tool; call submit when you are done. A second turn without one ends the episode."
-)
 
 
 @dataclass(frozen=True)
@@ -258,7 +257,7 @@ class CodingSession:
         messages, end = await self._play(turn)
         if end is None and self._over_budget(len(episode.turns) + 1):
             end = "budget"
-            messages.append(ToolMessage(role="user", content="The episode has ended: its budget is used up."))
+            messages.append(ToolMessage(role="user", content=BUDGET_ENDED))
         played = Turn(action=action, messages=messages, seconds=time.monotonic() - started)
         episode.turns.append(played)
         episode.error_turns = hints.annotate(hints.transcript(episode), episode.tools)

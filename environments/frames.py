@@ -32,7 +32,7 @@ def plain(value: Any, depth: int = 0) -> Any:
     A number that JSON cannot write (NaN, infinity) becomes its name.
     """
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if depth >= MAX_DEPTH and isinstance(value, (dict, list)):

@@ -1,4 +1,4 @@
-"""Play episodes with a scripted agent, here or on a server, and write down what happened.
+"""Play episodes with an agent, here or on a server, and write down what happened.
 
 ``OUT/episodes.jsonl`` gets one line per finished episode as it finishes, so an interrupted run goes on where it
 stopped; ``OUT/summary.json`` is written at the end.
@@ -8,26 +8,32 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .. import client
+from ..llm import BudgetSpent, EndpointFailed, shown
 from ..models import Episode, Observation, Reward, Task
 from . import agents
 from .coding import CodingSession
+from .drill import DrillSession
+from .drills.tasks import DrillTasks
 from .frames import Infrastructure
+from .journal import Journal, Key, RunError
+from .openai_agent import ModelOptions
+from .scores import Summary, summarise
 from .snapshots.locks import write_whole
 from .tasks import TaskSet
 
+if TYPE_CHECKING:
+    from ..llm import LLM
+
 Progress = Callable[[str, int, int], None]
-
-
-class RunError(Exception):
-    """A run that cannot begin; the message says why, and nothing has been written."""
+Tasks = TaskSet | DrillTasks
 
 
 class Player(Protocol):
@@ -38,100 +44,143 @@ class Player(Protocol):
     async def step(self, action: Mapping[str, Any]) -> Observation: ...
 
 
-@dataclass(frozen=True)
-class Summary:
-    """What a run came to. ``reward`` is the mean over valid episodes, ``None`` when there is none.
+Opened = tuple[Player, Callable[[], Awaitable[Episode]]]
+Players = Callable[[], AbstractAsyncContextManager[Opened]]
+"""Opens a player for one episode, and gives a way to the episode as it then stands."""
 
-    ``ok`` says that every episode got an honest score, whatever it was.
-    """
+
+@dataclass(frozen=True)
+class _Run:
+    """What every episode of a run shares."""
 
     agent: str
-    episodes: int
-    valid: int
-    reward: float | None
-    solved: int
-    ends: dict[str, int] = field(default_factory=dict)
-    failures: dict[str, str] = field(default_factory=dict)
-    sandbox: list[str] = field(default_factory=list)
-    out: str = ""
+    settings: dict[str, Any]
+    open_player: Players
+    llm: LLM | None = None
+    tool_format: str = "native"
 
-    @property
-    def ok(self) -> bool:
-        return self.episodes > 0 and self.valid == self.episodes
+    def make_agent(self, task: Task) -> agents.Agent:
+        return agents.make(self.agent, task, llm=self.llm, tool_format=self.tool_format)
 
 
 async def run_episodes(
-    tasks: TaskSet,
+    tasks: Tasks,
     agent_name: str,
     *,
     url: str | None = None,
     jobs: int = 1,
     out: Path,
-    n: int | None = None,
+    n: int = 1,
+    limit: int | None = None,
     backend: str = "auto",
+    model: ModelOptions = ModelOptions(),
+    players: Players | None = None,
     progress: Progress = lambda phase, done, total: None,
 ) -> Summary:
-    """Play ``n`` tasks (default: each once) with ``agent_name``, ``jobs`` at a time; tasks that ``out`` holds are done.
+    """Play the tasks (the first ``limit``) ``n`` times each, ``jobs`` episodes at a time; what ``out`` holds is done.
 
-    An episode that the machine spoils is recorded ``valid: false`` with its cause, played again by the next run, and
-    counts in no mean. Raises, before anything is written, UnknownName for an agent that there is not, RunError for
-    an ``out`` of other things, and ConnectionLost when no server answers.
+    ``model`` is for an agent that asks one; ``players`` takes the place of a coding session or ``url``'s server. An
+    episode that the machine or the endpoint spoils is recorded ``valid: false`` with its cause, played again by the
+    next run, and counts in no mean. Raises, before anything is written, UnknownName for an agent that there is not,
+    RunError for an ``out`` of other things or settings, LLMError for a model that cannot be asked, and ConnectionLost
+    when no server answers; and EndpointRefused, later, when the endpoint answers nothing but refusals.
     """
-    chosen = list(tasks)[: n or None]
-    if chosen:
-        agents.make(agent_name, chosen[0])
-    rows = _finished(out, agent_name)
-    todo = [task for task in chosen if task.task_id not in rows]
-    if url is not None and todo:
-        await _reach(url)
-    gate, done = asyncio.Semaphore(jobs), len(chosen) - len(todo)
-    progress(agent_name, done, len(chosen))
-    with _journal(out) as file:
-
-        async def one(task: Task) -> None:
-            nonlocal done
-            async with gate:
-                row = await _row(tasks, task, agent_name, url, backend)
-            rows[task.task_id] = row
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
-            file.flush()
-            done += 1
-            progress(agent_name, done, len(chosen))
-
-        try:
-            async with asyncio.TaskGroup() as group:
-                for task in todo:
-                    group.create_task(one(task))
-        except BaseExceptionGroup as errors:  # the first one says what is wrong; the others were cancelled for it
-            raise errors.exceptions[0] from None
-    summary = _summary(agent_name, [rows[task.task_id] for task in chosen], out)
+    run = _prepared(tasks, agent_name, url, backend, jobs, model, players)
+    try:
+        chosen = list(islice(tasks, limit))
+        if chosen:
+            run.make_agent(chosen[0])
+        journal = Journal(out, agent_name, run.settings)
+        wanted = [(task, sample) for sample in range(n) for task in chosen]
+        todo = [(task, sample) for task, sample in wanted if (task.task_id, sample) not in journal.done]
+        if url is not None and todo and players is None:
+            await _reach(url)
+        with journal:
+            rows = await _play_all(run, journal, todo, len(wanted), jobs, progress)
+    finally:
+        if run.llm is not None:
+            await run.llm.close()
+    found = {**journal.done, **rows}
+    summary = summarise(agent_name, [found[task.task_id, sample] for task, sample in wanted], journal.rows, n, str(out))
     write_whole(out / "summary.json", (json.dumps({**asdict(summary), "ok": summary.ok}, indent=2) + "\n").encode())
     return summary
+
+
+def _prepared(
+    tasks: Tasks,
+    agent_name: str,
+    url: str | None,
+    backend: str,
+    jobs: int,
+    model: ModelOptions,
+    players: Players | None,
+) -> _Run:
+    """Raises UnknownName and LLMError."""
+    # Which sandbox a server plays in is the server's choice, and every row says which it was.
+    settings: dict[str, Any] = {"url": url and shown(url).rstrip("/"), "sandbox": None if url else backend}
+    opener = players or (lambda: player_for(tasks, url, backend))
+    if not agents.asks_model(agent_name):
+        return _Run(agent_name, settings, opener)
+    name = agent_name.partition(":")[2]
+    llm = model.open(name, jobs)
+    return _Run(agent_name, {**settings, **model.settings(name)}, opener, llm, model.tool_format)
+
+
+async def _play_all(
+    run: _Run, journal: Journal, todo: list[tuple[Task, int]], total: int, jobs: int, progress: Progress
+) -> dict[Key, dict[str, Any]]:
+    """Play what is to do; each row is written when its episode is over. The first unexpected error ends it."""
+    gate, rows = asyncio.Semaphore(jobs), dict[Key, dict[str, Any]]()
+    before = total - len(todo)
+    progress(run.agent, before, total)
+
+    async def one(task: Task, sample: int) -> None:
+        async with gate:
+            row = await _row(run, task, sample)
+        journal.add(row)
+        rows[task.task_id, sample] = row
+        progress(run.agent, before + len(rows), total)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for task, sample in todo:
+                group.create_task(one(task, sample))
+    except BaseExceptionGroup as errors:  # the first one says what is wrong; the others were cancelled for it
+        raise errors.exceptions[0] from None
+    return rows
 
 
 async def play(task: Task, agent: agents.Agent, player: Player) -> Observation:
     """One episode from reset to its end; an agent that gives up leaves it unfinished. Returns the last observation."""
     observation = await player.reset(task_id=task.task_id)
     while not observation.done:
-        action = agent.act(observation.model_dump(mode="json"))
+        action = await agents.next_move(agent, observation.model_dump(mode="json"))
         if action is None:
             break
         observation = await player.step(action)
     return observation
 
 
-async def _row(tasks: TaskSet, task: Task, agent_name: str, url: str | None, backend: str) -> dict[str, Any]:
-    """Play one task and describe it; only what the machine did wrong is caught here."""
+async def _row(run: _Run, task: Task, sample: int) -> dict[str, Any]:
+    """Play one task and describe it; only what the machine or the endpoint did wrong is caught here."""
+    agent, cause = run.make_agent(task), ""
     try:
-        async with _player(tasks, url, backend) as (player, finished):
-            await play(task, agents.make(agent_name, task), player)
+        if run.llm is not None:
+            run.llm.meter.check()  # before a sandbox is opened for nothing
+        async with run.open_player() as (player, finished):
+            try:
+                await play(task, agent, player)
+            except (EndpointFailed, BudgetSpent) as error:
+                cause = str(error)
             episode = await finished()
-        cause = ""
-    except (Infrastructure, client.Infrastructure, client.Capacity, client.ConnectionLost) as error:
+            if cause and episode.end is None:
+                episode.end = "closed"
+    except (Infrastructure, client.Infrastructure, client.Capacity, client.ConnectionLost, BudgetSpent) as error:
         episode, cause = _void(task), str(error)
     if episode.reward is None:
         episode.reward = Reward(valid=False, assurance=task.assurance)
-    return {"agent": agent_name, "cause": cause, **episode.model_dump(mode="json")}
+    about = {"agent": run.agent, "cause": cause, "sample": sample, "settings": run.settings}
+    return {**about, "usage": dict(getattr(agent, "usage", {})), **episode.model_dump(mode="json")}
 
 
 async def _reach(url: str) -> None:
@@ -144,13 +193,14 @@ async def _reach(url: str) -> None:
 
 
 @asynccontextmanager
-async def _player(tasks: TaskSet, url: str | None, backend: str) -> AsyncIterator[tuple[Player, Any]]:
-    """A session and a way to its finished episode."""
+async def player_for(tasks: Tasks, url: str | None, backend: str) -> AsyncIterator[Opened]:
+    """A session of this process, or of the server at ``url``."""
     if url is not None:
         async with client.Client(url) as remote:
             yield remote, remote.episode
         return
-    session = CodingSession(tasks, backend=backend)
+    session: CodingSession | DrillSession
+    session = DrillSession(tasks) if isinstance(tasks, DrillTasks) else CodingSession(tasks, backend=backend)
 
     async def finished() -> Episode:
         return session.episode()
@@ -163,50 +213,3 @@ async def _player(tasks: TaskSet, url: str | None, backend: str) -> AsyncIterato
 
 def _void(task: Task) -> Episode:
     return Episode(episode_id="", task_id=task.task_id, prompt=task.problem_statement, reward=Reward(valid=False))
-
-
-def _journal(out: Path) -> IO[str]:
-    """``out/episodes.jsonl``, to append to. Raises RunError."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        return (out / "episodes.jsonl").open("a", encoding="utf-8")
-    except OSError as error:
-        raise RunError(f"cannot write to {out}: {error.strerror}; choose another --out") from error
-
-
-def _finished(out: Path, agent_name: str) -> dict[str, dict[str, Any]]:
-    """Valid episodes of an earlier run, by task. A last line that was cut off is dropped from the file.
-
-    Raises RunError for a line that is no episode.
-    """
-    file = out / "episodes.jsonl"
-    rows: dict[str, dict[str, Any]] = {}
-    if not file.is_file():
-        return rows
-    whole = b"".join(line + b"\n" for line in file.read_bytes().split(b"\n")[:-1])
-    if whole != file.read_bytes():
-        file.write_bytes(whole)
-    for number, line in enumerate(whole.split(b"\n")[:-1], start=1):
-        try:
-            row = json.loads(line)
-            if row["agent"] == agent_name and row["reward"]["valid"]:
-                rows[row["task_id"]] = row
-        except (ValueError, KeyError, TypeError):
-            raise RunError(f"{file}:{number} is no episode: remove the line, or choose another --out") from None
-    return rows
-
-
-def _summary(agent_name: str, rows: list[dict[str, Any]], out: Path) -> Summary:
-    valid = [row for row in rows if row["reward"]["valid"]]
-    values = [row["reward"]["value"] for row in valid]
-    return Summary(
-        agent=agent_name,
-        episodes=len(rows),
-        valid=len(valid),
-        reward=sum(values) / len(values) if values else None,
-        solved=sum(value == 1.0 for value in values),
-        ends=dict(sorted(Counter(row["end"] or "none" for row in rows).items())),
-        failures={row["task_id"]: row["cause"] or "not graded" for row in rows if not row["reward"]["valid"]},
-        sandbox=sorted({row["sandbox"]["backend"] for row in rows if row["sandbox"]}),
-        out=str(out),
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import secrets
 import uuid
@@ -14,7 +13,7 @@ from ..models import Task
 from ..registry import UnknownName, did_you_mean
 from .forks import EpisodeStore, KeptEpisode, NotKept
 from .sandbox import WORKSPACE
-from .tasks import TaskSet
+from .tasks import Tasks
 from .tools import TOOLS
 
 
@@ -41,7 +40,7 @@ class Defaults:
     token: str
 
 
-def start(tasks: TaskSet, store: EpisodeStore, defaults: Defaults, given: Mapping[str, Any]) -> Start:
+def start(tasks: Tasks, store: EpisodeStore, defaults: Defaults, given: Mapping[str, Any]) -> Start:
     """Check what ``reset`` was given. Raises SessionError for the first thing that makes no sense."""
     how = given.get("annotate") or defaults.annotate
     if how not in ("state", "observation"):
@@ -76,7 +75,7 @@ def _fork(store: EpisodeStore, defaults: Defaults, episode_id: str, how: str, gi
     return Start(kept, how, fork_of=source)
 
 
-def choose(tasks: TaskSet, task_id: str | None, split: str | None, index: int | None, seed: int) -> Task:
+def choose(tasks: Tasks, task_id: str | None, split: str | None, index: int | None, seed: int) -> Task:
     """The task that was asked for. Raises SessionError."""
     try:
         if task_id is not None:
@@ -90,10 +89,7 @@ def choose(tasks: TaskSet, task_id: str | None, split: str | None, index: int | 
             if split is None and len(splits) > 1:
                 raise SessionError(f"index needs a split: one of {', '.join(splits)}")
             return tasks.get_task(split or splits[0], index)
-        pool = list(tasks) if split is None else None
-        count = len(pool) if pool is not None else tasks.size(split or "")
-        drawn = int.from_bytes(hashlib.sha256(f"task {seed}".encode()).digest()[:8], "big") % count
-        return pool[drawn] if pool is not None else tasks.get_task(split or "", drawn)
+        return tasks.draw(split, seed)
     except (UnknownName, IndexError) as error:
         raise SessionError(str(error)) from None
 

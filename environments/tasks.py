@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 from pydantic import ValidationError
 
@@ -18,6 +20,24 @@ BLOBS = "blobs"
 
 class TaskSetError(Exception):
     """A task set that cannot be read; the message names the file and the line."""
+
+
+class Tasks(Protocol):
+    """What sessions and servers ask of the tasks they play; an endless set lists its first ones."""
+
+    def __len__(self) -> int: ...
+
+    def list_splits(self) -> list[str]: ...
+
+    def list_tasks(self, split: str) -> list[PublicTask]: ...
+
+    def size(self, split: str) -> int: ...
+
+    def get_task(self, split: str, index: int) -> Task: ...
+
+    def by_id(self, task_id: str) -> Task: ...
+
+    def draw(self, split: str | None, seed: int) -> Task: ...
 
 
 class TaskSet:
@@ -89,6 +109,13 @@ class TaskSet:
         if task_id not in self._by_id:
             raise UnknownName(did_you_mean("task", task_id, self._by_id))
         return self._by_id[task_id]
+
+    def draw(self, split: str | None, seed: int) -> Task:
+        """A task of ``split`` (None: of all) that ``seed`` chooses. Raises UnknownName; ValueError without tasks."""
+        pool = list(self._by_id.values()) if split is None else self._split(split)
+        if not pool:
+            raise ValueError("there are no tasks")
+        return pool[int.from_bytes(hashlib.sha256(f"task {seed}".encode()).digest()[:8], "big") % len(pool)]
 
     def size(self, split: str) -> int:
         """Number of tasks in a split. Raises UnknownName."""

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..models import ToolMessage
+from .replies import unknown_tool
 from .sandbox import WORKSPACE, ExecResult
 from .snapshots.testrun import run_tests
 from .toolkit import OUTPUT, Context, Tool, ToolError, capped, message, validate
@@ -33,18 +34,12 @@ async def run_call(call: Call, context: Context, names: Sequence[str]) -> ToolMe
             code, _, text = call.problem.partition(": ")
             raise ToolError(code, text)
         if call.name not in names:
-            raise ToolError("tool_not_found", _unknown_tool(call.name, names))
+            raise ToolError("tool_not_found", unknown_tool(call.name, names))
         tool = TOOLS[call.name]
         status, body = await tool.run(context, validate(tool, call.arguments))
     except ToolError as error:
         status, body = f"error {error.code}: {' '.join(str(error).split())[:600]}", ""
     return message(call, status, body)
-
-
-def _unknown_tool(name: str, names: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    guess = f"; did you mean {near[0]!r}?" if near else "."
-    return f"there is no tool {name!r}{guess} The tools are: {', '.join(names)}"
 
 
 def _status(result: ExecResult, timeout_s: float) -> str:
@@ -247,7 +242,7 @@ _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 
 
 async def _run_tests(context: Context, args: dict[str, Any]) -> tuple[str, str]:
-    verifier, selector = context.task.verifier, args.get("selector", "")
+    verifier, selector = context.task.pytest, args.get("selector", "")
     if selector.startswith("-"):
         raise ToolError("invalid_args", "run_tests: selector is a path or a test id, not an option")
     if selector:

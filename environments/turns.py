@@ -1,54 +1,15 @@
-"""Any JSON object a model emits, as text and calls. Nothing in it is an error; a broken call carries its problem."""
+"""A raw action: what it says and asks for (read as the annotator reads it), and how many tokens the model wrote."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-MAX_CALLS = 16
-
-
-@dataclass(frozen=True)
-class Call:
-    """One tool call. ``problem`` is the status line's ``code: message`` when it cannot be run."""
-
-    id: str
-    name: str
-    arguments: dict[str, Any] = field(default_factory=dict)
-    problem: str = ""
-
-
-@dataclass(frozen=True)
-class ParsedTurn:
-    """What a turn says and asks for; ``calls`` is empty for a text-only turn."""
-
-    text: str
-    calls: list[Call]
-
-
-def parse_turn(action: Mapping[str, Any], turn: int) -> ParsedTurn:
-    """Normalise an action; ``turn`` (from 0) makes the ids of calls that have none. Never raises."""
-    text = _text(action.get("text") if action.get("text") not in (None, "") else action.get("content"))
-    raw = action.get("tool_calls")
-    if raw is None or raw == []:
-        if action.get("tool") is None:
-            return ParsedTurn(text, [])
-        raw = [{"id": action.get("id"), "name": action["tool"], "arguments": action.get("arguments")}]
-    if not isinstance(raw, list):
-        problem = f"malformed_call: tool_calls must be a list of calls, got {_kind(raw)}"
-        return ParsedTurn(text, [Call(f"call_{turn}_0", "", problem=problem)])
-    calls, seen = [], set()
-    for index, item in enumerate(raw):
-        call = _call(item, f"call_{turn}_{index}")
-        if index >= MAX_CALLS:
-            call = Call(call.id, call.name, problem=f"malformed_call: at most {MAX_CALLS} calls in a turn; not run")
-        elif call.id in seen:
-            call = Call(call.id, call.name, problem=f"malformed_call: duplicate id {call.id!r} in one turn; not run")
-        seen.add(call.id)
-        calls.append(call)
-    return ParsedTurn(text, calls)
+from ..hints.parsing import MAX_CALLS as MAX_CALLS
+from ..hints.parsing import Call as Call
+from ..hints.parsing import ParsedTurn as ParsedTurn
+from ..hints.parsing import parse_turn as parse_turn
 
 
 def model_tokens(action: Mapping[str, Any]) -> int:
@@ -62,61 +23,3 @@ def model_tokens(action: Mapping[str, Any]) -> int:
         return -(-len(json.dumps(parts, ensure_ascii=False, default=str)) // 4)
     except (ValueError, RecursionError):
         return 0
-
-
-def _call(item: Any, fallback_id: str) -> Call:
-    if not isinstance(item, Mapping):
-        return Call(fallback_id, "", problem=f"malformed_call: a call must be an object, got {_kind(item)}")
-    given = item.get("id")
-    call_id = _clean(given)[:200] if isinstance(given, str) and given else fallback_id
-    inner = item.get("function")
-    body = inner if isinstance(inner, Mapping) else item
-    name = body.get("name", body.get("tool"))
-    if not isinstance(name, str) or not name.strip():
-        what = "names no tool" if name is None or name == "" else f"tool name must be a string, got {_kind(name)}"
-        return Call(call_id, "", problem=f"malformed_call: the call {what}")
-    name = _clean(name.strip())[:100]
-    arguments, problem = _arguments(body.get("arguments"))
-    return Call(call_id, name, arguments, problem)
-
-
-def _arguments(raw: Any) -> tuple[dict[str, Any], str]:
-    if raw is None or (isinstance(raw, str) and not raw.strip()):
-        return {}, ""
-    if isinstance(raw, str):
-        try:
-            raw = json.loads(raw, strict=False)
-        except RecursionError:
-            return {}, "malformed_call: arguments are nested too deeply"
-        except ValueError as error:
-            place = f" at line {error.lineno} column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-            text = error.msg if isinstance(error, json.JSONDecodeError) else "a number is too long"
-            return {}, f"malformed_call: arguments are not valid JSON: {text}{place}"
-    if not isinstance(raw, Mapping):
-        return {}, f"malformed_call: arguments must be a JSON object, got {_kind(raw)}"
-    return {str(name): value for name, value in raw.items()}, ""
-
-
-def _text(raw: Any) -> str:
-    """Text as it is; OpenAI's list of content parts is joined; anything else is shown as JSON."""
-    if raw is None:
-        return ""
-    if isinstance(raw, str):
-        return _clean(raw)
-    if isinstance(raw, list) and all(isinstance(part, Mapping) for part in raw):
-        return "".join(_clean(part["text"]) for part in raw if isinstance(part.get("text"), str))
-    try:
-        return _clean(json.dumps(raw, ensure_ascii=False))
-    except (TypeError, ValueError, RecursionError):
-        return ""
-
-
-def _clean(text: str) -> str:
-    """Lone surrogates, which JSON can smuggle in, cannot be encoded anywhere later."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _kind(value: Any) -> str:
-    """JSON's name for a value's type."""
-    names = {bool: "boolean", int: "number", float: "number", str: "string", list: "list", type(None): "null"}
-    return names.get(type(value), "object")

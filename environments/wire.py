@@ -27,7 +27,7 @@ from ..client import LoopThread
 from ..registry import UnknownName, did_you_mean
 from .coding import SessionError
 from .frames import Infrastructure, error_code, message_text, plain, served_episode, tool_schemas
-from .tasks import TaskSet
+from .tasks import Tasks
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -108,6 +108,7 @@ class ResetArguments(BaseModel):
     token: str | None = None
     annotate: str | None = None
     tools: list[str] | None = None
+    faults: str | None = None
 
 
 def reset_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,6 +123,8 @@ def reset_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
         raise SessionError(f"reset: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
     return checked.model_dump(exclude_none=True)
 
+
+_OBSERVED = tuple(models.Observation.model_fields)
 
 # --- Reward -----------------------------------------------------------------------------------------------------
 
@@ -183,7 +186,7 @@ class ToolsClient:
     async def list_tools(self) -> list[dict[str, Any]]:
         return [
             {"name": tool.name, "description": tool.description, "inputSchema": tool.parameters}
-            for tool in tool_schemas(self._environment.tools)
+            for tool in tool_schemas(self._environment.tools_now)
         ]
 
     async def call_tool(self, name: Any, arguments: Any) -> dict[str, Any]:
@@ -211,7 +214,7 @@ class EtudeEnvironment(Environment[OpenEnvAction, OpenEnvObservation, State]):
 
     def __init__(
         self,
-        tasks: TaskSet,
+        tasks: Tasks,
         make_session: Callable[[], Session],
         *,
         tools: list[dict[str, Any]] | None = None,
@@ -252,7 +255,7 @@ class EtudeEnvironment(Environment[OpenEnvAction, OpenEnvObservation, State]):
         if raw.get("type") == "list_tools":
             listed = [
                 Tool(name=t.name, description=t.description, input_schema=t.parameters)
-                for t in tool_schemas(self.tools)
+                for t in tool_schemas(self.tools_now)
             ]
             return ListToolsObservation(tools=listed, reward=0.0)
         if raw.get("type") == "call_tool" and "tool_name" in raw:
@@ -343,6 +346,12 @@ class EtudeEnvironment(Environment[OpenEnvAction, OpenEnvObservation, State]):
     # For the server
 
     @property
+    def tools_now(self) -> list[dict[str, Any]]:
+        """The running episode's tools as they are now, else those of the last reset."""
+        changed = self._session.state().tools if self._session is not None and self._playing else None
+        return self.tools if changed is None else changed
+
+    @property
     def busy(self) -> bool:
         return self._running is not None
 
@@ -393,7 +402,7 @@ class EtudeEnvironment(Environment[OpenEnvAction, OpenEnvObservation, State]):
 
     async def _scored(self, raw: dict[str, Any], seen: models.Observation) -> Observation:
         """The observation for the wire; at the end of the episode its reward comes from the rubrics."""
-        observation = Observation(**seen.model_dump())
+        observation = Observation.model_construct(**{name: getattr(seen, name) for name in _OBSERVED}, metadata={})
         if observation.done:
             observation.reward = await self._apply_rubric_async(raw, observation)
             graded = self._graded()

@@ -1,14 +1,20 @@
-"""Which turns failed, how, and whether the agent recovered: a function of the transcript alone."""
+"""Which turns failed, how, whether the agent recovered, what would have helped: a function of the transcript alone."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 from ..models import Episode, ErrorKind, ErrorTurn
-from .status import Status, read_status
+from .behaviour import behaviours
+from .decide import error_kind, worked
+from .dialects import read
+from .status import BUDGET_ENDED
+from .templates import hints_for
+from .turns import PastTurn
 
-_KINDS = frozenset(get_args(ErrorKind))
+_UNFORESEEN: frozenset[ErrorKind] = frozenset(("transport_error", "injected_fault"))
+_ANY_TOOL: frozenset[ErrorKind] = frozenset(("tool_not_found", "malformed_call"))
 
 
 def annotate(
@@ -16,34 +22,69 @@ def annotate(
     tools: Sequence[Mapping[str, Any]],
     files: Sequence[str] = (),
     injected: Mapping[str, str] | None = None,
+    *,
+    dialect: str = "auto",
+    changed: Sequence[str] | None = None,
 ) -> list[ErrorTurn]:
-    """ErrorTurns of a chat transcript, in order.
+    """ErrorTurns of a chat transcript with their hints, in the order of turns and calls.
 
-    ``messages`` are OpenAI-style; each ``assistant`` message starts a turn, counted from 0, and the ``tool`` messages
-    after it answer its calls in order. ``tools`` are the schemas that the agent had; ``files`` and the texts of
-    ``injected`` (call id -> what the environment injected) are for hints. Only status lines are read.
+    Each assistant message is a turn, counted from 0. ``dialect`` is ``etude``, ``openai``, ``hermes``, ``react`` or
+    ``auto``. ``tools`` are the schemas that the agent had; ``files`` are paths that it could have meant. ``injected``
+    tells what a fault injector did: call id, or ``TURN:INDEX`` where ids repeat, to a text. ``changed`` are the paths
+    of the frozen diff, once there is one.
+
+    In a log with status lines only those are read; what other logs are judged by is in ``dialects.outcomes``. An
+    injected fault that shows in no status is an ``injected_fault``. Nothing in a message raises; a dialect that there
+    is not raises UnknownName.
     """
-    injected = injected or {}
-    turns = _turns(messages)
+    known = [tool for tool in tools if _is_schema(tool)] if isinstance(tools, Sequence) else []
+    turns = read(messages, known, dialect)
+    errors = [*_calls(turns, injected or {}), *_ends(turns), *behaviours(turns, known, changed)]
+    errors.sort(key=lambda error: (error.turn, -1 if error.call_index is None else error.call_index))
+    for error in errors:
+        error.hints = hints_for(error, turns, known, files)
+    return errors
+
+
+def transcript(episode: Episode) -> list[dict[str, Any]]:
+    """An Episode as an OpenAI-style message list: the prompt, then each turn and the messages that answered it.
+
+    The first message names the dialect, so that nothing an agent writes is taken for another one.
+    """
+    messages: list[dict[str, Any]] = [{"role": "user", "content": episode.prompt, "dialect": "etude"}]
+    for turn in episode.turns:
+        messages.append({**turn.action, "role": "assistant"})
+        messages.extend(message.model_dump() for message in turn.messages)
+    return messages
+
+
+def _is_schema(tool: Any) -> bool:
+    body = tool.get("function", tool) if isinstance(tool, Mapping) else None
+    return isinstance(body, Mapping) and isinstance(body.get("name"), str)
+
+
+def _calls(turns: Sequence[PastTurn], injected: Mapping[str, str]) -> list[ErrorTurn]:
+    """Errors of single calls."""
     errors = []
-    for turn, results in enumerate(turns):
-        for index, (call_id, tool, status) in enumerate(results):
-            kind = error_kind(tool, status)
+    for turn, past in enumerate(turns):
+        for index, call in enumerate(past.calls):
+            fault = injected.get(f"{turn}:{index}", injected.get(call.id))
+            kind = error_kind(call) or ("injected_fault" if fault is not None else None)
             if kind is None:
                 continue
-            fault = call_id in injected
-            after = _turns_to_recover(turns, turn, index)
+            after = _turns_to_recover(turns, turn, index, kind, injected)
+            status = call.status
             errors.append(
                 ErrorTurn(
                     turn=turn,
                     call_index=index,
-                    call_id=call_id,
+                    call_id=call.id,
                     kind=kind,
-                    site="recovery" if fault else "erring",
-                    tool=tool,
-                    message=status.message or status.line,
-                    evidence=status.line,
-                    injected=fault,
+                    site="recovery" if fault is not None or kind in _UNFORESEEN else "erring",
+                    tool=call.name,
+                    message=fault or status.message or status.line or call.problem,
+                    evidence=status.line or call.problem,
+                    injected=fault is not None,
                     recovered=None if after is None and turn == len(turns) - 1 else after is not None,
                     turns_to_recover=after,
                 )
@@ -51,56 +92,24 @@ def annotate(
     return errors
 
 
-def error_kind(tool: str, status: Status) -> ErrorKind | None:
-    """The decision table from a status line to a kind; ``None`` when the call is no error.
-
-    Failing tests (``run_tests`` with exit 1) are what the agent asked to see, not an error of its turn.
-    """
-    if status.word == "timeout":
-        return "timeout"
-    if status.word == "error":
-        return status.code if status.code in _KINDS else "nonzero_exit"  # type: ignore[return-value]
-    if status.word == "exit" and status.exit_code:
-        if tool == "run_tests" and status.exit_code == 1:
-            return None
-        return "command_not_found" if tool == "bash" and status.exit_code == 127 else "nonzero_exit"
-    return None
-
-
-def transcript(episode: Episode) -> list[dict[str, Any]]:
-    """An Episode as an OpenAI-style message list: the prompt, then each turn and the messages that answered it."""
-    messages: list[dict[str, Any]] = [{"role": "user", "content": episode.prompt}]
-    for turn in episode.turns:
-        messages.append({**turn.action, "role": "assistant"})
-        messages.extend(message.model_dump() for message in turn.messages)
-    return messages
-
-
-Result = tuple[str, str, Status]
-
-
-def _turns(messages: Sequence[Mapping[str, Any]]) -> list[list[Result]]:
-    """The tool results of each assistant message."""
-    turns: list[list[Result]] = []
-    for message in messages:
-        if message.get("role") == "assistant":
-            turns.append([])
-        elif message.get("role") == "tool" and turns:
-            call_id, tool = str(message.get("tool_call_id") or ""), str(message.get("name") or "")
-            turns[-1].append((call_id, tool, read_status(str(message.get("content") or ""))))
-    return turns
-
-
-def _turns_to_recover(turns: Sequence[Sequence[Result]], turn: int, index: int) -> int | None:
+def _turns_to_recover(
+    turns: Sequence[PastTurn], turn: int, index: int, kind: ErrorKind, injected: Mapping[str, str]
+) -> int | None:
     """Turns until the failed tool (any tool, when that one did not exist) worked again; ``None``: it never did."""
-    tool, status = turns[turn][index][1:]
-    anything = status.code in ("tool_not_found", "malformed_call")
+    name = turns[turn].calls[index].name
     for later in range(turn, len(turns)):
-        results = turns[later][index + 1 :] if later == turn else turns[later]
-        if any(
-            error_kind(name, state) is None and state.word != "other"
-            for _, name, state in results
-            if anything or name == tool
-        ):
-            return later - turn
+        for number, call in enumerate(turns[later].calls):
+            if (later, number) <= (turn, index) or (call.name != name and kind not in _ANY_TOOL):
+                continue
+            if f"{later}:{number}" in injected or call.id in injected:
+                continue
+            if worked(call) and (kind != "output_limit" or error_kind(call) is None):
+                return later - turn
     return None
+
+
+def _ends(turns: Sequence[PastTurn]) -> list[ErrorTurn]:
+    """The budget that ran out, in the turn that it ended."""
+    if not turns or BUDGET_ENDED not in turns[-1].notes:
+        return []
+    return [ErrorTurn(turn=len(turns) - 1, kind="budget", message=BUDGET_ENDED, evidence=BUDGET_ENDED, recovered=False)]

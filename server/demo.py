@@ -1,4 +1,4 @@
-"""The demo: a real package becomes tasks, is served, and played over the socket by three scripted agents.
+"""The demo: a real package becomes tasks, is served, and played over the socket by the scripted agents; then a report.
 
 The players use OpenEnv's stock ``GenericEnvClient``: nothing of Etude's own client is needed to play.
 """
@@ -6,6 +6,7 @@ The players use OpenEnv's stock ``GenericEnvClient``: nothing of Etude's own cli
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -16,16 +17,24 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+
+import httpx
 
 from ..environments import agents
+from ..environments.drills.tasks import DrillTasks
+from ..environments.journal import FILE_NAME
 from ..environments.sandbox import available
+from ..environments.snapshots.locks import write_whole
+from ..environments.stumbler import script
 from ..environments.tasks import TaskSet
 from ..generators.generate import generate
 from ..generators.validate import CHECKS, EXPECTED, validate
-from ..models import SandboxReport, Task
+from ..models import Episode, SandboxReport, Task
+from .report import write_report
 
 TURN_TIMEOUT_S = 600.0
+DRILL = "drill-chain-1"
+STUMBLER = "stumbler"
 
 Progress = Callable[[str, int, int], None]
 
@@ -36,24 +45,46 @@ class DemoError(Exception):
 
 @dataclass(frozen=True)
 class Row:
-    """One agent's line of the table; every episode of an agent must give ``expected``."""
+    """One agent's line of the table; every episode of an agent must give ``expected``.
+
+    ``error_turns`` are how many were marked; the stumbler's must be its mistakes, each at its turn and of its kind.
+    """
 
     agent: str
+    plays: str
     episodes: int
     mean_reward: float
     expected: float
+    error_turns: int
+    hints: int
     ok: bool
 
 
 @dataclass(frozen=True)
 class Demo:
-    """``ok``: oracle 1, noop 0 and cheater 0 on every task. ``statement`` says how isolated they played."""
+    """``ok``: oracle 1, noop 0, cheater 0 on every task, the stumbler 1 and its mistakes found, on a task and a drill.
+
+    ``statement`` says how isolated they played, ``report`` is the page that shows every episode.
+    """
 
     source: str
     tasks: int
     rows: list[Row]
     statement: str
+    report: str
     ok: bool
+
+
+@dataclass(frozen=True)
+class Game:
+    """One episode that is to be played."""
+
+    agent: str
+    task: Task
+
+    @property
+    def plays(self) -> str:
+        return "drill" if self.task.environment == "drill" else "tasks"
 
 
 def run_demo(
@@ -77,15 +108,52 @@ def run_demo(
     if problems:
         raise DemoError(f"{problems[0]} (`etude validate {out}`)")
     tasks = list(TaskSet.load(out))
-    with _served(out, backend) as url:
-        rewards, sandbox = asyncio.run(_play_all(url, tasks, jobs, progress))
-    rows = [_row(agent, rewards[agent]) for agent in EXPECTED]
-    return Demo(source, len(tasks), rows, _statement(sandbox), all(row.ok for row in rows))
+    games = [Game(agent, task) for agent in EXPECTED for task in tasks]
+    games.append(Game(STUMBLER, next((task for task in tasks if task.generator.name.startswith("fd_")), tasks[0])))
+    with _served(["--tasks", str(out), "--sandbox", backend], out / "server.log") as url:
+        episodes = asyncio.run(_play_all(url, games, jobs, progress))
+    drill = [Game(STUMBLER, DrillTasks().by_id(DRILL))]
+    with _served(["--env", "drill"], out / "drill.log") as url:
+        episodes += asyncio.run(_play_all(url, drill, jobs, progress))
+    return _shown(source, out, [*games, *drill], episodes)
 
 
-def _row(agent: str, rewards: list[float]) -> Row:
-    expected = EXPECTED[agent]
-    return Row(agent, len(rewards), fmean(rewards), expected, all(reward == expected for reward in rewards))
+def _shown(source: str, out: Path, games: list[Game], episodes: list[Episode]) -> Demo:
+    """Write the episodes and their report, and say what they came to."""
+    lines = [_stored(game, episode) for game, episode in zip(games, episodes, strict=True)]
+    write_whole(out / FILE_NAME, "".join(lines).encode())
+    report = write_report([out], out / "report.html", tasks=out)
+    played: dict[tuple[str, str], list[tuple[Game, Episode]]] = {}
+    for game, episode in zip(games, episodes, strict=True):
+        played.setdefault((game.agent, game.plays), []).append((game, episode))
+    rows = [_row(*name, pairs) for name, pairs in played.items()]
+    sandbox = episodes[0].sandbox
+    statement = _statement(sandbox) if sandbox is not None else "sandbox: none"
+    tasks = len({game.task.task_id for game in games if game.plays == "tasks"})
+    return Demo(source, tasks, rows, statement, report.out, all(row.ok for row in rows))
+
+
+def _stored(game: Game, episode: Episode) -> str:
+    """A line as `etude run` writes it."""
+    about = {"agent": game.agent, "cause": "", "sample": 0, "settings": {}, "usage": {}}
+    return json.dumps({**about, **episode.model_dump(mode="json")}, ensure_ascii=False) + "\n"
+
+
+def _row(agent: str, plays: str, played: list[tuple[Game, Episode]]) -> Row:
+    expected = 1.0 if agent == STUMBLER else EXPECTED[agent]
+    rewards = [episode.reward.value if episode.reward else 0.0 for _, episode in played]
+    ok = all(reward == expected for reward in rewards)
+    if agent == STUMBLER:
+        ok = ok and all(_marked(game.task, episode) for game, episode in played)
+    errors = [error for _, episode in played for error in episode.error_turns]
+    hints = sum(len(error.hints) for error in errors)
+    return Row(agent, plays, len(played), fmean(rewards), expected, len(errors), hints, ok)
+
+
+def _marked(task: Task, episode: Episode) -> bool:
+    """Whether each mistake of the stumbler, and nothing else, is an error turn of its kind."""
+    found = [(error.turn, error.kind) for error in episode.error_turns]
+    return found == [(mistake.turn, mistake.kind) for mistake in script(task)[1]]
 
 
 def _statement(sandbox: SandboxReport) -> str:
@@ -100,11 +168,9 @@ def _statement(sandbox: SandboxReport) -> str:
 
 
 @contextmanager
-def _served(tasks: Path, backend: str) -> Iterator[str]:
-    """The address of a fresh `etude serve` on a free loopback port; its log is ``server.log`` beside the tasks."""
-    command = [sys.executable, "-P", "-m", f"{__package__.partition('.')[0]}.cli", "serve"]
-    command += ["--tasks", str(tasks), "--port", "0", "--sandbox", backend]
-    log = tasks / "server.log"
+def _served(options: list[str], log: Path) -> Iterator[str]:
+    """The address of a fresh `etude serve` on a free loopback port."""
+    command = [sys.executable, "-P", "-m", f"{__package__.partition('.')[0]}.cli", "serve", "--port", "0", *options]
     with log.open("wb") as errors:
         # A session of its own, so that an interrupt at the terminal reaches us alone and the server is ended in order.
         server = subprocess.Popen(
@@ -139,41 +205,37 @@ def _stop(server: subprocess.Popen[str]) -> None:
 # --- The players ---------------------------------------------------------------------------------------------------
 
 
-async def _play_all(
-    url: str, tasks: list[Task], jobs: int, progress: Progress
-) -> tuple[dict[str, list[float]], SandboxReport]:
-    """Rewards by agent, in the order of the tasks, and the sandbox that the server reported."""
+async def _play_all(url: str, games: list[Game], jobs: int, progress: Progress) -> list[Episode]:
+    """The episodes of the games, in their order."""
     slots = asyncio.Semaphore(jobs)
     finished = 0
-    games = [(agent, task) for agent in EXPECTED for task in tasks]
 
-    async def one(agent: str, task: Task) -> tuple[float, SandboxReport]:
+    async def one(game: Game) -> Episode:
         nonlocal finished
         async with slots:
-            result = await play(url, task, agent)
+            episode = await play(url, game.task, game.agent)
         finished += 1
         progress("playing over OpenEnv", finished, len(games))
-        return result
+        return episode
 
-    results = await asyncio.gather(*(one(agent, task) for agent, task in games))
-    rewards: dict[str, list[float]] = {agent: [] for agent in EXPECTED}
-    for (agent, _), (reward, _) in zip(games, results, strict=True):
-        rewards[agent].append(reward)
-    return rewards, results[0][1]
+    return list(await asyncio.gather(*map(one, games)))
 
 
-async def play(url: str, task: Task, agent_name: str) -> tuple[float, SandboxReport]:
-    """One episode through OpenEnv's stock client: its reward, and the sandbox it was played in."""
+async def play(url: str, task: Task, agent_name: str) -> Episode:
+    """One episode through OpenEnv's stock client. Raises DemoError for an agent that gives up."""
     from openenv.core import GenericEnvClient
 
     agent = agents.make(agent_name, task)
     async with GenericEnvClient(base_url=url, message_timeout_s=TURN_TIMEOUT_S) as client:
         result = await client.reset(task_id=task.task_id)
         while not result.done:
-            action: dict[str, Any] | None = agent.act(result.observation)
+            action = await agents.next_move(agent, result.observation)
             if action is None:
                 raise DemoError(f"{agent_name} gave up on {task.task_id} before the episode ended")
             result = await client.step(action)
         state = await client.state()
-    sandbox = SandboxReport.model_validate(state["sandbox"])
-    return float(result.reward or 0.0), sandbox
+        # Error turns, hints and the diff are on the infrastructure side, behind the session's token.
+        headers = {"Authorization": f"Bearer {state['token']}"}
+        async with httpx.AsyncClient(timeout=TURN_TIMEOUT_S, trust_env=False) as http:
+            answer = await http.get(f"{url}/episodes/{state['episode_id']}", headers=headers)
+    return Episode.model_validate(answer.raise_for_status().json())

@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,16 @@ from openenv.core.env_server.exceptions import SessionCapacityError
 from openenv.core.env_server.types import ServerMode
 
 from ..environments import wire
-from ..environments.coding import CodingSession, SessionError
-from ..environments.forks import EpisodeStore
+from ..environments.coding import SessionError
 from ..environments.frames import Infrastructure
-from ..environments.tasks import TaskSet, TaskSetError
-from ..environments.tools import TOOLS, schemas
+from ..environments.tasks import Tasks, TaskSet, TaskSetError
+from ..generators.export import nemo_gym
+from ..models import Task
 from ..registry import UnknownName
 from .guard import MAX_BODY, Guard
+from .rest import add_rest_routes
 from .sessions import HTTP_IDLE_S, Archive, SessionServer, find_episode
+from .sources import sessions_of, tasks_of, tools_of
 
 log = logging.getLogger(__name__)
 
@@ -40,9 +42,11 @@ PAGE = 500
 
 
 def create_app(
-    tasks: TaskSet | None = None,
+    tasks: Tasks | None = None,
     *,
+    environment: str = "coding",
     backend: str = "auto",
+    faults: str = "",
     make_session: Callable[[], wire.Session] | None = None,
     max_sessions: int | None = None,
     mode: str | None = None,
@@ -51,21 +55,17 @@ def create_app(
 ) -> FastAPI:
     """The ASGI application.
 
-    ``tasks`` are what is played (none: ``reset`` says how to make some); ``backend`` is the sandbox; ``make_session``
-    replaces the coding session; ``max_sessions`` defaults to MAX_CONCURRENT_ENVS, else 64; ``mode`` to OPENENV_MODE,
-    else ``simulation``. Raises ValueError for a value that makes no sense.
+    ``tasks`` are what ``environment`` plays (none: ``reset`` says how to make some); ``backend`` is the sandbox;
+    ``faults`` go into every episode (see ``environments.faults``); ``make_session`` replaces the sessions;
+    ``max_sessions`` defaults to MAX_CONCURRENT_ENVS, else 64; ``mode`` to OPENENV_MODE, else ``simulation``. Raises
+    UnknownName, and ValueError for a value that makes no sense.
     """
     played = tasks if tasks is not None else TaskSet([])
     archive = Archive()
-    store = EpisodeStore()
-
-    def coding_session() -> wire.Session:
-        return CodingSession(played, backend=backend, store=store)
+    session = make_session or sessions_of(environment, played, backend=backend, faults=faults)
 
     def make(admit: Callable[[], None] | None = None) -> wire.EtudeEnvironment:
-        return wire.EtudeEnvironment(
-            played, make_session or coding_session, tools=schemas(list(TOOLS)), archive=archive.add, admit=admit
-        )
+        return wire.EtudeEnvironment(played, session, tools=tools_of(environment), archive=archive.add, admit=admit)
 
     server = SessionServer(make, max_sessions=max_sessions or sessions_from_environment(), http_idle_s=http_idle_s)
 
@@ -79,8 +79,11 @@ def create_app(
     app.state.sessions = server
     app.add_middleware(Guard, max_body=max_body)
     _add_errors(app)
-    _add_routes(app, played, server, archive)
-    server.register_routes(app, mode=mode or os.environ.get("OPENENV_MODE", ServerMode.SIMULATION.value))
+    _add_routes(app, played, session, server, archive)
+    mode = mode or os.environ.get("OPENENV_MODE", ServerMode.SIMULATION.value)
+    server.register_routes(app, mode=mode)
+    if mode == ServerMode.SIMULATION.value:  # the other mode serves tools, not episodes
+        add_rest_routes(app, server, archive)
     return app
 
 
@@ -93,16 +96,20 @@ def sessions_from_environment() -> int:
 
 
 def app_from_environment() -> FastAPI:
-    """For ``uvicorn etude.server.app:app``: ETUDE_TASKS names the task set, ETUDE_SANDBOX the sandbox."""
-    return create_app(load_tasks(os.environ.get("ETUDE_TASKS", "")))
+    """For ``uvicorn etude.server.app:app``: ETUDE_TASKS names the task set, ETUDE_ENV the environment, ETUDE_FAULTS the
+    faults in it, ETUDE_SANDBOX the sandbox.
+    """
+    environment = os.environ.get("ETUDE_ENV", "coding")
+    tasks = load_tasks(os.environ.get("ETUDE_TASKS", ""), environment)
+    return create_app(tasks, environment=environment, faults=os.environ.get("ETUDE_FAULTS", ""))
 
 
-def load_tasks(folder: str | Path) -> TaskSet:
-    """The task set in ``folder``; none for an empty name. Raises TaskSetError."""
-    if not str(folder):
+def load_tasks(folder: str | Path, environment: str = "coding", knobs: Mapping[str, Any] | None = None) -> Tasks:
+    """The task set in ``folder``; none for an empty name, or its own. Raises TaskSetError, UnknownName, ValueError."""
+    tasks = tasks_of(environment, folder, knobs)
+    if not len(tasks):
         log.warning("%s", wire.NO_TASKS)
-        return TaskSet([])
-    return TaskSet.load(Path(folder))
+    return tasks
 
 
 def _add_errors(app: FastAPI) -> None:
@@ -116,17 +123,22 @@ def _add_errors(app: FastAPI) -> None:
     app.add_exception_handler(SessionCapacityError, answer(503))
 
 
-def _add_routes(app: FastAPI, tasks: TaskSet, server: SessionServer, archive: Archive) -> None:
+def _add_routes(
+    app: FastAPI, tasks: Tasks, session: Callable[[], wire.Session], server: SessionServer, archive: Archive
+) -> None:
     @app.get("/tasks", tags=["Tasks"], summary="Public rows of the task set")
     async def list_tasks(
         split: str | None = None, offset: int = Query(0, ge=0), limit: int = Query(PAGE, ge=1, le=PAGE)
     ) -> dict[str, Any]:
-        splits = tasks.list_splits()
-        if split is not None and split not in splits:
-            raise HTTPException(404, f"unknown split {split!r}. There are: {', '.join(splits) or 'none'}")
-        rows = [task for name in ([split] if split else splits) for task in tasks.list_tasks(name)]
-        page = [task.model_dump(mode="json") for task in rows[offset : offset + limit]]
-        return {"total": len(rows), "tasks": page}
+        total, page = _page(tasks, split, offset, limit)
+        return {"total": total, "tasks": [task.public().model_dump(mode="json") for task in page]}
+
+    @app.get("/rows", tags=["Tasks"], summary="The same tasks as rows for /seed_session")
+    async def list_rows(
+        split: str | None = None, offset: int = Query(0, ge=0), limit: int = Query(PAGE, ge=1, le=PAGE)
+    ) -> dict[str, Any]:
+        total, page = _page(tasks, split, offset, limit)
+        return {"total": total, "rows": [await _row(task, session) for task in page]}
 
     @app.get("/tasks/{task_id:path}", tags=["Tasks"], summary="One task's public row")
     async def get_task(task_id: str) -> dict[str, Any]:
@@ -143,6 +155,27 @@ def _add_routes(app: FastAPI, tasks: TaskSet, server: SessionServer, archive: Ar
             advice = "no episode with this id and token: send the session's token, from its state, as a Bearer header"
             raise HTTPException(401, advice, {"WWW-Authenticate": "Bearer"})
         return Response(row, media_type="application/json", headers={"Cache-Control": "no-store"})
+
+
+def _page(tasks: Tasks, split: str | None, offset: int, limit: int) -> tuple[int, list[Task]]:
+    """How many tasks are listed, in all splits or in one, and some of them. Raises HTTPException."""
+    splits = tasks.list_splits()
+    if split is not None and split not in splits:
+        raise HTTPException(404, f"unknown split {split!r}. There are: {', '.join(splits) or 'none'}")
+    places = [(name, index) for name in ([split] if split else splits) for index in range(tasks.size(name))]
+    return len(places), [tasks.get_task(*place) for place in places[offset : offset + limit]]
+
+
+async def _row(task: Task, session: Callable[[], wire.Session]) -> dict[str, Any]:
+    """A coding task's row is known without a sandbox; other sessions need none, and say what their policy reads."""
+    if task.environment == "coding":
+        return nemo_gym.row(task)
+    played = session()
+    try:
+        first = await played.reset(task_id=task.task_id)
+    finally:
+        await played.close()
+    return nemo_gym.row_of(task, first.prompt or "", first.tools or [])
 
 
 # --- Serving ----------------------------------------------------------------------------------------------------
@@ -188,13 +221,17 @@ def serve(
     port: int = 8000,
     backend: str = "auto",
     *,
+    environment: str | None = None,
+    faults: str | None = None,
+    knobs: Mapping[str, Any] | None = None,
     max_sessions: int | None = None,
     mode: str | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> int:
     """Serve until SIGINT or SIGTERM, then end every session. Returns the exit code; says why on stderr when not 0.
 
-    ``tasks_dir`` defaults to ETUDE_TASKS; port 0 takes a free one; ``ready`` is called with the address.
+    ``tasks_dir`` defaults to ETUDE_TASKS, ``environment`` to ETUDE_ENV, else ``coding``, ``faults`` to ETUDE_FAULTS;
+    ``knobs`` are for drills; port 0 takes a free one; ``ready`` is called with the address.
     """
     try:
         listening = listen(host, port)
@@ -202,9 +239,17 @@ def serve(
         return _complain(_why_not(error, host, port))
     with listening:
         try:
-            tasks = load_tasks(tasks_dir if tasks_dir is not None else os.environ.get("ETUDE_TASKS", ""))
-            app = create_app(tasks, backend=backend, max_sessions=max_sessions, mode=mode)
-        except (TaskSetError, OSError, ValueError) as error:
+            name = environment or os.environ.get("ETUDE_ENV") or "coding"
+            folder = tasks_dir if tasks_dir is not None else os.environ.get("ETUDE_TASKS", "")
+            app = create_app(
+                load_tasks(folder, name, knobs),
+                environment=name,
+                backend=backend,
+                faults=os.environ.get("ETUDE_FAULTS", "") if faults is None else faults,
+                max_sessions=max_sessions,
+                mode=mode,
+            )
+        except (TaskSetError, UnknownName, OSError, ValueError) as error:
             return _complain(str(error))
         name, bound = listening.getsockname()[:2]
         address = f"http://[{name}]:{bound}" if ":" in name else f"http://{name}:{bound}"

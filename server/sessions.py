@@ -97,6 +97,26 @@ class SessionServer(HTTPEnvServer):
     def environments(self) -> list[wire.EtudeEnvironment]:
         return [env for env in self._sessions.values() if isinstance(env, wire.EtudeEnvironment)]
 
+    async def open(self) -> tuple[str, wire.EtudeEnvironment]:
+        """A session for a face of ours, and its id. Raises SessionCapacityError."""
+        session_id, environment = await self._create_session()
+        assert isinstance(environment, wire.EtudeEnvironment)
+        return session_id, environment
+
+    async def end(self, session_id: str) -> None:
+        """End a session; its episode goes to the archive. Safe to repeat."""
+        if self.has(session_id):
+            await self._destroy_session(session_id)
+
+    def has(self, session_id: str) -> bool:
+        return session_id in self._sessions
+
+    def touch(self, session_id: str) -> bool:
+        """Whether the session is there; if so, its idle time starts anew."""
+        if self.has(session_id):
+            self._session_info[session_id].last_activity_at = time.time()
+        return self.has(session_id)
+
     def _make_loose(self) -> wire.EtudeEnvironment:
         """For OpenEnv's stateless routes: one environment per request, counted from the moment it holds a session."""
         environment = self._make(admit=self.check_capacity)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -37,6 +40,17 @@ def checkout_in(tracked: list[str]) -> Callable[[Path], Path]:
         return folder
 
     return copy
+
+
+@pytest.fixture(scope="session")
+def endpoints() -> ModuleType:
+    """tests/endpoint.py; pytest's importlib mode has no other way to share a module."""
+    spec = importlib.util.spec_from_file_location("endpoint", ROOT / "tests" / "endpoint.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["endpoint"] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 class RootIsNoPackage:

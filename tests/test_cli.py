@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from etude import cli, console, doctor
 from etude.registry import UnknownName
 
-COMMANDS = ["doctor", "list", "generate", "validate", "serve", "run", "export", "demo"]
+COMMANDS = ["doctor", "list", "generate", "validate", "serve", "run", "export", "report", "demo"]
 
 
 def error_line(capsys: pytest.CaptureFixture[str]) -> str:

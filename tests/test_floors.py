@@ -22,12 +22,13 @@ FLOORS = {
     "server": 6,
     "trainers": 6,
     "cli": 7,
+    "cli_hints": 7,
     "console": 7,
     "doctor": 7,
 }
-COMMAND_LINE = {"cli", "console", "doctor"}
+COMMAND_LINE = {"cli", "cli_hints", "console", "doctor"}
 NEVER = {"trainers": {"environments", "environments.sandbox", "environments.snapshots", "generators", "server"}}
-OUTSIDE = ("tests/", "benchmarks/", ".ci/")
+OUTSIDE = ("tests/", "benchmarks/", ".ci/", "trainers/adapters/")  # adapters are distributions of their own
 
 
 def unit_of(module: str) -> str:

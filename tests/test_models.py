@@ -19,6 +19,7 @@ from etude import models
 GOLDEN = Path(__file__).parent / "golden"
 RECORDS: dict[str, type[BaseModel]] = {
     "task": models.Task,
+    "task_answer": models.Task,
     "public_task": models.PublicTask,
     "episode": models.Episode,
     "error_turn": models.ErrorTurn,

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-NOT_SHIPPED = ("tests/", "benchmarks/", ".ci/")
+NOT_SHIPPED = ("tests/", "benchmarks/", ".ci/", "trainers/adapters/")
 NOT_CODE = {"py.typed"}
+PAGE = (".html", ".css", ".js")
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def test_the_wheel_is_the_tracked_package(contents: set[str], tracked: list[str]
     expected = {
         f"etude/{name}"
         for name in tracked
-        if (name.endswith(".py") or name in NOT_CODE) and not name.startswith(NOT_SHIPPED)
+        if (name.endswith((".py", *PAGE)) or name in NOT_CODE) and not name.startswith(NOT_SHIPPED)
     }
     assert shipped == expected
 

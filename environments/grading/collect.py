@@ -195,7 +195,7 @@ def _shadow(change: Change, task: Task, tree: Path | None, reserved: Collection[
     """A new top-level module that would be imported instead of the standard library or a dependency."""
     if change.kind == "deleted":
         return ""
-    for folder in [*task.verifier.python_path, "."]:
+    for folder in [*task.pytest.python_path, "."]:
         prefix = "" if folder in (".", "") else folder.strip("/") + "/"
         if not change.path.startswith(prefix):
             continue

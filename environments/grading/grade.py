@@ -60,8 +60,8 @@ async def grade(
         problem = await _apply(sandbox, accepted)
         tests = [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]
         # Far above what the pristine suite took here: code that hangs must not hold a grader for minutes.
-        limit = min(task.verifier.timeout_s, max(60.0, 20.0 * made.snapshot.baseline.seconds))
-        run = None if problem else await run_tests(sandbox, task.verifier, tests, order=order, timeout_s=limit)
+        limit = min(task.pytest.timeout_s, max(60.0, 20.0 * made.snapshot.baseline.seconds))
+        run = None if problem else await run_tests(sandbox, task.pytest, tests, order=order, timeout_s=limit)
     finally:
         await sandbox.close()
     return _judge(task, accepted, refused, run, problem)

@@ -36,7 +36,7 @@ class Attempts:
             else:
                 await self.sandbox.write(f"{WORKSPACE}/{path}", content)
         return await run_tests(
-            self.sandbox, self.task.verifier, self.task.FAIL_TO_PASS, timeout_s=self.limit, first_failure=True
+            self.sandbox, self.task.pytest, self.task.FAIL_TO_PASS, timeout_s=self.limit, first_failure=True
         )
 
 
@@ -47,9 +47,9 @@ async def attempts(
     """Runs the solution once, to know how long one takes. Raises SandboxError."""
     sandbox = await open_sandbox(made.grading_layers, backend=backend)
     try:
-        tried = Attempts(task, sandbox, task.verifier.timeout_s)
+        tried = Attempts(task, sandbox, task.pytest.timeout_s)
         seconds = (await tried._run(solution)).seconds
-        tried.limit = min(task.verifier.timeout_s, PATIENCE_S + PATIENCE * seconds)
+        tried.limit = min(task.pytest.timeout_s, PATIENCE_S + PATIENCE * seconds)
         yield tried
     finally:
         await sandbox.close()

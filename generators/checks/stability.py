@@ -36,7 +36,7 @@ async def _run(sandbox: Sandbox, task: Task, tests: list[str], number: int) -> T
     order, seed = RUNS[number] if number < len(RUNS) else (RUNS[number % 2][0], number)
     if number:
         await sandbox.reset()
-    return await run_tests(sandbox, task.verifier, tests, order=order, hash_seed=seed)
+    return await run_tests(sandbox, task.pytest, tests, order=order, hash_seed=seed)
 
 
 def _word(run: TestRun, test: str) -> str:

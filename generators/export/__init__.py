@@ -17,7 +17,11 @@ from ...registry import Registry
 EXPORTS = Registry(
     "format",
     "etude.exports",
-    {"swe-bench": ".generators.export.swe_bench:rows", "sft": ".generators.export.sft:rows"},
+    {
+        "nemo-gym": ".generators.export.nemo_gym:rows",
+        "swe-bench": ".generators.export.swe_bench:rows",
+        "sft": ".generators.export.sft:rows",
+    },
 )
 
 

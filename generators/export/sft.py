@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ...environments.journal import ROW_FIELDS
 from ...environments.tasks import TaskSet
 from ...environments.turns import parse_turn
 from ...models import Episode, Turn
@@ -43,7 +44,7 @@ def read(folder: Path) -> Iterator[Episode]:
             continue
         try:
             table = json.loads(line)
-            yield Episode(**{name: value for name, value in table.items() if name not in ("agent", "cause")})
+            yield Episode(**{name: value for name, value in table.items() if name not in ROW_FIELDS})
         except (ValueError, ValidationError, AttributeError, TypeError) as error:
             raise ExportError(f"{file}:{number} is no episode: remove the line, or play the run again") from error
 

@@ -60,7 +60,7 @@ def row(task: Task) -> dict[str, str]:
 
 
 def _script(task: Task) -> Iterator[str]:
-    verifier = task.verifier
+    verifier = task.pytest
     files = list(dict.fromkeys(test.partition("::")[0] for test in (*task.FAIL_TO_PASS, *task.PASS_TO_PASS)))
     options = [f"-o {shlex.quote(option)}" for option in verifier.options if "=" in option and option[0] != "-"]
     folders = ":".join(f"/testbed/{path}".removesuffix("/.") for path in verifier.python_path)

@@ -161,7 +161,7 @@ def test_error_turns_are_the_same_as_from_the_transcript(tasks: TaskSet) -> None
     episode = session.episode()
     assert [error.kind for error in episode.error_turns] == ["tool_not_found", "nonzero_exit", "timeout"]
     assert hints.annotate(hints.transcript(episode), episode.tools) == episode.error_turns
-    assert hints.annotate(json.loads(json.dumps(hints.transcript(episode))), []) == episode.error_turns
+    assert hints.annotate(json.loads(json.dumps(hints.transcript(episode))), episode.tools) == episode.error_turns
     assert session.state().error_turns == episode.error_turns
 
 

@@ -13,6 +13,7 @@ from etude.environments.sandbox import SandboxError
 from etude.environments.tasks import TaskSet
 from etude.models import (
     Episode,
+    EpisodeEnd,
     ErrorTurn,
     GeneratorRef,
     Grade,
@@ -79,6 +80,7 @@ class LightSession:
         self.tasks = tasks
         self.task: Task | None = None
         self.said: list[str] = []
+        self.silent = 0
         self.turns: list[Turn] = []
         self.errors: list[ErrorTurn] = []
         self.reward: Reward | None = None
@@ -95,7 +97,7 @@ class LightSession:
             else self.tasks.get_task(given.get("split", "train"), given.get("index", 0))
         )
         self.id = given.get("episode_id", f"episode-{id(self)}")
-        self.said, self.turns, self.errors, self.reward = [], [], [], None
+        self.said, self.silent, self.turns, self.errors, self.reward = [], 0, [], [], None
         return Observation(prompt=self.task.problem_statement, tools=TOOLS, workdir="/workspace")
 
     async def step(self, action: Mapping[str, Any]) -> Observation:
@@ -104,11 +106,15 @@ class LightSession:
         calls = action.get("tool_calls")
         if calls is None and action.get("tool") is not None:
             calls = [{"name": action["tool"], "arguments": action.get("arguments")}]
-        messages = (
-            [await self._call(call) for call in calls]
-            if isinstance(calls, list) and calls
-            else [ToolMessage(role="user", content="error malformed_call: call a tool")]
-        )
+        if isinstance(calls, list) and calls:
+            messages, self.silent = [await self._call(call) for call in calls], 0
+        else:
+            messages, self.silent = (
+                [ToolMessage(role="user", content="error malformed_call: call a tool")],
+                self.silent + 1,
+            )
+            if self.silent == 2:
+                self._grade()
         self.turns.append(Turn(action=dict(action), messages=messages))
         if self.reward is None:
             return Observation(messages=messages)
@@ -124,10 +130,7 @@ class LightSession:
             LightSession.hanging.set()
             await asyncio.Event().wait()
         if name == "submit":
-            assert self.task is not None
-            good = f"answer-{self.task.task_id.removeprefix('light-')}" in self.said
-            parts = {"fail_to_pass": float(good), "pass_to_pass": 1.0, "no_confirmed_finding": 1.0}
-            self.reward = Reward(value=float(good), components=parts)
+            self._grade()
             content = "ok\nsubmitted"
         elif name == "say" and isinstance(text, str):
             self.said.append(text)
@@ -138,6 +141,18 @@ class LightSession:
             self.errors.append(ErrorTurn(turn=len(self.turns), kind=kind, tool=str(name), message=content))  # type: ignore[arg-type]
         return ToolMessage(tool_call_id=str(call.get("id", "")), name=str(name), content=content)
 
+    def _grade(self) -> None:
+        assert self.task is not None
+        good = f"answer-{self.task.task_id.removeprefix('light-')}" in self.said
+        parts = {"fail_to_pass": float(good), "pass_to_pass": 1.0, "no_confirmed_finding": 1.0}
+        self.reward = Reward(value=float(good), components=parts)
+
+    @property
+    def end(self) -> EpisodeEnd | None:
+        if self.reward is None:
+            return None
+        return "no_tool_call" if self.silent else "submit"
+
     def state(self) -> State:
         return State(
             episode_id=self.id,
@@ -145,7 +160,7 @@ class LightSession:
             task_id=self.task.task_id if self.task else None,
             error_turns=self.errors,
             reward=self.reward,
-            end="submit" if self.reward else None,
+            end=self.end,
         )
 
     def episode(self) -> Episode:
@@ -161,7 +176,7 @@ class LightSession:
             error_turns=self.errors,
             reward=self.reward,
             grade=Grade(reward=self.reward, failures=failures) if self.reward else None,
-            end="submit" if self.reward else "closed" if self.closed else None,
+            end=self.end or ("closed" if self.closed else None),
         )
 
     async def close(self) -> None:
@@ -223,4 +238,4 @@ def light_app(tasks: TaskSet | None = None, **options: Any) -> Any:
     from etude.server.app import create_app
 
     tasks = tasks if tasks is not None else task_set()
-    return create_app(tasks, make_session=lambda: LightSession(tasks), **options)
+    return create_app(tasks, **{"make_session": lambda: LightSession(tasks), **options})

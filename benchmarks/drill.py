@@ -1,0 +1,123 @@
+"""How fast drills are made, and played over the socket.
+
+    python benchmarks/drill.py [--tasks N] [--episodes N] [--sessions N] [--json]
+
+``tasks``: rows with their tools, made one after the other in this process. ``steps``: whole episodes, played by their
+solutions through Etude's client over websockets, ``sessions`` at a time, against `etude serve --env drill` in a process
+of its own. Resets are played too, but only steps are counted. Wall-clock rates depend on what else the machine does;
+the seconds of user CPU, of the server and of the client, do not, and one core gives 1 / (seconds per step) at most.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+from etude.client import Client
+from etude.environments.drills import FAMILIES
+from etude.environments.drills.tasks import DrillTasks, Name
+
+
+def generation(number: int) -> dict[str, float]:
+    tasks, families = DrillTasks(), sorted(FAMILIES.paths())
+    started, cpu = time.perf_counter(), time.process_time()
+    for seed in range(number):
+        task, drill = tasks.generate(Name(families[seed % len(families)], seed, None))
+        assert task.problem_statement and drill.tools
+    wall, cpu = time.perf_counter() - started, time.process_time() - cpu
+    return {"tasks per second": number / wall, "tasks per CPU second": number / cpu}
+
+
+def solutions(episodes: int) -> list[tuple[str, list[dict[str, Any]]]]:
+    tasks = DrillTasks()
+    found = []
+    for index in range(episodes):
+        task_id = tasks.get_task("train", index).task_id
+        drill = tasks.drill(task_id)
+        actions = [
+            {"text": "", "tool_calls": [{"id": f"c{number}", "name": name, "arguments": json.dumps(arguments)}]}
+            for number, (name, arguments) in enumerate([*drill.solution(), ("submit", {"answer": drill.answer})])
+        ]
+        found.append((task_id, actions))
+    return found
+
+
+@contextmanager
+def server(sessions: int) -> Iterator[tuple[str, int]]:
+    """The address and the process of a fresh server."""
+    command = [sys.executable, "-P", "-m", "etude.cli", "serve", "--env", "drill", "--port", "0"]
+    environment = {**os.environ, "MAX_CONCURRENT_ENVS": str(sessions)}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().split()[1], process.pid
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+
+
+def user_seconds(pid: int) -> float:
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:  # noqa: PTH123 - no file of ours
+        return int(file.read().rpartition(") ")[2].split()[11]) / os.sysconf("SC_CLK_TCK")
+
+
+async def play(url: str, episodes: list[tuple[str, list[dict[str, Any]]]], sessions: int) -> int:
+    """Returns the number of steps. Raises AssertionError when a solution does not solve."""
+    waiting, steps = iter(episodes), count()
+
+    async def session() -> None:
+        async with Client(url) as client:
+            for task_id, actions in waiting:
+                await client.reset(task_id=task_id)
+                for action in actions:
+                    last = await client.step(action)
+                    next(steps)
+                assert (last.done, last.reward) == (True, 1.0), task_id
+
+    await asyncio.gather(*(session() for _ in range(sessions)))
+    return next(steps)
+
+
+def socket_steps(number: int, sessions: int) -> dict[str, float]:
+    episodes = solutions(number)
+    with server(sessions) as (url, pid):
+        asyncio.run(play(url, episodes[:50], sessions))
+        server_before, mine_before, started = user_seconds(pid), os.times().user, time.perf_counter()
+        steps = asyncio.run(play(url, episodes, sessions))
+        wall, mine = time.perf_counter() - started, os.times().user - mine_before
+        theirs = user_seconds(pid) - server_before
+    return {
+        "steps": steps,
+        "steps per second": steps / wall,
+        "steps per CPU second of the server": steps / theirs,
+        "steps per CPU second of the client": steps / mine,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", type=int, default=20_000)
+    parser.add_argument("--episodes", type=int, default=3000)
+    parser.add_argument("--sessions", type=int, default=16)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    rows = generation(options.tasks) | socket_steps(options.episodes, options.sessions)
+    if options.json:
+        print(json.dumps(rows, indent=1))
+        return
+    for name, value in rows.items():
+        print(f"{name:36} {value:10,.0f}")
+
+
+if __name__ == "__main__":
+    main()

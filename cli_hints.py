@@ -1,0 +1,159 @@
+"""The commands of ``etude hints``: what hints are worth, what came of error turns, and a learned choice of hints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from . import console
+
+hints = typer.Typer(no_args_is_help=True, help="Measure what hints are worth, and learn which to give.")
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+@hints.command()
+def causal(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, with its episodes.jsonl.")],
+    agent: Annotated[
+        str, typer.Option("--agent", "-a", help="Who plays on: openai:MODEL, or noisy:SOLVES,FOLLOWS.")
+    ] = "noisy",
+    k: Annotated[int, typer.Option("--k", min=1, help="Continuations with a hint, and as many without.")] = 8,
+    sample: Annotated[int | None, typer.Option(min=1, help="Only so many error turns, drawn by --seed.")] = None,
+    choose: Annotated[
+        str, typer.Option(help="Which hint: the first one, one drawn uniform, or drawn by a chooser's FILE.")
+    ] = "first",
+    texts: Annotated[Path | None, typer.Option(help="More candidates: JSON lines with id and text.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for trials.jsonl and hints.jsonl; default: RUN/hints.")
+    ] = None,
+    tasks: Annotated[
+        str | None, typer.Option(help="Folder of the run's tasks, or the word 'drill'; default: drills.")
+    ] = None,
+    url: Annotated[str | None, typer.Option(help="Play on this server instead of in this process.")] = None,
+    seed: Annotated[int, typer.Option(help="Same seed, same samples and draws.")] = 0,
+    base_url: Annotated[
+        str, typer.Option(envvar="OPENAI_BASE_URL", help="For openai:MODEL: the endpoint's address.")
+    ] = "https://api.openai.com/v1",
+    api_key_env: Annotated[str, typer.Option(help="The environment variable that holds its key.")] = "OPENAI_API_KEY",
+    tool_format: Annotated[str, typer.Option(help="native tool calls, or text with <tool_call> tags.")] = "native",
+    temperature: Annotated[float | None, typer.Option(min=0, help="Default: the endpoint's.")] = None,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Tokens of one answer at most.")] = 4096,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that one answer may take.")] = 300.0,
+    price: Annotated[str, typer.Option(help="IN,OUT: USD per million tokens read and written.")] = "0,0",
+    budget: Annotated[float | None, typer.Option(min=0, help="USD that it may cost; needs --price.")] = None,
+    token_budget: Annotated[int | None, typer.Option(min=0, help="Tokens that it may take.")] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Error turns at once.")] = 1,
+    sandbox: Annotated[str, typer.Option(help="Sandbox backend; 'auto' takes the strongest that works.")] = "auto",
+    as_json: Json = False,
+) -> None:
+    """Play on from before each error turn, with its hint and without: the difference in success is its score."""
+    import asyncio
+
+    from .environments.drills.tasks import DrillTasks
+    from .environments.hint_trials import measure_hints, read_texts
+    from .environments.openai_agent import ModelOptions
+    from .environments.tasks import TaskSet
+    from .llm import Budget, Price
+
+    model = ModelOptions(
+        base_url=base_url,
+        api_key_env=api_key_env,
+        tool_format=tool_format,
+        temperature=temperature,
+        max_tokens=max_tokens,
+        timeout_s=timeout,
+        price=Price.read(price),
+        budget=Budget(usd=budget, tokens=token_budget),
+    )
+    known = None if tasks is None else DrillTasks() if tasks == "drill" else TaskSet.load(Path(tasks))
+    with console.progress_bar("causal") as progress:
+        measuring = measure_hints(
+            run,
+            agent,
+            k=k,
+            out=out or run / "hints",
+            tasks=known,
+            url=url,
+            backend=sandbox,
+            sample=sample,
+            choose=_chooser(choose),
+            texts=read_texts(texts) if texts is not None else (),
+            seed=seed,
+            jobs=jobs,
+            model=model,
+            progress=progress,
+        )
+        report = asyncio.run(measuring)
+    _show({**console.plain(report), "ok": report.ok}, [score.row() for score in report.pooled], as_json)
+    if not as_json:
+        print(
+            f"{report.measured} of {report.error_turns} error turns measured ({report.without_hint} without a hint, "
+            f"{report.unreached} without a turn to change); trials: {sum(report.valid.values())} valid, "
+            f"{sum(report.void.values())} void, {report.replayed} replayed, {report.diverged} diverged; in {report.out}"
+        )
+    for cause, number in report.causes.items():
+        console.show_error(f"{number} trials: {cause}")
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+@hints.command("eval")
+def evaluate(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, with its episodes.jsonl.")],
+    as_json: Json = False,
+) -> None:
+    """By kind of error: how often there was a hint, how long it was, and whether the next attempt succeeded."""
+    from .environments.stored import stored_episodes
+    from .hints.measures import measure
+
+    rows = [one.row() for one in measure((one.episode, one.shown) for one in stored_episodes(run))]
+    _show({"kinds": rows}, rows, as_json)
+    if not rows and not as_json:
+        print("no error turns")
+
+
+@hints.command()
+def choose(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="What `etude hints causal` wrote: its --out.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File for the chooser.")] = Path("chooser.json"),
+    held_out: Annotated[float, typer.Option(min=0.1, max=0.9, help="Share of tasks to evaluate on.")] = 0.5,
+    epsilon: Annotated[float, typer.Option(min=0.001, max=1, help="How often it will try any hint.")] = 0.1,
+    temperature: Annotated[float, typer.Option(min=0.001, help="How evenly it chooses otherwise.")] = 0.1,
+    seed: Annotated[int, typer.Option(help="Same seed, same split.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Learn from trials which hint helps where; what it would earn is estimated on held-out trials."""
+    from .environments.snapshots.locks import write_whole
+    from .environments.trial_log import read_choices
+    from .hints.offpolicy import learn
+
+    found = learn(read_choices(runs), held_out=held_out, epsilon=epsilon, temperature=temperature, seed=seed)
+    write_whole(out, (found.chooser.model_dump_json(indent=2) + "\n").encode())
+    rows = [{"policy": name, **value.row()} for name, value in found.policies.items()]
+    result = {name: console.plain(value) for name, value in found.policies.items()}
+    _show({"out": str(out), "rows": found.rows, "best_single": found.best_single, "policies": result}, rows, as_json)
+    if not as_json:
+        print(f"learned from {found.rows['train']} choices, evaluated on {found.rows['held_out']}; written to {out}")
+
+
+def _chooser(text: str) -> Any:
+    """The word, or the Chooser that a file holds. Raises ValidationError and OSError."""
+    if text in ("first", "uniform"):
+        return text
+    from .hints.chooser import Chooser
+
+    path = Path(text)
+    if not path.is_file():
+        raise typer.BadParameter(f"{text!r} is neither first, uniform nor a chooser's file", param_hint="--choose")
+    return Chooser.model_validate_json(path.read_bytes())
+
+
+def _show(result: Any, rows: list[Mapping[str, Any]] | list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        console.show_json(result)
+    else:
+        console.show_table(rows)

@@ -1,0 +1,12 @@
+"""A tool is refused once, as if rights had not been granted yet."""
+
+from __future__ import annotations
+
+from .kit import Ask, Fault, Strike
+
+
+def _strike(ask: Ask) -> Strike | None:
+    return Strike(f"{ask.call.name!r} was refused once", content="error permission_denied: permission denied")
+
+
+FAULT = Fault(_strike)

@@ -1,0 +1,50 @@
+"""Tasks as rows of a NeMo Gym dataset, for the REST session of a server that serves the same tasks.
+
+Only public parts are in a row: what the policy reads (the prompt and the tools, in OpenAI's Responses format), and the
+``task_id`` that ``/seed_session`` takes. verifiers' ``nemo-gym`` taskset reads the same rows. ``agent_ref`` names the
+agent of ``trainers/adapters/nemo_gym``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...environments.starts import prompt
+from ...environments.tasks import TaskSet
+from ...environments.tools import TOOLS, schemas
+from ...models import Task
+from . import ExportError
+
+AGENT = "etude_simple_agent"
+
+
+def rows(tasks: TaskSet, episodes: Path | None = None) -> list[dict[str, Any]]:
+    """One row per task, in the set's order. Raises ExportError for tasks that another environment plays."""
+    del episodes  # rows are of tasks
+    return [row(task) for task in tasks]
+
+
+def row(task: Task) -> dict[str, Any]:
+    """Raises ExportError."""
+    if task.environment != "coding":
+        raise ExportError(f"{task.task_id} is played by {task.environment!r}: only coding tasks have such rows")
+    names = list(TOOLS)
+    return row_of(task, prompt(task, names), schemas(names))
+
+
+def row_of(task: Task, shown: str, tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The row of any task, from the prompt and the tools (in OpenAI's chat format) that its session starts with."""
+    public = task.public()
+    return {
+        "responses_create_params": {
+            "input": [{"role": "user", "content": shown}],
+            "tools": [{"type": "function", **tool["function"], "strict": False} for tool in tools],
+        },
+        "agent_ref": {"type": "responses_api_agents", "name": AGENT},
+        "task_id": public.task_id,
+        "repo": public.repo,
+        "licence": public.licence,
+        "features": public.features,
+    }

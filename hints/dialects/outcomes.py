@@ -1,0 +1,130 @@
+"""How each call of a log went: by its status line, or, in logs without, by what the harness itself put there.
+
+The order of the rules is the order of certainty: what the model wrote (no JSON, no such tool, arguments that break the
+schema), what the harness reported (a flag, an exit code, a result object), and last the words of a result, where they
+can only be the harness's, the shell's or the failing program's own. Text that a command or a file brought along is
+never read for words: see ``words`` and ``shells``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..parsing import read_arguments
+from ..roles import role
+from ..schemas import argument_problem, parameters_of
+from ..status import NONE, Status, is_status, read_status
+from ..turns import PastCall, PastTurn
+from . import shells, words
+from .drafts import Draft, DraftTurn
+from .reports import Report, cut, reporters, unheaded
+
+Schemas = Mapping[str, Mapping[str, Any]]
+
+
+def settle(turns: Sequence[DraftTurn], tools: Sequence[Any] = (), *, trust: bool = False) -> list[PastTurn]:
+    """Drafts as PastTurns, each call with its status. ``trust``: every result has a status line."""
+    answered = [call for turn in turns for call in turn.calls if call.content is not None]
+    if trust or (answered and all(is_status(call.content or "") for call in answered)):
+        return [_turn(turn, [_by_status_line(call) for call in turn.calls]) for turn in turns]
+    schemas = parameters_of(tools)
+    for call in answered:
+        call.error = words.wrapped(call.name, call.content or "")
+        call.content = unheaded(call.content or "")
+    for call in (call for turn in turns for call in turn.calls):
+        _type(call, schemas)
+    by_tool: dict[str, list[str]] = defaultdict(list)
+    for call in answered:
+        by_tool[call.name].append(call.content or "")
+    report = {name: reporters(name, contents) for name, contents in by_tool.items()}
+    return [_turn(turn, [_judged(call, schemas, report.get(call.name)) for call in turn.calls]) for turn in turns]
+
+
+def _turn(turn: DraftTurn, calls: Sequence[PastCall]) -> PastTurn:
+    return PastTurn(turn.text, tuple(calls), tuple(turn.notes))
+
+
+def _by_status_line(call: Draft) -> PastCall:
+    if call.content is None:
+        return PastCall(call.id, call.name, NONE, call.arguments, call.problem, raw=call.raw)
+    body = call.content.partition("\n")[2]
+    return PastCall(call.id, call.name, read_status(call.content), call.arguments, call.problem, body, call.raw)
+
+
+def _judged(call: Draft, schemas: Schemas, report: Report | None) -> PastCall:
+    if call.content is None:
+        return PastCall(call.id, call.name, NONE, call.arguments, call.problem, raw=call.raw)
+    status, body = _reported(call, report)
+    if status is None or status.word != "ok":
+        certain = _certain(call, schemas)
+        if certain:
+            code, _, text = certain.partition(": ")
+            status = Status("error", certain, code=code, message=text)
+            return PastCall(call.id, call.name, status, call.arguments, certain, body, call.raw)
+    if status is None:
+        status = _by_words(call, known=call.name in schemas)
+    if status.word in ("ok", "exit") and cut(body):
+        status = replace(status, code="output_limit")
+    return PastCall(call.id, call.name, status, call.arguments, call.problem, body, call.raw)
+
+
+def _reported(call: Draft, report: Report | None) -> tuple[Status | None, str]:
+    """What the harness said of the call, and the result without it."""
+    content = call.content or ""
+    if content.startswith("not run: "):
+        return Status("other", content.partition("\n")[0]), content
+    if call.error and call.failed is None:
+        line = call.error[:600]
+        return Status("error", line, code=words.classify(call.error, call.name), message=line), content
+    if call.failed is not None:
+        line = content.strip().partition("\n")[0]
+        code = words.classify(line, call.name)
+        return (Status("error", line, code=code, message=line) if call.failed else Status("ok", "")), content
+    found = report(content) if report is not None else None
+    return found if found is not None else (None, content)
+
+
+def _certain(call: Draft, schemas: Schemas) -> str:
+    """``code: text`` for what is wrong with the call as the model wrote it; '' when nothing is."""
+    if call.problem:
+        return call.problem
+    if not schemas or not call.name:
+        return ""
+    if call.name not in schemas:
+        return f"tool_not_found: there is no tool {call.name!r}. The tools are: {', '.join(schemas)[:500]}"
+    wrong = argument_problem(call.name, schemas[call.name], call.arguments)
+    return f"invalid_args: {wrong}" if wrong else ""
+
+
+def _by_words(call: Draft, *, known: bool) -> Status:
+    """The last resort: a result of text alone."""
+    content, kind = call.content or "", role(call.name)
+    if kind == "shell":
+        return shells.verdict(call.arguments, content) or Status("ok", "")
+    return words.verdict(call.name, kind, call.arguments, content, known=known) or Status("ok", "")
+
+
+def _type(call: Draft, schemas: Schemas) -> None:
+    """Arguments of a dialect that writes them all as text, as the tool's schema has them."""
+    schema = schemas.get(call.name)
+    if schema is None or not call.loose or call.problem:
+        return
+    properties = schema.get("properties")
+    properties = properties if isinstance(properties, Mapping) else {}
+    if call.loose == "text":
+        required = schema.get("required")
+        names = list(required) if isinstance(required, list | tuple) and required else list(properties)
+        if len(names) == 1 and isinstance(names[0], str):
+            call.arguments = {names[0]: call.arguments["input"]}
+        elif "input" not in properties:
+            call.problem = "malformed_call: arguments must be a JSON object, got string"
+            return
+    for name, value in call.arguments.items():
+        rule = properties.get(name)
+        kind = rule.get("type") if isinstance(rule, Mapping) else None
+        if isinstance(value, str) and kind in ("integer", "number", "boolean", "array", "object"):
+            table, problem = read_arguments(f'{{"value": {value}}}')
+            call.arguments[name] = value if problem else table.get("value", value)

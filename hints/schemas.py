@@ -1,0 +1,120 @@
+"""Arguments against a tool's JSON schema: the part of JSON Schema that tools are described with."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list, tuple),
+    "object": (Mapping,),
+    "null": (type(None),),
+}
+_DEPTH = 32
+
+
+def parameters_of(tools: Sequence[Any]) -> dict[str, dict[str, Any]]:
+    """The tools' names and the schemas of their arguments; what is no tool schema is left out.
+
+    Both of OpenAI's shapes are read (``function`` nested or not), and ``input_schema`` as Anthropic calls it.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for tool in tools if isinstance(tools, Sequence) and not isinstance(tools, str) else ():
+        body = tool.get("function", tool) if isinstance(tool, Mapping) else None
+        if not isinstance(body, Mapping) or not isinstance(body.get("name"), str):
+            continue
+        schema = body.get("parameters", body.get("input_schema"))
+        found[body["name"]] = dict(schema) if isinstance(schema, Mapping) else {}
+    return found
+
+
+def argument_problem(name: str, schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
+    """What is wrong with the arguments of the tool ``name``, the first of it; '' when nothing is.
+
+    An optional argument that is null counts as absent: models write it so.
+    """
+    return _object(name, "", schema, arguments, 0)
+
+
+def _object(name: str, place: str, schema: Mapping[str, Any], value: Mapping[str, Any], depth: int) -> str:
+    properties = _mapping(schema.get("properties"))
+    required = schema.get("required")
+    names = [each for each in required if isinstance(each, str)] if isinstance(required, list | tuple) else []
+    of = f" in {place}" if place else ""
+    if schema.get("additionalProperties") is False:
+        for key in value:
+            if key not in properties:
+                near = difflib.get_close_matches(str(key), properties, n=1, cutoff=0.5)
+                guess = f"; did you mean {near[0]!r}?" if near else f"; it takes {', '.join(properties) or 'none'}"
+                return f"{name} has no argument {str(key)[:80]!r}{of}{guess}"
+    for key in names:
+        if value.get(key) is None and "null" not in _types(_mapping(properties.get(key))):
+            kind = "/".join(_types(_mapping(properties.get(key))))
+            return f"{name} needs the argument {key!r}{of}" + (f" ({kind})" if kind else "")
+    for key, item in value.items():
+        if key not in properties or item is None:
+            continue
+        wrong = _value(name, f"{place}.{key}" if place else str(key), _mapping(properties[key]), item, depth + 1)
+        if wrong:
+            return wrong
+    return ""
+
+
+def _value(name: str, place: str, schema: Mapping[str, Any], value: Any, depth: int) -> str:
+    """One value. What this page does not know of JSON Schema (``anyOf``, ``pattern``, ...) it takes for fulfilled."""
+    if depth > _DEPTH:
+        return ""
+    types = _types(schema)
+    if types and not any(_is(value, kind) for kind in types):
+        return f"{name}: {place} must be of type {'/'.join(types)}, got {_shown(value)}"
+    allowed = schema.get("enum")
+    if isinstance(allowed, list) and value not in allowed:
+        return (
+            f"{name}: {place} must be one of {', '.join(_shown(each) for each in allowed)[:300]}, got {_shown(value)}"
+        )
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        low, high = schema.get("minimum"), schema.get("maximum")
+        if isinstance(low, int | float) and value < low:
+            return f"{name}: {place} must be at least {low}, got {_shown(value)}"
+        if isinstance(high, int | float) and value > high:
+            return f"{name}: {place} must be at most {high}, got {_shown(value)}"
+    if isinstance(value, Mapping):
+        return _object(name, place, schema, value, depth)
+    if isinstance(value, list):
+        items = _mapping(schema.get("items"))
+        found = (_value(name, f"{place}[{index}]", items, item, depth + 1) for index, item in enumerate(value))
+        return next((wrong for wrong in found if wrong), "")
+    return ""
+
+
+def _types(schema: Mapping[str, Any]) -> list[str]:
+    """The types that a schema allows; none when it does not say, or says something unknown."""
+    kind = schema.get("type")
+    kinds = list(kind) if isinstance(kind, list | tuple) else [kind]
+    return [str(each) for each in kinds] if all(isinstance(each, str) and each in _TYPES for each in kinds) else []
+
+
+def _is(value: Any, kind: str) -> bool:
+    if isinstance(value, bool):
+        return kind == "boolean"
+    if isinstance(value, float) and not math.isfinite(value):
+        return False
+    return isinstance(value, _TYPES[kind])
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _shown(value: Any) -> str:
+    try:
+        return json.dumps(value, default=str)[:60]
+    except (ValueError, TypeError, RecursionError):
+        return type(value).__name__

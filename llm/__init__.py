@@ -1,0 +1,36 @@
+"""One client for any OpenAI-compatible endpoint: async, retried, bounded in time, in calls at once and in cost.
+
+Every error is an ``LLMError`` with one line to show:
+
+- ``EndpointRefused``: nothing will work until a setting changes (key, model, address);
+- ``EndpointFailed``: this call got no answer, whatever was tried; ``ContextFull``: its messages were too long;
+- ``BudgetSpent``: the budget allows no further call;
+- ``CassetteMiss``: the cassette that is replayed does not hold this request.
+"""
+
+from __future__ import annotations
+
+from .answers import Reply
+from .budget import Budget, Price, Usage
+from .cassettes import Cassette
+from .client import LLM
+from .endpoints import BASE_URL, key_from, shown
+from .errors import BudgetSpent, CassetteMiss, ContextFull, EndpointFailed, EndpointRefused, LLMError
+
+__all__ = [
+    "BASE_URL",
+    "LLM",
+    "Budget",
+    "BudgetSpent",
+    "Cassette",
+    "CassetteMiss",
+    "ContextFull",
+    "EndpointFailed",
+    "EndpointRefused",
+    "LLMError",
+    "Price",
+    "Reply",
+    "Usage",
+    "key_from",
+    "shown",
+]

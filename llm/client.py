@@ -1,0 +1,186 @@
+"""The client: one call is some attempts, each within its time, its turn and the budget."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .answers import Reply, read_message, refusal, reply_of, size
+from .budget import Budget, Meter, Price, Usage
+from .cassettes import Cassette
+from .endpoints import BASE_URL, address, is_local, shown
+from .errors import Again, EndpointFailed, EndpointRefused, one_line
+
+if TYPE_CHECKING:
+    import httpx
+
+MAX_ANSWER = 16 << 20
+"""Bytes of the largest answer that is read."""
+MAX_WAIT_S = 60.0
+"""Seconds that an endpoint may ask us to wait; one that asks for more is given up."""
+Bound = tuple[int, int]
+
+
+@dataclass
+class LLM:
+    """A model behind an endpoint. ``options`` go into every request; ``max_tokens`` bounds each answer.
+
+    ``timeout_s`` is for one attempt, from connecting to the last byte; ``concurrency`` is the number of attempts at
+    once. Use it in one event loop, in ``async with``, or ``close`` it.
+    """
+
+    model: str
+    base_url: str = BASE_URL
+    api_key: str = field(default="", repr=False)
+    price: Price = Price()
+    budget: Budget = Budget()
+    max_tokens: int = 4096
+    options: Mapping[str, Any] = field(default_factory=dict)
+    concurrency: int = 8
+    timeout_s: float = 300.0
+    attempts: int = 5
+    cassette: Cassette | None = None
+    sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep
+
+    def __post_init__(self) -> None:
+        self.base_url = address(self.base_url)
+        self.usage = Usage()
+        self.meter = Meter(self.budget, self.price)
+        self._gate = asyncio.Semaphore(self.concurrency)
+        self._http: httpx.AsyncClient | None = None
+        self._limit_name = "max_tokens"
+        self._bad = 0
+
+    async def chat(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] = (), **options: Any
+    ) -> Reply:
+        """One answer to ``messages``; ``options`` win over the client's. Raises LLMError."""
+        body: dict[str, Any] = {"model": self.model, "messages": list(messages), "max_tokens": self.max_tokens}
+        body |= {**({"tools": list(tools)} if tools else {}), **self.options, **options}
+        # A token is a piece of at least one byte, and the JSON around a message outweighs what a template puts there.
+        bound = (size(body), int(body["max_tokens"]))
+        answer = None if self.cassette is None else self.cassette.replay(body)
+        reply = await (self._asked(body, bound) if answer is None else self._replayed(answer, bound))
+        self.usage.calls += 1
+        self.usage.estimated += reply.estimated
+        self.usage.prompt_tokens += reply.prompt_tokens
+        self.usage.completion_tokens += reply.completion_tokens
+        self.usage.usd += reply.usd
+        return reply
+
+    async def close(self) -> None:
+        """Idempotent."""
+        http, self._http = self._http, None
+        if http is not None:
+            await http.aclose()
+
+    async def __aenter__(self) -> LLM:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    async def _replayed(self, answer: Mapping[str, Any], bound: Bound) -> Reply:
+        """An answer of the cassette, counted as if it had been asked for."""
+        reply = reply_of(answer, self.price, bound[0])
+        await self.meter.admit(bound)
+        self.meter.settle(bound, (reply.prompt_tokens, reply.completion_tokens))
+        return reply
+
+    async def _asked(self, body: dict[str, Any], bound: Bound) -> Reply:
+        """Attempts until one is answered. Raises LLMError."""
+        attempt = 1
+        while True:
+            try:
+                return await self._attempt(body, bound)
+            except Again as error:
+                wait = _backoff(attempt) if error.wait is None else error.wait
+                if wait > MAX_WAIT_S:
+                    raise EndpointFailed(f"{error} and asks to wait {wait:.0f} s, more than {MAX_WAIT_S:.0f}") from None
+                if attempt >= self.attempts:
+                    raise EndpointFailed(f"{error} (attempt {attempt} of {self.attempts})") from None
+            attempt += 1
+            self.usage.retries += 1
+            await self.sleep(wait)
+
+    async def _attempt(self, body: dict[str, Any], bound: Bound) -> Reply:
+        """One attempt, paid for whatever becomes of it. Raises Again and LLMError."""
+        async with self._gate:
+            await self.meter.admit(bound)
+            cost = bound  # until we know better: what is cut off while it runs may be charged for
+            try:
+                status, headers, data = await self._post(body)
+                if status >= 300:
+                    cost = (0, 0)
+                    raise self._refused(status, headers, data)
+                answer = read_message(data)
+                if answer is None:
+                    raise Again(f"{self._where} answered without a message: {self._quoted(data)}", lost=True)
+                reply = reply_of(answer, self.price, bound[0])
+                cost = (reply.prompt_tokens, reply.completion_tokens)
+            except Again as error:
+                cost = bound if error.lost else (0, 0)
+                self.usage.lost += error.lost
+                raise
+            finally:
+                self.meter.settle(bound, cost)
+        if self.cassette is not None:
+            self.cassette.keep(body, answer)
+        return reply
+
+    async def _post(self, body: dict[str, Any]) -> tuple[int, Mapping[str, str], bytes]:
+        """Status, headers and body of one request. Raises Again."""
+        import httpx
+
+        if self._http is None:
+            self._http = httpx.AsyncClient(timeout=self.timeout_s, trust_env=not is_local(self.base_url))
+        sent = {(self._limit_name if name == "max_tokens" else name): value for name, value in body.items()}
+        headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
+        request = self._http.stream("POST", f"{self.base_url}/chat/completions", json=sent, headers=headers)
+        data = bytearray()
+        try:
+            # httpx bounds each read; an endpoint that sends a byte now and then would take for ever.
+            async with asyncio.timeout(self.timeout_s), request as response:
+                async for chunk in response.aiter_bytes():
+                    data += chunk
+                    if len(data) > MAX_ANSWER:
+                        raise Again(f"{self._where} sent more than {MAX_ANSWER} bytes", lost=True)
+                return response.status_code, response.headers, bytes(data)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise Again(f"cannot connect to {self._where} ({one_line(error)})") from None
+        except (TimeoutError, httpx.TimeoutException):
+            raise Again(f"{self._where} did not answer within {self.timeout_s:g} s", lost=True) from None
+        except httpx.HTTPError as error:
+            raise Again(f"{self._where} broke off ({one_line(error) or type(error).__name__})", lost=True) from None
+
+    @property
+    def _where(self) -> str:
+        return f"the endpoint {shown(self.base_url)}"
+
+    def _quoted(self, data: bytes) -> str:
+        """The beginning of an answer, for a message; without the key, should it be echoed."""
+        text = data[:4000].decode("utf-8", "replace")
+        return one_line(text.replace(self.api_key, "***") if self.api_key else text) or "(nothing)"
+
+    def _refused(self, status: int, headers: Mapping[str, str], data: bytes) -> Exception:
+        text = self._quoted(data)
+        said = f"{self._where} answered {status}: {text}"
+        if status == 400 and "max_completion_tokens" in text and self._limit_name == "max_tokens":
+            self._limit_name = "max_completion_tokens"  # the name that OpenAI's reasoning models ask for
+            return Again(said, wait=0.0)
+        error = refusal(status, headers, text, said)
+        if self.usage.calls:  # among answers, a refusal is a matter of that call
+            return EndpointFailed(said) if isinstance(error, EndpointRefused) else error
+        # A bad request may be bad luck, and several are under way at once; nothing but bad ones is a setting.
+        self._bad += type(error) is EndpointFailed
+        if self._bad > self.concurrency:
+            return EndpointRefused(f"{said}; so it did the {self._bad - 1} times before")
+        return error
+
+
+def _backoff(attempt: int) -> float:
+    """Seconds before attempt ``attempt + 1``: doubling from half a second, with jitter so that callers spread."""
+    return float(min(30.0, 0.5 * 2 ** (attempt - 1)) * random.uniform(0.5, 1.0))

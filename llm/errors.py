@@ -1,0 +1,40 @@
+"""What can go wrong when a model is asked; each message is one line to show."""
+
+from __future__ import annotations
+
+
+class LLMError(Exception):
+    """A model could not be asked; the message is one line."""
+
+
+class EndpointRefused(LLMError):
+    """Nothing will work until a setting changes."""
+
+
+class EndpointFailed(LLMError):
+    """This call got no answer; another one may."""
+
+
+class ContextFull(EndpointFailed):
+    """The messages are longer than the model reads."""
+
+
+class BudgetSpent(LLMError):
+    """The budget allows no further call."""
+
+
+class CassetteMiss(LLMError):
+    """The cassette does not hold this request."""
+
+
+class Again(Exception):
+    """An attempt failed and another may not. ``lost``: it may be charged for; ``wait``: seconds that were asked for."""
+
+    def __init__(self, cause: str, *, wait: float | None = None, lost: bool = False) -> None:
+        super().__init__(cause)
+        self.wait = wait
+        self.lost = lost
+
+
+def one_line(text: object) -> str:
+    return " ".join(str(text).split())[:300]

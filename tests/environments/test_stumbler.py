@@ -1,0 +1,139 @@
+"""The agent that errs on purpose: what it does, what is found, and who sees it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from etude.environments import agents
+from etude.environments.coding import CodingSession
+from etude.environments.drill import DrillSession
+from etude.environments.drills.tasks import DrillTasks
+from etude.environments.play import play
+from etude.environments.stumbler import Expected, script
+from etude.environments.tasks import TaskSet
+from etude.models import Episode, ErrorTurn, Observation, Task
+
+DRILLS = DrillTasks(["choose", "schema", "chain", "stop"])
+
+
+class Watched:
+    """A session whose observations are kept."""
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+        self.seen: list[Observation] = []
+
+    async def reset(self, **arguments: Any) -> Observation:
+        self.seen.append(await self.session.reset(**arguments))
+        return self.seen[-1]
+
+    async def step(self, action: Any) -> Observation:
+        self.seen.append(await self.session.step(action))
+        return self.seen[-1]
+
+
+def stumble(task: Task, session: Any) -> tuple[Episode, list[Observation]]:
+    async def run() -> tuple[Episode, list[Observation]]:
+        watched = Watched(session)
+        try:
+            await play(task, agents.make("stumbler", task), watched)
+            return session.episode(), watched.seen
+        finally:
+            await session.close()
+
+    return asyncio.run(run())
+
+
+def found(errors: list[ErrorTurn]) -> list[Expected]:
+    """What an annotator says, in the words of the script."""
+    named = ("wasteful", "style")
+    return [
+        Expected(error.turn, error.kind, error.message.partition(":")[0] if error.kind in named else "")
+        for error in errors
+    ]
+
+
+@pytest.fixture(scope="module")
+def stumbled(tasks: TaskSet) -> tuple[Task, Episode, list[Observation]]:
+    task = next(iter(tasks))
+    return task, *stumble(task, CodingSession(tasks))
+
+
+@pytest.fixture(scope="module")
+def shown(tasks: TaskSet) -> tuple[Episode, list[Observation]]:
+    return stumble(next(iter(tasks)), CodingSession(tasks, annotate="observation"))
+
+
+def test_one_mistake_of_every_kind_and_then_it_solves(stumbled: tuple[Task, Episode, list[Observation]]) -> None:
+    task, episode, _ = stumbled
+    assert episode.reward is not None
+    assert (episode.reward.value, episode.reward.valid, episode.end) == (1.0, True, "submit")
+    assert found(episode.error_turns) == script(task)[1]
+
+
+def test_the_kinds_are_all_that_an_agent_can_make(stumbled: tuple[Task, Episode, list[Observation]]) -> None:
+    from typing import get_args
+
+    from etude.models import ErrorKind
+
+    kinds = {mistake.kind for mistake in script(stumbled[0])[1]}
+    assert set(get_args(ErrorKind)) - kinds == {"transport_error", "injected_fault", "budget"}
+
+
+FITTING = {
+    "tool_not_found": "read_file",
+    "invalid_args": "path",
+    "malformed_call": "JSON",
+    "file_not_found": "src/tally/core.py",
+    "edit_failed": "src/tally/core.py",
+    "command_not_found": "python",
+    "nonzero_exit": "no-such-revision",
+    "traceback": "ModuleNotFoundError",
+    "timeout": "tail",
+    "false_claim": "mypy",
+}
+
+
+def test_each_mistake_has_a_fitting_hint(stumbled: tuple[Task, Episode, list[Observation]]) -> None:
+    _, episode, _ = stumbled
+    assert [error.kind for error in episode.error_turns if not error.hints] == []
+    for error in episode.error_turns:
+        assert FITTING.get(error.kind, "") in error.hints[0].text, error
+
+
+def test_no_hint_is_in_any_observation(stumbled: tuple[Task, Episode, list[Observation]]) -> None:
+    _, episode, seen = stumbled
+    texts = [hint.text for error in episode.error_turns for hint in error.hints]
+    assert texts
+    for observation in seen:
+        assert observation.annotations is None
+        assert [text for text in texts if text in observation.model_dump_json()] == []
+
+
+def test_asked_for_hints_are_in_the_observation_of_their_turn(shown: tuple[Episode, list[Observation]]) -> None:
+    episode, seen = shown
+    by_turn = [[error for error in episode.error_turns if error.turn == turn] for turn in range(len(episode.turns))]
+    # Whether the agent recovered is known later, so what is shown at the time says nothing of it.
+    plain = [[(error.kind, error.hints) for error in observation.annotations or []] for observation in seen[1:]]
+    assert plain == [[(error.kind, error.hints) for error in errors] for errors in by_turn]
+    assert sum(len(errors) for errors in plain) == len(episode.error_turns) > 10
+
+
+@pytest.mark.parametrize("index", range(12))
+def test_on_drills_too(index: int) -> None:
+    task = DRILLS.get_task("train", index)
+    episode, seen = stumble(task, DrillSession(DRILLS))
+    assert episode.reward is not None
+    assert episode.reward.value == 1.0
+    assert found(episode.error_turns) == script(task)[1]
+    assert len(episode.error_turns) == 5
+    assert [error.kind for error in episode.error_turns if not error.hints] == []
+    assert all(observation.annotations is None for observation in seen)
+
+
+def test_playing_it_twice_gives_the_same(stumbled: tuple[Task, Episode, list[Observation]], shown: Any) -> None:
+    turns = [[message.content for message in turn.messages] for turn in stumbled[1].turns]
+    assert turns == [[message.content for message in turn.messages] for turn in shown[0].turns]

@@ -1,0 +1,38 @@
+"""The scripted policy itself: the same turns in both of OpenAI's answers, and a log of what it was sent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+TASK = {"problem_statement": "Write `f` again.\n", "patch": "diff"}
+ASKED = [{"role": "user", "content": "Write `f` again.\n\nRules."}]
+
+
+def test_it_errs_then_solves_what_it_knows_and_stops(policy: Any) -> None:
+    names, messages = [], list(ASKED)
+    while (call := policy.script(messages, [TASK])) is not None:
+        names.append(call[0])
+        messages.append({"role": "assistant", "content": ""})
+    assert names == ["grep_repo", "bash", "read_file", "write_file", "bash", "submit"]
+    assert policy.script([*ASKED, *[{"role": "assistant"}] * 3], []) == ("submit", "{}")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_it_answers_whole_and_in_parts(policy: Any, tmp_path: Path, stream: bool) -> None:
+    log = tmp_path / "requests.jsonl"
+    with policy.Policy([TASK], log) as endpoint:
+        body = {"model": "m", "messages": ASKED, "stream": stream}
+        answer = httpx.post(f"{endpoint.url}/chat/completions", json=body, trust_env=False)
+    if stream:
+        lines = [line.removeprefix("data: ") for line in answer.text.split("\n\n") if line]
+        assert lines[-1] == "[DONE]" and json.loads(lines[-2])["usage"]["total_tokens"] == 15
+        call = json.loads(lines[1])["choices"][0]["delta"]["tool_calls"][0]
+    else:
+        call = answer.json()["choices"][0]["message"]["tool_calls"][0]
+    assert call["function"]["name"] == "grep_repo"
+    assert json.loads(log.read_text())["messages"] == ASKED
