@@ -100,7 +100,8 @@ start_engine() {
     shift
     say "starting $name"
     mkdir -p /run/podman
-    setsid "$@" </dev/null >"$log" 2>&1 &
+    # From the root folder: podman's helper leaves a file where it was started when a container runs out of memory.
+    (cd / && exec setsid "$@" </dev/null >"$log" 2>&1) &
     for _ in $(seq 60); do
         if listens "$name"; then return; fi
         sleep 0.5
