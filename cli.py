@@ -11,6 +11,24 @@ from typing import Annotated, Any
 import typer
 
 from . import cli_hints, console
+from .cli_options import (
+    OPENAI,
+    ApiKeyEnv,
+    BaseUrl,
+    Dollars,
+    Jobs,
+    Json,
+    MaxTokens,
+    Prices,
+    Sandbox,
+    Temperature,
+    Timeout,
+    TokenBudget,
+    ToolFormat,
+    Url,
+    model_options,
+    tasks_of,
+)
 
 app = typer.Typer(
     name="etude",
@@ -24,27 +42,6 @@ app.add_typer(snapshots, name="snapshot")
 sandboxes = typer.Typer(no_args_is_help=True, help="Check the sandboxes, tidy up after them, look into one.")
 app.add_typer(sandboxes, name="sandbox")
 app.add_typer(cli_hints.hints, name="hints")
-
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes, or episodes, at once.")]
-
-
-def _known_sandbox(name: str) -> str:
-    """Refuse a misspelt backend before hours of work that would need it. Raises UnknownName."""
-    from .environments.sandbox.opening import BACKENDS
-    from .registry import UnknownName, did_you_mean
-
-    chosen = os.environ.get("ETUDE_SANDBOX") or name if name == "auto" else name
-    if chosen != "auto" and chosen not in BACKENDS.paths():
-        place = "" if chosen == name else "ETUDE_SANDBOX: "
-        raise UnknownName(place + did_you_mean("sandbox", chosen, [*BACKENDS.paths(), "auto"]))
-    return name
-
-
-Sandbox = Annotated[
-    str,
-    typer.Option("--sandbox", callback=_known_sandbox, help="Sandbox backend; 'auto' takes the strongest that works."),
-]
 
 
 def _print_version(wanted: bool) -> None:
@@ -199,23 +196,21 @@ def serve(
 def run(
     agent: Annotated[str, typer.Option("--agent", "-a", help="Who plays; see `etude list agents`.")] = "oracle",
     tasks: Annotated[Path, typer.Option(help="Folder that holds tasks.jsonl, or the word 'drill'.")] = Path("tasks"),
-    url: Annotated[str | None, typer.Option(help="Play on this server instead of in this process.")] = None,
+    url: Url = None,
     number: Annotated[int, typer.Option("--n", min=1, help="Episodes per task; more give pass@k.")] = 1,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many tasks.")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for episodes.jsonl and summary.json.")] = Path(
         "runs/latest"
     ),
-    base_url: Annotated[
-        str, typer.Option(envvar="OPENAI_BASE_URL", help="For openai:MODEL: the endpoint's address.")
-    ] = "https://api.openai.com/v1",
-    api_key_env: Annotated[str, typer.Option(help="The environment variable that holds its key.")] = "OPENAI_API_KEY",
-    tool_format: Annotated[str, typer.Option(help="native tool calls, or text with <tool_call> tags.")] = "native",
-    temperature: Annotated[float | None, typer.Option(min=0, help="Default: the endpoint's.")] = None,
-    max_tokens: Annotated[int, typer.Option(min=1, help="Tokens of one answer at most.")] = 4096,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that one answer may take.")] = 300.0,
-    price: Annotated[str, typer.Option(help="IN,OUT: USD per million tokens read and written.")] = "0,0",
-    budget: Annotated[float | None, typer.Option(min=0, help="USD that the run may cost; needs --price.")] = None,
-    token_budget: Annotated[int | None, typer.Option(min=0, help="Tokens that the run may take.")] = None,
+    base_url: BaseUrl = OPENAI,
+    api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
+    tool_format: ToolFormat = "native",
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = 4096,
+    timeout: Timeout = 300.0,
+    price: Prices = "0,0",
+    budget: Dollars = None,
+    token_budget: TokenBudget = None,
     jobs: Jobs = 1,
     sandbox: Sandbox = "auto",
     as_json: Json = False,
@@ -223,23 +218,12 @@ def run(
     """Play episodes."""
     import asyncio
 
-    from .environments.drills.tasks import DrillTasks
-    from .environments.openai_agent import ModelOptions
     from .environments.play import run_episodes
-    from .environments.tasks import TaskSet
-    from .llm import Budget, Price
 
-    model = ModelOptions(
-        base_url=base_url,
-        api_key_env=api_key_env,
-        tool_format=tool_format,
-        temperature=temperature,
-        max_tokens=max_tokens,
-        timeout_s=timeout,
-        price=Price.read(price),
-        budget=Budget(usd=budget, tokens=token_budget),
+    model = model_options(
+        base_url, api_key_env, tool_format, temperature, max_tokens, timeout, price, budget, token_budget
     )
-    task_set = DrillTasks() if str(tasks) == "drill" else TaskSet.load(tasks)
+    task_set = tasks_of(tasks)
     with console.progress_bar("run") as progress:
         playing = run_episodes(
             task_set,

@@ -9,10 +9,25 @@ from typing import Annotated, Any
 import typer
 
 from . import console
+from .cli_options import (
+    OPENAI,
+    ApiKeyEnv,
+    BaseUrl,
+    Dollars,
+    Json,
+    MaxTokens,
+    Prices,
+    Sandbox,
+    Temperature,
+    Timeout,
+    TokenBudget,
+    ToolFormat,
+    Url,
+    model_options,
+    tasks_of,
+)
 
 hints = typer.Typer(no_args_is_help=True, help="Measure what hints are worth, and learn which to give.")
-
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 @hints.command()
@@ -33,43 +48,30 @@ def causal(
     tasks: Annotated[
         str | None, typer.Option(help="Folder of the run's tasks, or the word 'drill'; default: drills.")
     ] = None,
-    url: Annotated[str | None, typer.Option(help="Play on this server instead of in this process.")] = None,
+    url: Url = None,
     seed: Annotated[int, typer.Option(help="Same seed, same samples and draws.")] = 0,
-    base_url: Annotated[
-        str, typer.Option(envvar="OPENAI_BASE_URL", help="For openai:MODEL: the endpoint's address.")
-    ] = "https://api.openai.com/v1",
-    api_key_env: Annotated[str, typer.Option(help="The environment variable that holds its key.")] = "OPENAI_API_KEY",
-    tool_format: Annotated[str, typer.Option(help="native tool calls, or text with <tool_call> tags.")] = "native",
-    temperature: Annotated[float | None, typer.Option(min=0, help="Default: the endpoint's.")] = None,
-    max_tokens: Annotated[int, typer.Option(min=1, help="Tokens of one answer at most.")] = 4096,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that one answer may take.")] = 300.0,
-    price: Annotated[str, typer.Option(help="IN,OUT: USD per million tokens read and written.")] = "0,0",
-    budget: Annotated[float | None, typer.Option(min=0, help="USD that it may cost; needs --price.")] = None,
-    token_budget: Annotated[int | None, typer.Option(min=0, help="Tokens that it may take.")] = None,
+    base_url: BaseUrl = OPENAI,
+    api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
+    tool_format: ToolFormat = "native",
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = 4096,
+    timeout: Timeout = 300.0,
+    price: Prices = "0,0",
+    budget: Dollars = None,
+    token_budget: TokenBudget = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Error turns at once.")] = 1,
-    sandbox: Annotated[str, typer.Option(help="Sandbox backend; 'auto' takes the strongest that works.")] = "auto",
+    sandbox: Sandbox = "auto",
     as_json: Json = False,
 ) -> None:
     """Play on from before each error turn, with its hint and without: the difference in success is its score."""
     import asyncio
 
-    from .environments.drills.tasks import DrillTasks
     from .environments.hint_trials import measure_hints, read_texts
-    from .environments.openai_agent import ModelOptions
-    from .environments.tasks import TaskSet
-    from .llm import Budget, Price
 
-    model = ModelOptions(
-        base_url=base_url,
-        api_key_env=api_key_env,
-        tool_format=tool_format,
-        temperature=temperature,
-        max_tokens=max_tokens,
-        timeout_s=timeout,
-        price=Price.read(price),
-        budget=Budget(usd=budget, tokens=token_budget),
+    model = model_options(
+        base_url, api_key_env, tool_format, temperature, max_tokens, timeout, price, budget, token_budget
     )
-    known = None if tasks is None else DrillTasks() if tasks == "drill" else TaskSet.load(Path(tasks))
+    known = None if tasks is None else tasks_of(tasks)
     with console.progress_bar("causal") as progress:
         measuring = measure_hints(
             run,

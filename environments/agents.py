@@ -64,10 +64,12 @@ class Script:
         return None if observation.get("done") else next(self._actions, None)
 
 
-def make(name: str, task: Task, *, llm: LLM | None = None, tool_format: str = "native") -> Agent:
+def make(
+    name: str, task: Task, *, llm: LLM | None = None, tool_format: str = "native", seed: int | None = None
+) -> Agent:
     """The agent ``name`` (``name:variant``) for one task; ``llm`` and ``tool_format`` are for one that asks a model.
 
-    Raises UnknownName with the nearest, LLMError when there is no model to ask.
+    ``seed`` is for one that throws dice. Raises UnknownName with the nearest, LLMError when there is no model to ask.
     """
     base, _, variant = name.partition(":")
     factory: Callable[..., Agent] = AGENTS.load(base)
@@ -79,6 +81,8 @@ def make(name: str, task: Task, *, llm: LLM | None = None, tool_format: str = "n
         if llm is None:
             raise LLMError(f"the agent {name} asks a model: play it with `etude run`")
         given = {"llm": llm, "tool_format": tool_format}
+    if seed is not None and any(each.name == "seed" for each in taken):
+        given["seed"] = seed
     return factory(task, variant, **given) if variant else factory(task, **given)
 
 

@@ -59,8 +59,8 @@ class _Run:
     llm: LLM | None = None
     tool_format: str = "native"
 
-    def make_agent(self, task: Task) -> agents.Agent:
-        return agents.make(self.agent, task, llm=self.llm, tool_format=self.tool_format)
+    def make_agent(self, task: Task, sample: int) -> agents.Agent:
+        return agents.make(self.agent, task, llm=self.llm, tool_format=self.tool_format, seed=sample)
 
 
 async def run_episodes(
@@ -89,7 +89,7 @@ async def run_episodes(
     try:
         chosen = list(islice(tasks, limit))
         if chosen:
-            run.make_agent(chosen[0])
+            run.make_agent(chosen[0], 0)
         journal = Journal(out, agent_name, run.settings)
         wanted = [(task, sample) for sample in range(n) for task in chosen]
         todo = [(task, sample) for task, sample in wanted if (task.task_id, sample) not in journal.done]
@@ -163,7 +163,7 @@ async def play(task: Task, agent: agents.Agent, player: Player) -> Observation:
 
 async def _row(run: _Run, task: Task, sample: int) -> dict[str, Any]:
     """Play one task and describe it; only what the machine or the endpoint did wrong is caught here."""
-    agent, cause = run.make_agent(task), ""
+    agent, cause = run.make_agent(task, sample), ""
     try:
         if run.llm is not None:
             run.llm.meter.check()  # before a sandbox is opened for nothing

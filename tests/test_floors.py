@@ -23,10 +23,11 @@ FLOORS = {
     "trainers": 6,
     "cli": 7,
     "cli_hints": 7,
+    "cli_options": 7,
     "console": 7,
     "doctor": 7,
 }
-COMMAND_LINE = {"cli", "cli_hints", "console", "doctor"}
+COMMAND_LINE = {"cli", "cli_hints", "cli_options", "console", "doctor"}
 NEVER = {"trainers": {"environments", "environments.sandbox", "environments.snapshots", "generators", "server"}}
 OUTSIDE = ("tests/", "benchmarks/", ".ci/", "trainers/adapters/")  # adapters are distributions of their own
 

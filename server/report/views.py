@@ -157,13 +157,6 @@ def _turns(episode: Episode, meter: Meter) -> list[TurnView]:
     return shown
 
 
-def _by_turn(marks: Sequence[Any]) -> dict[int | None, list[Any]]:
-    found: dict[int | None, list[Any]] = {}
-    for mark in marks:
-        found.setdefault(mark.turn, []).append(mark)
-    return found
-
-
 def _turn(
     number: int,
     turn: Turn,

@@ -269,3 +269,11 @@ def test_a_player_that_breaks_voids_its_episode(endpoints: Any, tmp_path: Path) 
 
     summary = run("http://h/v1", tmp_path, "oracle", players=Broken)
     assert (summary.valid, set(summary.failures.values())) == (0, {"infrastructure: no space left"})
+
+
+def test_an_agent_that_throws_dice_throws_anew_in_each_sample(tmp_path: Path) -> None:
+    asyncio.run(run_episodes(DrillTasks(), "noisy:0.5,0", out=tmp_path / "a", n=16, limit=1))
+    asyncio.run(run_episodes(DrillTasks(), "noisy:0.5,0", out=tmp_path / "b", n=16, limit=1))
+    first, again = ([row["reward"]["value"] for row in rows(tmp_path / name)] for name in ("a", "b"))
+    assert first == again
+    assert set(first) == {0.0, 1.0}
