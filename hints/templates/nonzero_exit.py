@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from ..turns import PastCall, PastTurn
 from .kit import call_of, quote
 from .kit import hint as made
 
+_ERROR = re.compile(r"(?:[\w./-]+: )?(?:fatal|(?:\w+ )?error|panic)\b[^\n]*: ?\S", re.IGNORECASE)
 _CODES = {
     126: "the file is not executable: run it with its interpreter",
     130: "it was interrupted",
@@ -30,7 +32,7 @@ _PYTEST = {
 def hint(
     error: ErrorTurn, turns: Sequence[PastTurn], tools: Sequence[Mapping[str, Any]], files: Sequence[str]
 ) -> Hint | None:
-    """The last line that the command printed is nearly always the reason."""
+    """What the code means, and the line that says why."""
     if error.kind != "nonzero_exit":
         return None
     call = call_of(error, turns)
@@ -38,7 +40,7 @@ def hint(
     what = quote(line, 80) if line else error.tool[:60] or "The call"
     code = call.status.exit_code if call is not None else None
     meaning = _meaning(call, line, code)
-    said = _last_line(call.body) if call is not None else ""
+    said = _reason(call.body) if call is not None else ""
     if code is None:
         reason = error.message.rstrip(".")[:200]
         return made("nonzero_exit", f"{what} fails: {reason}.", "Deal with that before you try it again.")
@@ -66,5 +68,7 @@ def _meaning(call: PastCall | None, line: str, code: int | None) -> str:
     return _CODES.get(code, "")
 
 
-def _last_line(body: str) -> str:
-    return next((line.strip() for line in reversed(body[-4000:].splitlines()) if line.strip()), "")
+def _reason(body: str) -> str:
+    """The last line that calls itself an error, when usage lines follow it; else the last line."""
+    lines = [line.strip() for line in body[-4000:].splitlines() if line.strip()]
+    return next(filter(_ERROR.match, reversed(lines)), lines[-1] if lines else "")

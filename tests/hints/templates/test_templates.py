@@ -213,6 +213,17 @@ def test_a_command_that_misses_a_file_gets_the_nearest_path_as_a_second_hint(cal
     assert "src/tally/core.py" in hints(missing)[1].text
 
 
+def test_the_reason_is_quoted_when_usage_lines_follow_it(call: Any) -> None:
+    said = (
+        "exit 128\nfatal: ambiguous argument 'x': unknown revision\nUse '--' to separate paths, like this:\n'git ...'"
+    )
+    assert "It says `fatal: ambiguous argument 'x': unknown revision`." in first(
+        call("bash", {"command": "git show x"}, said)
+    )
+    stopped = call("bash", {"command": "make all"}, "exit 2\ncc: no input\nmake: *** [all] Error 1")
+    assert "It says `make: *** [all] Error 1`." in first(stopped)
+
+
 def test_line_numbers_in_the_text_to_replace_are_noticed(call: Any) -> None:
     read = call("read_file", {"path": "a.py"}, "ok\n1\tdef total(values):\n2\t    pass")
     edit = call(
