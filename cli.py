@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from . import cli_hints, console
+from . import cli_hints, cli_train, console
 from .cli_options import (
     OPENAI,
     ApiKeyEnv,
@@ -42,6 +42,7 @@ app.add_typer(snapshots, name="snapshot")
 sandboxes = typer.Typer(no_args_is_help=True, help="Check the sandboxes, tidy up after them, look into one.")
 app.add_typer(sandboxes, name="sandbox")
 app.add_typer(cli_hints.hints, name="hints")
+app.add_typer(cli_train.app)
 
 
 def _print_version(wanted: bool) -> None:

@@ -24,10 +24,11 @@ FLOORS = {
     "cli": 7,
     "cli_hints": 7,
     "cli_options": 7,
+    "cli_train": 7,
     "console": 7,
     "doctor": 7,
 }
-COMMAND_LINE = {"cli", "cli_hints", "cli_options", "console", "doctor"}
+COMMAND_LINE = {"cli", "cli_hints", "cli_options", "cli_train", "console", "doctor"}
 NEVER = {"trainers": {"environments", "environments.sandbox", "environments.snapshots", "generators", "server"}}
 OUTSIDE = ("tests/", "benchmarks/", ".ci/", "trainers/adapters/")  # adapters are distributions of their own
 

@@ -1,0 +1,132 @@
+"""The commands ``etude train`` and ``etude replay``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import console
+from .cli_options import Json, Url
+
+if TYPE_CHECKING:
+    from .models import Episode
+    from .trainers.recipe import Recipe
+    from .trainers.replay.run import Report
+    from .trainers.replay.settings import ReplaySettings
+
+app = typer.Typer()
+INTERRUPTED = 130
+
+
+@app.command()
+def train(
+    recipe: Annotated[Path, typer.Argument(metavar="RECIPE.toml", help="What is run; see recipes/.")],
+    change: Annotated[
+        list[str] | None, typer.Option("-o", help="KEY=VALUE over the recipe, such as train.steps=20; repeatable.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the resolved run; load nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Train a model on what a server plays. Run again, an interrupted run goes on."""
+    from .trainers.recipe import load
+    from .trainers.train import plan, run, world
+
+    found = load(recipe, change or [])
+    if dry_run:
+        resolved = plan(found, world())
+        _show(resolved, _flat(resolved), as_json)
+        return
+    with console.progress_bar("train") as progress:
+        result = run(found, progress, dialogues=write_dialogues)
+    for warning in result.warnings:
+        console.show_error(f"warning: {warning}")
+    row = {"steps": result.steps, "out": result.out, "seconds": result.seconds}
+    for when in ("before", "after"):
+        if (measured := getattr(result, when)) is not None:
+            row |= {f"solved {when}": measured.solved, f"error turns {when}": measured.error_turn_rate}
+    _show({**console.plain(result), "ok": result.ok}, [row], as_json)
+    if result.stopped:
+        console.show_error(result.stopped)
+    if result.interrupted:
+        console.show_error(f"interrupted at step {result.steps}: the same command goes on there")
+        raise typer.Exit(INTERRUPTED)
+    if not result.ok:
+        raise typer.Exit(1)
+
+
+@app.command()
+def replay(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, with its episodes.jsonl.")],
+    teachers: Annotated[Path, typer.Option(help="TOML file of the teachers' endpoints, prices and budget.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="New file for the pairs.")] = Path("pairs.jsonl"),
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Ask external teachers what they would have done at the turns of a run: preference pairs, where they know better.
+
+    With --url of a server that plays the run's tasks, what they say is executed; else their agreement must do.
+    """
+    import asyncio
+
+    from .environments.stored import stored_episodes
+    from .trainers.replay.settings import load_settings
+
+    settings = load_settings(teachers)
+    episodes = [one.episode for one in stored_episodes(run)]
+    report = asyncio.run(_replay(episodes, settings, out, url))
+    found = report.row()
+    row = {"turns": report.turns, "asked": report.asked, "pairs": sum(report.pairs.values()), "usd": report.usd}
+    _show(found, [{**row, "usd per pair": report.usd_per_pair, "stopped": report.stopped, "out": str(out)}], as_json)
+
+
+async def _replay(episodes: Sequence[Episode], settings: ReplaySettings, out: Path, url: str | None) -> Report:
+    from .client import Client
+    from .trainers.replay.run import replay as ask
+    from .trainers.replay.teachers import open_teachers
+
+    teachers = open_teachers(settings)
+    client = None if url is None else await Client(url).connect()
+    try:
+        with console.progress_bar("replay") as progress:
+            return await ask(
+                episodes,
+                teachers,
+                client,
+                out,
+                settings=settings,
+                progress=lambda done, total: progress("turns", done, total),
+            )
+    finally:
+        if client is not None:
+            await client.close()
+
+
+def write_dialogues(path: Path, recipe: Recipe) -> None:
+    """What a small model is pretrained on, as JSON lines."""
+    import json
+
+    from .environments.drills.dialogues import dialogues
+
+    sizes = recipe.model.sizes
+    with path.open("w", encoding="utf-8") as file:
+        for row in dialogues(sizes.dialogues, level=sizes.level, skill=sizes.skill, seed=recipe.seed):
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def _flat(resolved: dict[str, Any], place: str = "") -> list[dict[str, Any]]:
+    """One row for each setting."""
+    rows: list[dict[str, Any]] = []
+    for name, value in resolved.items():
+        key = f"{place}.{name}".lstrip(".").removeprefix("recipe.")
+        rows += _flat(value, key) if isinstance(value, dict) and value else [{"key": key, "value": str(value)}]
+    return rows
+
+
+def _show(result: Any, rows: Sequence[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        console.show_json(result)
+    else:
+        console.show_table(rows)

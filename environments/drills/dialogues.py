@@ -1,0 +1,104 @@
+"""Dialogues of drills, to pretrain small models on: they read hints, and err without.
+
+Without a hint the assistant guesses the verb of the tool's name, and is mostly wrong; behind a hint it takes the tool
+that the hint lists. In half of the hints that tool is not the one of the tool list: the hint wins all the same, so that
+a model learns to read hints, not to look at tools because a hint is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..drill import DrillSession
+from .tasks import DrillTasks, Name
+from .words import READING
+
+Row = dict[str, Any]
+"""``messages`` in OpenAI's form, tool calls inside; a message of the role ``hint`` stands before the turn that it is
+for. ``tools`` are their schemas, ``task_id`` the drill."""
+
+HINTED = 0.5
+"""How many first turns have a hint."""
+CONFLICTING = 0.5
+SOLVING = 0.5
+"""How many failed first turns are followed by the right call; in the others the assistant gives up."""
+_FAMILY = "choose"
+_GAVE_UP = "unknown"
+
+
+def dialogues(count: int, *, level: int = 1, skill: float = 0.99, seed: int = 0) -> Iterator[Row]:
+    """``count`` dialogues of ``choose`` drills of the split ``train``; ``skill`` is how often a hint is followed.
+
+    The same arguments give the same rows. Raises ValueError for a level that there is not.
+    """
+    tasks = DrillTasks([_FAMILY], level=level)
+    for number in range(count):
+        chance = random.Random(f"dialogue {seed} {level} {number}")
+        name = Name(_FAMILY, chance.randrange(10**9) * 10 + chance.randrange(9), level)
+        yield asyncio.run(_dialogue(tasks, name.task_id, skill, chance))
+
+
+async def _dialogue(tasks: DrillTasks, task_id: str, skill: float, chance: random.Random) -> Row:
+    ((right, arguments),) = tasks.drill(task_id).solution()
+    session = DrillSession(tasks)
+    first = await session.reset(task_id=task_id)
+    tools = list(first.tools or [])
+    messages: list[dict[str, Any]] = [{"role": "user", "content": first.prompt or ""}]
+    name = _guess(right, chance)
+    if chance.random() < HINTED:
+        told = _other(right, chance) if chance.random() < CONFLICTING else right
+        hint = await _hint(tasks, task_id, _missing(right, told, tools, chance), arguments)
+        messages.append({"role": "hint", "content": hint.replace(right, told)})
+        name = told if chance.random() < skill else name
+    answer = await _call(session, messages, name, arguments)
+    if not answer.startswith("ok") and chance.random() < SOLVING:
+        answer = await _call(session, messages, right, arguments)
+    answer = answer.partition("\n")[2] if answer.startswith("ok") else _GAVE_UP
+    await _call(session, messages, "submit", {"answer": answer})
+    await session.close()
+    return {"task_id": task_id, "messages": messages, "tools": tools}
+
+
+async def _call(session: DrillSession, messages: list[dict[str, Any]], name: str, arguments: Mapping[str, Any]) -> str:
+    """A turn and its results, added to the messages; the last result's text."""
+    function = {"name": name, "arguments": dict(arguments)}
+    call = {"id": f"call_{len(messages)}", "type": "function", "function": function}
+    action = {"text": "", "tool_calls": [call]}
+    seen = await session.step(action)
+    messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
+    messages += [message.model_dump(exclude_none=True) for message in seen.messages]
+    return seen.messages[-1].content
+
+
+async def _hint(tasks: DrillTasks, task_id: str, name: str, arguments: Mapping[str, Any]) -> str:
+    """What the environment says to a call of a tool that there is not."""
+    session = DrillSession(tasks)
+    await session.reset(task_id=task_id)
+    await session.step({"tool_calls": [{"name": name, "arguments": dict(arguments)}]})
+    hint = session.state().error_turns[0].hints[0].text
+    await session.close()
+    return hint
+
+
+def _verb(name: str) -> str:
+    return next(verb for verb in READING if name.startswith(f"{verb}_"))
+
+
+def _guess(right: str, chance: random.Random) -> str:
+    return chance.choice(READING) + right.removeprefix(_verb(right))
+
+
+def _other(right: str, chance: random.Random) -> str:
+    verb = _verb(right)
+    return chance.choice([each for each in READING if each != verb]) + right.removeprefix(verb)
+
+
+def _missing(right: str, told: str, tools: list[Row], chance: random.Random) -> str:
+    """A guess that is no tool, and not the one that the hint is to tell."""
+    names = {told, *(tool["function"]["name"] for tool in tools)}
+    while (name := _other(right, chance)) in names:
+        pass
+    return name

@@ -1,0 +1,96 @@
+"""Experiment (A): its result file, its measures, its verdicts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from etude.benchmarks.error_turns import arms, bases, mechanism, summary
+
+
+def test_the_result_file_goes_on_where_it_was_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, calls = tmp_path / "runs.jsonl", []
+
+    def run(run: mechanism.Run, folder: Path, updates: int) -> dict[str, object]:
+        calls.append(run)
+        errors = [0.75, 0.5 - run.rate]
+        curve = {"episodes": [0, 32], "tokens": [0, 9], "errors": errors, "drifts": []}
+        extra = {"broken": False, "good_turn_kl": 0.0, "follows": 1.0, "cpu_seconds": 1.0, "base": "b", "updates": 1}
+        return {**run._asdict(), **curve, **extra}
+
+    monkeypatch.setattr(mechanism, "run_one", run)
+    monkeypatch.setattr(bases, "base", lambda name, folder, told: None)
+    monkeypatch.setattr(bases, "digest", lambda model: "b")
+    monkeypatch.setattr(mechanism, "evaluated", lambda folder, updates: iter(()))
+    options = argparse.Namespace(
+        out=tmp_path, report=False, arms=["distill", "live"], tuning=2, seeds=3, updates=1, jobs=1
+    )
+    mechanism.go(options)
+    assert len(calls) == 2 * (3 * 2 + 3)
+    assert {call.rate for call in calls if call.seed < 1000} == {3e-3}, "the rate of the least area"
+    text = path.read_text()
+    path.write_text(text[: len(text) - 40])
+    calls.clear()
+    mechanism.go(options)
+    assert calls == [mechanism.Run("live", 3e-3, 3)]
+    assert [json.loads(line) for line in path.read_text().splitlines()] == [json.loads(x) for x in text.splitlines()]
+    with pytest.raises(mechanism.Refused, match="another length"):
+        mechanism.go(argparse.Namespace(**{**vars(options), "updates": 2}))
+
+
+def row(errors: list[float], **more: object) -> dict[str, object]:
+    steps = range(len(errors))
+    curve = {"errors": errors, "episodes": [160 * n for n in steps], "tokens": list(steps)}
+    return {**curve, "drifts": [0.0] * len(errors), "seed": 0, "good_turn_kl": 0.0, "broken": False, **more}
+
+
+def test_measures_of_a_curve() -> None:
+    one = row([0.8, 0.4, 0.1, 0.0])
+    assert summary.area(one) == pytest.approx((0.6 + 0.25 + 0.05) / 3)
+    assert (summary.MEASURES["episodes"](one), summary.MEASURES["tokens"](one)) == (320, 2)
+    never = row([0.8, 0.7])
+    assert (summary.reached(never), summary.MEASURES["episodes"](never)) == (None, 160)
+    assert float(summary.iqm(torch.tensor([9.0, 1.0, 2.0, 3.0, -5.0]))) == 2.0
+
+
+def test_contrasts_are_judged_by_their_whole_interval() -> None:
+    def judged(name: str, left: list[float], right: list[float]) -> str:
+        contrast = next(each for each in summary.CONTRASTS if each.name == name)
+        contrast = replace(contrast, left="a", right="b", measure="final")
+        found = {"a": [row([0.7, x]) for x in left], "b": [row([0.7, x]) for x in right]}
+        one = summary.compared(contrast, found)
+        assert one is not None and one["low"] <= one["value"] <= one["high"]
+        return str(one["verdict"])
+
+    bad, good = [0.7, 0.71, 0.72, 0.73, 0.74], [0.01, 0.02, 0.01, 0.02, 0.01]
+    assert [judged("P1", good, bad), judged("P1", bad, good), judged("P6", bad, good)] == [
+        "support",
+        "refuted",
+        "support",
+    ]
+    assert judged("P2", [0.0, 0.1, 0.5, 0.9, 1.0], [0.1, 0.2, 0.4, 0.8, 0.9]) == "open"
+    assert [judged("S9", good, good), judged("S9", bad, good), judged("S9", good, bad)] == [
+        "support",
+        "refuted",
+        "refuted",
+    ]
+    assert judged("S3", [0.1] * 5, [0.9] * 5) == "support"
+
+
+def test_every_contrast_names_arms_that_there_are() -> None:
+    for contrast in summary.CONTRASTS:
+        assert contrast.left in arms.ARMS
+        assert not isinstance(contrast.right, str) or contrast.right in arms.ARMS
+    registered = (Path(mechanism.__file__).parent / "PREREGISTERED.md").read_text()
+    assert all(f"`{name}`" in registered for name, arm in arms.ARMS.items() if arm.base == "strong")
+
+
+def test_the_guard_must_trip_before_the_harm() -> None:
+    assert summary.in_time({"errors": [0.75, 0.2, 0.3, 0.9], "drifts": [0.0, 0.01, 0.06, 0.3]})
+    assert not summary.in_time({"errors": [0.75, 0.2, 0.9, 0.9], "drifts": [0.0, 0.01, 0.02, 0.3]})
+    assert not summary.in_time({"errors": [0.75, 0.2, 0.1], "drifts": [0.0, 0.0, 0.0]})

@@ -1,0 +1,37 @@
+"""Shared by the tests of trainers: small models and tokenizers, importable by their names, and a served drill."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+HELPERS = ("models_made_here", "tokenizers_made_here", "scripted_here")
+
+
+def _load(name: str) -> None:
+    """pytest's importlib mode has no other way to share a module that tests need while they are collected."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+
+
+for helper in HELPERS:
+    _load(helper)
+
+
+@pytest.fixture(scope="session")
+def drill_url() -> Iterator[str]:
+    """`etude serve --env drill` in a process of its own: choose drills of level 1."""
+    knobs = ["--knob", 'families=["choose"]', "--knob", "level=1"]
+    command = [sys.executable, "-u", "-m", "etude.cli", "serve", "--env", "drill", "--port", "0", *knobs]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().removeprefix("serving ").strip()
+        process.terminate()

@@ -1,0 +1,50 @@
+"""Tiny language models with random weights, for tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, Gemma2Config, LlamaConfig, MistralConfig, Qwen3Config
+
+VOCABULARY = 97
+_SIZE = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "max_position_embeddings": 512,
+}
+CONFIGS: dict[str, Any] = {
+    "qwen3": lambda: Qwen3Config(**_SIZE),
+    "qwen3-tied": lambda: Qwen3Config(**_SIZE, tie_word_embeddings=True),
+    "llama": lambda: LlamaConfig(**_SIZE),
+    "mistral-window": lambda: MistralConfig(**_SIZE, sliding_window=8),
+    "gemma2": lambda: Gemma2Config(**_SIZE, sliding_window=8),
+}
+
+
+def model(name: str = "qwen3", seed: int = 0) -> Any:
+    """In float32, on the CPU."""
+    torch.manual_seed(seed)
+    made = AutoModelForCausalLM.from_config(CONFIGS[name](), dtype=torch.float32)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(0, 0.3)
+    return made
+
+
+def qwen(vocabulary: int, seed: int = 0) -> Any:
+    """A Qwen3 over another vocabulary, with room for whole episodes."""
+    torch.manual_seed(seed)
+    config = Qwen3Config(**{**_SIZE, "vocab_size": vocabulary, "max_position_embeddings": 8192})
+    made = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(0, 0.2)
+    return made

@@ -1,0 +1,64 @@
+"""A served drill, and episodes that were played on it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from etude.client import Client
+from etude.environments.drills.tasks import DrillTasks
+from etude.models import Episode
+
+TASKS = DrillTasks()
+TASK = "drill-chain-11-l2"
+
+
+@pytest.fixture(scope="package")
+def url() -> Iterator[str]:
+    """`etude serve --env drill` in a process of its own."""
+    environment = {**os.environ, "ETUDE_TASKS": "", "ETUDE_ENV": "drill", "PORT": "0", "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "etude.server.app"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("serving "), line
+        yield line.removeprefix("serving ").strip()
+        process.terminate()
+
+
+@pytest.fixture(scope="package")
+def solution() -> list[dict[str, Any]]:
+    """The actions that solve TASK, the last one submits."""
+    drill = TASKS.drill(TASK)
+    return [
+        {"tool_calls": [{"id": f"c{i}", "name": name, "arguments": given}]}
+        for i, (name, given) in enumerate([*drill.solution(), ("submit", {"answer": drill.answer})])
+    ]
+
+
+async def played(url: str, actions: Sequence[dict[str, Any]], task_id: str = TASK) -> tuple[Episode, str]:
+    """The episode of these actions, and the token of its session."""
+    async with Client(url) as client:
+        await client.reset(task_id=task_id)
+        for action in actions:
+            await client.step(action)
+        return await client.episode(), (await client.state()).token or ""
+
+
+@pytest.fixture(scope="package")
+def kept(url: str, solution: list[dict[str, Any]]) -> tuple[Episode, str]:
+    """A solved episode that the server still keeps, and the token of its session."""
+    return asyncio.run(played(url, solution))
+
+
+@pytest.fixture(scope="package")
+def erred(url: str, solution: list[dict[str, Any]]) -> Episode:
+    """A student that calls a tool which does not exist at turn 1, then goes on and solves the drill."""
+    wrong = {"text": "<think>Hm.</think>", "tool_calls": [{"id": "x", "name": "no_such_tool", "arguments": {}}]}
+    return asyncio.run(played(url, [solution[0], wrong, *solution[1:]]))[0]

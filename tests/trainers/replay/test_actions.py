@@ -1,0 +1,108 @@
+"""What counts as the same action."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from etude.trainers.replay.actions import Canonical, canonical, read_answer, similarity, spoken, wire
+
+TOOLS: list[dict[str, Any]] = [
+    {"name": "bash", "parameters": {"properties": {"command": {"type": "string"}, "timeout_s": {"type": "number"}}}},
+    {"name": "read_file", "parameters": {"properties": {"path": {}, "start_line": {"default": 1}, "end_line": {}}}},
+    {"name": "edit_file", "parameters": {"properties": {"path": {}, "old": {}, "new": {}}}},
+]
+
+
+def call(tool: str, **arguments: Any) -> Canonical:
+    return canonical({"tool_calls": [{"name": tool, "arguments": arguments}]}, TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (call("bash", command="cd a&&ls  -l"), call("bash", command="cd a && ls -l", timeout_s=5)),
+        (call("bash", command="grep 'x y' f"), call("bash", command='grep "x y" f')),
+        (call("read_file", path="./a//b.py"), call("read_file", path="a/b.py", start_line=1, end_line=None)),
+        (canonical({"tool": "bash", "arguments": '{"command": "ls"}'}, TOOLS), call("bash", command="ls ")),
+        (canonical({"text": "<think>a</think>I am done"}), canonical({"text": "i am  DONE"})),
+    ],
+)
+def test_ways_to_write_one_action(one: Canonical, other: Canonical) -> None:
+    assert similarity(one, other) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (call("read_file", path="a.py"), call("edit_file", path="a.py")),
+        (call("read_file", path="a.py"), call("read_file", path="b.py")),
+        (call("read_file", path="a.py", end_line=3), call("read_file", path="a.py", end_line="3")),
+        (call("get", id="H-1234"), call("get", id="H-1235")),
+        (call("five", a=1, b=2, c=3, d=4, e=5), call("five", a=1, b=2, c=3, d=4, e=6)),
+        (call("bash", command="ls"), canonical({"text": "ls"})),
+        (canonical({"tool_calls": [{"name": "bash", "arguments": "{"}]}), call("bash")),
+    ],
+)
+def test_what_one_wrong_word_makes_another_action(one: Canonical, other: Canonical) -> None:
+    assert similarity(one, other) == 0.0
+
+
+def test_a_shell_expands_in_double_quotes_only() -> None:
+    assert similarity(call("bash", command="echo '$HOME'"), call("bash", command='echo "$HOME"')) < 0.8
+    assert similarity(call("bash", command="echo $A\nls"), call("bash", command="echo $A ls")) < 1
+
+
+def test_texts_are_alike_in_part() -> None:
+    one = call("edit_file", path="a.py", old="x = 1", new="def f(a, b): return a + b")
+    near = call("edit_file", path="a.py", old="x = 1", new="def f(a, b): return a - b")
+    assert 0.5 < similarity(one, near) < 1
+
+
+def drawn(chance: random.Random) -> dict[str, Any]:
+    """Any action that a model may emit, broken ones too."""
+    words = ["ls", "-l", "a.py", "'a b'", '"', "&&", "$X", "", "<think>", "</think>", "ü"]
+    text = lambda: " ".join(chance.choices(words, k=chance.randint(0, 5)))  # noqa: E731
+    values = [text, lambda: chance.randint(0, 3), lambda: None, lambda: [text()], lambda: {"a": text()}]
+    calls: list[Any] = []
+    for _ in range(chance.randint(0, 3)):
+        names = chance.sample(["command", "path", "old", "new", "start_line"], chance.randint(0, 3))
+        given: Any = {name: chance.choice(values)() for name in names}
+        name = chance.choice(["bash", "read_file", "edit_file", "nothing", "", None])
+        calls.append({"name": name, "arguments": chance.choice([given, json.dumps(given), text()])})
+    return {"text": text(), "tool_calls": chance.choice([calls, calls, None, text()])}
+
+
+def test_similarity_is_one_for_the_same_symmetric_and_within_bounds() -> None:
+    chance = random.Random(0)
+    for _ in range(3000):
+        first, second = drawn(chance), drawn(chance)
+        one, other = canonical(first, TOOLS), canonical(second, TOOLS)
+        assert similarity(one, canonical(first, TOOLS)) == 1.0
+        assert 0.0 <= similarity(one, other) == similarity(other, one) <= 1.0
+        assert (similarity(one, other) == 1.0) == (one == other)
+        if [call.tool for call in one.calls] != [call.tool for call in other.calls]:
+            assert similarity(one, other) == 0.0
+
+
+def test_what_goes_over_the_wire_does_the_same() -> None:
+    chance = random.Random(1)
+    for _ in range(1000):
+        action = drawn(chance)
+        assert canonical(wire(action), TOOLS) == canonical(action, TOOLS)
+        assert "<think>" not in wire(action)["text"]
+
+
+def test_answers_with_native_calls_and_with_tags() -> None:
+    native = {
+        "content": None,
+        "tool_calls": [{"id": "c", "function": {"name": "bash", "arguments": '{"command":"ls"}'}}],
+    }
+    tagged = {"content": 'So.<tool_call>\n{"name": "bash", "arguments": {"command": "ls"}}\n</tool_call>'}
+    thought = {"content": "<think>maybe <tool_call>{}</tool_call></think>Done."}
+    assert canonical(read_answer(native), TOOLS) == canonical(read_answer(tagged), TOOLS) == call("bash", command="ls")
+    assert read_answer(thought) == {"text": "Done."}
+    assert spoken("open thought</think> said") == "said"

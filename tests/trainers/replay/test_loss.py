@@ -1,0 +1,253 @@
+"""Preference losses: closed forms, TRL's own numbers, and which tokens count."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from datasets import Dataset
+from models_made_here import VOCABULARY, model
+from tokenizers_made_here import FAMILIES, tokenizer
+from transformers import AutoModelForCausalLM, Qwen3Config
+from trl import DPOConfig, DPOTrainer
+
+from etude.models import Episode
+from etude.trainers.replay.encoding import Encoded, encode
+from etude.trainers.replay.loss import DEFAULT, LOSSES, Replay, Scores, preference_loss, turn_logps
+from etude.trainers.replay.pairs import Pair
+from etude.trainers.replay.settings import ReplayError
+from etude.trainers.replay.states import State
+
+
+def pairs(count: int = 3, seed: int = 0) -> list[Encoded]:
+    chance = torch.Generator().manual_seed(seed)
+
+    def ids() -> list[int]:
+        length = int(torch.randint(2, 9, (), generator=chance))
+        return torch.randint(3, VOCABULARY, (length,), generator=chance).tolist()
+
+    return [Encoded(ids(), ids(), ids(), str(number)) for number in range(count)]
+
+
+class Trainer:
+    """What the loss uses of a trainer."""
+
+    def __init__(self, step: int = 0, accumulation: int = 1, rank: int = 0) -> None:
+        self.args, self.state = SimpleNamespace(seed=1), SimpleNamespace(global_step=step)
+        self.accelerator = SimpleNamespace(process_index=rank, unwrap_model=lambda model: model)
+        self.current_gradient_accumulation_steps = accumulation
+        self.noted: dict[str, float] = {}
+
+    def _note(self, name: str, value: float) -> None:
+        self.noted[name] = value
+
+
+def scores(policy: list[float], reference: list[float], tokens: list[int]) -> Scores:
+    return Scores(*(torch.tensor(each, dtype=torch.float64) for each in (policy, reference, tokens)))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sigmoid", -math.log(1 / (1 + math.exp(-0.5 * 3)))),
+        ("sigmoid_norm", -math.log(1 / (1 + math.exp(-0.5 * (2 / 4 + 1 / 2))))),
+        ("ipo", (2 / 4 + 1 / 2 - 1) ** 2),
+        ("hinge", 0.0),
+        ("robust", (0.9 * math.log(1 + math.exp(-1.5)) - 0.1 * math.log(1 + math.exp(1.5))) / 0.8),
+        ("sft", 6 / 4),
+    ],
+)
+def test_closed_forms(name: str, value: float) -> None:
+    chosen, rejected = scores([-6.0], [-8.0], [4]), scores([-5.0], [-4.0], [2])
+    if name == "hinge":
+        value = max(0.0, 1 - 0.5 * 3)
+    assert float(preference_loss(chosen, rejected, {name: 1.0}, beta=0.5, flipped=0.1)) == pytest.approx(
+        value, abs=1e-9
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: Any) -> Any:
+    """TRL's own DPOTrainer around a tiny model, its policy moved away from the reference."""
+    words = tokenizer("qwen3-2507")
+    words.pad_token = "<|endoftext|>"
+    torch.manual_seed(0)
+    size = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    config = Qwen3Config(vocab_size=len(words), **size, num_key_value_heads=2, head_dim=8)
+    config.eos_token_id, config.pad_token_id = words.eos_token_id, words.pad_token_id
+    folder = tmp_path_factory.mktemp("dpo")
+    AutoModelForCausalLM.from_config(config, dtype=torch.float32).save_pretrained(folder)
+    made = AutoModelForCausalLM.from_pretrained(folder)  # where TRL finds the reference
+    rows = [{"prompt": "Go on. " * (i + 1), "chosen": "yes found it", "rejected": "no " * (i + 2)} for i in range(4)]
+    arguments = DPOConfig(str(folder / "out"), report_to=[], use_cpu=True, bf16=False, per_device_train_batch_size=4)
+    trainer = DPOTrainer(made, args=arguments, train_dataset=Dataset.from_list(rows), processing_class=words)
+    with torch.no_grad():
+        for parameter in trainer.model.parameters():
+            parameter += 0.05 * torch.randn_like(parameter)
+    return trainer
+
+
+@pytest.mark.parametrize("names", [[name] for name in LOSSES] + [list(DEFAULT)])
+def test_the_same_loss_and_gradient_as_trls_trainer(trained: Any, names: list[str]) -> None:
+    weights = [1.0] if len(names) == 1 else list(DEFAULT.values())
+    trained.loss_types, trained.loss_weights, trained.beta, trained.label_smoothing = names, weights, 0.3, 0.15
+    inputs = next(iter(trained.get_train_dataloader()))
+    trained.model.zero_grad()
+    theirs = trained._compute_loss(trained.model, inputs, False)
+    theirs.backward()
+    slopes = [parameter.grad.clone() for parameter in trained.model.parameters()]
+    each = [_encoded(inputs, row) for row in range(len(inputs["input_ids"]) // 2)]
+    replay = Replay(each, dict(zip(names, weights, strict=True)), batch=len(each), beta=0.3, flipped=0.15)
+    replay.prepare(trained.ref_model)
+    trained.model.zero_grad()
+    mine = replay.loss(Trainer(), trained.model)
+    mine.backward()
+    assert float(mine.detach()) == pytest.approx(float(theirs.detach()), abs=1e-6)
+    for parameter, slope in zip(trained.model.parameters(), slopes, strict=True):
+        torch.testing.assert_close(parameter.grad, slope, atol=1e-6, rtol=1e-4)
+
+
+def _encoded(inputs: Any, row: int) -> Encoded:
+    """A row of TRL's batch, which has the rejected turns behind the chosen ones."""
+    found = []
+    for which in (row, row + len(inputs["input_ids"]) // 2):
+        ids, mask = inputs["input_ids"][which].tolist(), inputs["completion_mask"][which].tolist()
+        start, length = mask.index(1), sum(mask)
+        found.append((ids[:start], ids[start : start + length]))
+    return Encoded(found[0][0], found[0][1], found[1][1], str(row))
+
+
+def test_log_probabilities_are_of_turn_tokens_whatever_the_padding() -> None:
+    student, made = model(), pairs(4)
+    sums, tokens = turn_logps(student, [p.prompt for p in made], [p.chosen for p in made])
+    for number, pair in enumerate(made):
+        alone = torch.tensor([pair.prompt + pair.chosen])
+        logps = student(alone).logits[0].log_softmax(-1)
+        expected = sum(
+            float(logps[place - 1, alone[0, place]].detach()) for place in range(len(pair.prompt), alone.shape[1])
+        )
+        assert float(sums[number].detach()) == pytest.approx(expected, abs=1e-4)
+        assert int(tokens[number]) == len(pair.chosen)
+
+
+def test_only_what_predicts_turn_tokens_has_a_gradient() -> None:
+    student = model("qwen3")
+    hidden = student.base_model(input_ids=torch.tensor([[5, 6, 7, 8, 9]])).last_hidden_state
+    hidden.retain_grad()
+    student.base_model.forward = lambda **_: SimpleNamespace(last_hidden_state=hidden)  # type: ignore[method-assign]
+    sums, _ = turn_logps(student, [[5, 6, 7]], [[8, 9]])
+    sums.sum().backward()
+    assert hidden.grad[0, [0, 1, 4]].abs().sum() == 0.0
+    assert (hidden.grad[0, [2, 3]].abs().sum(-1) > 0).all()
+
+
+def test_the_reference_is_the_model_before_training() -> None:
+    student, replay = model(), Replay(pairs(), batch=3)
+    trainer = Trainer()
+    first = float(replay.loss(trainer, student).detach())
+    assert first == pytest.approx(math.log(2) - 0.2 * trainer.noted["replay/chosen_logp"], abs=0.3)
+    assert trainer.noted["replay/margin"] == pytest.approx(0.0, abs=1e-5)
+    kept = replay.state_dict()
+    with torch.no_grad():
+        for parameter in student.parameters():
+            parameter += 0.01 * torch.randn_like(parameter)
+    here = replay.loss(Trainer(step=5), student)
+    resumed = Replay(pairs(), batch=3)
+    with pytest.raises(ReplayError, match="has no reference"):
+        resumed.loss(Trainer(step=5), student)
+    resumed.load_state_dict(kept)
+    assert torch.equal(resumed.loss(Trainer(step=5), student), here)
+    with pytest.raises(ReplayError, match="made with other pairs"):
+        Replay([replace(pair, key="x") for pair in pairs()]).load_state_dict(kept)
+
+
+def test_learning_raises_the_chosen_turn_over_the_rejected_one() -> None:
+    student, replay, trainer = model(), Replay(pairs(), batch=3, beta=1.0), Trainer()
+    optimizer = torch.optim.Adam(student.parameters(), lr=3e-3)
+    before = {}
+    for step in range(20):
+        loss = replay.loss(trainer, student)
+        before = before or dict(trainer.noted)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        trainer.state.global_step = step + 1
+    assert trainer.noted["replay/accuracy"] == 1.0 and trainer.noted["replay/margin"] > 0.1
+    assert trainer.noted["replay/chosen_logp"] > before["replay/chosen_logp"]
+
+
+def test_batches_differ_by_step_micro_batch_and_rank_and_are_the_same_again() -> None:
+    def drawn(step: int, times: int, rank: int = 0) -> list[list[int]]:
+        replay = Replay(pairs(50), batch=4)
+        return [replay._draw(Trainer(step=step, rank=rank)) for _ in range(times)]
+
+    assert drawn(3, 2) == drawn(3, 2)
+    assert drawn(3, 2)[0] != drawn(3, 2)[1]
+    assert drawn(3, 1) != drawn(4, 1) and drawn(3, 1) != drawn(3, 1, rank=1)
+
+
+def test_a_micro_batch_is_scaled_as_trl_scales_it() -> None:
+    student = model().train()
+    whole = Replay(pairs(), batch=3).loss(Trainer(), student)
+    part = Replay(pairs(), batch=3).loss(Trainer(accumulation=4), student)
+    assert float(part.detach()) == pytest.approx(float(whole.detach()) / 4, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weights": {"sigmod": 1.0}}, "unknown loss 'sigmod'. Did you mean 'sigmoid'?"),
+        ({"flipped": 0.5}, r"must lie in \[0, 0.5\)"),
+        ({"pairs": []}, "no pair is left"),
+        ({"pairs": [Encoded([1], [], [2], "e:0")]}, "the pair e:0 lacks a prompt or a turn"),
+    ],
+)
+def test_what_cannot_be_learned_from_is_refused_in_one_line(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ReplayError, match=message):
+        Replay(**{"pairs": pairs(), **options})
+
+
+def pair_of(erred: Episode) -> Pair:
+    state = State(erred, 1)
+    chosen = {"text": "", "tool_calls": erred.turns[2].action["tool_calls"]}
+    rejected = {"text": "", "tool_calls": erred.turns[1].action["tool_calls"]}
+    shown = {"messages": state.messages(decoded=True), "tools": erred.tools, "chosen": chosen, "rejected": rejected}
+    about = {"episode_id": "e", "task_id": "t", "turn": 1, "share": 1.0, "margin": 1.0, "teachers": {}, "weights": {}}
+    return Pair(kind="correct", **shown, **about)
+
+
+@pytest.mark.parametrize("name", list(FAMILIES))
+def test_a_pair_is_written_by_the_students_own_template(name: str, erred: Episode) -> None:
+    words, pair = tokenizer(name), pair_of(erred)
+    (one,), left = encode([pair], words, max_ids=10_000, **FAMILIES[name].arguments)
+    assert not left and one.key == "e:1"
+    chosen, rejected = words.decode(one.chosen), words.decode(one.rejected)
+    assert erred.turns[2].action["tool_calls"][0]["name"] in chosen and "no_such_tool" in rejected
+    assert "no_such_tool" not in words.decode(one.prompt) and chosen not in words.decode(one.prompt)
+    opened = words.decode(one.prompt).rstrip().endswith("<think>")
+    assert all(text.strip().startswith("</think>") == opened for text in (chosen, rejected))
+
+
+def test_the_whole_is_what_the_template_writes(erred: Episode) -> None:
+    words, pair = tokenizer("qwen3-2507"), pair_of(erred)
+    (one,), _ = encode([pair], words, max_ids=10_000)
+    calls = [{"type": "function", "function": call} for call in pair.chosen["tool_calls"]]
+    messages = [*pair.messages, {"role": "assistant", "content": "", "tool_calls": calls}]
+    whole = words.apply_chat_template(messages, tools=pair.tools, tokenize=True, return_dict=False)
+    assert whole[: len(one.prompt) + len(one.chosen)] == one.prompt + one.chosen
+    assert words.decode(whole[len(one.prompt) + len(one.chosen) :]) == "\n"
+
+
+def test_a_broken_call_is_rejected_as_it_was_written_and_long_pairs_are_left_out(erred: Episode) -> None:
+    words, pair = tokenizer("qwen3-2507"), pair_of(erred)
+    broken = pair.model_copy(update={"rejected": {"text": "", "tool_calls": [{"name": "a", "arguments": '{"x": 1,'}]}})
+    (one,), _ = encode([broken], words, max_ids=10_000)
+    assert '{"x": 1,' in words.decode(one.rejected)
+    none, left = encode([pair], words, max_ids=len(one.prompt))
+    assert none == [] and left == {"too long": 1}
+    none, left = encode([pair.model_copy(update={"rejected": pair.chosen})], words, max_ids=10_000)
+    assert none == [] and left == {"both read the same": 1}

@@ -1,0 +1,117 @@
+"""Consensus: when answers make a pair, and when they do not."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from etude.trainers.replay.actions import Canonical, CanonicalCall
+from etude.trainers.replay.pairs import Heard, Reliability, agreement, decide
+from etude.trainers.replay.settings import Consensus
+
+RULES = Consensus()
+
+
+def do(name: str) -> Canonical:
+    return Canonical((CanonicalCall(name),))
+
+
+def say(*words: str) -> Canonical:
+    return Canonical(words=words)
+
+
+def heard(*answers: tuple[str, float, float | None]) -> list[Heard]:
+    return [Heard(do(name), weight, value) for name, weight, value in answers]
+
+
+def test_agreement_does_not_depend_on_the_order_of_teachers() -> None:
+    chance = random.Random(0)
+    for _ in range(500):
+        words = [say(*chance.choices(["a", "b", "c", "d"], k=5)) for _ in range(5)]
+        actions = [chance.choice([do("x"), do("y"), word]) for word in words]
+        weights = [chance.uniform(0.5, 1) for _ in actions]
+        order = chance.sample(range(5), 5)
+        one = agreement(actions, weights, 0.8)
+        other = agreement([actions[i] for i in order], [weights[i] for i in order], 0.8)
+        assert one is not None and other is not None
+        as_sets = [{actions[i] for i in cluster} for cluster in one.clusters]
+        assert as_sets == [{actions[order[i]] for i in cluster} for cluster in other.clusters]
+        assert actions[one.medoids[0]] == actions[order[other.medoids[0]]]
+        assert one.share == pytest.approx(other.share) and one.margin == pytest.approx(other.margin)
+        assert sorted(i for cluster in one.clusters for i in cluster) == list(range(5))
+        assert 0 < one.share <= 1 and 0 <= one.margin <= one.share
+
+
+def test_the_medoid_is_the_middle_one_and_the_shorter_of_equals() -> None:
+    middle = agreement([say(*"abcdef"), say(*"abcdeg"), say(*"abcxeg")], [1, 1, 1], 0.8)
+    assert middle is not None and middle.medoids[0] == 1 and len(middle.clusters) == 1
+    short = agreement([say(*"abcdefg"), say(*"abcdef")], [1, 1], 0.8)
+    assert short is not None and short.medoids[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("answers", "student", "value", "kind", "reason"),
+    [
+        ([("a", 1, None)] * 3, "s", None, "correct", "consensus"),
+        ([("a", 1, None)] * 2, "s", None, "correct", "consensus"),
+        ([("a", 1, None)] * 3, "a", None, "", "the student agrees"),
+        ([("a", 1, None)], "s", None, "", "too few answers"),
+        ([("a", 1, None), ("a", 1, None), ("b", 1, None)], "s", None, "", "teachers split"),
+        ([("a", 0.9, None), ("a", 0.85, None), ("b", 0.7, None)], "s", None, "correct", "consensus"),
+        ([("a", 1, None), ("b", 1, None), ("c", 1, None)], "s", None, "", "teachers split"),
+        ([], "s", None, "", "no answers"),
+        ([("a", 1, -1.0)] * 3, "s", None, "", "the consensus erred"),
+        ([("a", 1, 0.0)] * 3, "s", 1.0, "", "the student's action is worth more"),
+        ([("a", 1, 0.0)] * 3, "s", -1.0, "correct", "consensus"),
+        ([("a", 1, 0.0), ("b", 1, 1.0), ("a", 1, 0.0)], "s", 0.0, "correct", "proved by execution"),
+        ([("a", 1, 1.0)], "a", 1.0, "", "too few answers"),
+        ([("s", 0.9, 0.0), ("s", 0.9, 0.0), ("b", 0.5, -1.0)], "s", 0.0, "student_good", "an outlier failed"),
+        ([("s", 0.9, 0.0), ("s", 0.9, 0.0), ("b", 0.5, 0.0)], "s", 0.0, "", "the student agrees"),
+        ([("s", 0.9, -1.0), ("s", 0.9, -1.0), ("b", 0.5, -1.0)], "s", -1.0, "", "the student agrees"),
+    ],
+)
+def test_decisions(
+    answers: list[tuple[str, float, float | None]], student: str, value: float | None, kind: str, reason: str
+) -> None:
+    decision = decide(do(student), value, heard(*answers), RULES)
+    assert (decision.kind, decision.reason) == (kind, reason)
+
+
+def test_a_pair_never_prefers_what_failed_nor_the_rejected_action_itself() -> None:
+    chance = random.Random(1)
+    kinds = set()
+    for _ in range(5000):
+        values = {name: chance.choice([None, -1.0, 0.0, 0.5, 1.0]) for name in "sabc"}
+        answers = [(n, chance.uniform(0.3, 1), values[n]) for n in chance.choices("sabc", [3, 3, 1, 1], k=3)]
+        decision = decide(do("s"), values["s"], heard(*answers), RULES)
+        kinds.add(decision.kind)
+        if decision.kind == "correct":
+            assert answers[decision.answer][0] != "s"
+            assert (answers[decision.answer][2] or 0.0) >= (values["s"] or 0.0)
+            assert (answers[decision.answer][2] or 0.0) >= 0
+        if decision.kind == "student_good":
+            assert answers[decision.answer][0] != "s" and answers[decision.answer][2] == -1.0
+            assert (values["s"] or 0.0) >= 0
+    assert kinds == {"", "correct", "student_good"}
+
+
+def test_reliability_is_learned_by_kind_and_starts_from_what_is_known_in_general() -> None:
+    known = Reliability({"a": 0.85, "b": 0.85})
+    assert known.accuracy("a") == known.accuracy("b", "timeout") == pytest.approx(0.85)
+    for _ in range(30):
+        known.observe("a", "timeout", 1.0)
+        known.observe("b", "timeout", -1.0)
+    assert known.accuracy("a", "timeout") > 0.95 > 0.4 > known.accuracy("b", "timeout")
+    assert known.accuracy("b", "timeout") < known.accuracy("b", "traceback") < 0.85
+    assert set(known.table()["a"]) == {"", "timeout"}
+
+
+def test_two_of_three_pass_once_they_are_known_to_be_better() -> None:
+    known = Reliability({"a": 0.85, "b": 0.85, "c": 0.85})
+    for _ in range(10):
+        known.observe("c", "", -1.0)
+    answers = [Heard(do(x), known.accuracy(t)) for t, x in (("a", "x"), ("b", "x"), ("c", "y"))]
+    assert decide(do("s"), None, answers, RULES).kind == "correct"
+    answers = [Heard(do(x), known.accuracy(t)) for t, x in (("a", "x"), ("b", "y"), ("c", "y"))]
+    assert decide(do("s"), None, answers, RULES).reason == "teachers split"

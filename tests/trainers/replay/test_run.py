@@ -1,0 +1,230 @@
+"""A replay from stored episodes to pairs: scripted teachers, a served drill."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etude.client import Client
+from etude.models import Episode
+from etude.trainers.replay.pairs import Pair, read_pairs
+from etude.trainers.replay.run import Report, replay
+from etude.trainers.replay.settings import ReplayError, ReplaySettings, parse_settings
+from etude.trainers.replay.states import read_episodes
+from etude.trainers.replay.teachers import open_teachers
+
+Script = Callable[[int, dict[str, Any]], Any]
+
+
+def knowing(endpoints: Any, erred: Episode) -> Script:
+    """Answers with what the student did next that worked: turn 1 of the episode is its error."""
+
+    def script(number: int, body: dict[str, Any]) -> Any:
+        turn = sum(message["role"] == "assistant" for message in body["messages"])
+        action = erred.turns[2 if turn == 1 else turn].action["tool_calls"][0]
+        return endpoints.say(None, endpoints.call(action["name"], action["arguments"]), usage=(1000, 50))
+
+    return script
+
+
+def erring(endpoints: Any) -> Script:
+    return lambda number, body: endpoints.say(None, endpoints.call("also_none", {}), usage=(1000, 50))
+
+
+def made(urls: list[str], folder: Path, **tables: Any) -> ReplaySettings:
+    rows = [
+        {
+            "name": f"t{i}",
+            "model": f"m{i}",
+            "base_url": url,
+            "price": [1 + i, 2 + i],
+            "cassette": str(folder / f"{i}.jsonl"),
+        }
+        for i, url in enumerate(urls)
+    ]
+    return parse_settings({"teachers": rows, "gate": {"which": "all", "tiers": False}, **tables})
+
+
+def replayed(
+    episodes: list[Episode], settings: ReplaySettings, url: str | None, out: Path, **options: Any
+) -> tuple[Report, list[Pair]]:
+    async def whole() -> Report:
+        teachers = open_teachers(settings, **options)
+        try:
+            if url is None:
+                return await replay(episodes, teachers, None, out, settings=settings)
+            async with Client(url) as client:
+                return await replay(episodes, teachers, client, out, settings=settings)
+        finally:
+            for teacher in teachers:
+                await teacher.close()
+
+    report = asyncio.run(whole())
+    return report, read_pairs(out) if out.read_text() else []
+
+
+@pytest.fixture
+def serving(endpoints: Any) -> Any:
+    """Endpoints for scripts, and how many requests all of them got."""
+    with ExitStack() as stack:
+        running: list[Any] = []
+
+        def start(*scripts: Script) -> list[str]:
+            running.extend(stack.enter_context(endpoints.serving(script)) for script in scripts)
+            return [endpoint.url for endpoint in running]
+
+        start.requests = lambda: sum(len(endpoint.requests) for endpoint in running)  # type: ignore[attr-defined]
+        yield start
+
+
+def test_the_error_becomes_a_pair_in_the_state_where_it_was_made(
+    endpoints: Any, serving: Any, url: str, erred: Episode, tmp_path: Path
+) -> None:
+    urls = serving(*[knowing(endpoints, erred)] * 3)
+    report, (pair,) = replayed([erred], made(urls, tmp_path), url, tmp_path / "p.jsonl")
+    assert (pair.kind, pair.turn, pair.error, pair.reason) == ("correct", 1, "tool_not_found", "consensus")
+    right = erred.turns[2].action["tool_calls"][0]
+    assert [(c["name"], c["arguments"]) for c in pair.chosen["tool_calls"]] == [(right["name"], right["arguments"])]
+    assert pair.rejected["tool_calls"][0]["name"] == "no_such_tool" and pair.rejected["text"] == ""
+    assert [message["role"] for message in pair.messages] == ["user", "assistant", "tool"]
+    assert pair.values == {"student": -1.0, "t0": 0.0, "t1": 0.0, "t2": 0.0}
+    assert (pair.how["student"], pair.how["t0"]) == ("recorded", "replay")
+    assert pair.usd == {"t0": pytest.approx(0.0011), "t1": pytest.approx(0.00215), "t2": pytest.approx(0.0032)}
+    assert (pair.share, pair.margin, pair.propensity) == (1.0, 1.0, 1.0)
+    assert (report.turns, report.asked) == (len(erred.turns), len(erred.turns))
+    assert report.usd == pytest.approx(sum(pair.usd.values()) * len(erred.turns)) == report.usd_per_pair
+    assert report.pairs_if_all[0] == 1.0 and report.regret == 0.0
+    json.dumps(report.row())
+
+
+def test_without_a_server_agreement_must_do_and_the_pair_says_so(
+    endpoints: Any, serving: Any, erred: Episode, tmp_path: Path
+) -> None:
+    urls = serving(*[knowing(endpoints, erred)] * 3)
+    report, (pair,) = replayed([erred], made(urls, tmp_path), None, tmp_path / "p.jsonl")
+    assert pair.reason == "consensus, by agreement alone" and pair.values == {"student": -1.0}
+    assert report.executed == 0
+
+
+def test_a_unanimous_answer_that_errs_when_it_is_played_is_no_pair(
+    endpoints: Any, serving: Any, url: str, erred: Episode, tmp_path: Path
+) -> None:
+    urls = serving(*[erring(endpoints)] * 3)
+    report, pairs = replayed([erred], made(urls, tmp_path), url, tmp_path / "p.jsonl")
+    assert pairs == [] and report.reasons["the consensus erred"] == len(erred.turns)
+    assert all(accuracies[""] < 0.85 for accuracies in report.reliability.values())
+    _, believed = replayed([erred], made(urls, tmp_path), None, tmp_path / "q.jsonl")
+    assert believed, "without a server nobody would know"
+
+
+def test_an_outlier_that_fails_speaks_for_the_student(
+    endpoints: Any, serving: Any, url: str, erred: Episode, tmp_path: Path
+) -> None:
+    urls = serving(erring(endpoints), knowing(endpoints, erred), knowing(endpoints, erred))
+    report, pairs = replayed([erred] * 3, made(urls, tmp_path), url, tmp_path / "p.jsonl")
+    good = [pair for pair in pairs if pair.kind == "student_good"]
+    assert good and report.pairs["student_good"] == len(good)
+    assert {pair.rejected["tool_calls"][0]["name"] for pair in good} == {"also_none"}
+    assert all(pair.values["student"] >= 0 > pair.values["t0"] for pair in good)
+    assert good[0].turn > 0, "the outlier is outvoted only once it is known to fail"
+
+
+def test_teachers_who_split_make_no_pair(endpoints: Any, serving: Any, erred: Episode, tmp_path: Path) -> None:
+    def saying(name: str) -> Script:
+        return lambda number, body: endpoints.say(None, endpoints.call(name, {}))
+
+    urls = serving(saying("a"), saying("b"), saying("c"))
+    report, pairs = replayed([erred], made(urls, tmp_path), None, tmp_path / "p.jsonl")
+    assert pairs == [] and set(report.reasons) == {"teachers split"}
+
+
+def test_one_that_fails_leaves_the_others(
+    endpoints: Any, serving: Any, url: str, erred: Episode, tmp_path: Path
+) -> None:
+    good = knowing(endpoints, erred)
+    urls = serving(lambda number, body: endpoints.fail(401, "no"), good, good)
+    report, (pair,) = replayed([erred], made(urls, tmp_path), url, tmp_path / "p.jsonl")
+    assert "401" in report.teachers["t0"]["out"] and report.teachers["t0"]["asked"] == 1
+    assert pair.turn == 1 and set(pair.values) == {"student", "t1", "t2"}
+
+
+def test_when_nobody_answers_that_is_an_error(endpoints: Any, serving: Any, erred: Episode, tmp_path: Path) -> None:
+    urls = serving(*[lambda number, body: endpoints.fail(401, "no")] * 2)
+    with pytest.raises(ReplayError, match="no teacher answered: .*401"):
+        replayed([erred], made(urls, tmp_path), None, tmp_path / "p.jsonl")
+    assert list(tmp_path.glob("p.jsonl*")) == []
+
+
+def test_the_budget_is_kept_and_what_was_found_stays(
+    endpoints: Any, serving: Any, url: str, erred: Episode, tmp_path: Path
+) -> None:
+    urls = serving(*[knowing(endpoints, erred)] * 3)
+    settings = made(urls, tmp_path, budget={"usd": 0.06})
+    report, pairs = replayed([erred] * 20, settings, url, tmp_path / "p.jsonl")
+    assert report.stopped == "the budget is spent" and 0 < report.usd <= 0.06
+    assert report.turns < 20 * len(erred.turns) and pairs
+
+
+def test_cassettes_give_the_same_pairs_without_a_request(
+    endpoints: Any, serving: Any, url: str, erred: Episode, tmp_path: Path
+) -> None:
+    urls = serving(*[knowing(endpoints, erred)] * 3)
+    settings = made(urls, tmp_path)
+    first, pairs = replayed([erred], settings, url, tmp_path / "p.jsonl")
+    asked = serving.requests()
+    again, same = replayed([erred], settings, url, tmp_path / "q.jsonl", replayed=True)
+    assert (serving.requests(), again.usd) == (asked, first.usd)
+    assert (tmp_path / "p.jsonl").read_bytes() == (tmp_path / "q.jsonl").read_bytes() and pairs == same
+
+
+def test_tiers_ask_less_for_the_same_pair(
+    endpoints: Any, serving: Any, url: str, erred: Episode, tmp_path: Path
+) -> None:
+    urls = serving(*[knowing(endpoints, erred)] * 3)
+    whole, pairs = replayed([erred], made(urls, tmp_path), url, tmp_path / "p.jsonl")
+    tiered = made(urls, tmp_path, gate={"which": "all", "tiers": True})
+    less, same = replayed([erred], tiered, url, tmp_path / "q.jsonl")
+    assert [(p.turn, p.chosen) for p in same] == [(p.turn, p.chosen) for p in pairs]
+    assert less.usd < whole.usd and less.teachers["t2"]["asked"] < whole.teachers["t2"]["asked"]
+
+
+def test_a_gate_that_is_closed_explores_and_keeps_the_propensities(
+    endpoints: Any, serving: Any, erred: Episode, tmp_path: Path
+) -> None:
+    urls = serving(*[knowing(endpoints, erred)] * 3)
+    settings = made(urls, tmp_path, gate={"worth": 1e-9, "explore": 0.1, "seed": 3})
+    episodes = [erred.model_copy(update={"episode_id": str(number)}) for number in range(40)]
+    report, pairs = replayed(episodes, settings, None, tmp_path / "p.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "p.jsonl.turns.jsonl").read_text().splitlines()]
+    assert len(rows) == report.turns and {row["propensity"] for row in rows} == {0.1}
+    assert 0 < report.asked < 0.25 * report.turns
+    assert report.pairs_if_all[0] == pytest.approx(10 * len(pairs))
+    assert report.pairs_if_all[1] <= 40 <= report.pairs_if_all[2]
+
+
+def test_nothing_is_written_over(endpoints: Any, serving: Any, erred: Episode, tmp_path: Path) -> None:
+    (tmp_path / "p.jsonl").write_text("")
+    urls = serving(*[knowing(endpoints, erred)] * 2)
+    with pytest.raises(ReplayError, match="is there already: remove it, or choose another --out"):
+        replayed([erred], made(urls, tmp_path), None, tmp_path / "p.jsonl")
+    assert serving.requests() == 0
+
+
+def test_episodes_and_pairs_are_read_or_refused_in_one_line(erred: Episode, tmp_path: Path) -> None:
+    line = json.dumps({**erred.model_dump(), "agent": "x", "sample": 0, "settings": {}, "usage": {}, "cause": ""})
+    (tmp_path / "episodes.jsonl").write_text(line + "\n")
+    assert read_episodes(tmp_path) == [erred]
+    (tmp_path / "episodes.jsonl").write_text("{}\n")
+    with pytest.raises(ReplayError, match="episodes.jsonl:1 is no episode"):
+        read_episodes(tmp_path)
+    with pytest.raises(ReplayError, match="play some with `etude run"):
+        read_episodes(tmp_path / "none")
+    (tmp_path / "pairs.jsonl").write_text("")
+    with pytest.raises(ReplayError, match="holds no pair"):
+        read_pairs(tmp_path / "pairs.jsonl")

@@ -1,0 +1,49 @@
+"""The teachers' file: what is wrong with one is said in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etude.trainers.replay.settings import ReplayError, load_settings, parse_settings
+
+ONE: dict[str, Any] = {"name": "a", "model": "m"}
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"teachers": [ONE], "budgte": {}}, "unknown key 'budgte'. Did you mean 'budget'?"),
+        ({"teachers": [{**ONE, "modle": 1}]}, "[teachers]: unknown key 'modle'. Did you mean 'model'?"),
+        ({"teachers": [ONE], "gate": {"explor": 0.1}}, "[gate]: unknown key 'explor'. Did you mean 'explore'?"),
+        ({"teachers": [ONE], "gate": {"which": "some"}}, "gate.which: Input should be 'voi', 'all' or 'random'"),
+        ({"teachers": []}, "teachers: Tuple should have at least 1 item"),
+        ({"teachers": [ONE, ONE]}, "two teachers have the same name"),
+        ({"teachers": [ONE]}, "consensus.least = 2, but there are 1 teachers"),
+        ({"teachers": [{**ONE, "price": [-1, 2]}]}, "a price is USD per million tokens"),
+        ({"teachers": [ONE, {**ONE, "name": "b"}], "budget": {"usd": 1}}, "budget.usd needs prices"),
+        ({}, "teachers: Field required"),
+    ],
+)
+def test_a_bad_file_is_one_line(table: dict[str, Any], message: str) -> None:
+    with pytest.raises(ReplayError) as refused:
+        parse_settings(table)
+    assert message in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_file_is_read_and_its_cassettes_lie_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "t.toml"
+    path.write_text('[[teachers]]\nname="a"\nmodel="m"\ncassette="a.jsonl"\n[consensus]\nleast=1\n[value]\nfollow=2\n')
+    settings = load_settings(path)
+    assert settings.teachers[0].cassette == str(tmp_path / "a.jsonl")
+    assert (settings.value.follow, settings.consensus.margin, settings.gate.which) == (2, 0.34, "voi")
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(ReplayError, match="there is no file .*: it lists the teachers"):
+        load_settings(tmp_path / "none.toml")
+    (tmp_path / "bad.toml").write_text("[[teachers]\n")
+    with pytest.raises(ReplayError, match="cannot be read as TOML"):
+        load_settings(tmp_path / "bad.toml")

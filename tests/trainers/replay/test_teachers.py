@@ -1,0 +1,115 @@
+"""Teachers behind scripted endpoints: what they are shown, what they cost, how they fail."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etude.llm import CassetteMiss
+from etude.models import Episode
+from etude.trainers.replay.settings import ReplaySettings, parse_settings
+from etude.trainers.replay.states import State
+from etude.trainers.replay.teachers import Answer, Teacher, open_teachers
+
+
+def settings(*urls: str, budget: dict[str, Any] | None = None, **more: Any) -> ReplaySettings:
+    rows = [
+        {"name": f"t{i}", "model": f"m{i}", "base_url": url, "price": [1.0 + i, 2.0 + i], "max_tokens": 100, **more}
+        for i, url in enumerate(urls)
+    ]
+    return parse_settings({"teachers": rows, "consensus": {"least": 1}, "budget": budget or {}})
+
+
+def ask(teachers: list[Teacher], *states: State) -> list[Answer]:
+    async def all_of_them() -> list[Answer]:
+        try:
+            return [await teacher.ask(state) for state in states for teacher in teachers]
+        finally:
+            for teacher in teachers:
+                await teacher.close()
+
+    return asyncio.run(all_of_them())
+
+
+def test_a_teacher_sees_what_the_student_saw_and_no_more(endpoints: Any, erred: Episode) -> None:
+    with endpoints.serving(lambda number, body: endpoints.say(None, endpoints.call("look", {}))) as endpoint:
+        (answer,) = ask(open_teachers(settings(endpoint.url)), State(erred, 2, system="Be brief."))
+        (body,) = endpoint.requests
+    assert [message["role"] for message in body["messages"]] == ["system", "user", *["assistant", "tool"] * 2]
+    assert body["messages"][1]["content"] == erred.prompt and body["tools"] == erred.tools
+    assert body["messages"][3]["content"] == erred.turns[0].messages[0].content
+    assert all(hint.text not in json.dumps(body) for error in erred.error_turns for hint in error.hints)
+    assert answer.action == {"text": "", "tool_calls": [endpoints.call("look", {})]}
+    assert (answer.prompt_tokens, answer.completion_tokens, answer.usd) == (10, 5, pytest.approx(20e-6))
+
+
+def test_a_teacher_without_calls_is_told_the_tools_in_text(endpoints: Any, erred: Episode) -> None:
+    said = 'I look. <tool_call>\n{"name": "look", "arguments": {"a": 1}}\n</tool_call>'
+    with endpoints.serving(lambda number, body: endpoints.say(said)) as endpoint:
+        (answer,) = ask(open_teachers(settings(endpoint.url, calls="text")), State(erred, 2))
+        (body,) = endpoint.requests
+    assert "tools" not in body and all(json.dumps(tool) in body["messages"][0]["content"] for tool in erred.tools)
+    assert [message["role"] for message in body["messages"]] == ["system", "user", *["assistant", "user"] * 2]
+    assert "<tool_call>" in body["messages"][2]["content"] and "<tool_response>" in body["messages"][3]["content"]
+    assert answer.action == {"text": "I look.", "tool_calls": [{"name": "look", "arguments": {"a": 1}}]}
+
+
+def test_the_cheapest_is_first_whatever_the_file_says(endpoints: Any) -> None:
+    made = settings("http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1")
+    turned = made.model_copy(update={"teachers": made.teachers[::-1]})
+    assert [teacher.name for teacher in open_teachers(turned)] == ["t0", "t1"]
+
+
+def test_one_that_fails_gives_no_answer_and_one_that_refuses_is_asked_no_more(endpoints: Any, erred: Episode) -> None:
+    with (
+        endpoints.serving(lambda number, body: endpoints.fail(400, "bad luck")) as failing,
+        endpoints.serving(lambda number, body: endpoints.fail(401, "no key")) as refusing,
+        endpoints.serving(lambda number, body: endpoints.say("", finish="stop")) as silent,
+        endpoints.serving(lambda number, body: endpoints.say("cut", finish="length")) as cut,
+    ):
+        teachers = open_teachers(settings(failing.url, refusing.url, silent.url, cut.url))
+        answers = ask(teachers, State(erred, 1))
+    assert [answer.action for answer in answers] == [None] * 4
+    assert "bad luck" in answers[0].problem and "401" in answers[1].problem
+    assert [answer.problem for answer in answers[2:]] == ["empty", "cut off"]
+    assert [bool(teacher.out) for teacher in teachers] == [False, True, False, False]
+
+
+def test_an_expensive_one_never_exceeds_the_budget_of_all(endpoints: Any, erred: Episode) -> None:
+    usage = (2000, 100)
+    with endpoints.serving(lambda number, body: endpoints.say("x", usage=usage)) as endpoint:
+        made = settings(endpoint.url, endpoint.url, budget={"usd": 0.05})
+        dear = made.teachers[1].model_copy(update={"price": (1.0, 300.0), "name": "dear"})
+        teachers = open_teachers(made.model_copy(update={"teachers": (made.teachers[0], dear)}))
+        answers = ask(teachers, *[State(erred, 1)] * 6)
+        asked = len(endpoint.requests)
+    spent = sum(answer.usd for answer in answers)
+    assert 0 < spent == teachers[0].purse.usd <= 0.05
+    assert [answer.problem for answer in answers if answer.teacher == "dear"] == ["", *["budget"] * 5]
+    assert asked == sum(answer.problem == "" for answer in answers) == 7
+
+
+def test_lost_attempts_count_in_full(endpoints: Any, erred: Episode) -> None:
+    async def no_pause(seconds: float) -> None:
+        pass
+
+    with endpoints.serving(lambda number, body: endpoints.GARBAGE) as endpoint:
+        (teacher,) = open_teachers(settings(endpoint.url), sleep=no_pause, attempts=2)
+        (answer,) = ask([teacher], State(erred, 1))
+    bound = teacher.bound(State(erred, 1).messages(), erred.tools)
+    assert answer.action is None and teacher.purse.usd == pytest.approx(2 * bound[1])
+
+
+def test_a_cassette_replays_without_a_request(endpoints: Any, erred: Episode, tmp_path: Path) -> None:
+    with endpoints.serving(lambda number, body: endpoints.say(f"answer {number}")) as endpoint:
+        made = settings(endpoint.url, cassette=str(tmp_path / "a.jsonl"))
+        first = ask(open_teachers(made), State(erred, 1), State(erred, 2))
+        again = ask(open_teachers(made), State(erred, 1), State(erred, 2))
+        assert len(endpoint.requests) == 2
+    assert again == first == ask(open_teachers(made, replayed=True), State(erred, 1), State(erred, 2))
+    with pytest.raises(CassetteMiss, match="holds no"):
+        ask(open_teachers(made, replayed=True), State(erred, 0))

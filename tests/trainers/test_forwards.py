@@ -1,0 +1,90 @@
+"""Hidden states at error turns: packed as apart, and the same as the model's own logits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from models_made_here import CONFIGS, VOCABULARY, model
+from transformers import T5Config
+
+from etude.trainers.forwards import (
+    UnfitModel,
+    can_pack,
+    check_model,
+    head_of,
+    student_rows,
+    teacher_rows,
+    tokens_read,
+)
+from etude.trainers.sites import Site
+
+IDS = [(5 * number + 1) % VOCABULARY for number in range(70)]
+SITES = [
+    Site(0, "a", 6, 8, 13, [3, 4, 5]),
+    Site(2, "b", 28, 31, 33, [9] * 7),
+    Site(3, "c", 48, 50, 60, [1]),
+    Site(4, "d", 60, 60, 61, [2, 2]),  # no generation prompt, one token
+    Site(5, "e", 62, 64, 70, [3, 4]),
+]
+
+
+@pytest.mark.parametrize("name", ["qwen3", "qwen3-tied", "llama"])
+def test_packed_rows_are_those_of_single_sites(name: str) -> None:
+    made = model(name)
+    assert can_pack(made)
+    with torch.no_grad():
+        apart, together = (teacher_rows(made, IDS, SITES, packed=packed) for packed in (False, True))
+    assert apart.shape == (sum(site.end - site.start for site in SITES), 32)
+    assert (apart - together).abs().max() <= 1e-5
+    logits = (head_of(made).logits(rows) for rows in (apart, together))
+    one, other = (each.log_softmax(-1) for each in logits)
+    assert (one - other).abs().max() <= 1e-5
+
+
+def test_packed_reads_less_than_half_at_five_sites_of_a_long_rollout() -> None:
+    ids = list(range(2000))
+    sites = [Site(n, "", at, at + 3, at + 40, [0] * 30) for n, at in enumerate((300, 700, 1100, 1500, 1900))]
+    packed, apart = tokens_read(ids, sites, packed=True), tokens_read(ids, sites, packed=False)
+    assert apart == sum(at + 40 + 30 for at in (300, 700, 1100, 1500, 1900))
+    assert packed == 1900 + 5 * 70
+    assert apart >= 2 * packed
+
+
+@pytest.mark.parametrize("name", ["mistral-window", "gemma2"])
+def test_a_model_with_a_sliding_window_reads_each_site_by_itself(name: str) -> None:
+    assert not can_pack(model(name))
+
+
+@pytest.mark.parametrize("name", list(CONFIGS))
+def test_rows_and_head_give_the_models_own_logits(name: str) -> None:
+    made = model(name)
+    with torch.no_grad():
+        (site,) = SITES[1:2]
+        whole = made(torch.tensor([IDS[: site.end]])).logits[0, site.start - 1 : site.end - 1]
+        torch.testing.assert_close(head_of(made).logits(student_rows(made, IDS, [site])), whole, rtol=1e-4, atol=1e-4)
+        hinted = made(torch.tensor([site.teacher_ids(IDS)])).logits[0, -3:-1]
+        found = head_of(made).logits(teacher_rows(made, IDS, [site], packed=False))
+        torch.testing.assert_close(found, hinted, rtol=1e-4, atol=1e-4)
+
+
+def test_a_temperature_divides_the_logits() -> None:
+    made, hidden = model(), torch.randn(2, 32)
+    torch.testing.assert_close(head_of(made, 2.0).logits(hidden), head_of(made).logits(hidden) / 2)
+
+
+class Vision(T5Config):  # type: ignore[misc]
+    model_type = "qwen2_vl"
+
+    def __init__(self) -> None:
+        super().__init__(is_encoder_decoder=False)
+        self.vision_config: Any = {}
+
+
+def test_what_is_no_decoder_of_text_is_refused() -> None:
+    with pytest.raises(UnfitModel, match="t5 is an encoder-decoder model: train a decoder-only one"):
+        check_model(T5Config())
+    with pytest.raises(UnfitModel, match="qwen2_vl reads images or sound"):
+        check_model(Vision())
+    check_model(CONFIGS["qwen3"]())

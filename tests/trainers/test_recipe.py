@@ -1,0 +1,100 @@
+"""Recipes: what is wrong with one is said in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etude.trainers.objectives import OBJECTIVES
+from etude.trainers.recipe import Objective, Recipe, RecipeError, Schedule, load, parse
+
+GOOD: dict[str, Any] = {"model": {"name": "m"}, "environment": {"serve": "drill"}}
+
+
+def test_the_least_recipe_and_its_defaults() -> None:
+    recipe = parse(GOOD)
+    assert recipe.objective.name == "dr_grpo"
+    assert recipe.channels.rlvr(0.5) == 1.0
+    assert not recipe.channels.distillation.used
+    assert recipe.distillation.teacher == "frozen"
+
+
+def test_every_objective_can_be_named() -> None:
+    assert set(OBJECTIVES) == set(Objective.model_fields["name"].annotation.__args__)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"trian": {}}, "the recipe: unknown key 'trian'. Did you mean 'train'?"),
+        ({"train": {"step": 3}}, "the recipe: [train]: unknown key 'step'. Did you mean 'steps'?"),
+        ({"train": {"steps": 0}}, "train.steps: Input should be greater than or equal to 1"),
+        ({"train": {"group": "many"}}, "train.group: Input should be a valid integer"),
+        ({"objective": {"name": "ppo"}}, "objective.name: Input should be 'grpo', 'dr_grpo'"),
+        ({"model": {}}, "give model.name (a folder, or a name on the Hub), or model.make"),
+        ({"environment": {}}, "give environment.url of a running server, or environment.serve"),
+        ({"environment": {"url": "http://h", "serve": "drill"}}, "give environment.url of a running server, or"),
+        ({"train": {"prompts": 3, "group": 5, "micro": 4}}, "= 15 episodes do not divide into micro-batches of 4"),
+        ({"channels": {"rlvr": 0}}, "every channel's weight is 0"),
+        ({"channels": {"replay": 0.1}}, "channels.replay has a weight, but replay.pairs names no file"),
+        ({"channels": {"rlvr": -1}}, "channels.rlvr.start: Input should be greater than or equal to 0"),
+        ({"objective": {"kl": "k3"}}, "objective.kl and objective.kl_weight go together"),
+        ({"generation": {"max_ids": 64, "max_turn_ids": 65}}, "generation.max_turn_ids (65) is more than max_ids (64)"),
+        ({"generation": {"vllm": "server"}}, "needs generation.vllm_url"),
+        ({"stage": "sft"}, 'stage = "sft" learns from episodes'),
+    ],
+)
+def test_a_bad_recipe_is_one_line(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(RecipeError) as refused:
+        parse({**GOOD, **change})
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_changes_are_put_over_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "r.toml"
+    path.write_text('[model]\nname = "m"\n[environment]\nserve = "drill"\n[train]\nsteps = 5\n')
+    changes = ["train.steps=7", "out=runs/y", "channels.distillation=0.5", "train.learning_rate=1e-4"]
+    recipe = load(path, changes)
+    assert (recipe.train.steps, recipe.out, recipe.train.learning_rate) == (7, "runs/y", 1e-4)
+    assert recipe.channels.distillation == Schedule(start=0.5, end=0.5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("train.steps", "is not KEY=VALUE"),
+        ("=3", "is not KEY=VALUE"),
+        ("train.stepz=3", "[train]: unknown key 'stepz'"),
+        ("model.name.x=3", "name is a value, not a table"),
+    ],
+)
+def test_a_bad_change_is_one_line(tmp_path: Path, change: str, message: str) -> None:
+    path = tmp_path / "r.toml"
+    path.write_text('[model]\nname = "m"\n[environment]\nserve = "drill"\n')
+    with pytest.raises(RecipeError) as refused:
+        load(path, [change])
+    assert message in str(refused.value)
+
+
+def test_a_file_that_is_not_there_or_no_toml(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="there is no recipe"):
+        load(tmp_path / "no.toml")
+    (tmp_path / "bad.toml").write_text("[model\n")
+    with pytest.raises(RecipeError, match="cannot be read as TOML"):
+        load(tmp_path / "bad.toml")
+
+
+def test_schedules() -> None:
+    falling = Schedule(start=1.0, end=0.0, after=0.5)
+    assert [falling(done) for done in (0.0, 0.5, 0.75, 1.0)] == [1.0, 1.0, 0.5, 0.0]
+    step = Schedule(start=0.0, end=2.0, after=0.5, until=0.5)
+    assert [step(done) for done in (0.0, 0.49, 0.5, 1.0)] == [0.0, 0.0, 2.0, 2.0]
+    assert not Schedule(start=0, end=0).used
+
+
+def test_recipes_are_plain_data() -> None:
+    recipe = parse(GOOD)
+    assert Recipe.model_validate_json(recipe.model_dump_json()) == recipe

@@ -1,0 +1,102 @@
+"""An interrupted run goes on with the very losses that it would have had."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from scripted_here import Scripted, base
+
+from etude.trainers.metrics import read_metrics
+from etude.trainers.recipe import parse
+from etude.trainers.train import Result, run
+
+STEPS = 4
+
+
+class Stopping(Scripted):
+    """Gets Ctrl-C in the middle of a step, once."""
+
+    at = 0
+
+    def _compute_loss(self, model: Any, inputs: Any) -> torch.Tensor:
+        if self.model.training and self.state.global_step + 1 == type(self).at:
+            type(self).at = 0
+            os.kill(os.getpid(), signal.SIGINT)
+        return super()._compute_loss(model, inputs)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return base(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Any:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def play(model: Path, out: Path, url: str, kind: type[Scripted] = Scripted, **tables: Any) -> Result:
+    table: dict[str, Any] = {
+        "out": str(out),
+        "model": {"name": str(model), "template": {"enable_thinking": False}},
+        "environment": {"url": url, "tasks": 5},
+        "train": {
+            "steps": STEPS,
+            "prompts": 1,
+            "group": 4,
+            "micro": 2,
+            "learning_rate": 2e-3,
+            "warmup": 0.5,
+            "save_every": 4,
+            "evaluate_tasks": 1,
+        },
+        "channels": {"rlvr": 1.0, "distillation": {"start": 1.0, "end": 0.2}},
+        "distillation": {"gate": False, "teacher": "ema", "rate": 0.2},
+        "safety": {"teacher_drift": 10.0, "kl_to_base": 1e6},
+        "generation": {"max_ids": 6000, "max_turn_ids": 400},
+    }
+    for name, value in tables.items():
+        table[name] = {**table[name], **value}
+    return run(parse(table), trainer=kind)
+
+
+def traced(out: Path) -> list[dict[str, Any]]:
+    names = (
+        "step",
+        "loss",
+        "grad_norm",
+        "learning_rate",
+        "reward",
+        "distillation/loss",
+        "teacher_drift",
+        "kl_good_turns",
+    )
+    return [{name: row.get(name) for name in names} for row in read_metrics(out / "metrics.jsonl")]
+
+
+@pytest.mark.parametrize(("stop", "epochs"), [(2, 1), (1, 2)])
+def test_interrupted_and_resumed_gives_the_same_losses(
+    stop: int, epochs: int, model: Path, drill_url: str, tmp_path: Path
+) -> None:
+    more = {"train": {"epochs_on_a_batch": epochs}}
+    whole = play(model, tmp_path / "whole", drill_url, **more)
+    Stopping.at = stop
+    first = play(model, tmp_path / "parts", drill_url, Stopping, **more)
+    assert first.interrupted and not first.ok
+    assert first.steps == 2
+    second = play(model, tmp_path / "parts", drill_url, Stopping, **more)
+    assert (second.ok, second.resumed_from, second.steps) == (True, first.steps, STEPS)
+    assert traced(tmp_path / "parts") == traced(tmp_path / "whole")
+    assert len({row["loss"] for row in traced(tmp_path / "whole")}) == STEPS
+    assert second.before == whole.before
+    ours, theirs = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("whole", "parts"))
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)

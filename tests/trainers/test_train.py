@@ -1,0 +1,207 @@
+"""Running a recipe: what is refused before weights load, what a run leaves behind, when it stops."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted_here import Scripted, base
+
+from etude import cli
+from etude.trainers import building
+from etude.trainers.metrics import read_metrics
+from etude.trainers.recipe import RecipeError, parse
+from etude.trainers.train import Result, order, plan, run
+
+DRILL = {"serve": "drill", "knobs": {"families": ["choose"], "level": 1}}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return base(tmp_path_factory.mktemp("model"))
+
+
+def recipe(folder: Path, out: Path, url: str = "", /, **tables: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {
+        "out": str(out),
+        "model": {"name": str(folder), "template": {"enable_thinking": False}},
+        "environment": {"url": url} if url else DRILL,
+        "train": {
+            "steps": 4,
+            "prompts": 2,
+            "group": 2,
+            "micro": 2,
+            "learning_rate": 1e-3,
+            "save_every": 2,
+            "evaluate_tasks": 2,
+        },
+        "channels": {"rlvr": 1.0, "distillation": 1.0},
+        "distillation": {"gate": False},
+        "generation": {"max_ids": 6000, "max_turn_ids": 400},
+    }
+    for name, value in tables.items():
+        given[name] = {**given.get(name, {}), **value} if isinstance(value, dict) else value
+    return given
+
+
+def play(table: dict[str, Any]) -> Result:
+    return run(parse(table), trainer=Scripted)
+
+
+def losses(out: Path) -> list[float]:
+    return [row["loss"] for row in read_metrics(out / "metrics.jsonl")]
+
+
+def test_a_run_serves_trains_evaluates_and_saves(model: Path, tmp_path: Path) -> None:
+    result = play(recipe(model, tmp_path / "run", environment={**DRILL, "tasks": 8, "split": "train"}))
+    assert result.ok and result.steps == 4
+    assert result.before is not None and result.before.episodes == 2
+    assert result.after is not None and result.after.valid == 2
+    rows = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert [row["step"] for row in rows] == [1, 2, 3, 4]
+    assert all(row["distillation/loss"] > 0 for row in rows if row["distillation/chosen"])
+    assert max(row["distillation/chosen"] for row in rows) > 0
+    assert {path.name for path in (tmp_path / "run" / "model").iterdir()} >= {"config.json", "model.safetensors"}
+    assert json.loads((tmp_path / "run" / "recipe.json").read_text())["model"]["name"] == str(model)
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["steps"] == 4
+    with pytest.raises(RecipeError, match="holds a run that is done: choose another out"):
+        play(recipe(model, tmp_path / "run", environment={**DRILL, "tasks": 8, "split": "train"}))
+    with pytest.raises(RecipeError, match=r"holds a run of another recipe \(seed\)"):
+        play(recipe(model, tmp_path / "run", environment={**DRILL, "tasks": 8, "split": "train"}, seed=1))
+
+
+def test_the_kill_switch_ends_a_run_and_says_why(model: Path, drill_url: str, tmp_path: Path) -> None:
+    table = recipe(model, tmp_path, drill_url, safety={"kl_to_base": 1e-9}, train={"learning_rate": 1e-2})
+    result = play(table)
+    assert not result.ok and result.steps < 4
+    assert "kl_good_turns" in result.stopped and "safety.kl_to_base" in result.stopped
+    assert json.loads((tmp_path / "stopped.json").read_text())["limit"] == "kl_to_base"
+    assert (tmp_path / "checkpoints" / f"checkpoint-{result.steps}").is_dir()
+    with pytest.raises(RecipeError, match=r"was stopped at step .*; remove .*stopped.json"):
+        play(table)
+
+
+def test_a_moving_teacher_is_watched(model: Path, drill_url: str, tmp_path: Path) -> None:
+    table = recipe(
+        model,
+        tmp_path,
+        drill_url,
+        distillation={"teacher": "ema", "rate": 0.5},
+        safety={"teacher_drift": 10.0},
+        train={"steps": 5, "learning_rate": 1e-2, "evaluate_tasks": 1},
+    )
+    assert play(table).ok
+    (drift,) = [row["teacher_drift"] for row in read_metrics(tmp_path / "metrics.jsonl") if "teacher_drift" in row]
+    assert 0 < drift < 0.7
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"model": {"name": "./no/such/model"}}, "there is no model in ./no/such/model"),
+        ({"stage": "sft", "episodes": "runs/x"}, 'stage = "sft" is not built yet'),
+        ({"objective": {"name": "dapo"}}, "needs dynamic sampling, which is not built"),
+        ({"channels": {"replay": 1.0}, "replay": {"pairs": "no.jsonl"}}, "there is no file no.jsonl"),
+        ({"distillation": {"teacher": "live"}, "safety": {"teacher_drift": 0.0}}, "set safety.teacher_drift"),
+        ({"generation": {"vllm": "colocate"}}, "needs vllm: pip install"),
+        ({"environment": {"serve": "no/such/tasks", "knobs": {}}}, "cannot serve 'no/such/tasks'"),
+        ({"environment": {"serve": "", "url": "http://127.0.0.1:9", "knobs": {}}}, "is the server running?"),
+        ({"environment": {"knobs": {"families": ["chose"]}}}, "Did you mean 'choose'?"),
+        ({"environment": {"split": "trian"}}, "trian"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_weights_load(
+    change: dict[str, Any], said: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*arguments: Any, **more: Any) -> None:
+        raise AssertionError("weights were loaded")
+
+    monkeypatch.setattr(building, "AutoModelForCausalLM", type("No", (), {"from_pretrained": never}))
+    with pytest.raises(Exception) as caught:
+        play(recipe(model, tmp_path / "run", **change))
+    assert type(caught.value).__module__.startswith("etude.")
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_template_without_tools_is_refused_before_weights_load(
+    model: Path, drill_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import AutoTokenizer
+
+    made = AutoTokenizer.from_pretrained(model)
+    made.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}"
+    made.save_pretrained(tmp_path / "model")
+    (tmp_path / "model" / "config.json").write_text((model / "config.json").read_text())
+    with pytest.raises(ValueError, match="tool") as caught:
+        play(recipe(tmp_path / "model", tmp_path / "run", drill_url))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_encoder_decoder_is_refused_before_weights_load(model: Path, drill_url: str, tmp_path: Path) -> None:
+    from transformers import AutoTokenizer, T5Config
+
+    AutoTokenizer.from_pretrained(model).save_pretrained(tmp_path / "model")
+    T5Config().save_pretrained(tmp_path / "model")
+    with pytest.raises(Exception, match="t5 is an encoder-decoder model"):
+        play(recipe(tmp_path / "model", tmp_path / "run", drill_url))
+
+
+def test_the_plan_is_arithmetic(model: Path, tmp_path: Path) -> None:
+    found = plan(parse(recipe(model, tmp_path)), 2)
+    assert (found["gradient_accumulation"], found["episodes_a_batch"], found["episodes"]) == (1, 4, 16)
+    assert found["channels"] == ["rlvr", "distillation"]
+    with pytest.raises(RecipeError, match="micro-batches of 2 on 3 processes"):
+        plan(parse(recipe(model, tmp_path)), 3)
+
+
+def test_tasks_come_in_epochs() -> None:
+    names = [row["task_id"] for row in order(["a", "b", "c"], 7, seed=0)]
+    assert sorted(names[:3]) == sorted(names[3:6]) == ["a", "b", "c"] and len(names) == 7
+    assert names == [row["task_id"] for row in order(["a", "b", "c"], 7, seed=0)]
+
+
+RECIPE = '[model]\nname = "./m"\n[environment]\nserve = "drill"\n'
+
+
+def test_a_dry_run_prints_the_resolved_run_without_torch(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    (tmp_path / "r.toml").write_text(RECIPE)
+    code = (
+        "import sys\nfrom etude.cli import main\n"
+        f"code = main(['train', {str(tmp_path / 'r.toml')!r}, '--dry-run', '-o', 'train.steps=7', '--json'])\n"
+        "print(code, [name for name in ('torch', 'transformers', 'trl') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    shown, _, last = done.stdout.strip().rpartition("\n")
+    assert last == "0 []"
+    assert json.loads(shown)["recipe"]["train"]["steps"] == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[trian]\nsteps = 3\n", "Did you mean 'train'?"),
+        (RECIPE + "[train]\nmicro = 5\n", "do not divide"),
+        ("[model]\nname = 'x'\n", "environment.url"),
+        (RECIPE, "there is no model in ./m"),
+        (RECIPE + "[channels]\nreplay = 1.0\n", "replay.pairs"),
+    ],
+)
+def test_a_bad_recipe_is_one_line(
+    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "r.toml").write_text(text)
+    assert cli.main(["train", "r.toml"]) == 1
+    shown = capsys.readouterr().err.splitlines()
+    assert len(shown) == 1 and shown[0].startswith("error: ") and said in shown[0]
+
+
+def test_replay_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["replay", str(tmp_path), "--teachers", str(tmp_path / "t.toml")]) == 1
+    assert "there is no file" in capsys.readouterr().err

@@ -1,0 +1,61 @@
+"""Two processes learn what one learns from the same rollouts, also when one of them has no error turn; so do larger
+and smaller micro-batches, whose rows are padded differently.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file
+from scripted_here import base
+
+from etude.trainers.metrics import read_metrics
+
+SCRIPT = Path(__file__).with_name("world_here.py")
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def train(out: Path, model: Path, url: str, world: int, micro: int) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The metrics, and the parameters at the end."""
+    given = json.dumps({"out": str(out), "model": str(model), "url": url, "micro": str(micro)})
+    shared = {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    ranks = []
+    for rank in range(world):
+        own = {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} if world > 1 else {}
+        ranks.append(
+            subprocess.Popen(
+                [sys.executable, "-W", "ignore", str(SCRIPT), given],
+                env={**os.environ, **own, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"},
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    said = [rank.communicate()[1] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0] * world, said[0][-2000:] + said[-1][-2000:]
+    return read_metrics(out / "metrics.jsonl"), load_file(out / "model" / "model.safetensors")
+
+
+@pytest.mark.slow
+def test_processes_and_micro_batches_change_nothing(drill_url: str, tmp_path: Path) -> None:
+    model = base(tmp_path / "base")
+    rows, weights = train(tmp_path / "one", model, drill_url, world=1, micro=8)
+    assert all(row["distillation/chosen"] == 2 for row in rows)
+    assert all(row["reward"] == 0.75 for row in rows)
+    for name, world, micro in (("two", 2, 4), ("small", 1, 2)):
+        other_rows, other_weights = train(tmp_path / name, model, drill_url, world, micro)
+        for row, other in zip(rows, other_rows, strict=True):
+            assert abs(row["loss"] - other["loss"]) <= 1e-5 * max(1, abs(row["loss"]))
+            assert abs(row["grad_norm"] - other["grad_norm"]) <= 1e-4 * row["grad_norm"]
+        assert max(float((weights[key] - other_weights[key]).abs().max()) for key in weights) <= 1e-5

@@ -1,0 +1,91 @@
+"""Where a run goes on after it was interrupted. transformers keeps weights, optimizer, schedule and the position in the
+data; here is the rest: the teacher, the replay channel's reference, and what the teacher's drift is measured from.
+
+Sampling needs no state of its own: it is seeded anew for each step.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import TrainerCallback
+from transformers.trainer_utils import get_last_checkpoint
+
+from .metrics import Watch
+from .teachers import Teacher
+
+CHECKPOINTS = "checkpoints"
+STATE = "etude.pt"
+
+
+def last_checkpoint(out: Path) -> Path | None:
+    """The newest one that is whole."""
+    folder = out / CHECKPOINTS
+    found = get_last_checkpoint(str(folder)) if folder.is_dir() else None
+    return Path(found) if found and (Path(found) / STATE).is_file() else None
+
+
+class Keeper(TrainerCallback):
+    """Writes the rest into each checkpoint as it is saved, and reads it back."""
+
+    def __init__(self, teacher: Teacher | None, replay: Any, watch: Watch) -> None:
+        self._teacher, self._replay, self._watch = teacher, replay, watch
+
+    def on_save(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        if state.is_world_process_zero:
+            kept = {
+                "teacher": self._teacher.state_dict() if self._teacher else {},
+                "replay": self._replay.state_dict() if self._replay else {},
+                "drift": self._watch.drift,
+            }
+            folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+            torch.save(kept, folder / f"{STATE}.part")
+            (folder / f"{STATE}.part").rename(folder / STATE)
+
+    def load(self, checkpoint: Path, student: Any) -> None:
+        """Before training goes on. Raises ReplayError for another file of pairs."""
+        # It holds rollouts of ours, and comes from the run's own folder.
+        kept = torch.load(checkpoint / STATE, weights_only=False, map_location=student.device)
+        if self._teacher:
+            self._teacher.load_state_dict(kept["teacher"], student)
+        if self._replay:
+            self._replay.load_state_dict(kept["replay"])
+        self._watch.drift = kept["drift"]
+
+
+class Interrupt(TrainerCallback):
+    """The first Ctrl-C ends the run behind the batch of episodes under way, with a checkpoint; the second one ends it
+    at once. ``every``: steps that one batch is used for."""
+
+    def __init__(self, every: int = 1) -> None:
+        self.asked, self.heard, self._every = False, False, every
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> Any:
+        if self.asked and state.global_step % self._every == 0 and state.global_step < state.max_steps:
+            self.heard = control.should_training_stop = control.should_save = True
+        return control
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Only the main thread hears signals."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.getsignal(signal.SIGINT)
+
+        def ask(number: int, frame: Any) -> None:
+            if self.asked:
+                raise KeyboardInterrupt
+            self.asked = True
+
+        signal.signal(signal.SIGINT, ask)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)

@@ -1,0 +1,288 @@
+"""Recipes: what a training run is, as typed TOML. Whatever is wrong in one is said in one line, before a model loads.
+
+etude train recipe.toml -o train.steps=20 -o channels.distillation=0.5
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ..registry import did_you_mean
+
+
+class RecipeError(Exception):
+    """A recipe that cannot be run; says what is wrong with it, and what to do."""
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Schedule(_Table):
+    """A weight over the run. ``start`` goes to ``end`` between the shares ``after`` and ``until`` of all steps."""
+
+    start: float = Field(ge=0)
+    end: float = Field(ge=0)
+    after: float = Field(default=0.0, ge=0, le=1)
+    until: float = Field(default=1.0, ge=0, le=1)
+
+    def __call__(self, done: float) -> float:
+        """The weight when the share ``done`` of the steps has been made."""
+        if self.until <= self.after:
+            return self.start if done < self.after else self.end
+        part = min(max((done - self.after) / (self.until - self.after), 0.0), 1.0)
+        return self.start + part * (self.end - self.start)
+
+    @property
+    def used(self) -> bool:
+        """Whether it is ever more than 0."""
+        return self.start > 0 or self.end > 0
+
+
+class Sizes(_Table):
+    """Of a model that is made here. ``skill``: how often its base follows a hint; ``level``: of the drills it reads."""
+
+    hidden: int = Field(default=128, ge=16, multiple_of=16)
+    layers: int = Field(default=4, ge=1)
+    heads: int = Field(default=4, ge=1)
+    vocabulary: int = Field(default=1500, ge=400)
+    dialogues: int = Field(default=1500, ge=1)
+    steps: int = Field(default=400, ge=1)
+    batch: int = Field(default=8, ge=1)
+    learning_rate: float = Field(default=2e-3, gt=0)
+    skill: float = Field(default=0.99, ge=0, le=1)
+    level: int = Field(default=1, ge=1, le=5)
+
+
+class Model(_Table):
+    """``name``: a folder, or a name on the Hub; or ``make``: a small one of ``sizes``, made from nothing on
+    dialogues of drills. ``dtype``: of weights. ``template``: arguments of the chat template."""
+
+    name: str = ""
+    make: Literal["", "drill"] = ""
+    sizes: Sizes = Sizes()
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    template: dict[str, Any] = {}
+
+
+class Environment(_Table):
+    """``url`` of a running server, or ``serve``: the word ``drill`` or a folder of tasks, served for this run alone,
+    with ``knobs`` as ``etude serve --knob`` takes them. ``tasks``: at most so many of the split are learned from."""
+
+    url: str = ""
+    serve: str = ""
+    knobs: dict[str, Any] = {}
+    split: str = "train"
+    tasks: int = Field(default=256, ge=1)
+    system: str = ""
+
+
+class Train(_Table):
+    """``prompts`` tasks a step, ``group`` episodes each; ``micro`` episodes in one forward."""
+
+    steps: int = Field(default=100, ge=1)
+    prompts: int = Field(default=4, ge=1)
+    group: int = Field(default=8, ge=2)
+    micro: int = Field(default=4, ge=1)
+    learning_rate: float = Field(default=1e-6, gt=0)
+    warmup: float = Field(default=0.0, ge=0, lt=1)
+    weight_decay: float = Field(default=0.0, ge=0)
+    clip_grad: float = Field(default=1.0, gt=0)
+    epochs_on_a_batch: int = Field(default=1, ge=1)
+    save_every: int = Field(default=50, ge=1)
+    evaluate_every: int = Field(default=0, ge=0)
+    evaluate_tasks: int = Field(default=32, ge=1)
+
+
+class Objective(_Table):
+    """Channel one. ``kl``: to the first weights, off, as k1 in the reward, or as a bias-corrected k3 in the loss."""
+
+    name: Literal["grpo", "dr_grpo", "bnpo", "dapo", "gspo", "cispo", "sapo", "luspo", "vespo"] = "dr_grpo"
+    kl: Literal["off", "k1_in_reward", "k3"] = "off"
+    kl_weight: float = Field(default=0.0, ge=0)
+
+
+class Channels(_Table):
+    """The weights a, b and c of the three channels: numbers, or schedules."""
+
+    rlvr: Schedule = Schedule(start=1.0, end=1.0)
+    distillation: Schedule = Schedule(start=0.0, end=0.0)
+    replay: Schedule = Schedule(start=0.0, end=0.0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _numbers(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        plain = (int, float)
+        return {k: {"start": v, "end": v} if isinstance(v, plain) else v for k, v in given.items()}
+
+
+class Distillation(_Table):
+    """Channel two; see ``trainers.distillation`` and ``trainers.teachers``."""
+
+    beta: float = Field(default=0.5, ge=0, le=1)
+    normalised: bool = False
+    estimator: Literal["full", "top_k", "sampled"] = "full"
+    top_k: int = Field(default=100, ge=1)
+    clip: float | None = Field(default=None, gt=0)
+    gate: bool = True
+    cap: int = Field(default=8, ge=1)
+    recovery: bool = False
+    teacher: Literal["frozen", "periodic", "trust_region", "ema", "live"] = "frozen"
+    every: int = Field(default=100, ge=1)
+    rate: float = Field(default=0.001, ge=0, le=1)
+
+
+class Replay(_Table):
+    """Channel three. ``pairs``: what ``etude replay`` wrote."""
+
+    pairs: str = ""
+    batch: int = Field(default=4, ge=1)
+    beta: float = Field(default=0.1, gt=0)
+    losses: tuple[str, ...] = ("sigmoid_norm", "sft")
+    weights: tuple[float, ...] = (1.0, 0.2)
+
+
+class Generation(_Table):
+    """Room in ids of a whole episode and of one turn; how turns are sampled; vLLM inside (colocate) or beside us."""
+
+    max_ids: int = Field(default=8192, ge=16)
+    max_turn_ids: int = Field(default=1024, ge=1)
+    temperature: float = Field(default=1.0, gt=0)
+    vllm: Literal["off", "colocate", "server"] = "off"
+    vllm_url: str = ""
+
+
+class Safety(_Table):
+    """When a run stops by itself, saves, and says why. 0 turns a limit off."""
+
+    kl_to_base: float = Field(default=0.0, ge=0)
+    teacher_drift: float = Field(default=0.1, ge=0)
+    hack_rate: float = Field(default=0.2, ge=0, le=1)
+    dollars: float = Field(default=0.0, ge=0)
+    dollars_per_hour: float = Field(default=0.0, ge=0)
+    hours: float = Field(default=0.0, ge=0)
+
+
+class Recipe(_Table):
+    """A whole run."""
+
+    stage: Literal["rl", "sft"] = "rl"
+    seed: int = 0
+    out: str = "runs/train"
+    episodes: str = ""
+    model: Model = Model()
+    environment: Environment = Environment()
+    train: Train = Train()
+    objective: Objective = Objective()
+    channels: Channels = Channels()
+    distillation: Distillation = Distillation()
+    replay: Replay = Replay()
+    generation: Generation = Generation()
+    safety: Safety = Safety()
+
+    @model_validator(mode="after")
+    def _possible(self) -> Recipe:
+        for problem in _problems(self):
+            raise ValueError(problem)
+        return self
+
+
+def load(path: Path, changes: Sequence[str] = ()) -> Recipe:
+    """The recipe of a file, with ``key.key=value`` put over it. Raises RecipeError."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RecipeError(f"there is no recipe {path}") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise RecipeError(f"{path} cannot be read as TOML: {error}") from None
+    for change in changes:
+        _put(table, change)
+    return parse(table, str(path))
+
+
+def parse(table: dict[str, Any], where: str = "the recipe") -> Recipe:
+    """Raises RecipeError that names the first wrong key, with the nearest right one."""
+    _known(Recipe, table, where, "")
+    try:
+        return Recipe.model_validate(table)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        message = first["msg"].removeprefix("Value error, ")
+        raise RecipeError(f"{where}: {place}: {message}" if place else f"{where}: {message}") from None
+
+
+def _problems(recipe: Recipe) -> list[str]:
+    train, room = recipe.train, recipe.generation
+    found = []
+    if bool(recipe.model.name) == bool(recipe.model.make):
+        found.append('give model.name (a folder, or a name on the Hub), or model.make = "drill"')
+    if recipe.model.make and recipe.model.sizes.hidden % (2 * recipe.model.sizes.heads):
+        found.append("model.sizes.hidden must be an even multiple of model.sizes.heads")
+    if recipe.stage == "sft":
+        return found if recipe.episodes else [*found, 'stage = "sft" learns from episodes: set episodes = "runs/x"']
+    if recipe.environment.knobs and recipe.environment.serve != "drill":
+        found.append('environment.knobs are for drills: they go with environment.serve = "drill"')
+    if bool(recipe.environment.url) == bool(recipe.environment.serve):
+        found.append('give environment.url of a running server, or environment.serve = "drill" (or a folder of tasks)')
+    if train.prompts * train.group % train.micro:
+        found.append(
+            f"train.prompts x train.group = {train.prompts * train.group} episodes do not divide into micro-batches "
+            f"of {train.micro}: set train.micro to a divisor of it"
+        )
+    if room.max_turn_ids > room.max_ids:
+        found.append(f"generation.max_turn_ids ({room.max_turn_ids}) is more than max_ids ({room.max_ids})")
+    channels = recipe.channels
+    if not (channels.rlvr.used or channels.distillation.used or channels.replay.used):
+        found.append("every channel's weight is 0: there is nothing to learn from")
+    if channels.replay.used and not recipe.replay.pairs:
+        found.append("channels.replay has a weight, but replay.pairs names no file: `etude replay` writes one")
+    if len(recipe.replay.losses) != len(recipe.replay.weights):
+        found.append("replay.losses and replay.weights have different lengths")
+    if (recipe.objective.kl == "off") != (recipe.objective.kl_weight == 0):
+        found.append("objective.kl and objective.kl_weight go together: set both, or neither")
+    if train.save_every % train.epochs_on_a_batch:
+        found.append(
+            f"train.save_every ({train.save_every}) must be a multiple of train.epochs_on_a_batch "
+            f"({train.epochs_on_a_batch}): a run resumes where a batch of episodes is used up"
+        )
+    if room.vllm == "server" and not room.vllm_url:
+        found.append('generation.vllm = "server" needs generation.vllm_url')
+    return found
+
+
+def _known(model: type[BaseModel], table: Any, where: str, place: str) -> None:
+    if not isinstance(table, dict):
+        return
+    for name, value in table.items():
+        if name not in model.model_fields:
+            inside = f"{where}: [{place}]" if place else where
+            raise RecipeError(f"{inside}: {did_you_mean('key', name, model.model_fields)}")
+        kind = model.model_fields[name].annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            _known(kind, value, where, f"{place}.{name}".lstrip("."))
+
+
+def _put(table: dict[str, Any], change: str) -> None:
+    """``train.steps=20`` into the table; a value that is no TOML is a string."""
+    key, equals, text = change.partition("=")
+    if not equals or not key.strip():
+        raise RecipeError(f"-o {change!r} is not KEY=VALUE, such as -o train.steps=20")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *tables, last = key.strip().split(".")
+    inner = table
+    for name in tables:
+        inner = inner.setdefault(name, {})
+        if not isinstance(inner, dict):
+            raise RecipeError(f"-o {change!r}: {name} is a value, not a table")
+    inner[last] = value

@@ -1,0 +1,178 @@
+"""Actions made comparable: the tools a turn calls, with normalised arguments, and how alike two turns are.
+
+Names, ids, paths and numbers are the same or not; only texts of several words can be alike in part, word by word.
+So two calls that differ in one id never count as one answer, however few letters they differ in.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import posixpath
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any
+
+from ...hints.parsing import parse_turn
+from ...hints.roles import role
+from ...hints.schemas import parameters_of
+from ..calls import FORMS, calls_in
+
+_PATHS = frozenset(("path", "file", "file_path", "filename"))
+_REMARKS = frozenset(("summary", "timeout", "timeout_s"))
+"""Arguments that change nothing in the world, or only how long one waits for it."""
+_EXPANDED = re.compile(r"[$`*?\[\]~#{}\\\n]")
+"""What a shell reads otherwise inside quotes than outside: such a command keeps its quotes."""
+
+
+@dataclass(frozen=True)
+class CanonicalCall:
+    """``arguments`` are pairs of a name and a normalised value, by name. ``problem``: it could not be read."""
+
+    tool: str
+    arguments: tuple[tuple[str, Any], ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Canonical:
+    """What a turn does. ``words`` counts only when it calls nothing: the environment acts on calls alone."""
+
+    calls: tuple[CanonicalCall, ...] = ()
+    words: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Characters, for the choice of the shorter one."""
+        return len(repr(self))
+
+
+def canonical(action: Mapping[str, Any], tools: Sequence[Any] = ()) -> Canonical:
+    """An action as any model may emit it; ``tools`` are the schemas that it was made for. Never raises."""
+    parsed = parse_turn(action, 0)
+    schemas = parameters_of(tools)
+    if not parsed.calls:
+        return Canonical(words=tuple(spoken(parsed.text).casefold().split()))
+    return Canonical(
+        tuple(
+            CanonicalCall(call.name, (("raw", call.raw),) if call.raw else (), call.problem)
+            if call.problem
+            else CanonicalCall(call.name, _arguments(call.name, call.arguments, schemas.get(call.name, {})))
+            for call in parsed.calls
+        )
+    )
+
+
+def similarity(one: Canonical, other: Canonical) -> float:
+    """In [0, 1]: 1 for the same, 0 for different tools, for another number of calls, for a call and none.
+
+    Else the product over calls, in their order, and their arguments: a mean would make five arguments alike of which
+    one is wrong. Symmetric.
+    """
+    if one == other:
+        return 1.0
+    if not one.calls and not other.calls:
+        return _alike(one.words, other.words)
+    if len(one.calls) != len(other.calls):
+        return 0.0
+    return math.prod(_call_similarity(a, b) for a, b in zip(one.calls, other.calls, strict=True))
+
+
+def spoken(text: str) -> str:
+    """A turn's text without what was thought."""
+    return text.rpartition("</think>")[2].partition("<think>")[0].strip()
+
+
+def wire(action: Mapping[str, Any]) -> dict[str, Any]:
+    """The action alone, as the wire takes it: its calls, or its words when it has none, and no thinking.
+
+    Both sides of a pair are written so, since a teacher's thoughts are not known: else length would tell them apart. A
+    turn with a call that could not be read keeps its calls as they were written.
+    """
+    parsed = parse_turn(action, 0)
+    if not parsed.calls:
+        return {"text": spoken(parsed.text)}
+    if any(call.problem for call in parsed.calls):
+        return {"text": "", **{k: action[k] for k in ("tool_calls", "tool", "arguments") if action.get(k) is not None}}
+    calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in parsed.calls]
+    return {"text": "", "tool_calls": calls}
+
+
+def read_answer(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A chat completion's message as an action: its native calls, or else those in tags in its text."""
+    native = message.get("tool_calls")
+    text = spoken(parse_turn({"text": message.get("content")}, 0).text)
+    if native:
+        return {"text": text, "tool_calls": native}
+    words, calls = calls_in(text, FORMS["qwen"])
+    return {"text": words, "tool_calls": calls} if calls else {"text": text}
+
+
+def _arguments(tool: str, given: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Without what is null, the default, or a remark. Types stay: ``"3"`` for 3 is an error that the schema finds."""
+    properties = schema.get("properties")
+    known = properties if isinstance(properties, Mapping) else {}
+    kept = []
+    for name, value in sorted(given.items()):
+        about = known.get(name)
+        default = about.get("default") if isinstance(about, Mapping) else None
+        if value is None or name in _REMARKS or (default is not None and _same(value, default)):
+            continue
+        kept.append((name, _value(tool, name, value)))
+    return tuple(kept)
+
+
+def _value(tool: str, name: str, value: Any) -> Any:
+    if not isinstance(value, str):
+        return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+    if name == "command" and role(tool) == "shell":
+        return _command(value)
+    if name in _PATHS and value:
+        return ("text", posixpath.normpath(value.strip()))
+    return ("text", value.rstrip())
+
+
+def _command(text: str) -> tuple[str, ...]:
+    """A shell's words and operators; ``a&&b`` is ``a && b``. One that no shell could read is split at blanks."""
+    keep = bool(_EXPANDED.search(text))
+    lexer = shlex.shlex(text.strip(), posix=not keep, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    if keep:
+        lexer.whitespace = " \t\r"  # a new line ends a command
+    try:
+        return ("command", *lexer)
+    except ValueError:
+        return ("command", *text.split())
+
+
+def _call_similarity(one: CanonicalCall, other: CanonicalCall) -> float:
+    if one == other:
+        return 1.0
+    if one.tool != other.tool or one.problem or other.problem:
+        return 0.0
+    mine, theirs = dict(one.arguments), dict(other.arguments)
+    return math.prod(_alike_values(mine.get(name), theirs.get(name)) for name in sorted({*mine, *theirs}))
+
+
+def _alike_values(one: Any, other: Any) -> float:
+    if one == other:
+        return 1.0
+    if not isinstance(one, tuple) or not isinstance(other, tuple) or one[0] != other[0]:
+        return 0.0
+    if one[0] == "command":
+        return _alike(one[1:], other[1:])
+    return _alike(tuple(one[1].split()), tuple(other[1].split())) if len(one[1].split()) > 1 else 0.0
+
+
+def _alike(one: Sequence[str], other: Sequence[str]) -> float:
+    """Ratcliff and Obershelp's ratio over words, below 1 for what is not the same. Its order is fixed: so symmetric."""
+    first, second = sorted((tuple(one), tuple(other)))
+    ratio = SequenceMatcher(None, first, second, autojunk=False).ratio() if first or second else 1.0
+    return ratio if first == second else min(ratio, 1 - 1e-9)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(one == other)

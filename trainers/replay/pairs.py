@@ -1,0 +1,215 @@
+"""From the teachers' answers in one state to a preference pair, or to none, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from ...models import Record
+from .actions import Canonical, similarity
+from .settings import Consensus as Rules
+from .settings import ReplayError
+
+_ENOUGH = 1e-9
+_STRENGTH = 10.0
+"""Of how many executed answers a first guess at a teacher's accuracy is worth."""
+_HARMLESS = 0.25
+"""What an answer that merely did no harm counts as a right one."""
+
+
+class Reliability:
+    """How often each teacher is right, by the kind of error that the student made: a Beta posterior's mean.
+
+    What is known of a teacher in general is the prior of what it does at one kind of error, and ``first`` the prior of
+    that.
+    """
+
+    def __init__(self, first: Mapping[str, float]) -> None:
+        self._first = dict(first)
+        self._counts: dict[tuple[str, str], tuple[float, float]] = {}
+
+    def observe(self, teacher: str, kind: str, score: float) -> None:
+        """An executed answer: right above 0, wrong below; at 0 it did no harm."""
+        right, wrong = self._counts.get((teacher, kind), (0.0, 0.0))
+        weight = 1.0 if score > 0 else _HARMLESS if score == 0 else 0.0
+        self._counts[teacher, kind] = (right + weight, wrong + (score < 0))
+
+    def accuracy(self, teacher: str, kind: str = "") -> float:
+        """In (0, 1)."""
+        counts = [count for (name, _), count in sorted(self._counts.items()) if name == teacher]
+        overall = _mean(self._first[teacher], sum(c[0] for c in counts), sum(c[1] for c in counts))
+        return _mean(overall, *self._counts.get((teacher, kind), (0.0, 0.0)))
+
+    def table(self) -> dict[str, dict[str, float]]:
+        """Every teacher's accuracy, in general and by kind."""
+        kinds = {name: sorted({kind for teacher, kind in self._counts if teacher == name}) for name in self._first}
+        return {
+            name: {"": round(self.accuracy(name), 4), **{k: round(self.accuracy(name, k), 4) for k in kinds[name]}}
+            for name in self._first
+        }
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Answers as clusters, by weight; ``share`` is the first one's of all weight, ``margin`` its lead over the second.
+    ``medoids`` has each cluster's answer that is most like the others, the shortest of equal ones."""
+
+    clusters: tuple[tuple[int, ...], ...]
+    medoids: tuple[int, ...]
+    share: float
+    margin: float
+
+
+@dataclass(frozen=True)
+class Decision:
+    """``kind``: ``correct`` (an answer over the student's action), ``student_good`` (the student's action over an
+    answer), or '' for no pair. ``answer`` is the index of that answer."""
+
+    kind: Literal["", "correct", "student_good"]
+    reason: str
+    answer: int = -1
+    agreement: Agreement | None = None
+
+
+class Pair(Record):
+    """One line of a file of pairs: both actions in the same state, as the wire takes them, and where they come from.
+
+    ``values`` are executed ones by teacher, and by ``student``; ``how`` each was found out. ``usd`` is what this turn's
+    answers took, ``propensity`` the probability with which the turn was asked about at all.
+    """
+
+    schema_version: int = 1
+    kind: Literal["correct", "student_good"]
+    episode_id: str
+    task_id: str
+    turn: int
+    messages: list[dict[str, Any]]
+    tools: list[dict[str, Any]]
+    chosen: dict[str, Any]
+    rejected: dict[str, Any]
+    error: str = ""
+    reason: str = ""
+    share: float
+    margin: float
+    teachers: dict[str, dict[str, Any] | None]
+    weights: dict[str, float]
+    values: dict[str, float] = Field(default_factory=dict)
+    how: dict[str, str] = Field(default_factory=dict)
+    tokens: dict[str, tuple[int, int]] = Field(default_factory=dict)
+    usd: dict[str, float] = Field(default_factory=dict)
+    propensity: float = 1.0
+
+
+@dataclass(frozen=True)
+class Heard:
+    """One teacher's answer. ``value`` None: it was not executed."""
+
+    action: Canonical
+    weight: float
+    value: float | None = None
+
+
+def agreement(actions: Sequence[Canonical], weights: Sequence[float], tau: float) -> Agreement | None:
+    """None for no answers. Two answers are in one cluster when a chain of answers, each as like the next as ``tau``,
+    leads from one to the other; so the result does not depend on the order of teachers."""
+    if not actions:
+        return None
+    alike = [[similarity(one, other) for other in actions] for one in actions]
+    clusters = _linked(alike, tau)
+    medoids = {cluster: _medoid(cluster, alike, weights, actions) for cluster in clusters}
+    total = sum(weights)
+    mass = {cluster: sum(weights[index] for index in cluster) / total for cluster in clusters}
+    ordered = sorted(clusters, key=lambda cluster: (-round(mass[cluster], 12), repr(actions[medoids[cluster]])))
+    second = mass[ordered[1]] if len(ordered) > 1 else 0.0
+    return Agreement(
+        tuple(ordered), tuple(medoids[cluster] for cluster in ordered), mass[ordered[0]], mass[ordered[0]] - second
+    )
+
+
+def decide(student: Canonical, student_value: float | None, heard: Sequence[Heard], rules: Rules) -> Decision:
+    """Execution first: an answer that it proves better needs no agreement, and no agreement saves one that erred."""
+    found = agreement([each.action for each in heard], [each.weight for each in heard], rules.tau)
+    if found is None:
+        return Decision("", "no answers")
+    mine = student_value or 0.0
+    proved = [i for i in found.medoids if (heard[i].value or 0.0) > max(mine, 0.0)]
+    proved = [i for i in proved if similarity(heard[i].action, student) < rules.tau]
+    if proved:
+        best = max(proved, key=lambda i: (heard[i].value or 0.0, -found.medoids.index(i)))
+        return Decision("correct", "proved by execution", best, found)
+    first, chosen = found.clusters[0], found.medoids[0]
+    if found.share < rules.share - _ENOUGH or found.margin < rules.margin - _ENOUGH:
+        return Decision("", "teachers split", agreement=found)
+    if len(first) < rules.least:
+        return Decision("", "too few answers", agreement=found)
+    if any(similarity(heard[i].action, student) >= rules.tau for i in first):
+        return _student_good(student, student_value, heard, found, rules)
+    value = heard[chosen].value
+    if value is not None and value < 0:
+        return Decision("", "the consensus erred", agreement=found)
+    if (value or 0.0) < mine:
+        return Decision("", "the student's action is worth more", agreement=found)
+    return Decision("correct", "consensus", chosen, found)
+
+
+def read_pairs(path: Path) -> list[Pair]:
+    """Raises ReplayError for a file that cannot be read or that holds none."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise ReplayError(f"cannot read {path} ({error.strerror}): `etude replay` writes it") from None
+    found = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            found.append(Pair.model_validate_json(line))
+        except ValueError:
+            raise ReplayError(f"{path}:{number} is no pair: remove the line, or replay again") from None
+    if not found:
+        raise ReplayError(f"{path} holds no pair: there is nothing to learn from in channels.replay")
+    return found
+
+
+def _student_good(
+    student: Canonical, value: float | None, heard: Sequence[Heard], found: Agreement, rules: Rules
+) -> Decision:
+    """The others agree with the student, and one answer was seen to fail."""
+    failed = [i for cluster in found.clusters[1:] for i in cluster if (heard[i].value or 0.0) < 0]
+    failed = [i for i in failed if similarity(heard[i].action, student) < rules.tau]
+    if not failed or (value is not None and value < 0):
+        return Decision("", "the student agrees", agreement=found)
+    return Decision("student_good", "an outlier failed", min(failed, key=lambda i: repr(heard[i].action)), found)
+
+
+def _linked(alike: Sequence[Sequence[float]], tau: float) -> list[tuple[int, ...]]:
+    """Connected components."""
+    left, found = set(range(len(alike))), []
+    while left:
+        waiting, cluster = [min(left)], set()
+        while waiting:
+            here = waiting.pop()
+            cluster.add(here)
+            left.discard(here)
+            waiting += [other for other in left if alike[here][other] >= tau]
+        found.append(tuple(sorted(cluster)))
+    return found
+
+
+def _medoid(
+    cluster: tuple[int, ...],
+    alike: Sequence[Sequence[float]],
+    weights: Sequence[float],
+    actions: Sequence[Canonical],
+) -> int:
+    def rank(index: int) -> tuple[float, int, str]:
+        likeness = sum(weights[other] * alike[index][other] for other in cluster)
+        return (-round(likeness, 9), actions[index].size, repr(actions[index]))
+
+    return min(cluster, key=rank)
+
+
+def _mean(prior: float, right: float, wrong: float) -> float:
+    return (prior * _STRENGTH + right) / (_STRENGTH + right + wrong)

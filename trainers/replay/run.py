@@ -1,0 +1,298 @@
+"""``etude replay``: stored episodes, turn by turn, into preference pairs, with an account of what they took."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from ...client import Client
+from ...models import Episode
+from .actions import Canonical, canonical, similarity, wire
+from .pairs import Decision, Heard, Pair, Reliability, agreement, decide
+from .settings import ReplayError, ReplaySettings
+from .states import State, states
+from .teachers import Answer, Purse, Teacher
+from .value import Executor, Value, recorded
+from .voi import Gate, Inquiry, Look, features, prior_wrong, total_if_all
+
+
+@dataclass
+class Report:
+    """What a replay came to. ``stopped`` says why it ended before the last turn; '' when it did not.
+
+    ``pairs_if_all`` and ``regret`` estimate, from the logged propensities, what asking about every turn would have
+    brought, and how much of that was not got.
+    """
+
+    turns: int = 0
+    asked: int = 0
+    pairs: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    teachers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    usd: float = 0.0
+    tokens: int = 0
+    executed: int = 0
+    not_executed: dict[str, int] = field(default_factory=dict)
+    reliability: dict[str, dict[str, float]] = field(default_factory=dict)
+    pairs_if_all: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    regret: float = 0.0
+    stopped: str = ""
+
+    @property
+    def usd_per_pair(self) -> float | None:
+        """None without a pair."""
+        found = sum(self.pairs.values())
+        return self.usd / found if found else None
+
+    def row(self) -> dict[str, Any]:
+        """Plain values for a table or JSON."""
+        return {
+            **self.__dict__,
+            "pairs": dict(self.pairs),
+            "reasons": dict(self.reasons),
+            "usd_per_pair": self.usd_per_pair,
+        }
+
+
+@dataclass
+class _Turn:
+    """One turn that is asked about."""
+
+    state: State
+    student: Canonical
+    own: Value
+    look: Look
+    answers: list[Answer] = field(default_factory=list)
+    actions: list[Canonical | None] = field(default_factory=list)
+    values: list[Value | None] = field(default_factory=list)
+
+    @property
+    def kind(self) -> str:
+        return self.state.error.kind if self.state.error else ""
+
+    def heard(self) -> list[int]:
+        return [index for index, action in enumerate(self.actions) if action is not None]
+
+
+async def replay(
+    episodes: Sequence[Episode],
+    teachers: Sequence[Teacher],
+    client: Client | None,
+    out: Path,
+    *,
+    settings: ReplaySettings,
+    tokens: Mapping[str, str] | None = None,
+    entropies: Mapping[str, float] | None = None,
+    progress: Callable[[int, int], None] = lambda done, all_of_them: None,
+) -> Report:
+    """Write pairs to ``out`` as they arise, a line each, and every turn's propensity and cost to ``OUT.turns.jsonl``.
+
+    ``teachers`` are ``open_teachers``'; ``client`` is connected to a server that plays the episodes' tasks, or None,
+    when agreement alone must do. ``tokens``: of sessions whose episodes that server still keeps. ``entropies``: the
+    student's, by ``EPISODE:TURN``. Raises ReplayError (``out`` is there already, no teacher answers, the teachers are
+    not those of ``settings``), CassetteMiss, and ConnectionLost.
+    """
+    if {teacher.name for teacher in teachers} != {one.name for one in settings.teachers}:
+        raise ReplayError("the teachers are not those of the settings: open them with open_teachers(settings)")
+    replayer = _Replayer(teachers, client, settings, tokens or {})
+    every = list(states(episodes, settings.system))
+    with _written(out) as (pairs, turns):
+        for number, state in enumerate(every):
+            progress(number, len(every))
+            look, pair, row = await replayer.one(state, (entropies or {}).get(state.key))
+            _write(turns, row)
+            if pair is not None:
+                _write(pairs, pair.model_dump(exclude_defaults=False))
+            if replayer.report.stopped:
+                break
+        progress(len(every), len(every))
+    try:
+        return replayer.finished()
+    except ReplayError:
+        for path in (out, _log_of(out)):
+            path.unlink()
+        raise
+
+
+class _Replayer:
+    def __init__(
+        self, teachers: Sequence[Teacher], client: Client | None, settings: ReplaySettings, tokens: Mapping[str, str]
+    ) -> None:
+        self.teachers, self.settings, self.report = list(teachers), settings, Report()
+        self._gate = Gate(settings.gate)
+        self._reliability = Reliability({teacher.name: teacher.settings.accuracy for teacher in teachers})
+        self._executor = None if client is None else Executor(client, settings.value, self._further, tokens)
+        self._purse: Purse = teachers[0].purse
+        self._brought: list[tuple[str, float, float]] = []
+        self._last_problem = ""
+        for teacher in teachers:
+            self.report.teachers[teacher.name] = {"asked": 0, "answered": 0, "tokens": 0, "usd": 0.0, "out": ""}
+
+    async def one(self, state: State, entropy: float | None) -> tuple[Look, Pair | None, dict[str, Any]]:
+        """A turn: looked at, perhaps asked about, perhaps a pair, and its line in the log."""
+        row = features(state, entropy)
+        able = [teacher for teacher in self.teachers if not teacher.out]
+        costs = [teacher.expected_usd(state) for teacher in able]
+        look = self._gate.look(row, sum(costs))
+        self.report.turns += 1
+        told: dict[str, Any] = {"turn": state.key, "features": row, **look.__dict__}
+        if not look.ask:
+            self._brought.append((state.episode.episode_id, 0.0, look.propensity))
+            return look, None, told
+        turn = _Turn(state, canonical(state.action, state.episode.tools), await self._own(state), look)
+        await self._ask(turn, able)
+        decision = self._decide(turn)
+        self._learn(turn, row, decision, sum(costs))
+        pair = self._pair(turn, decision) if decision.kind else None
+        self._brought.append((state.episode.episode_id, float(pair is not None), look.propensity))
+        costs_of = {answer.teacher: answer.usd for answer in turn.answers}
+        return look, pair, {**told, "usd": costs_of, "kind": decision.kind, "reason": decision.reason}
+
+    def finished(self) -> Report:
+        report = self.report
+        report.usd, report.tokens = self._purse.usd, self._purse.tokens
+        report.reliability = self._reliability.table()
+        report.not_executed = dict(self._executor.problems) if self._executor else {}
+        estimate = total_if_all(self._brought)
+        report.pairs_if_all = (estimate.value, estimate.low, estimate.high)
+        report.regret = estimate.value - sum(report.pairs.values())
+        for teacher in self.teachers:
+            report.teachers[teacher.name]["out"] = teacher.out
+        if report.asked and not any(each["answered"] for each in report.teachers.values()):
+            why = next((teacher.out for teacher in self.teachers if teacher.out), self._last_problem)
+            raise ReplayError(f"no teacher answered: {why}")
+        return report
+
+    async def _own(self, state: State) -> Value:
+        """The student's action: what the episode tells, unless more can be found out."""
+        told = recorded(state)
+        if self._executor is None or told.score or not self._executor.looks_ahead:
+            return told
+        self.report.executed += 1
+        return await self._executor.value(state, state.action) or told
+
+    async def _ask(self, turn: _Turn, able: Sequence[Teacher]) -> None:
+        """The cheapest first, until it is clear."""
+        wrong = prior_wrong(turn.look, turn.state.error is not None)
+        accuracies = [self._reliability.accuracy(teacher.name, turn.kind) for teacher in able]
+        inquiry = Inquiry(turn.student, accuracies, wrong, self.settings.consensus, self.settings.gate)
+        self.report.asked += bool(able)
+        while (index := inquiry.next()) is not None:
+            answer = await able[index].ask(turn.state)
+            account = self.report.teachers[answer.teacher]
+            self._last_problem = answer.problem or self._last_problem
+            account["asked"] += answer.problem != "budget"
+            account["answered"] += answer.action is not None
+            account["tokens"] += answer.prompt_tokens + answer.completion_tokens
+            account["usd"] += answer.usd
+            action = None if answer.action is None else canonical(answer.action, turn.state.episode.tools)
+            value = None if answer.action is None or action is None else await self._value(turn, answer.action, action)
+            turn.answers.append(answer)
+            turn.actions.append(action)
+            turn.values.append(value)
+            inquiry.hear(index, action, None if value is None else value.score)
+        if not able or (turn.answers and all(answer.problem == "budget" for answer in turn.answers)):
+            self.report.stopped = "no teacher is left to ask" if not able else "the budget is spent"
+
+    async def _value(self, turn: _Turn, given: dict[str, Any], action: Canonical) -> Value | None:
+        """An answer that is the student's, or another's, is not played again."""
+        if self._executor is None:
+            return None
+        if action == turn.student:
+            return turn.own
+        for known, value in zip(turn.actions, turn.values, strict=True):
+            if known == action:
+                return value
+        self.report.executed += 1
+        return await self._executor.value(turn.state, wire(given))
+
+    async def _further(self, state: State) -> dict[str, Any] | None:
+        """The cheapest teacher plays on."""
+        able = [teacher for teacher in self.teachers if not teacher.out]
+        return (await able[0].ask(state)).action if able else None
+
+    def _decide(self, turn: _Turn) -> Decision:
+        heard = [
+            Heard(action, self._reliability.accuracy(turn.answers[i].teacher, turn.kind), _score(turn.values[i]))
+            for i, action in enumerate(turn.actions)
+            if action is not None
+        ]
+        return decide(turn.student, turn.own.score, heard, self.settings.consensus)
+
+    def _learn(self, turn: _Turn, row: Mapping[str, float], decision: Decision, expected: float) -> None:
+        for answer, value in zip(turn.answers, turn.values, strict=True):
+            if value is not None:
+                self._reliability.observe(answer.teacher, turn.kind, value.score)
+        self.report.reasons[decision.reason] += 1
+        self.report.pairs.update([decision.kind] if decision.kind else [])
+        actions = [turn.actions[i] for i in turn.heard()]
+        found = agreement([each for each in actions if each], [1.0] * len(actions), self.settings.consensus.tau)
+        if found is None:
+            return
+        leading = actions[found.medoids[0]]
+        assert leading is not None
+        disagreed = similarity(leading, turn.student) < self.settings.consensus.tau
+        asked = [teacher for teacher in self.teachers if teacher.name in {answer.teacher for answer in turn.answers}]
+        share = sum(each.expected_usd(turn.state) for each in asked) / expected if expected else 1.0
+        self._gate.learn(row, disagreed=disagreed, paired=bool(decision.kind), share=share)
+
+    def _pair(self, turn: _Turn, decision: Decision) -> Pair:
+        answer = turn.answers[turn.heard()[decision.answer]]
+        assert answer.action is not None and decision.agreement is not None
+        own, other = wire(turn.state.action), wire(answer.action)
+        chosen, rejected = (other, own) if decision.kind == "correct" else (own, other)
+        named = {a.teacher: v for a, v in zip(turn.answers, turn.values, strict=True) if v is not None}
+        return Pair(
+            kind=decision.kind or "correct",
+            episode_id=turn.state.episode.episode_id,
+            task_id=turn.state.episode.task_id,
+            turn=turn.state.turn,
+            messages=turn.state.messages(decoded=True),
+            tools=turn.state.episode.tools,
+            chosen=chosen,
+            rejected=rejected,
+            error=turn.kind,
+            reason=decision.reason if named else f"{decision.reason}, by agreement alone",
+            share=decision.agreement.share,
+            margin=decision.agreement.margin,
+            teachers={each.teacher: None if each.action is None else wire(each.action) for each in turn.answers},
+            weights={a.teacher: self._reliability.accuracy(a.teacher, turn.kind) for a in turn.answers},
+            values={"student": turn.own.score, **{name: value.score for name, value in named.items()}},
+            how={"student": turn.own.how, **{name: value.how for name, value in named.items()}},
+            tokens={each.teacher: (each.prompt_tokens, each.completion_tokens) for each in turn.answers},
+            usd={each.teacher: each.usd for each in turn.answers},
+            propensity=turn.look.propensity,
+        )
+
+
+def _log_of(out: Path) -> Path:
+    return out.with_name(out.name + ".turns.jsonl")
+
+
+@contextmanager
+def _written(out: Path) -> Iterator[tuple[IO[str], IO[str]]]:
+    """The file of pairs and that of turns, both new. Raises ReplayError."""
+    log = _log_of(out)
+    for path in (out, log):
+        if path.exists():
+            raise ReplayError(f"{path} is there already: remove it, or choose another --out")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with out.open("w", encoding="utf-8") as pairs, log.open("w", encoding="utf-8") as turns:
+            yield pairs, turns
+    except OSError as error:
+        raise ReplayError(f"cannot write to {out}: {error.strerror}; choose another --out") from error
+
+
+def _write(file: IO[str], row: Mapping[str, Any]) -> None:
+    file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    file.flush()
+
+
+def _score(value: Value | None) -> float | None:
+    return None if value is None else value.score

@@ -1,0 +1,153 @@
+"""External teachers: models behind endpoints, each asked what it would do in the state that the student was in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from ...llm import (
+    LLM,
+    Budget,
+    BudgetSpent,
+    Cassette,
+    CassetteMiss,
+    EndpointFailed,
+    EndpointRefused,
+    LLMError,
+    Price,
+    Reply,
+    key_from,
+)
+from .actions import read_answer
+from .settings import BudgetSettings, ReplaySettings, TeacherSettings
+from .states import Message, State
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a teacher would do, and what asking took. ``action`` None: it gave no answer, ``problem`` says why."""
+
+    teacher: str
+    action: dict[str, Any] | None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    usd: float = 0.0
+    problem: str = ""
+
+
+class Chat(Protocol):
+    """What is asked: ``etude.llm.LLM``, or anything like it."""
+
+    async def chat(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] = ()) -> Reply: ...
+
+
+@dataclass
+class Purse:
+    """What all teachers together may spend. A question is asked only when its upper bound still fits, so the budget is
+    never exceeded, as long as endpoints keep to ``max_tokens``."""
+
+    limits: BudgetSettings = field(default_factory=BudgetSettings)
+    usd: float = 0.0
+    tokens: int = 0
+
+    def fits(self, tokens: int, usd: float) -> bool:
+        limits = self.limits
+        enough_usd = limits.usd is None or self.usd + usd <= limits.usd
+        return enough_usd and (limits.tokens is None or self.tokens + tokens <= limits.tokens)
+
+    def take(self, tokens: int, usd: float) -> None:
+        self.tokens, self.usd = self.tokens + tokens, self.usd + usd
+
+
+class Teacher:
+    """One endpoint. ``out`` says why it is asked no more, once that is so."""
+
+    def __init__(self, settings: TeacherSettings, llm: LLM, purse: Purse) -> None:
+        self.settings, self._llm, self.purse = settings, llm, purse
+        self.name, self.out = settings.name, ""
+        self.price = Price(*settings.price)
+
+    async def ask(self, state: State) -> Answer:
+        """Raises CassetteMiss, when a cassette is replayed that does not hold the question; nothing else."""
+        native = self.settings.calls == "native"
+        messages, tools = (state.messages(), state.episode.tools) if native else (state.texts(), [])
+        bound = self.bound(messages, tools)
+        if not self.purse.fits(bound[0], bound[1]):
+            return Answer(self.name, None, problem="budget")
+        lost = self._llm.usage.lost
+        try:
+            reply = await self._llm.chat(messages, tools)
+        except CassetteMiss:
+            raise
+        except (EndpointRefused, BudgetSpent) as error:
+            self.out = str(error)
+            return self._unanswered(str(error), lost, bound)
+        except EndpointFailed as error:
+            return self._unanswered(str(error), lost, bound)
+        self._charge_lost(lost, bound)
+        self.purse.take(reply.prompt_tokens + reply.completion_tokens, reply.usd)
+        action = read_answer(reply.message)
+        empty = not action.get("tool_calls") and not action["text"]
+        problem = "empty" if empty else "cut off" if reply.finish_reason == "length" else ""
+        return Answer(
+            self.name, None if problem else action, reply.prompt_tokens, reply.completion_tokens, reply.usd, problem
+        )
+
+    def bound(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> tuple[int, float]:
+        """Tokens and USD that one question may cost at most: a token is a byte or more of its JSON."""
+        prompt = _size(messages) + _size(tools)
+        written = self.settings.max_tokens
+        return prompt + written, self.price.usd(prompt, written)
+
+    def expected_usd(self, state: State, written: float = 200.0) -> float:
+        """What a question costs about: four bytes a token, and ``written`` tokens of answer."""
+        return self.price.usd(round((_size(state.messages()) + _size(state.episode.tools)) / 4), round(written))
+
+    async def close(self) -> None:
+        await self._llm.close()
+
+    def _unanswered(self, problem: str, lost: int, bound: tuple[int, float]) -> Answer:
+        self._charge_lost(lost, bound)
+        return Answer(self.name, None, problem=problem)
+
+    def _charge_lost(self, before: int, bound: tuple[int, float]) -> None:
+        """Attempts without a readable answer may be charged for: they count in full."""
+        times = self._llm.usage.lost - before
+        self.purse.take(times * bound[0], times * bound[1])
+
+
+def open_teachers(settings: ReplaySettings, *, replayed: bool = False, **options: Any) -> list[Teacher]:
+    """In the canonical order: the cheapest first, then by name. ``options`` go to the clients.
+
+    A teacher's cassette is replayed and what it lacks is asked for; ``replayed``: nothing is asked, and what a cassette
+    lacks raises CassetteMiss. Raises LLMError.
+    """
+    purse = Purse(settings.budget)
+    ordered = sorted(settings.teachers, key=lambda one: (*sorted(one.price, reverse=True), one.name))
+    return [Teacher(one, _open(one, replayed, options), purse) for one in ordered]
+
+
+def _open(settings: TeacherSettings, replayed: bool, options: Mapping[str, Any]) -> LLM:
+    if replayed and not settings.cassette:
+        raise LLMError(f"the teacher {settings.name} has no cassette to replay: give it cassette = FILE")
+    cassette = Cassette(Path(settings.cassette), record=not replayed) if settings.cassette else None
+    return LLM(
+        settings.model,
+        settings.base_url,
+        "" if replayed else key_from(settings.api_key_env, settings.base_url),
+        price=Price(*settings.price),
+        budget=Budget(),
+        max_tokens=settings.max_tokens,
+        options={} if settings.temperature is None else {"temperature": settings.temperature},
+        timeout_s=settings.timeout_s,
+        cassette=cassette,
+        **options,
+    )
+
+
+def _size(value: Any) -> int:
+    import json
+
+    return len(json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace"))

@@ -1,0 +1,221 @@
+"""``etude train``: runs a recipe. Whatever can be found wrong is found before weights are loaded, in this order: the
+recipe with this machine, the folder, the server and its tasks, the tokenizer's template, the pairs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..client import Client
+from .recipe import Recipe, RecipeError
+from .serving import served
+
+Progress = Callable[[str, int, int], None]
+WriteDialogues = Callable[[Path, Recipe], None]
+RECIPE, RESULT = "recipe.json", "result.json"
+EVAL = "eval"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """``solved``: the share of valid episodes; ``error_turn_rate``: the share of their turns that erred."""
+
+    episodes: int
+    valid: int
+    solved: float
+    error_turn_rate: float
+    reward: float
+
+
+@dataclass
+class Result:
+    """What a run came to. ``stopped``: why the kill-switch ended it. ``interrupted``: the same command goes on."""
+
+    out: str
+    steps: int = 0
+    stopped: str = ""
+    interrupted: bool = False
+    resumed_from: int = 0
+    before: Evaluation | None = None
+    after: Evaluation | None = None
+    warnings: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        return not self.stopped and not self.interrupted
+
+
+def plan(recipe: Recipe, processes: int = 1) -> dict[str, Any]:
+    """The resolved run: the recipe, and what follows from it. Raises RecipeError. Imports no torch."""
+    train = recipe.train
+    micro = train.micro * processes
+    if train.prompts * train.group % micro:
+        raise RecipeError(
+            f"train.prompts x train.group = {train.prompts * train.group} episodes do not divide into micro-batches of "
+            f"{train.micro} on {processes} processes"
+        )
+    batches = -(-train.steps // train.epochs_on_a_batch)
+    return {
+        "recipe": recipe.model_dump(mode="json"),
+        "processes": processes,
+        "episodes_a_batch": train.prompts * train.group,
+        "gradient_accumulation": train.prompts * train.group // micro,
+        "episodes": batches * train.prompts * train.group,
+        "channels": [name for name in ("rlvr", "distillation", "replay") if getattr(recipe.channels, name).used],
+    }
+
+
+def run(
+    recipe: Recipe,
+    progress: Progress = lambda phase, done, total: None,
+    *,
+    dialogues: WriteDialogues | None = None,
+    trainer: Any = None,
+) -> Result:
+    """Train, and leave the model, metrics.jsonl, checkpoints and the resolved recipe in ``recipe.out``.
+
+    A run that was interrupted goes on from its last checkpoint, with the losses that it would have had. ``dialogues``
+    writes what a model made here is pretrained on; ``trainer`` replaces EtudeTrainer. Raises RecipeError, ChatError,
+    UnfitModel, ReplayError and ServerError in one line each.
+    """
+    started = time.monotonic()
+    _check_machine(recipe)
+    resolved, out = plan(recipe, world()), Path(recipe.out)
+    if recipe.model.make and dialogues is None:
+        raise RecipeError("model.make needs dialogues to pretrain on: `etude train` writes them")
+    _check_folder(recipe, out)
+    with served(recipe.environment) as url:
+        tasks, held_out = asyncio.run(_tasks(url, recipe))
+        progress("loading", 0, 0)
+        from . import building
+
+        made = building.build(recipe, url, tasks, trainer=trainer, dialogues=dialogues, progress=progress)
+        out.mkdir(parents=True, exist_ok=True)
+        if rank() == 0:
+            (out / RECIPE).write_text(json.dumps(resolved["recipe"], indent=1) + "\n")
+        result = building.train(made, held_out, Result(str(out)), progress)
+    result.seconds = time.monotonic() - started
+    if rank() == 0:
+        (out / RESULT).write_text(json.dumps(asdict(result), indent=1) + "\n")
+    return result
+
+
+def world() -> int:
+    """Processes of this run, as torchrun tells them."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def rank() -> int:
+    """The number of this one."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def summary(played: Sequence[Any]) -> Evaluation:
+    """Of rollouts."""
+    valid = [rollout for rollout in played if rollout.reward.valid]
+    turns = sum(len(rollout.turns) for rollout in valid)
+    erred = sum(len({error.turn for error in rollout.error_turns}) for rollout in valid)
+    return Evaluation(
+        episodes=len(played),
+        valid=len(valid),
+        solved=sum(rollout.reward.value >= 1 for rollout in valid) / max(len(valid), 1),
+        error_turn_rate=erred / max(turns, 1),
+        reward=sum(rollout.reward.value for rollout in valid) / max(len(valid), 1),
+    )
+
+
+# --- what is checked first ---------------------------------------------------------------------------------------
+
+
+def _check_machine(recipe: Recipe) -> None:
+    if recipe.stage == "sft":
+        raise RecipeError('stage = "sft" is not built yet: set stage = "rl"')
+    if recipe.objective.name == "dapo":
+        raise RecipeError(
+            'objective.name = "dapo" needs dynamic sampling, which is not built: take "bnpo" or "dr_grpo"'
+        )
+    for name in ("torch", "transformers", "trl", "datasets", "accelerate"):
+        if importlib.util.find_spec(name) is None:
+            raise RecipeError(f"training needs {name}: pip install 'etude[train]'")
+    if recipe.generation.vllm != "off" and importlib.util.find_spec("vllm") is None:
+        raise RecipeError("generation.vllm needs vllm: pip install 'etude[vllm]'")
+    name = recipe.model.name
+    if name.startswith(("/", "./", "../", "~")) and not (Path(name).expanduser() / "config.json").is_file():
+        raise RecipeError(f"model.name: there is no model in {name}")
+    if recipe.channels.replay.used and not Path(recipe.replay.pairs).is_file():
+        raise RecipeError(f"replay.pairs: there is no file {recipe.replay.pairs}: `etude replay` writes one")
+    moving = recipe.channels.distillation.used and recipe.distillation.teacher != "frozen"
+    if moving and not recipe.safety.teacher_drift:
+        raise RecipeError(
+            f'distillation.teacher = "{recipe.distillation.teacher}" moves with its student, and such teachers '
+            "collapse: set safety.teacher_drift"
+        )
+    if recipe.objective.kl == "k1_in_reward" and recipe.distillation.teacher != "frozen":
+        raise RecipeError('objective.kl = "k1_in_reward" is to the first weights: set distillation.teacher = "frozen"')
+
+
+def _check_folder(recipe: Recipe, out: Path) -> None:
+    """A folder holds one run. It goes on where it was interrupted, unless it was ended on purpose."""
+    if not (out / RECIPE).exists():
+        if out.exists() and not out.is_dir():
+            raise RecipeError(f"out: {out} is a file")
+        return
+    held = json.loads((out / RECIPE).read_text(encoding="utf-8"))
+    if held != recipe.model_dump(mode="json"):
+        known = recipe.model_dump(mode="json")
+        changed = [name for name in known if held.get(name) != known[name]]
+        raise RecipeError(f"{out} holds a run of another recipe ({', '.join(changed)}): choose another out")
+    stopped = out / "stopped.json"
+    if stopped.exists():
+        reason = json.loads(stopped.read_text(encoding="utf-8"))["reason"]
+        raise RecipeError(f"{out} was {reason}; remove {stopped} to go on all the same, or choose another out")
+    result = out / RESULT
+    if result.exists() and not json.loads(result.read_text(encoding="utf-8"))["interrupted"]:
+        raise RecipeError(f"{out} holds a run that is done: choose another out")
+
+
+async def _tasks(url: str, recipe: Recipe) -> tuple[list[str], list[str]]:
+    """Ids of what is learned from, in the run's order, and of what it is evaluated on. Raises RecipeError."""
+    async with Client(url) as client:
+        learned = [task.task_id for task in await client.tasks(recipe.environment.split)]
+        held_out = [task.task_id for task in await client.tasks(EVAL)] if recipe.environment.split != EVAL else []
+    if not learned:
+        raise RecipeError(f"the server at {url} has no tasks in the split {recipe.environment.split!r}")
+    chance = random.Random(f"tasks {recipe.seed}")
+    chosen = chance.sample(learned, min(recipe.environment.tasks, len(learned)))
+    return chosen, held_out[: recipe.train.evaluate_tasks]
+
+
+def order(tasks: Sequence[str], number: int, seed: int) -> list[Mapping[str, str]]:
+    """``number`` tasks as arguments of ``reset``: all of them, shuffled, then all shuffled anew, and so on."""
+    chance = random.Random(f"order {seed}")
+    found: list[Mapping[str, str]] = []
+    while len(found) < number:
+        found += [{"task_id": name} for name in chance.sample(list(tasks), len(tasks))]
+    return found[:number]
+
+
+def warnings_of(rows: Sequence[Mapping[str, Any]], moe: bool) -> list[str]:
+    """What a person should know about a run that went through."""
+    found = []
+    count: Counter[str] = Counter(
+        name for row in rows for name in ("unsolved", "flat") if row.get(f"groups/{name}", 0) > 0.5
+    )
+    if rows and count["unsolved"] > len(rows) / 2:
+        found.append("pass@k was 0 on most groups: easier tasks, or a larger group, would teach more")
+    elif rows and count["flat"] > len(rows) / 2:
+        found.append("most groups had no variance: their tasks are too easy or too hard to teach RLVR anything")
+    if moe:
+        found.append("the model is a mixture of experts, trained without router replay")
+    return found

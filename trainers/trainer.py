@@ -1,0 +1,261 @@
+"""The reference trainer: TRL's GRPOTrainer, with three channels in one loss.
+
+    total = a x RLVR + b x distillation at error turns + c x replay-DPO
+
+Channel one is TRL's own loss on the verified reward; channel two is ``distillation``; channel three is ``replay``. A
+channel whose weight is 0 costs nothing: no forward, no teacher, no data. Episodes are played over the wire alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from trl.trainer.grpo_trainer import GRPOTrainer
+
+from .distillation import Distiller, Settings
+from .forwards import UnfitModel, check_model
+from .objectives import Objective, flat_groups, k1_in_reward, overlong_penalty
+from .playing import Limits, Sessions, play
+from .rollouts import Rollout, Sample
+from .sampling import Batcher
+from .sites import CAP, Site, choose
+from .teachers import Teacher
+
+RESET = "etude_reset"
+"""The dataset's column with the arguments of ``reset``, as ``reset_rows`` writes them."""
+Weight = Callable[[float], float]
+"""A channel's weight at a share of the run, 0 at its start and 1 at its end."""
+
+
+@dataclass(frozen=True)
+class Channels:
+    """The weights a, b and c."""
+
+    rlvr: Weight = lambda share: 1.0
+    distillation: Weight = lambda share: 0.0
+    replay: Weight = lambda share: 0.0
+
+
+@dataclass
+class Parts:
+    """What the trainer is made of besides TRL's own arguments. ``chat`` is made around the sampler it is given."""
+
+    url: str
+    chat: Callable[[Any], Any]
+    objective: Objective = field(default_factory=Objective)
+    channels: Channels = field(default_factory=Channels)
+    distillation: Settings = field(default_factory=Settings)
+    teacher: Teacher | None = None
+    replay: Any = None
+    limits: Limits = field(default_factory=Limits)
+    system: str = ""
+    cap: int = CAP
+    recovery: bool = False
+    k1: float = 0.0
+
+
+_Base: Any = GRPOTrainer
+
+
+class EtudeTrainer(_Base):
+    """``train_dataset`` has a column ``prompt`` (a conversation that only labels the row) and one named ``RESET``.
+
+    Raises UnfitModel for a model that is no text decoder.
+    """
+
+    def __init__(self, model: Any, parts: Parts, **arguments: Any) -> None:
+        self.parts = parts
+        super().__init__(model=model, reward_funcs=[_reward], rollout_func=_play, **arguments)
+        check_model(self.model.config)
+        self.generation_config.max_new_tokens = parts.limits.max_turn_ids
+        self._runner = asyncio.Runner()
+        self._sessions = Sessions(parts.url)
+        self._batcher = Batcher(self._generate_turns)
+        self._chat: Any = parts.chat(self._batcher.sample)
+        self.generation_config.eos_token_id = list(self._chat.stops)
+        self.eos_token_ids = list(self._chat.stops)
+        self._distiller = Distiller(parts.distillation)
+        self._rows: Sequence[Mapping[str, Any]] = []
+        self._played: list[Rollout] = []
+
+    # --- episodes ------------------------------------------------------------------------------------------------
+
+    def _generate_turns(self, prompts: list[list[int]], rooms: list[int]) -> list[Sample]:
+        ids, logprobs = self._generate_single_turn(prompts, None, {}, num_generations=1)
+        scores = logprobs or [[] for _ in ids]
+        cut = zip(ids, scores, rooms, strict=True)
+        return [Sample(list(sampled[:room]), list(scored[:room])) for sampled, scored, room in cut]
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        self._rows = inputs
+        # Of the step alone: a resumed run samples as the uninterrupted one, whatever was sampled between.
+        seed = random.Random(f"sample {self.args.seed} {self.state.global_step} {self.accelerator.process_index}")
+        torch.manual_seed(seed.getrandbits(63))
+        output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        self._note_episodes()
+        output["rollouts"] = self._played
+        output["sites"] = self._choose_sites()
+        tokens = sum(site.end - site.start for sites in output["sites"] for site in sites)
+        output["site_tokens"] = self.accelerator.gather(torch.tensor(tokens, device=self.accelerator.device)).sum()
+        if self.parts.k1:
+            output["advantages"] = self._less_k1(output)
+        return output
+
+    def _choose_sites(self) -> list[list[Site]]:
+        """Nothing is chosen, and no hint spliced, while the channel's weight is 0."""
+        if not self._weight("distillation"):
+            return [[] for _ in self._played]
+        left: Counter[str] = Counter()
+        chosen = []
+        for place, rollout in enumerate(self._played):
+            sites, reasons = choose(
+                rollout,
+                self._chat.insert_for,
+                cap=self.parts.cap,
+                max_ids=self.parts.limits.max_ids,
+                recovery=self.parts.recovery,
+                rng=random.Random(f"{self.args.seed} {rollout.task_id} {place} {self.state.global_step}"),
+            )
+            chosen.append(sites)
+            left += reasons
+        self._note("distillation/chosen", sum(map(len, chosen)))
+        for reason, count in left.items():
+            self._note(f"distillation/left_out/{reason.replace(' ', '_')}", count)
+        return chosen
+
+    # --- the loss ------------------------------------------------------------------------------------------------
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        rlvr, distillation, replay = (self._weight(name) for name in ("rlvr", "distillation", "replay"))
+        # Every rank must reach every parameter through the wrapper, also when it has no site of its own.
+        total: Tensor = rlvr * super()._compute_loss(model, inputs) if rlvr else _anchor(model, inputs)
+        if distillation:
+            total = total + distillation * self._distilled(model, inputs)
+        if replay:
+            total = total + replay * self.parts.replay.loss(self, model)
+        return total
+
+    def _distilled(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        """Divided by the site tokens of the whole step, as TRL divides ``dapo`` by its tokens."""
+        student = self.accelerator.unwrap_model(model)
+        if self.parts.teacher is None:
+            raise UnfitModel("distillation has a weight, but no teacher")
+        teacher = self.parts.teacher.model(student)
+        batch = list(zip(inputs["rollouts"], inputs["sites"], strict=True))
+        loss = self._distiller.loss(student, teacher, batch)
+        share = self.current_gradient_accumulation_steps / self.args.steps_per_generation if student.training else 1.0
+        tokens = inputs["site_tokens"].clamp(min=1) / self.accelerator.num_processes * share
+        self._note("distillation/loss", float(loss.total.detach() / tokens))
+        for name, value in loss.metrics.items():
+            self._note(f"distillation/{name}", value)
+        return loss.total / tokens
+
+    def _weight(self, channel: str) -> float:
+        done = self.state.global_step / max(self.state.max_steps, 1)
+        return float(getattr(self.parts.channels, channel)(done))
+
+    def _less_k1(self, output: dict[str, Any]) -> Tensor:
+        """Advantages less k1 to the teacher's weights, as Composer 2 reports it."""
+        if self.parts.teacher is None:
+            raise UnfitModel("k1 in the reward needs a reference: give a teacher")
+        ids = torch.cat([output["prompt_ids"], output["completion_ids"]], dim=1)
+        attention = torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1)
+        keep, mask = output["completion_ids"].size(1), output["completion_mask"] * output["tool_mask"]
+        student = self.accelerator.unwrap_model(self.model)
+        with torch.no_grad():
+            own, reference = (
+                self._get_per_token_logps_and_entropies(
+                    which, ids, attention, keep, batch_size=self.args.per_device_train_batch_size
+                )[0]
+                for which in (student, self.parts.teacher.model(student))
+            )
+        self._note("kl_k1", float(((own - reference) * mask).sum() / mask.sum().clamp(min=1)))
+        return k1_in_reward(output["advantages"], own, reference, mask, self.num_generations, self.parts.k1)
+
+    # --- what is logged ------------------------------------------------------------------------------------------
+
+    def _note(self, name: str, value: float) -> None:
+        self._metrics["train" if self.model.training else "eval"][name].append(value)
+
+    def _note_episodes(self) -> None:
+        valid = [rollout for rollout in self._played if rollout.reward.valid]
+        self._note("episodes/valid", len(valid) / max(len(self._played), 1))
+        self._note("episodes/solved", sum(r.reward.value >= 1 for r in valid) / max(len(valid), 1))
+        turns = sum(len(rollout.turns) for rollout in valid)
+        self._note("episodes/error_turn_rate", sum(len({e.turn for e in r.error_turns}) for r in valid) / max(turns, 1))
+        self._note("episodes/truncated", sum(r.truncated for r in valid) / max(len(valid), 1))
+        rewards = torch.tensor([r.reward.value if r.reward.valid else torch.nan for r in self._played])
+        self._note("episodes/hack_rate", sum(map(_hacked, valid)) / max(len(valid), 1))
+        if len(rewards) % self.num_generations == 0:
+            self._note("groups/flat", float(flat_groups(rewards, self.num_generations).float().mean()))
+            solved = (rewards.view(-1, self.num_generations) >= 1).any(-1)
+            self._note("groups/unsolved", 1.0 - float(solved.float().mean()))
+
+    def play(self, tasks: Sequence[Mapping[str, Any]]) -> list[Rollout]:
+        """An episode of each task, with the policy as it is; each is the arguments of a ``reset``."""
+        parts = self.parts
+        played = play(tasks, self._chat, self._batcher, self._sessions, parts.limits, system=parts.system)
+        found: list[Rollout] = self._runner.run(played)
+        return found
+
+    def measured(self) -> list[tuple[Rollout, list[Site]]]:
+        """The rollouts of the last batch, with the sites that were chosen in them."""
+        batches: list[dict[str, Any]] = self._buffered_inputs or []
+        return [pair for batch in batches for pair in zip(batch["rollouts"], batch["sites"], strict=True)]
+
+    def close(self) -> None:
+        """End the sessions. Idempotent."""
+        self._runner.run(self._sessions.close())
+
+
+def _play(prompts: list[Any], trainer: EtudeTrainer) -> dict[str, Any]:
+    """TRL's ``rollout_func``: the episodes of a batch, as TRL wants them."""
+    import json
+
+    played = trainer.play([json.loads(row[RESET]) for row in trainer._rows])
+    trainer._played = played
+    # TRL cannot take an empty completion: a rollout without turns gets one id that nothing is learned from.
+    filler = trainer._tokenizer.pad_token_id
+    return {
+        "prompt_ids": [rollout.ids[: rollout.prompt] for rollout in played],
+        "completion_ids": [rollout.ids[rollout.prompt :] or [filler] for rollout in played],
+        "logprobs": [r.logprobs or [0.0] for r in played] if all(r.logprobs for r in played) else None,
+        "env_mask": [rollout.mask or [0] for rollout in played],
+        "reward": [_shaped(rollout, trainer.parts) for rollout in played],
+    }
+
+
+def _shaped(rollout: Rollout, parts: Parts) -> float | None:
+    """An invalid episode has no reward; TRL keeps it out of the group's baseline."""
+    if not rollout.reward.valid:
+        return None
+    room = parts.limits.max_ids - rollout.prompt
+    return rollout.reward.value + overlong_penalty(len(rollout.ids) - rollout.prompt, room, parts.objective.overlong)
+
+
+def _hacked(rollout: Rollout) -> bool:
+    return any(finding.severity == "confirmed" for finding in rollout.findings)
+
+
+def _reward(prompts: Any, completions: Any, reward: list[float | None], **_: Any) -> list[float | None]:
+    return reward
+
+
+def _anchor(model: Any, inputs: dict[str, Any]) -> Tensor:
+    """Zero, attached to every parameter."""
+    logits: Tensor = model(input_ids=inputs["prompt_ids"][:1, -1:]).logits
+    return logits.sum() * 0.0
+
+
+def reset_rows(tasks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of a training set: one for the arguments of each ``reset``."""
+    import json
+
+    return [{"prompt": [{"role": "user", "content": ""}], RESET: json.dumps(dict(task))} for task in tasks]
