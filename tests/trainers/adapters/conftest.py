@@ -44,10 +44,11 @@ def benches() -> ModuleType:
     return load("adapter_bench", HERE / "bench.py")
 
 
-@pytest.fixture(scope="session")
-def rollout(root: Path) -> ModuleType:
-    """The adapter's conversions, which need no verifiers."""
-    return load("adapter_rollout", root / "trainers/adapters/verifiers/etude_verifiers/rollout.py")
+@pytest.fixture(scope="module")
+def rollout(root: Path) -> Iterator[ModuleType]:
+    """The adapter's conversions, which need no verifiers; under another name than ``etude`` only while it is tested."""
+    yield load("adapter_rollout", root / "trainers/adapters/verifiers/etude_verifiers/rollout.py")
+    del sys.modules["adapter_rollout"]
 
 
 @contextlib.contextmanager
