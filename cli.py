@@ -212,6 +212,12 @@ def run(
     price: Prices = "0,0",
     budget: Dollars = None,
     token_budget: TokenBudget = None,
+    faults: Annotated[
+        str | None, typer.Option(help="As for `etude serve`; with --url the default is that of the server.")
+    ] = None,
+    annotate: Annotated[
+        str, typer.Option(help="Who sees annotations and hints: 'state', the records alone; 'observation', the agent.")
+    ] = "state",
     jobs: Jobs = 1,
     sandbox: Sandbox = "auto",
     as_json: Json = False,
@@ -235,6 +241,8 @@ def run(
             n=number,
             limit=limit,
             backend=sandbox,
+            faults=faults,
+            annotate=annotate,
             model=model,
             progress=progress,
         )

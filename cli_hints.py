@@ -39,9 +39,9 @@ def causal(
     k: Annotated[int, typer.Option("--k", min=1, help="Continuations with a hint, and as many without.")] = 8,
     sample: Annotated[int | None, typer.Option(min=1, help="Only so many error turns, drawn by --seed.")] = None,
     choose: Annotated[
-        str, typer.Option(help="Which hint: the first one, one drawn uniform, or drawn by a chooser's FILE.")
+        str, typer.Option(help="Which hint: first, drawn uniform, the one with this ID, or drawn by a chooser's FILE.")
     ] = "first",
-    texts: Annotated[Path | None, typer.Option(help="More candidates: JSON lines with id and text.")] = None,
+    texts: Annotated[Path | None, typer.Option(help="More candidates, as `write` makes them.")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for trials.jsonl and hints.jsonl; default: RUN/hints.")
     ] = None,
@@ -66,7 +66,8 @@ def causal(
     """Play on from before each error turn, with its hint and without: the difference in success is its score."""
     import asyncio
 
-    from .environments.hint_trials import measure_hints, read_texts
+    from .environments.trials.measure import measure_hints
+    from .environments.trials.texts import read_texts
 
     model = model_options(
         base_url, api_key_env, tool_format, temperature, max_tokens, timeout, price, budget, token_budget
@@ -103,6 +104,63 @@ def causal(
         raise typer.Exit(1)
 
 
+@hints.command()
+def write(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, with its episodes.jsonl.")],
+    model: Annotated[str, typer.Option("--model", "-m", help="The model that writes, as the endpoint names it.")],
+    introspect: Annotated[
+        bool, typer.Option("--introspect", help="Ask as if it were the agent: what hint would you have needed?")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File for the texts; default: RUN/texts.jsonl.")
+    ] = None,
+    name: Annotated[str, typer.Option("--id", help="The texts' id; default: llm, or introspect.")] = "",
+    tasks: Annotated[
+        str | None, typer.Option(help="Folder of the run's tasks: no text may give their secret parts away.")
+    ] = None,
+    base_url: BaseUrl = OPENAI,
+    api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = 4096,
+    timeout: Timeout = 300.0,
+    price: Prices = "0,0",
+    budget: Dollars = None,
+    token_budget: TokenBudget = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Questions at once.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Have a model write a hint for each error turn: candidates for `etude hints causal --texts`."""
+    import asyncio
+
+    from .environments.trials.asking import ask_for_hints
+
+    options = model_options(
+        base_url, api_key_env, "native", temperature, max_tokens, timeout, price, budget, token_budget
+    )
+    known = None if tasks is None else tasks_of(tasks)
+    with console.progress_bar("write") as progress:
+        asking = ask_for_hints(
+            run,
+            model,
+            out=out or run / "texts.jsonl",
+            introspect=introspect,
+            name=name,
+            tasks=known,
+            jobs=jobs,
+            options=options,
+            progress=progress,
+        )
+        report = asyncio.run(asking)
+    _show({**console.plain(report), "ok": report.ok}, report.kinds, as_json)
+    if not as_json:
+        print(report.summary())
+    if report.unchecked:
+        console.show_error(f"{report.unchecked} texts were not checked for leaks: name the tasks with --tasks")
+    if not report.ok:
+        console.show_error("some error turns were not answered for: the same command asks for these alone")
+        raise typer.Exit(1)
+
+
 @hints.command("eval")
 def evaluate(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, with its episodes.jsonl.")],
@@ -130,7 +188,7 @@ def choose(
 ) -> None:
     """Learn from trials which hint helps where; what it would earn is estimated on held-out trials."""
     from .environments.snapshots.locks import write_whole
-    from .environments.trial_log import read_choices
+    from .environments.trials.log import read_choices
     from .hints.offpolicy import learn
 
     found = learn(read_choices(runs), held_out=held_out, epsilon=epsilon, temperature=temperature, seed=seed)
@@ -143,14 +201,12 @@ def choose(
 
 
 def _chooser(text: str) -> Any:
-    """The word, or the Chooser that a file holds. Raises ValidationError and OSError."""
-    if text in ("first", "uniform"):
+    """The Chooser that a file of this name holds, else the word. Raises ValidationError and OSError."""
+    path = Path(text)
+    if text in ("first", "uniform") or not path.is_file():
         return text
     from .hints.chooser import Chooser
 
-    path = Path(text)
-    if not path.is_file():
-        raise typer.BadParameter(f"{text!r} is neither first, uniform nor a chooser's file", param_hint="--choose")
     return Chooser.model_validate_json(path.read_bytes())
 
 

@@ -322,7 +322,10 @@ class Fork(Record):
 
 
 class Episode(Record):
-    """One play of a task: enough to annotate, inspect and grade it again without a model."""
+    """One play of a task: enough to annotate, inspect and grade it again without a model.
+
+    ``files`` are paths of the workspace at its start, as the agent can list them: what hints may name.
+    """
 
     schema_version: int = SCHEMA_VERSION
     episode_id: str
@@ -330,6 +333,7 @@ class Episode(Record):
     seed: int | None = None
     prompt: str
     tools: list[dict[str, Any]] = Field(default_factory=list)
+    files: list[str] = Field(default_factory=list)
     turns: list[Turn] = Field(default_factory=list)
     error_turns: list[ErrorTurn] = Field(default_factory=list)
     findings: list[Finding] = Field(default_factory=list)

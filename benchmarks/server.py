@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from etude.client import Client
+from etude.environments.session import Standing
 from etude.environments.tasks import TaskSet
 from etude.models import Episode, GeneratorRef, Observation, State, Task, ToolMessage
 from etude.server.app import create_app
@@ -38,6 +39,9 @@ class Idle:
 
     def state(self) -> State:
         return State(episode_id="e", task_id=TASK.task_id, step_count=self.turns)
+
+    def standing(self) -> Standing:
+        return Standing(self.episode(), "", self.episode)
 
     def episode(self) -> Episode:
         return Episode(episode_id="e", task_id=TASK.task_id, prompt=TASK.problem_statement)

@@ -12,15 +12,29 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from .. import hints
 from ..hints.status import BUDGET_ENDED
-from ..models import Episode, EpisodeEnd, ErrorTurn, Fork, Observation, Reward, State, Task, ToolMessage, Turn
+from ..models import (
+    Episode,
+    EpisodeEnd,
+    ErrorTurn,
+    FileChange,
+    Fork,
+    Observation,
+    Reward,
+    State,
+    Task,
+    ToolMessage,
+    Turn,
+)
 from .forks import EpisodeStore, KeptEpisode, Point, shared_store
 from .frames import Infrastructure
 from .grading import GraderError, collect, grade, ungradable, unplayable
+from .injected import UNTOLD, Annotations
+from .listed import listed
 from .replies import NO_CALL
 from .replies import NOT_RUN as NOT_RUN
 from .sandbox import WORKSPACE, Limits, Sandbox, SandboxError, open_sandbox
+from .session import Standing
 from .snapshots import SnapshotError
 from .starts import Defaults, prompt, start, tool_names
 from .starts import SessionError as SessionError
@@ -134,7 +148,7 @@ class CodingSession:
             step_count=len(episode.turns),
             task_id=episode.task_id,
             token=self._defaults.token,
-            error_turns=list(episode.error_turns),
+            error_turns=list(self._annotations.error_turns()),
             findings=list(episode.findings),
             reward=episode.reward,
             sandbox=episode.sandbox,
@@ -142,11 +156,16 @@ class CodingSession:
             end=episode.end,
         )
 
-    def episode(self) -> Episode:
-        """A copy of the episode so far. Raises SessionError before the first reset."""
-        if self._episode is None:
+    def standing(self) -> Standing:
+        """Where the episode is, at once, also while a turn is running. Raises SessionError before the first reset."""
+        episode = self._episode
+        if episode is None:
             raise SessionError("no episode is being played: reset first")
-        return self._episode.model_copy(deep=True)
+        return Standing(episode, self._defaults.token, self._annotations.episode)
+
+    def episode(self) -> Episode:
+        """A copy of the episode so far; its turns never change again. Raises SessionError before the first reset."""
+        return self.standing().episode()
 
     async def close(self) -> None:
         """End the session and its sandbox; a turn in flight is cut off. Idempotent."""
@@ -205,10 +224,12 @@ class CodingSession:
             seed=past.seed,
             prompt=prompt(task, past.tools),
             tools=schemas(past.tools),
+            files=list(_files(made)),
             turns=list(past.turns),
             sandbox=self._sandbox.report,
             fork=None if begun.fork_of is None else Fork(episode_id=begun.fork_of, turn=before, replayed=len(actions)),
         )
+        self._annotations = Annotations(self._episode)
         self._broken = ""
         return await self._catch_up(self._episode, actions)
 
@@ -238,8 +259,7 @@ class CodingSession:
         first = Observation(prompt=episode.prompt, tools=episode.tools, workdir=WORKSPACE)
         first.messages = [message for turn in episode.turns for message in turn.messages]
         if episode.turns:
-            episode.error_turns = hints.annotate(hints.transcript(episode), episode.tools)
-            first.annotations = self._annotations(episode)
+            first.annotations = await self._last_annotations(episode)
         for action in actions:
             if first.done:
                 self._void("its past goes on after its end")
@@ -260,20 +280,21 @@ class CodingSession:
             messages.append(ToolMessage(role="user", content=BUDGET_ENDED))
         played = Turn(action=action, messages=messages, seconds=time.monotonic() - started)
         episode.turns.append(played)
-        episode.error_turns = hints.annotate(hints.transcript(episode), episode.tools)
         if end is not None:
             await self._finish(end)
         self._store.add(self._past, played, None if end is not None else await self._state_after(turn))
-        observation = Observation(messages=messages, done=end is not None, annotations=self._annotations(episode))
+        annotations = await self._last_annotations(episode)
+        observation = Observation(messages=messages, done=end is not None, annotations=annotations)
         if end is not None and episode.reward is not None:
             observation.reward = episode.reward.value
         return observation
 
-    def _annotations(self, episode: Episode) -> list[ErrorTurn] | None:
+    async def _last_annotations(self, episode: Episode) -> list[ErrorTurn] | None:
         """The last turn's, for an agent that is to see them."""
         if self._how != "observation":
             return None
-        return [error for error in episode.error_turns if error.turn == len(episode.turns) - 1]
+        errors = await asyncio.to_thread(self._annotations.error_turns)
+        return [error for error in errors if error.turn == len(episode.turns) - 1]
 
     async def _state_after(self, turn: ParsedTurn) -> Point:
         assert self._sandbox is not None
@@ -323,6 +344,7 @@ class CodingSession:
             changes = await self._sandbox.changes(max_files=MAX_CHANGES)
         except ValueError as error:  # too many files: the agent's doing
             result = ungradable(task, f"the workspace cannot be collected: {error}")
+            episode.diff = [FileChange(path=UNTOLD, kind="refused", reason=f"size: {error}")]
         else:
             made = self._made
             result = await grade(task, changes, backend=self._backend, limits=self._limits, snapshot=made.snapshot)
@@ -366,7 +388,11 @@ def _prepare(task: Task, blobs: Path | None) -> Materials:
     """Blocking: the task's trees, made when they are not in the cache. Raises GraderError."""
     try:
         made = materials(task, blobs=blobs)
-        _ = made.agent_layers, made.grading_layers, made.installed
+        _ = made.agent_layers, made.grading_layers, made.installed, _files(made)
     except (SnapshotError, ValueError) as error:
         raise unplayable(task, error) from error
     return made
+
+
+def _files(made: Materials) -> tuple[str, ...]:
+    return listed(made.agent_tree, tuple(made.task.source_globs))

@@ -16,7 +16,8 @@ from ..models import Episode, ErrorTurn, Fork, Grade, Observation, Reward, State
 from .drills.play import SUBMIT, Play
 from .drills.tasks import DrillTasks
 from .forks import EpisodeStore, KeptEpisode, Point, shared_store
-from .injected import annotated
+from .injected import Annotations
+from .session import Standing
 from .starts import Defaults, SessionError, start
 from .turns import model_tokens, parse_turn
 
@@ -49,7 +50,6 @@ class DrillSession:
         self._store = shared_store() if store is None else store
         self._defaults = Defaults(annotate, [], secrets.token_hex(16))
         self._episode: Episode | None = None
-        self._annotated = 0
         self._closed = False
 
     async def reset(
@@ -111,7 +111,7 @@ class DrillSession:
             step_count=len(episode.turns),
             task_id=episode.task_id,
             token=self._defaults.token,
-            error_turns=list(self._error_turns(episode)),
+            error_turns=list(self._annotations.error_turns()),
             findings=[],
             reward=episode.reward,
             fork=episode.fork,
@@ -119,12 +119,14 @@ class DrillSession:
             end=episode.end,
         )
 
+    def standing(self) -> Standing:
+        """Where the episode is, not annotated. Raises SessionError before the first reset."""
+        return Standing(self._begun(), self._defaults.token, self._annotations.episode)
+
     def episode(self) -> Episode:
         """A copy of the episode so far; its turns never change again. Raises SessionError before the first reset."""
-        if self._episode is None:
-            raise SessionError("no episode is being played: reset first")
-        lists = {"turns": list(self._episode.turns), "injected": list(self._episode.injected)}
-        return self._episode.model_copy(update={**lists, "error_turns": list(self._error_turns(self._episode))})
+        self._begun()
+        return self._annotations.episode()
 
     async def close(self) -> None:
         """End the session. Idempotent."""
@@ -142,7 +144,6 @@ class DrillSession:
             self._play.turn(parse_turn(turn.action, number), number)
         self._tokens = past.points[-1].tokens
         self._started = time.monotonic()
-        self._annotated = 0
         self._episode = Episode(
             episode_id=past.episode_id,
             task_id=past.task.task_id,
@@ -152,6 +153,7 @@ class DrillSession:
             turns=list(past.turns),
             injected=list(self._play.injected),
         )
+        self._annotations = Annotations(self._episode)
 
     def _first(self, actions: Sequence[Mapping[str, Any]]) -> Observation:
         """The first observation, after what was played before and the ``actions``, played now."""
@@ -160,7 +162,7 @@ class DrillSession:
         first.workdir = self._tasks.drill(episode.task_id).workdir
         first.messages = [message for turn in episode.turns for message in turn.messages]
         if episode.turns:
-            first.annotations = self._annotations(episode)
+            first.annotations = self._last_annotations(episode)
         for action in actions:
             if first.done:
                 episode.reward = Reward(valid=False)
@@ -180,29 +182,28 @@ class DrillSession:
             messages.append(ToolMessage(role="user", content=BUDGET_ENDED))
         turn = Turn(action=action, messages=messages, seconds=time.monotonic() - started)
         episode.turns.append(turn)
-        episode.injected = list(self._play.injected)
+        if len(episode.injected) != len(self._play.injected):
+            episode.injected = list(self._play.injected)
         after = None if end is not None else Point(self._play.silent, self._tokens, kept=False)
         self._store.add(self._past, turn, after)
-        observation = Observation(messages=messages, done=end is not None)
         if end is not None:
             episode.end, episode.reward = end, self._play.reward(self._task)
             episode.grade = Grade(reward=episode.reward)
             episode.seconds = time.monotonic() - self._started
-            observation.reward = episode.reward.value
-        observation.annotations = self._annotations(episode)
-        return observation
+        reward = 0.0 if episode.reward is None else episode.reward.value
+        annotations = self._last_annotations(episode)
+        return Observation(messages=messages, done=end is not None, reward=reward, annotations=annotations)
 
-    def _error_turns(self, episode: Episode) -> list[ErrorTurn]:
-        """Annotation is a function of the transcript: it is made when it is asked for."""
-        if self._annotated != len(episode.turns):
-            episode.error_turns, self._annotated = annotated(episode), len(episode.turns)
-        return episode.error_turns
-
-    def _annotations(self, episode: Episode) -> list[ErrorTurn] | None:
+    def _last_annotations(self, episode: Episode) -> list[ErrorTurn] | None:
         """The last turn's, for an agent that is to see them."""
         if self._how != "observation":
             return None
-        return [error for error in self._error_turns(episode) if error.turn == len(episode.turns) - 1]
+        return [error for error in self._annotations.error_turns() if error.turn == len(episode.turns) - 1]
+
+    def _begun(self) -> Episode:
+        if self._episode is None:
+            raise SessionError("no episode is being played: reset first")
+        return self._episode
 
     def _live(self) -> Episode:
         """The running episode. Raises SessionError that says why there is none."""

@@ -14,9 +14,9 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from ..models import Task, Turn
+from .frames import memory_of
 from .sandbox import MIB, Sandbox, SandboxError, SavedLayer
 
 log = logging.getLogger(__name__)
@@ -25,7 +25,6 @@ _ENV = "ETUDE_KEEP_MB"
 _DEFAULT_MB = 512
 _SHARE = 4
 """One episode may take a quarter of the store."""
-_TURN_BYTES, _VALUE_BYTES = 1024, 64
 
 
 class NotKept(Exception):
@@ -196,13 +195,13 @@ class EpisodeStore:
         self._release(episode.turns, episode.points)
 
     def _hold(self, turns: Iterable[Turn], points: Iterable[Point]) -> None:
-        self._bytes += sum(map(_size, turns))
+        self._bytes += sum(map(memory_of, turns))
         for layer in [point.layer for point in points if point.layer is not None]:
             self._bytes += 0 if id(layer) in self._holders else layer.size
             self._holders[id(layer)] += 1
 
     def _release(self, turns: Iterable[Turn], points: Iterable[Point]) -> None:
-        self._bytes -= sum(map(_size, turns))
+        self._bytes -= sum(map(memory_of, turns))
         for layer in [point.layer for point in points if point.layer is not None]:
             self._holders[id(layer)] -= 1
             if not self._holders[id(layer)]:
@@ -223,17 +222,3 @@ def _bytes_from_environment() -> int:
     if not text.isdigit():
         raise ValueError(f"{_ENV} is {text!r}: give a number of MiB, 0 to keep nothing")
     return int(text) * MIB
-
-
-def _size(turn: Turn) -> int:
-    """About how much memory a turn takes."""
-    waiting: list[Any] = [turn.action, *(message.content for message in turn.messages)]
-    total = _TURN_BYTES
-    while waiting:
-        value = waiting.pop()
-        total += _VALUE_BYTES + (len(value) if isinstance(value, str) else 0)
-        if isinstance(value, dict):
-            waiting += [*value, *value.values()]
-        elif isinstance(value, list):
-            waiting += value
-    return total

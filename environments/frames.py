@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..hints.status import read_status
-from ..models import Episode, Observation
+from ..models import Episode, Observation, Reward, Turn
+from .session import Standing
 
 MAX_DEPTH = 64
 """Nesting beyond which an action's values are cut: nothing deeper could be stored or served again."""
+_TURN_BYTES, _VALUE_BYTES = 1024, 64
 
 
 class Infrastructure(RuntimeError):
@@ -29,8 +33,41 @@ def redact(text: str) -> str:
 def plain(value: Any, depth: int = 0) -> Any:
     """``value`` as everything after us can store and send it: no lone surrogates, no bottomless nesting.
 
-    A number that JSON cannot write (NaN, infinity) becomes its name.
+    A number that JSON cannot write (NaN, infinity) becomes its name. What needs no change comes back itself.
     """
+    return value if _is_plain(value, MAX_DEPTH - depth) else _cleaned(value, depth)
+
+
+def _is_plain(value: Any, room: int) -> bool:
+    """Whether nothing in it is to be changed; ``room`` is how deep it may go."""
+    if isinstance(value, str):
+        return value.isascii() or _is_encodable(value)
+    if isinstance(value, dict):
+        if room <= 0:
+            return False
+        for key, item in value.items():
+            if not (_is_plain(key, room) and _is_plain(item, room - 1)):
+                return False
+    elif isinstance(value, list):
+        if room <= 0:
+            return False
+        for item in value:
+            if not _is_plain(item, room - 1):
+                return False
+    elif isinstance(value, float):
+        return math.isfinite(value)
+    return True
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _cleaned(value: Any, depth: int) -> Any:
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, float) and not math.isfinite(value):
@@ -38,9 +75,9 @@ def plain(value: Any, depth: int = 0) -> Any:
     if depth >= MAX_DEPTH and isinstance(value, (dict, list)):
         return "(nested too deep)"
     if isinstance(value, dict):
-        return {plain(key): plain(item, depth + 1) for key, item in value.items()}
+        return {plain(key): _cleaned(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list):
-        return [plain(item, depth + 1) for item in value]
+        return [_cleaned(item, depth + 1) for item in value]
     return value
 
 
@@ -84,3 +121,40 @@ def error_code(content: str) -> str:
 def served_episode(episode: Episode) -> dict[str, Any]:
     """What the holder of a session's token may read: no seed, and no grade, since that names hidden tests."""
     return episode.model_dump(mode="json", exclude={"seed", "grade"})
+
+
+@dataclass(frozen=True)
+class LeftBehind:
+    """An episode that its session has left, made when somebody asks for it. ``size`` is about its bytes in memory."""
+
+    episode: Callable[[], Episode]
+    size: int
+    as_left: dict[str, Any]
+
+    @classmethod
+    def now(cls, standing: Standing, *, void: bool) -> LeftBehind:
+        """A void episode has no valid reward; nor has one that nobody finished, which ends here."""
+        record = standing.record
+        closed = not void and record.end is None and record.reward is None
+        reward = Reward(valid=False) if void or closed else record.reward
+        as_left = {"end": "closed" if closed else record.end, "reward": reward, "seconds": record.seconds}
+        size = len(record.model_dump_json(exclude={"turns"})) + sum(map(memory_of, record.turns))
+        return cls(standing.episode, size, as_left)
+
+    def served(self) -> dict[str, Any]:
+        """What the holder of its token may read."""
+        return served_episode(self.episode().model_copy(update=self.as_left))
+
+
+def memory_of(turn: Turn) -> int:
+    """About how many bytes of memory a turn takes."""
+    waiting: list[Any] = [turn.action, *(message.content for message in turn.messages)]
+    total = _TURN_BYTES
+    while waiting:
+        value = waiting.pop()
+        total += _VALUE_BYTES + (len(value) if isinstance(value, str) else 0)
+        if isinstance(value, dict):
+            waiting += [*value, *value.values()]
+        elif isinstance(value, list):
+            waiting += value
+    return total

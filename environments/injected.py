@@ -1,4 +1,4 @@
-"""ErrorTurns of an episode in which the environment itself made calls fail."""
+"""ErrorTurns of an episode, as its environment and any host make them: from the stored record alone."""
 
 from __future__ import annotations
 
@@ -7,14 +7,55 @@ from typing import Any
 from .. import hints
 from ..models import Episode, ErrorTurn
 
+UNTOLD = "..."
+"""A refused entry of a diff that stands for changes that were not collected."""
+
+
+class Annotations:
+    """A running episode's annotations, made when they are asked for: that takes longer than most turns.
+
+    Its session adds turns, and at the end what is known then, but changes no turn.
+    """
+
+    def __init__(self, episode: Episode) -> None:
+        self._episode = episode
+        self._of: tuple[int, str | None] = (0, None)
+
+    def error_turns(self) -> list[ErrorTurn]:
+        episode = self._episode
+        now = len(episode.turns), episode.end  # with the end comes the diff, which tells what was changed
+        if self._of != now:
+            episode.error_turns, self._of = annotated(episode), now
+        return episode.error_turns
+
+    def episode(self) -> Episode:
+        """A copy, annotated."""
+        episode = self._episode
+        lists = {"turns": list(episode.turns), "injected": list(episode.injected)}
+        return episode.model_copy(update={**lists, "error_turns": list(self.error_turns())})
+
 
 def annotated(episode: Episode) -> list[ErrorTurn]:
     """The episode's ErrorTurns, with what was injected marked; for a host as well, from a stored episode.
 
-    Calls are named by place: their ids are the agent's choice, and it may use one again.
+    Every environment annotates with this, so that both agree. Calls are named by place: their ids are the agent's
+    choice, and it may use one again.
     """
-    injected = {f"{fault.turn}:{fault.call_index}": fault.text for fault in episode.injected}
-    return hints.annotate(hints.transcript(episode), tools_now(episode), injected=injected)
+    return hints.annotate(
+        hints.transcript(episode),
+        tools_now(episode),
+        episode.files,
+        {f"{fault.turn}:{fault.call_index}": fault.text for fault in episode.injected},
+        changed=changed_paths(episode),
+    )
+
+
+def changed_paths(episode: Episode) -> list[str] | None:
+    """What the frozen diff says was changed; ``None`` when there is none, or when it does not tell all."""
+    if episode.sandbox is None or episode.end in (None, "closed"):
+        return None
+    paths = [change.path for change in episode.diff]
+    return None if UNTOLD in paths else paths
 
 
 def tools_now(episode: Episode) -> list[dict[str, Any]]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
+
+from ..models import Episode
+from .frames import redact
 
 FILE_NAME = "episodes.jsonl"
 ROW_FIELDS = ("agent", "cause", "sample", "settings", "usage")
@@ -16,6 +21,10 @@ Key = tuple[str, int]
 
 class RunError(Exception):
     """A run that cannot begin; the message says why, and nothing has been written."""
+
+
+class UnwritableRow(Exception):
+    """An episode that no line can hold; nothing of it has been written."""
 
 
 class Journal:
@@ -31,7 +40,7 @@ class Journal:
         self.settings = dict(settings)
         self.rows: list[dict[str, Any]] = []
         self.done: dict[Key, dict[str, Any]] = {}
-        self._file: IO[str] | None = None
+        self._file: IO[bytes] | None = None
         for number, line in enumerate(whole_lines(out / FILE_NAME), start=1):
             self._read(line, f"{out / FILE_NAME}:{number}")
 
@@ -54,9 +63,9 @@ class Journal:
                 self.done[key] = row
 
     def __enter__(self) -> Journal:
+        """Raises RunError when rows could not be written; the file is made by the first one."""
         try:
-            self.out.mkdir(parents=True, exist_ok=True)
-            self._file = (self.out / FILE_NAME).open("a", encoding="utf-8")
+            _try_writing(self.out / FILE_NAME)
         except OSError as error:
             raise RunError(f"cannot write to {self.out}: {error.strerror}; choose another --out") from error
         return self
@@ -65,12 +74,32 @@ class Journal:
         if self._file is not None:
             self._file.close()
 
-    def add(self, row: dict[str, Any]) -> None:
-        """Write a finished episode's line."""
-        assert self._file is not None
-        self._file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    def add(self, about: Mapping[str, Any], episode: Episode) -> dict[str, Any]:
+        """Write a finished episode's line, with ``about`` (ROW_FIELDS) before it; returns it. Raises UnwritableRow."""
+        try:
+            row = {**about, **episode.model_dump(mode="json")}
+            line = json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        except (ValueError, TypeError, RecursionError) as error:
+            raise UnwritableRow(f"the episode cannot be written: {redact(str(error))}") from None
+        if self._file is None:
+            self.out.mkdir(parents=True, exist_ok=True)
+            self._file = (self.out / FILE_NAME).open("ab")
+        self._file.write(line)
         self._file.flush()
         self.rows.append(row)
+        return row
+
+
+def _try_writing(file: Path) -> None:
+    """Raises OSError where ``file`` could not be made or gone on with. Leaves nothing behind."""
+    if file.exists():
+        file.open("ab").close()
+        return
+    there = next(folder for folder in file.parents if folder.exists())
+    if not there.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def whole_lines(file: Path) -> list[bytes]:

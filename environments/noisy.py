@@ -7,7 +7,6 @@ solves, without one it is solves, wherever the turns before changed nothing.
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from ..models import Task, Turn
 from ..registry import UnknownName
 from .agents import Script, call, solution, submission, submit, turn
+from .seeded import stream
 
 SOLVES, FOLLOWS = 0.25, 0.6
 
@@ -25,7 +25,7 @@ def noisy(task: Task, variant: str = "", *, past: Sequence[Turn] = (), told: str
     Raises UnknownName for a variant that is no two probabilities.
     """
     solves, follows = chances(variant)
-    chance = random.Random(hashlib.sha256(f"{seed} {task.task_id} {variant}".encode()).digest())
+    chance = stream(seed, task.task_id, variant)
     followed = chance.random() < follows and bool(told)
     solved = chance.random() < solves or followed
     steps = solution(task)

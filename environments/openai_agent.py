@@ -1,6 +1,7 @@
 """The agent ``openai:MODEL``: a model behind an OpenAI-compatible endpoint plays, with native tool calls or in text.
 
-Whatever the model writes is passed on as the turn that it is; the environment says what is wrong with it.
+Whatever the model writes is passed on as the turn that it is; the environment says what is wrong with it. What could
+not be stored or sent (lone surrogates, bottomless nesting, NaN) is replaced, as a server does with its clients' turns.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from ..llm import BASE_URL, LLM, Budget, ContextFull, LLMError, Price, Reply, key_from, shown
 from ..models import Task, Turn
 from . import hermes
+from .frames import plain
 from .turns import parse_turn
 
 FORMATS = ("native", "text")
@@ -37,6 +39,8 @@ class ModelOptions:
         """A client for ``model``. Raises LLMError."""
         if not model:
             raise LLMError("the agent openai needs a model: give --agent openai:MODEL")
+        if not model.isprintable():
+            raise LLMError(f"not a model's name: {model!r}; give --agent openai:MODEL")
         if self.tool_format not in FORMATS:
             raise LLMError(f"--tool-format must be native or text, got {self.tool_format!r}")
         return LLM(
@@ -105,7 +109,7 @@ class ModelAgent:
             self.tally.context_full = True
             return {"text": "(The context is full.)", "tool_calls": [{"name": "submit", "arguments": {}}]}
         self.tally.add(reply)
-        self._last = (text_action if self._text else native_action)(reply.message)
+        self._last = plain((text_action if self._text else native_action)(plain(reply.message)))
         self._last["usage"] = {"completion_tokens": reply.completion_tokens}
         return self._last
 
@@ -118,6 +122,7 @@ class ModelAgent:
         answers = observation.get("messages") or []
         if self._last is not None:
             self._remember(self._last, answers)
+            self._messages += _hints(observation)
             return
         self._tools = list(observation.get("tools") or [])
         self._messages = [hermes.system_message(self._tools)] if self._text else []
@@ -134,6 +139,13 @@ class ModelAgent:
         else:
             self._messages += native_history(action, answers, self._turns)
         self._turns += 1
+
+
+def _hints(observation: Mapping[str, Any]) -> list[Message]:
+    """What the last turn's annotations advise, said as the user; nothing unless the observation carries them."""
+    errors = observation.get("annotations") or []
+    texts = dict.fromkeys(error["hints"][0]["text"] for error in errors if error["hints"])
+    return [{"role": "user", "content": "\n".join(texts)}] if texts else []
 
 
 def openai(task: Task, model: str = "", *, llm: LLM, tool_format: str = "native") -> ModelAgent:
@@ -177,7 +189,9 @@ def native_history(action: Mapping[str, Any], answers: Sequence[Mapping[str, Any
                 "type": "function",
                 "function": {
                     "name": re.sub(r"[^a-zA-Z0-9_-]", "_", call.name)[:64] or "unnamed",
-                    "arguments": json.dumps(call.arguments if not call.problem else {"malformed": _raw(raw, index)}),
+                    "arguments": json.dumps(
+                        plain(call.arguments) if not call.problem else {"malformed": _raw(raw, index)}
+                    ),
                 },
             }
             for index, (call_id, call) in enumerate(zip(ids, parsed.calls, strict=True))
@@ -195,7 +209,7 @@ def _as_text(action: Mapping[str, Any]) -> str:
     if isinstance(action.get("raw"), str):
         return str(action["raw"])
     parsed = parse_turn(action, 0)
-    calls = [hermes.written({"name": call.name, "arguments": call.arguments}) for call in parsed.calls]
+    calls = [hermes.written({"name": call.name, "arguments": plain(call.arguments)}) for call in parsed.calls]
     return "\n".join([parsed.text, *calls] if parsed.text else calls)
 
 

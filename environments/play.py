@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,16 +18,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 from .. import client
 from ..llm import BudgetSpent, EndpointFailed, shown
 from ..models import Episode, Observation, Reward, Task
+from ..registry import did_you_mean
 from . import agents
 from .coding import CodingSession
 from .drill import DrillSession
 from .drills.tasks import DrillTasks
+from .faults.schedule import read_schedule
 from .frames import Infrastructure
-from .journal import Journal, Key, RunError
+from .journal import Journal, Key, RunError, UnwritableRow
 from .openai_agent import ModelOptions
 from .scores import Summary, summarise
 from .snapshots.locks import write_whole
+from .starts import HOWS
 from .tasks import TaskSet
+from .tool_errors import FaultySession
 
 if TYPE_CHECKING:
     from ..llm import LLM
@@ -39,7 +43,8 @@ Tasks = TaskSet | DrillTasks
 class Player(Protocol):
     """What an agent plays against: a session in this process or a client of a server."""
 
-    async def reset(self, *, task_id: str) -> Observation: ...
+    @property
+    def reset(self) -> Callable[..., Coroutine[Any, Any, Observation]]: ...
 
     async def step(self, action: Mapping[str, Any]) -> Observation: ...
 
@@ -56,6 +61,7 @@ class _Run:
     agent: str
     settings: dict[str, Any]
     open_player: Players
+    reset: dict[str, Any] = field(default_factory=dict)
     llm: LLM | None = None
     tool_format: str = "native"
 
@@ -73,19 +79,24 @@ async def run_episodes(
     n: int = 1,
     limit: int | None = None,
     backend: str = "auto",
+    annotate: str = "state",
+    faults: str | None = None,
     model: ModelOptions = ModelOptions(),
     players: Players | None = None,
     progress: Progress = lambda phase, done, total: None,
 ) -> Summary:
     """Play the tasks (the first ``limit``) ``n`` times each, ``jobs`` episodes at a time; what ``out`` holds is done.
 
+    ``annotate`` and ``faults`` (see ``faults.schedule``; default: the server's, else none) are given to every reset.
     ``model`` is for an agent that asks one; ``players`` takes the place of a coding session or ``url``'s server. An
     episode that the machine or the endpoint spoils is recorded ``valid: false`` with its cause, played again by the
     next run, and counts in no mean. Raises, before anything is written, UnknownName for an agent that there is not,
-    RunError for an ``out`` of other things or settings, LLMError for a model that cannot be asked, and ConnectionLost
-    when no server answers; and EndpointRefused, later, when the endpoint answers nothing but refusals.
+    RunError for an ``out`` of other things or settings, FaultsError for faults that cannot be read, LLMError for a
+    model that cannot be asked, and ConnectionLost when no server answers; and EndpointRefused, later, when the endpoint
+    answers nothing but refusals.
     """
-    run = _prepared(tasks, agent_name, url, backend, jobs, model, players)
+    given = _given(annotate, faults)
+    run = _prepared(tasks, agent_name, url, backend, given, jobs, model, players)
     try:
         chosen = list(islice(tasks, limit))
         if chosen:
@@ -101,9 +112,18 @@ async def run_episodes(
         if run.llm is not None:
             await run.llm.close()
     found = {**journal.done, **rows}
-    summary = summarise(agent_name, [found[task.task_id, sample] for task, sample in wanted], journal.rows, n, str(out))
+    chosen_rows = [found[task.task_id, sample] for task, sample in wanted]
+    summary = replace(summarise(agent_name, chosen_rows, journal.rows, n, str(out)), settings=run.settings)
     write_whole(out / "summary.json", (json.dumps({**asdict(summary), "ok": summary.ok}, indent=2) + "\n").encode())
     return summary
+
+
+def _given(annotate: str, faults: str | None) -> dict[str, Any]:
+    """What every reset is given. Raises RunError and FaultsError."""
+    if annotate not in HOWS:
+        raise RunError(f"--annotate: {did_you_mean('way', annotate, HOWS)}")
+    read_schedule(faults or "")
+    return {"annotate": annotate} if faults is None else {"annotate": annotate, "faults": faults}
 
 
 def _prepared(
@@ -111,19 +131,20 @@ def _prepared(
     agent_name: str,
     url: str | None,
     backend: str,
+    given: dict[str, Any],
     jobs: int,
     model: ModelOptions,
     players: Players | None,
 ) -> _Run:
     """Raises UnknownName and LLMError."""
     # Which sandbox a server plays in is the server's choice, and every row says which it was.
-    settings: dict[str, Any] = {"url": url and shown(url).rstrip("/"), "sandbox": None if url else backend}
+    settings: dict[str, Any] = {"url": url and shown(url).rstrip("/"), "sandbox": None if url else backend, **given}
     opener = players or (lambda: player_for(tasks, url, backend))
     if not agents.asks_model(agent_name):
-        return _Run(agent_name, settings, opener)
+        return _Run(agent_name, settings, opener, given)
     name = agent_name.partition(":")[2]
     llm = model.open(name, jobs)
-    return _Run(agent_name, {**settings, **model.settings(name)}, opener, llm, model.tool_format)
+    return _Run(agent_name, {**settings, **model.settings(name)}, opener, given, llm, model.tool_format)
 
 
 async def _play_all(
@@ -136,8 +157,11 @@ async def _play_all(
 
     async def one(task: Task, sample: int) -> None:
         async with gate:
-            row = await _row(run, task, sample)
-        journal.add(row)
+            about, episode = await _played(run, task, sample)
+        try:
+            row = journal.add(about, episode)
+        except UnwritableRow as error:
+            row = journal.add({**about, "cause": str(error)}, _void(task))
         rows[task.task_id, sample] = row
         progress(run.agent, before + len(rows), total)
 
@@ -150,9 +174,12 @@ async def _play_all(
     return rows
 
 
-async def play(task: Task, agent: agents.Agent, player: Player) -> Observation:
-    """One episode from reset to its end; an agent that gives up leaves it unfinished. Returns the last observation."""
-    observation = await player.reset(task_id=task.task_id)
+async def play(task: Task, agent: agents.Agent, player: Player, **given: Any) -> Observation:
+    """One episode from reset (which is ``given`` more) to its end; an agent that gives up leaves it unfinished.
+
+    Returns the last observation.
+    """
+    observation = await player.reset(task_id=task.task_id, **given)
     while not observation.done:
         action = await agents.next_move(agent, observation.model_dump(mode="json"))
         if action is None:
@@ -161,15 +188,15 @@ async def play(task: Task, agent: agents.Agent, player: Player) -> Observation:
     return observation
 
 
-async def _row(run: _Run, task: Task, sample: int) -> dict[str, Any]:
-    """Play one task and describe it; only what the machine or the endpoint did wrong is caught here."""
+async def _played(run: _Run, task: Task, sample: int) -> tuple[dict[str, Any], Episode]:
+    """Play one task: what its row says about it, and the episode; only what machine or endpoint did wrong is caught."""
     agent, cause = run.make_agent(task, sample), ""
     try:
         if run.llm is not None:
             run.llm.meter.check()  # before a sandbox is opened for nothing
         async with run.open_player() as (player, finished):
             try:
-                await play(task, agent, player)
+                await play(task, agent, player, **run.reset)
             except (EndpointFailed, BudgetSpent) as error:
                 cause = str(error)
             episode = await finished()
@@ -180,7 +207,7 @@ async def _row(run: _Run, task: Task, sample: int) -> dict[str, Any]:
     if episode.reward is None:
         episode.reward = Reward(valid=False, assurance=task.assurance)
     about = {"agent": run.agent, "cause": cause, "sample": sample, "settings": run.settings}
-    return {**about, "usage": dict(getattr(agent, "usage", {})), **episode.model_dump(mode="json")}
+    return {**about, "usage": dict(getattr(agent, "usage", {}))}, episode
 
 
 async def _reach(url: str) -> None:
@@ -199,8 +226,9 @@ async def player_for(tasks: Tasks, url: str | None, backend: str) -> AsyncIterat
         async with client.Client(url) as remote:
             yield remote, remote.episode
         return
-    session: CodingSession | DrillSession
-    session = DrillSession(tasks) if isinstance(tasks, DrillTasks) else CodingSession(tasks, backend=backend)
+    session = FaultySession(
+        DrillSession(tasks) if isinstance(tasks, DrillTasks) else CodingSession(tasks, backend=backend)
+    )
 
     async def finished() -> Episode:
         return session.episode()

@@ -18,8 +18,8 @@ TOTALS = ("calls", "prompt_tokens", "completion_tokens", "usd", "estimated", "co
 class Summary:
     """``reward`` is the mean over valid episodes, ``None`` when there is none; ``pass_at`` maps k to its estimate.
 
-    ``usage`` adds up every episode of the run, spoilt ones included. ``ok`` says that every episode got an honest
-    score, whatever it was.
+    ``settings`` are those that a run which goes on must repeat. ``usage`` adds up every episode of the run, spoilt ones
+    included. ``ok`` says that every episode got an honest score, whatever it was.
     """
 
     agent: str
@@ -33,6 +33,7 @@ class Summary:
     failures: dict[str, str] = field(default_factory=dict)
     usage: dict[str, float] = field(default_factory=dict)
     sandbox: list[str] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
     out: str = ""
 
     @property

@@ -16,6 +16,9 @@ from .sandbox import WORKSPACE
 from .tasks import Tasks
 from .tools import TOOLS
 
+HOWS = ("state", "observation")
+"""Where annotations are told: to whoever asks for the state, or to the agent too."""
+
 
 class SessionError(Exception):
     """The session was used wrongly; the message says what to do instead."""
@@ -43,7 +46,7 @@ class Defaults:
 def start(tasks: Tasks, store: EpisodeStore, defaults: Defaults, given: Mapping[str, Any]) -> Start:
     """Check what ``reset`` was given. Raises SessionError for the first thing that makes no sense."""
     how = given.get("annotate") or defaults.annotate
-    if how not in ("state", "observation"):
+    if how not in HOWS:
         raise SessionError(f"annotate must be 'state' or 'observation', got {how!r}")
     episode_id = given.get("episode_id")
     if episode_id is not None and not re.fullmatch(r"[^\x00-\x1f\x7f]{1,255}", episode_id):

@@ -7,36 +7,22 @@ tool has, so that turns, budgets and ends stay the session's own. No fault chang
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any, Protocol
+from functools import cache, partial
+from typing import Any
 
 from ..models import Episode, ErrorTurn, Observation, State, ToolMessage, Turn
 from .faults.desk import Desk, Plan
 from .faults.schedule import FaultsError, Schedule, read_schedule
 from .injected import annotated
 from .replies import NOT_RUN
+from .session import Session, Standing
 from .starts import SessionError
 from .turns import model_tokens, parse_turn
 
 WITHHELD = "withheld"
 _KEPT = 4096
-
-
-class Session(Protocol):
-    """What is wrapped: any session (see ``wire.Session``)."""
-
-    @property
-    def reset(self) -> Callable[..., Coroutine[Any, Any, Observation]]: ...
-
-    async def step(self, action: Mapping[str, Any]) -> Observation: ...
-
-    def state(self) -> State: ...
-
-    def episode(self) -> Episode: ...
-
-    async def close(self) -> None: ...
 
 
 @dataclass
@@ -86,6 +72,7 @@ class FaultySession:
         if not schedule:
             first = await self.inner.reset(**given)
             self._trace = None
+            self._traces.pop(_key(self.inner.state()), None)  # an id that is used again is another episode
             return first
         replay = given.pop("replay", None)
         if replay is not None and not _are_actions(replay):
@@ -131,10 +118,17 @@ class FaultySession:
         injected = _merged(state.injected, desk)
         return state.model_copy(update={"error_turns": self._error_turns(), "injected": injected, "tools": tools})
 
+    def standing(self) -> Standing:
+        """The inner session's; its episode is as its agent saw it."""
+        standing, trace = self.inner.standing(), self._trace
+        return standing if trace is None else standing._replace(episode=partial(_annotated, standing.episode, trace))
+
     def episode(self) -> Episode:
         """The episode as its agent saw it. Raises SessionError before the first reset."""
-        episode = self._seen()
-        return episode if self._trace is None else episode.model_copy(update={"error_turns": self._error_turns()})
+        episode, trace = self.inner.episode(), self._trace
+        if trace is None:
+            return episode
+        return _seen(episode, trace).model_copy(update={"error_turns": self._error_turns()})
 
     async def close(self) -> None:
         await self.inner.close()
@@ -165,24 +159,28 @@ class FaultySession:
         assert self._trace is not None
         state = self.inner.state()
         self._annotated = (0, [])
-        self._traces[state.episode_id or "", state.token or ""] = self._trace
+        self._traces[_key(state)] = self._trace
         while len(self._traces) > _KEPT:
             self._traces.popitem(last=False)
-
-    def _seen(self) -> Episode:
-        episode, trace = self.inner.episode(), self._trace
-        if trace is None:
-            return episode
-        timed = zip(trace.turns, episode.turns, strict=False)
-        turns = [turn.model_copy(update={"seconds": inner.seconds}) for turn, inner in timed]
-        injected = _merged(episode.injected, trace.desks[-1])
-        return episode.model_copy(update={"turns": turns, "injected": injected, "tools": trace.tools})
 
     def _error_turns(self) -> list[ErrorTurn]:
         assert self._trace is not None
         if self._annotated[0] != len(self._trace.turns):
-            self._annotated = len(self._trace.turns), annotated(self._seen())
+            self._annotated = len(self._trace.turns), annotated(_seen(self.inner.standing().record, self._trace))
         return list(self._annotated[1])
+
+
+def _seen(episode: Episode, trace: Trace) -> Episode:
+    """The inner session's episode as its agent saw it."""
+    timed = zip(trace.turns, episode.turns, strict=False)
+    turns = [turn.model_copy(update={"seconds": inner.seconds}) for turn, inner in timed]
+    injected = _merged(episode.injected, trace.desks[-1])
+    return episode.model_copy(update={"turns": turns, "injected": injected, "tools": trace.tools})
+
+
+def _annotated(inner: Callable[[], Episode], trace: Trace) -> Episode:
+    seen = _seen(inner(), trace)
+    return seen.model_copy(update={"error_turns": annotated(seen)})
 
 
 def _merged(inner: Sequence[Any], desk: Desk) -> list[Any]:
@@ -199,6 +197,10 @@ def _translated(action: Mapping[str, Any], plans: Sequence[Plan]) -> dict[str, A
         name, arguments = (WITHHELD, {}) if real is None else (real.name, real.arguments)
         calls.append({"id": plan.call.id, "name": name, "arguments": arguments})
     return {**kept, "tool_calls": calls, "usage": {"completion_tokens": model_tokens(action)}}
+
+
+def _key(state: State) -> tuple[str, str]:
+    return state.episode_id or "", state.token or ""
 
 
 def _are_actions(replay: Any) -> bool:

@@ -11,6 +11,8 @@ from ..hints.parsing import Call as Call
 from ..hints.parsing import ParsedTurn as ParsedTurn
 from ..hints.parsing import parse_turn as parse_turn
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
+
 
 def model_tokens(action: Mapping[str, Any]) -> int:
     """Tokens that the model wrote for this action: ``usage.completion_tokens`` when given, else characters / 4."""
@@ -20,6 +22,6 @@ def model_tokens(action: Mapping[str, Any]) -> int:
         return given
     parts = {name: action[name] for name in ("text", "content", "tool_calls", "tool", "arguments") if action.get(name)}
     try:
-        return -(-len(json.dumps(parts, ensure_ascii=False, default=str)) // 4)
+        return -(-len(_ENCODER.encode(parts)) // 4)
     except (ValueError, RecursionError):
         return 0

@@ -6,8 +6,6 @@ runs anything: what it proposes is tried, measured and, when it does not hold, r
 
 from __future__ import annotations
 
-import hashlib
-import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -77,9 +75,3 @@ class Generator(Protocol):
     version: str
 
     def candidates(self, snapshot: Snapshot, seed: int, knobs: Mapping[str, Any]) -> Iterator[Candidate]: ...
-
-
-def stream(seed: int, name: str, index: int | str = 0) -> random.Random:
-    """An independent random stream per (seed, name, index), so that neighbouring seeds share nothing."""
-    digest = hashlib.sha256(f"{seed}\0{name}\0{index}".encode()).digest()
-    return random.Random(int.from_bytes(digest[:8], "big"))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..environments.grading import matches
+from ..environments.seeded import stream
 from ..environments.snapshots import Snapshot, Workspace, make_workspace
 from ..environments.snapshots.patches import make_patch
 from ..models import InterfaceItem, SnapshotRef, Task
-from . import Candidate, Files, stream
+from . import Candidate, Files
 from .hidden_tests import hide, names_target
 from .interface import interface
 from .source_tree import SourceTree

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from bisect import bisect_right
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from ..models import Episode, ErrorKind, ErrorTurn
-from .behaviour import behaviours
+from .behaviour import behaviours, log
 from .decide import error_kind, worked
 from .dialects import read
 from .status import BUDGET_ENDED
 from .templates import hints_for
-from .turns import PastTurn
+from .templates.kit import nearest_name
+from .turns import PastCall, PastTurn, Place
 
 _UNFORESEEN: frozenset[ErrorKind] = frozenset(("transport_error", "injected_fault"))
+_PLACE = re.compile(r"\d+:\d+")
 _ANY_TOOL: frozenset[ErrorKind] = frozenset(("tool_not_found", "malformed_call"))
 
 
@@ -39,7 +43,8 @@ def annotate(
     """
     known = [tool for tool in tools if _is_schema(tool)] if isinstance(tools, Sequence) else []
     turns = read(messages, known, dialect)
-    errors = [*_calls(turns, injected or {}), *_ends(turns), *behaviours(turns, known, changed)]
+    struck = _struck(turns, injected or {})
+    errors = [*_calls(turns, struck), *_ends(turns), *behaviours(turns, known, changed, struck)]
     errors.sort(key=lambda error: (error.turn, -1 if error.call_index is None else error.call_index))
     for error in errors:
         error.hints = hints_for(error, turns, known, files)
@@ -58,21 +63,34 @@ def transcript(episode: Episode) -> list[dict[str, Any]]:
     return messages
 
 
+def _struck(turns: Sequence[PastTurn], injected: Mapping[str, str]) -> dict[Place, str]:
+    """The injected faults by their places. Ids are the agent's choice: one that looks like a place names none."""
+    found = {}
+    for turn, past in enumerate(turns):
+        for index, call in enumerate(past.calls):
+            text = injected.get(f"{turn}:{index}")
+            if text is None and not _PLACE.fullmatch(call.id):
+                text = injected.get(call.id)
+            if text is not None:
+                found[turn, index] = text
+    return found
+
+
 def _is_schema(tool: Any) -> bool:
     body = tool.get("function", tool) if isinstance(tool, Mapping) else None
     return isinstance(body, Mapping) and isinstance(body.get("name"), str)
 
 
-def _calls(turns: Sequence[PastTurn], injected: Mapping[str, str]) -> list[ErrorTurn]:
+def _calls(turns: Sequence[PastTurn], struck: Mapping[Place, str]) -> list[ErrorTurn]:
     """Errors of single calls."""
-    errors = []
+    errors, later = [], _Worked(turns, struck)
     for turn, past in enumerate(turns):
         for index, call in enumerate(past.calls):
-            fault = injected.get(f"{turn}:{index}", injected.get(call.id))
+            fault = struck.get((turn, index))
             kind = error_kind(call) or ("injected_fault" if fault is not None else None)
             if kind is None:
                 continue
-            after = _turns_to_recover(turns, turn, index, kind, injected)
+            after = later.turns_after(turn, index, call.name, kind)
             status = call.status
             errors.append(
                 ErrorTurn(
@@ -92,20 +110,42 @@ def _calls(turns: Sequence[PastTurn], injected: Mapping[str, str]) -> list[Error
     return errors
 
 
-def _turns_to_recover(
-    turns: Sequence[PastTurn], turn: int, index: int, kind: ErrorKind, injected: Mapping[str, str]
-) -> int | None:
-    """Turns until the failed tool (any tool, when that one did not exist) worked again; ``None``: it never did."""
-    name = turns[turn].calls[index].name
-    for later in range(turn, len(turns)):
-        for number, call in enumerate(turns[later].calls):
-            if (later, number) <= (turn, index) or (call.name != name and kind not in _ANY_TOOL):
-                continue
-            if f"{later}:{number}" in injected or call.id in injected:
-                continue
-            if worked(call) and (kind != "output_limit" or error_kind(call) is None):
-                return later - turn
-    return None
+class _Worked:
+    """Where calls worked, by tool: what an error's recovery is looked up in. A call that a fault struck is left out."""
+
+    def __init__(self, turns: Sequence[PastTurn], struck: Container[Place]) -> None:
+        self._whole: dict[str, list[Place]] = {}
+        self._cut: dict[str, list[Place]] = {}
+        self._ends: set[str] = set()
+        for turn, past in enumerate(turns):
+            for index, call in enumerate(past.calls):
+                if worked(call) and (turn, index) not in struck:
+                    places = self._whole if error_kind(call) is None else self._cut
+                    places.setdefault(call.name, []).append((turn, index))
+                    if log.ends(call):
+                        self._ends.add(call.name)
+
+    def turns_after(self, turn: int, index: int, name: str, kind: ErrorKind) -> int | None:
+        """Turns until another attempt (see ``tries_again``) worked; ``None``: none did."""
+        tables = [self._whole] if kind == "output_limit" else [self._whole, self._cut]
+        found = []
+        for table in tables:
+            for other in table if kind in _ANY_TOOL else (name,):
+                if other in table and _again(other, name, kind, ends=other in self._ends):
+                    next_one = bisect_right(table[other], (turn, index))
+                    found += table[other][next_one : next_one + 1]
+        return min(found)[0] - turn if found else None
+
+
+def tries_again(call: PastCall, name: str, kind: ErrorKind) -> bool:
+    """Whether a later call is another attempt at what ``name`` failed at: a call of that tool, or, where there was no
+    such tool or no readable call, of any. Handing in the work is none, unless that was what failed.
+    """
+    return _again(call.name, name, kind, ends=log.ends(call))
+
+
+def _again(other: str, name: str, kind: ErrorKind, *, ends: bool) -> bool:
+    return other == name or (kind in _ANY_TOOL and (not ends or bool(nearest_name(name, [other]))))
 
 
 def _ends(turns: Sequence[PastTurn]) -> list[ErrorTurn]:

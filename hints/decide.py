@@ -32,11 +32,12 @@ def error_kind(call: PastCall) -> ErrorKind | None:
     ===================  ============================================================================
     status               kind
     ===================  ============================================================================
-    ``error CODE: ...``  CODE when that is a kind, else ``nonzero_exit``
+    ``error CODE: ...``  CODE when that is a kind, else ``nonzero_exit``; ``nonzero_exit`` is told as ``exit 1``
     ``timeout Ns``       ``timeout``
-    ``exit N``           ``command_not_found`` for a shell's 127; ``traceback`` when a shell's output ends with one;
-                         none when a tool that runs tests reports 1 (failing tests are what was asked for); else
-                         ``nonzero_exit``, whatever the command was: also a search without a match
+    ``exit N``           ``command_not_found`` for a shell's 127; ``traceback`` when the output of a shell or an
+                         interpreter ends with one; none when a tool that runs tests reports 1 (failing tests are what
+                         was asked for); else ``nonzero_exit``, whatever the command was: also a search without a
+                         match
     ``ok``               ``output_limit`` when the environment cut the result, else none
     no result            ``malformed_call`` when the call could not be read, else none
     any other            none (``not run: episode ended``)
@@ -44,7 +45,8 @@ def error_kind(call: PastCall) -> ErrorKind | None:
     """
     status = call.status
     if status.word == "error":
-        return _CODES.get(status.code, "nonzero_exit")
+        told = _CODES.get(status.code, "nonzero_exit")
+        return (_exit(call, 1) or told) if status.code == "nonzero_exit" else told
     if status.word == "timeout":
         return "timeout"
     if status.word == "exit" and status.exit_code:
@@ -62,11 +64,11 @@ def worked(call: PastCall) -> bool:
 
 
 def _exit(call: PastCall, code: int) -> ErrorKind | None:
-    kind = role(call.name)
+    kind = role(call.name, call.arguments)
     if kind == "tests" and code == 1:
         return None
     if kind == "shell" and code == 127:
         return "command_not_found"
-    if kind == "shell" and ends_with_traceback(call.body):
+    if kind in ("shell", "code") and ends_with_traceback(call.body):
         return "traceback"
     return "nonzero_exit"

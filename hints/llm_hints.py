@@ -1,4 +1,4 @@
-"""Hints by a model: any (``llm``), or the policy itself (``introspect``). Checked, capped, cached, counted.
+"""Hints by a model: any (``llm``), or the policy itself (``introspect``). Checked, capped, cached.
 
 The budget is that of the ``llm`` passed in. Whatever goes wrong with an answer, the template's hint takes its place.
 """
@@ -9,8 +9,8 @@ import asyncio
 import hashlib
 import json
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,10 +34,23 @@ class Chat(Protocol):
     async def chat(self, messages: Sequence[Mapping[str, Any]]) -> Reply: ...
 
 
-class HintCache:
-    """Hints by the hash of what was asked, in memory, and in a file of JSON lines when ``path`` is given.
+@dataclass(frozen=True)
+class Made:
+    """A hint for an ErrorTurn: the model's when ``outcome`` is ``accepted``, else the template's, if it has one.
 
-    Raises LLMError for a file that cannot be read; a last line that was cut off is left out.
+    ``cached``: the answer had been paid for before.
+    """
+
+    hint: Hint | None
+    outcome: str
+    cached: bool
+
+
+class HintCache:
+    """Answers by the hash of what was asked: a hint, or '' for one that could not be read; both were paid for.
+
+    In memory, and in a file of JSON lines when ``path`` is given. Raises LLMError for a file that cannot be read; a
+    last line that was cut off is left out.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -61,32 +74,24 @@ class HintCache:
         self._hints[key] = hint
         if self._path is not None:
             with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"key": key, "hint": hint}, ensure_ascii=False) + "\n")
+                file.write(json.dumps({"key": key, "hint": hint}) + "\n")
 
 
 class LLMHints:
-    """Asks ``llm`` for hints, each once. ``counts`` has every outcome, and how many were ``asked``, ``cached``."""
+    """Asks ``llm`` for hints, each once. ``settings`` are what else an answer depends on: other ones are asked anew."""
 
-    def __init__(self, llm: Chat, source: Source = "llm", cache: HintCache | None = None) -> None:
+    def __init__(
+        self,
+        llm: Chat,
+        source: Source = "llm",
+        cache: HintCache | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
         self._llm = llm
         self._source: Source = source
+        self._settings = dict(settings or {})
         self._cache = HintCache() if cache is None else cache
         self._asking: dict[str, asyncio.Lock] = {}
-        self.counts: Counter[str] = Counter()
-
-    async def annotated(
-        self,
-        errors: Sequence[ErrorTurn],
-        messages: Sequence[Mapping[str, Any]],
-        tools: Sequence[Mapping[str, Any]],
-        **about: Any,
-    ) -> list[ErrorTurn]:
-        """The errors of a transcript with a hint of the model first, where it gave one; ``about`` as in ``hint``."""
-        made = await asyncio.gather(*(self.hint(error, messages, tools, **about) for error in errors))
-        return [
-            error.model_copy(update={"hints": [hint, *error.hints]}) if hint and hint.source == self._source else error
-            for error, hint in zip(errors, made, strict=True)
-        ]
 
     async def hint(
         self,
@@ -98,42 +103,37 @@ class LLMHints:
         secrets: Sequence[str] = (),
         said: Sequence[str] = (),
         files: Sequence[str] = (),
-    ) -> Hint | None:
-        """A hint for one ErrorTurn of a transcript: the model's, or the template's (``None`` when there is none).
+    ) -> Made:
+        """A hint for one ErrorTurn of a transcript.
 
         ``secrets`` must not be given away (see ``secrets_of``); ``said`` is what the agent may know besides the
         statement and the transcript. Raises LLMError when nothing can be asked at all (EndpointRefused, CassetteMiss).
         """
         turns = read(messages, tools)
-        text, outcome = await self._text(ask(self._source, error, turns, tools, statement))
-        if text is not None and given_away(text, secrets, [statement, *said, *said_before(error, turns)]):
-            text, outcome = None, "leaked"
-        self.counts[outcome] += 1
-        if text is not None:
-            return Hint(text=text, source=self._source)
+        text, outcome, cached = await self._text(ask(self._source, error, turns, tools, statement))
+        if text and given_away(text, secrets, [statement, *said, *said_before(error, turns)]):
+            outcome = "leaked"
+        if outcome == "accepted":
+            return Made(Hint(text=text, source=self._source), outcome, cached)
         templates = hints_for(error, turns, tools, files)
-        return templates[0] if templates else None
+        return Made(templates[0] if templates else None, outcome, cached)
 
-    async def _text(self, prompt: Sequence[Mapping[str, Any]]) -> tuple[str | None, str]:
-        """The model's hint and the outcome. Two that ask the same wait for one answer."""
-        key = hashlib.sha256(json.dumps([self._llm.model, self._source, prompt]).encode()).hexdigest()
+    async def _text(self, prompt: Sequence[Mapping[str, Any]]) -> tuple[str, str, bool]:
+        """The model's hint, the outcome, and whether it was cached. Two that ask the same wait for one answer."""
+        asked = [self._llm.model, self._source, self._settings, prompt]
+        key = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
         async with self._asking.setdefault(key, asyncio.Lock()):
-            kept = self._cache.get(key)
-            if kept is not None:
-                self.counts["cached"] += 1
-                return kept, "accepted"
-            try:
-                reply = await self._llm.chat(prompt)
-            except BudgetSpent:
-                return None, "budget"
-            except EndpointFailed:
-                return None, "failed"
-            self.counts["asked"] += 1
-            text = read_hint(reply.message)
+            text, cached = self._cache.get(key), True
             if text is None:
-                return None, "unreadable"
-            self._cache.put(key, text)
-            return text, "accepted"
+                try:
+                    reply = await self._llm.chat(prompt)
+                except BudgetSpent:
+                    return "", "budget", False
+                except EndpointFailed:
+                    return "", "failed", False
+                text, cached = read_hint(reply.message) or "", False
+                self._cache.put(key, text)
+        return text, "accepted" if text else "unreadable", cached
 
 
 def secrets_of(task: Task) -> list[str]:

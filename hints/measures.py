@@ -8,13 +8,12 @@ from statistics import median
 from typing import Any
 
 from ..models import Episode, ErrorTurn
-from .annotate import transcript
+from .annotate import transcript, tries_again
 from .decide import error_kind, worked
 from .dialects import read
 from .intervals import Interval, wilson
 from .turns import PastTurn
 
-_ANY_TOOL = ("tool_not_found", "malformed_call")
 _BEHAVIOURS = ("wasteful", "style", "false_claim", "budget")
 
 
@@ -83,8 +82,8 @@ def measure(episodes: Iterable[tuple[Episode, bool | None]]) -> list[KindMeasure
 def next_attempt(error: ErrorTurn, errors: Sequence[ErrorTurn], turns: Sequence[PastTurn]) -> bool | None:
     """Whether the next attempt after an error succeeded; ``None`` when there was none.
 
-    For an error of a call it is the next call of that tool (of any, where there was no such tool or no readable call),
-    and it succeeds by working. For a behaviour it is the next turn, and it succeeds by not being marked for it again.
+    For an error of a call it is the next call that ``tries_again``, and it succeeds by working. For a behaviour it is
+    the next turn, and it succeeds by not being marked for it again.
     """
     if error.kind in _BEHAVIOURS:
         later = error.turn + 1
@@ -94,7 +93,7 @@ def next_attempt(error: ErrorTurn, errors: Sequence[ErrorTurn], turns: Sequence[
         for index, call in enumerate(turns[number].calls):
             if (number, index) <= (error.turn, error.call_index or 0):
                 continue
-            if call.name != error.tool and error.kind not in _ANY_TOOL:
+            if not tries_again(call, error.tool, error.kind):
                 continue
             fine = worked(call) and (error.kind != "output_limit" or error_kind(call) is None)
             return fine and (number, index) not in injected

@@ -89,7 +89,10 @@ def read_arguments(raw: Any) -> tuple[dict[str, Any], str]:
             return {}, f"malformed_call: arguments are not valid JSON: {text}{place}"
     if not isinstance(raw, Mapping):
         return {}, f"malformed_call: arguments must be a JSON object, got {_kind(raw)}"
-    return {str(name): value for name, value in raw.items()}, ""
+    try:
+        return {clean(str(name)): _cleaned(value) for name, value in raw.items()}, ""
+    except RecursionError:
+        return {}, "malformed_call: arguments are nested too deeply"
 
 
 def text_of(raw: Any) -> str:
@@ -109,6 +112,16 @@ def text_of(raw: Any) -> str:
 def clean(text: str) -> str:
     """Lone surrogates, which JSON can smuggle in, cannot be encoded anywhere later."""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [_cleaned(item) for item in value]
+    if isinstance(value, Mapping):
+        return {clean(str(name)): _cleaned(item) for name, item in value.items()}
+    return value
 
 
 def _kind(value: Any) -> str:

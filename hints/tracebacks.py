@@ -8,7 +8,9 @@ _HEAD = "Traceback (most recent call last):"
 _GROUP = "  + Exception Group Traceback (most recent call last):"
 _LAST = re.compile(r"[A-Za-z_][\w.]*(?:: .*|:)?$")
 _SYNTAX = re.compile(r'  File "[^\n]*", line \d+\n(?:[ \t][^\n]*\n)*(?:SyntaxError|IndentationError|TabError): [^\n]*')
-_IPYTHON = re.compile(r"-{20,}\n\w+ +Traceback \(most recent call last\)\n.*\n[A-Za-z_][\w.]*: [^\n]*", re.DOTALL)
+_IPYTHON = re.compile(
+    r"(?:-{20,}\n)?[\w.]+ +Traceback \(most recent call last\)\n.*\n[A-Za-z_][\w.]*: [^\n]*", re.DOTALL
+)
 _RULE = re.compile(r"[=\-_]{3}|\S+ (?:passed|failed)\b|FAILED |ERROR ")
 _LOGGED = re.compile(r".*\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b")
 _SEARCHED = 64 * 1024

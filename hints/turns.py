@@ -8,6 +8,9 @@ from typing import Any
 
 from .status import Status
 
+Place = tuple[int, int]
+"""Where a call stands: its turn and its index in it, both from 0."""
+
 
 @dataclass(frozen=True)
 class PastCall:

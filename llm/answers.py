@@ -12,16 +12,21 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from .budget import Price
+from .endpoints import masked
 from .errors import Again, ContextFull, EndpointFailed, EndpointRefused
 
 _CONTEXT = re.compile(
     r"context_length_exceeded|maximum context|context (?:length|window|size)|prompt is too long", re.I
 )
+MAX_DEPTH = 100
+"""Nesting beyond which an answer is cut: what is deeper could not be written as JSON again."""
+_COUNTABLE = 2**53
+"""Tokens that a float no longer tells from one more: nobody has counted so many."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """The assistant's message as the endpoint sent it, and what it took."""
+    """The assistant's message as the endpoint sent it (but see ``read_message``), and what it took."""
 
     message: dict[str, Any]
     finish_reason: str
@@ -39,19 +44,25 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     except ValueError:
         try:
             seconds = parsedate_to_datetime(text).timestamp() - time.time()
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             return None
     return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
-def read_message(data: bytes) -> dict[str, Any] | None:
-    """A chat completion that holds a message; ``None`` for anything else."""
+def read_message(data: bytes, secret: str = "") -> dict[str, Any] | None:
+    """A chat completion that holds a message; ``None`` for anything else.
+
+    It can be stored and sent: the ``secret`` is masked, lone surrogates are ``?``, and bottomless nesting is cut.
+    """
     try:
         answer = json.loads(data)
         message = answer["choices"][0]["message"]
     except (ValueError, RecursionError, LookupError, TypeError):
         return None
-    return answer if isinstance(message, dict) else None
+    if not isinstance(message, dict):
+        return None
+    _clean(answer, secret)
+    return dict(answer)
 
 
 def reply_of(answer: Mapping[str, Any], price: Price, prompt_bytes: int) -> Reply:
@@ -61,8 +72,9 @@ def reply_of(answer: Mapping[str, Any], price: Price, prompt_bytes: int) -> Repl
     estimated = prompt is None or completion is None
     if prompt is None or completion is None:
         prompt, completion = prompt_bytes, size(choice["message"])
-    finish = str(choice.get("finish_reason") or "")
-    return Reply(choice["message"], finish, prompt, completion, price.usd(prompt, completion), estimated)
+    finish = choice.get("finish_reason")
+    said = finish if isinstance(finish, str) else ""
+    return Reply(choice["message"], said, prompt, completion, price.usd(prompt, completion), estimated)
 
 
 def size(value: Any) -> int:
@@ -87,4 +99,26 @@ def refusal(status: int, headers: Mapping[str, str], text: str, said: str) -> Ex
 
 def _count(usage: Any, name: str) -> int | None:
     count = usage.get(name) if isinstance(usage, Mapping) else None
-    return count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else None
+    return count if isinstance(count, int) and not isinstance(count, bool) and 0 <= count < _COUNTABLE else None
+
+
+def _clean(answer: dict[str, Any], secret: str) -> None:
+    """In place, and without recursion: JSON nests as deep as the stack goes."""
+
+    def clean(value: Any) -> Any:
+        return masked(value.encode("utf-8", "replace").decode(), secret) if isinstance(value, str) else value
+
+    waiting: list[tuple[Any, int]] = [(answer, 1)]
+    while waiting:
+        holder, depth = waiting.pop()
+        if isinstance(holder, dict):
+            pairs = [(clean(name), value) for name, value in holder.items()]
+            holder.clear()
+            holder.update(pairs)
+        for place, value in list(holder.items() if isinstance(holder, dict) else enumerate(holder)):
+            if not isinstance(value, (dict, list)):
+                holder[place] = clean(value)
+            elif depth < MAX_DEPTH:
+                waiting.append((value, depth + 1))
+            else:
+                holder[place] = "(nested too deep)"

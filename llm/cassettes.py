@@ -38,7 +38,7 @@ class Cassette:
 
     def keep(self, body: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
         with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"key": request_key(body), "answer": answer}, ensure_ascii=False) + "\n")
+            file.write(json.dumps({"key": request_key(body), "answer": answer}) + "\n")
 
 
 def request_key(body: Mapping[str, Any]) -> str:

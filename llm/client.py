@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .answers import Reply, read_message, refusal, reply_of, size
 from .budget import Budget, Meter, Price, Usage
 from .cassettes import Cassette
-from .endpoints import BASE_URL, address, is_local, shown
+from .endpoints import BASE_URL, address, is_local, masked, secret_in, shown, usable
 from .errors import Again, EndpointFailed, EndpointRefused, one_line
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class LLM:
 
     def __post_init__(self) -> None:
         self.base_url = address(self.base_url)
+        usable(self.api_key)
         self.usage = Usage()
         self.meter = Meter(self.budget, self.price)
         self._gate = asyncio.Semaphore(self.concurrency)
@@ -116,7 +117,7 @@ class LLM:
                 if status >= 300:
                     cost = (0, 0)
                     raise self._refused(status, headers, data)
-                answer = read_message(data)
+                answer = read_message(data, secret_in(self.api_key))
                 if answer is None:
                     raise Again(f"{self._where} answered without a message: {self._quoted(data)}", lost=True)
                 reply = reply_of(answer, self.price, bound[0])
@@ -138,32 +139,44 @@ class LLM:
         if self._http is None:
             self._http = httpx.AsyncClient(timeout=self.timeout_s, trust_env=not is_local(self.base_url))
         sent = {(self._limit_name if name == "max_tokens" else name): value for name, value in body.items()}
-        headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
+        # Encoded twice, a kilobyte unfolds to gigabytes within one read: nothing that is encoded is read.
+        headers = {"Accept-Encoding": "identity"}
+        if self.api_key:
+            headers["Authorization"] = f"Bearer {self.api_key}"
         request = self._http.stream("POST", f"{self.base_url}/chat/completions", json=sent, headers=headers)
         data = bytearray()
         try:
             # httpx bounds each read; an endpoint that sends a byte now and then would take for ever.
             async with asyncio.timeout(self.timeout_s), request as response:
-                async for chunk in response.aiter_bytes():
+                encoding = response.headers.get("content-encoding", "").strip().lower()
+                if encoding not in ("", "identity"):
+                    said = f"(encoded as {encoding}, which it was asked not to do)"
+                    if response.status_code < 300:
+                        raise Again(f"{self._where} sent its answer {self._quoted(said)}", lost=True)
+                    return response.status_code, response.headers, said.encode("utf-8", "replace")
+                async for chunk in response.aiter_raw():
                     data += chunk
                     if len(data) > MAX_ANSWER:
                         raise Again(f"{self._where} sent more than {MAX_ANSWER} bytes", lost=True)
                 return response.status_code, response.headers, bytes(data)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise Again(f"cannot connect to {self._where} ({one_line(error)})") from None
+            raise Again(f"cannot connect to {self._where} ({self._quoted(str(error))})") from None
         except (TimeoutError, httpx.TimeoutException):
             raise Again(f"{self._where} did not answer within {self.timeout_s:g} s", lost=True) from None
+        except (httpx.InvalidURL, UnicodeError) as error:  # a name or path that looked like one until it was used
+            raise EndpointRefused(f"{self._where} cannot be asked ({one_line(error)}); check --base-url") from None
         except httpx.HTTPError as error:
-            raise Again(f"{self._where} broke off ({one_line(error) or type(error).__name__})", lost=True) from None
+            said = self._quoted(str(error) or type(error).__name__)
+            raise Again(f"{self._where} broke off ({said})", lost=True) from None
 
     @property
     def _where(self) -> str:
         return f"the endpoint {shown(self.base_url)}"
 
-    def _quoted(self, data: bytes) -> str:
-        """The beginning of an answer, for a message; without the key, should it be echoed."""
-        text = data[:4000].decode("utf-8", "replace")
-        return one_line(text.replace(self.api_key, "***") if self.api_key else text) or "(nothing)"
+    def _quoted(self, data: bytes | str) -> str:
+        """The beginning of what others wrote, for a message; without the key, should it be echoed."""
+        text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+        return one_line(masked(text, self.api_key)) or "(nothing)"
 
     def _refused(self, status: int, headers: Mapping[str, str], data: bytes) -> Exception:
         text = self._quoted(data)

@@ -37,4 +37,6 @@ class Again(Exception):
 
 
 def one_line(text: object) -> str:
-    return " ".join(str(text).split())[:300]
+    """What others wrote, as a terminal can show it: 300 characters at most, none that moves its cursor."""
+    line = " ".join(str(text).split())[:300]
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in line)

@@ -25,6 +25,8 @@ _WAITING_FRAMES = 1024
 _ENVELOPE = -4
 """The levels that a protocol puts around an action do not count as the action's."""
 
+_KEYS = (("data", "type"), ("action", "type"), ("params", "session_id"), ("data", "params", "session_id"))
+
 transport: ContextVar[str] = ContextVar("transport", default="")
 """``http`` or ``websocket``: how the call that is being served came in."""
 
@@ -82,50 +84,90 @@ class Guard:
         await self.app(scope, receive, send)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        frames: asyncio.Queue[Message] = asyncio.Queue()
-        idle, waiting, flooded = False, 0, False
-
-        async def pump() -> None:
-            # Never waits for the worker, or a socket that went away would be noticed only after its calls.
-            nonlocal waiting, flooded
-            while not flooded:
-                message = await receive()
-                frames.put_nowait(message)
-                if message["type"] == "websocket.disconnect":
-                    return
-                waiting += _size(message)
-                many = frames.qsize()
-                flooded = many > _WAITING_FRAMES or (many > 1 and waiting > 2 * self.max_body)
+        frames = _Frames(receive, 2 * self.max_body)
+        idle = False
 
         async def next_frame() -> Message:
-            nonlocal idle, waiting
+            nonlocal idle
             idle = True
             while True:
-                message = await frames.get()
-                waiting -= _size(message)
+                message = await frames.next()
                 problem = _unreadable(message, self.max_body) if message["type"] == "websocket.receive" else None
                 if problem is None:
                     idle = False
                     return message
                 await send({"type": "websocket.send", "text": _error_frame(scope["path"], *problem)})
 
-        reader = asyncio.create_task(pump())
         worker: asyncio.Task[None] = asyncio.create_task(self._serve(scope, next_frame, send))
         try:
-            await asyncio.wait({reader, worker}, return_when=asyncio.FIRST_COMPLETED)
-            if flooded and not worker.done():
+            await asyncio.wait({frames.ended, worker}, return_when=asyncio.FIRST_COMPLETED)
+            if frames.flooded and not worker.done():
                 reason = "too many frames wait to be played: await each answer"
                 await send({"type": "websocket.send", "text": _error_frame(scope["path"], "SESSION_ERROR", reason)})
-            if flooded or not idle:
+            if frames.flooded or not idle:
                 worker.cancel()
             await asyncio.wait({worker})
             if not worker.cancelled():
                 worker.result()
         finally:
-            reader.cancel()
+            frames.stop()
             if not worker.done():
                 worker.cancel()
                 await asyncio.wait({worker})
+
+
+class _Frames:
+    """What comes in over one socket, frame by frame.
+
+    As soon as a call waits for anything, frames are read ahead of it, from then on: a socket that goes away in the
+    middle of a call must be noticed. ``ended`` is done when nothing more is read ahead, because the socket went away or
+    because more than ``most`` bytes wait (``flooded``). A call that waits for nothing is spared the second task.
+    """
+
+    def __init__(self, receive: Receive, most: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+        self.flooded = False
+        self._receive, self._most = receive, most
+        self._ahead: asyncio.Queue[Message] = asyncio.Queue()
+        self._bytes = 0
+        self._reader: asyncio.Task[None] | None = None
+        self._soon: asyncio.Handle | None = None
+
+    async def next(self) -> Message:
+        if self._soon is not None:
+            self._soon.cancel()
+        if self._reader is not None:
+            message = await self._ahead.get()
+            self._bytes -= _size(message)
+            return message
+        message = await self._receive()
+        # The loop comes to this only when whoever takes the message waits for something else than the next one.
+        self._soon = self._loop.call_soon(self._read_ahead)
+        return message
+
+    def stop(self) -> None:
+        for waiting in (self._soon, self._reader):
+            if waiting is not None:
+                waiting.cancel()
+
+    def _read_ahead(self) -> None:
+        self._reader = self._loop.create_task(self._read())
+
+    async def _read(self) -> None:
+        # Never waits for the worker, or a socket that went away would be noticed only after its calls.
+        try:
+            while not self.flooded:
+                message = await self._receive()
+                self._ahead.put_nowait(message)
+                if message["type"] == "websocket.disconnect":
+                    return
+                self._bytes += _size(message)
+                many = self._ahead.qsize()
+                self.flooded = many > _WAITING_FRAMES or (many > 1 and self._bytes > self._most)
+        finally:
+            if not self.ended.done():
+                self.ended.set_result(None)
 
 
 def _unreadable(message: Message, max_size: int) -> tuple[str, str] | None:
@@ -150,12 +192,26 @@ def _unreadable(message: Message, max_size: int) -> tuple[str, str] | None:
     action = value.get("data")
     if action is not None and not isinstance(action, dict):
         return "VALIDATION_ERROR", f"data is a JSON object, this is {type(action).__name__}"
-    if isinstance(action, dict) and isinstance(action.get("type"), (dict, list)):
-        # OpenEnv looks this key up in a table, and fails for what cannot be a key.
-        action["type"] = json.dumps(action["type"])
-    if value != given:
+    value = _with_keys(value)
+    if value is not given:
         message["text"] = json.dumps(value)
     return None
+
+
+def _with_keys(value: Any) -> Any:
+    """The frame or body with texts for what OpenEnv looks up in tables: it fails for what cannot be a key."""
+    for place in _KEYS:
+        value = _with_key(value, place)
+    return value
+
+
+def _with_key(value: Any, place: tuple[str, ...]) -> Any:
+    """What stands at ``place`` as its JSON, which no table has, if it is an object or a list."""
+    if not place:
+        return json.dumps(value) if isinstance(value, (dict, list)) else value
+    inner = value.get(place[0]) if isinstance(value, dict) else None
+    told = _with_key(inner, place[1:])
+    return value if told is inner else {**value, place[0]: told}
 
 
 def _parsed(text: str) -> tuple[Any, Any]:
@@ -175,7 +231,8 @@ def _cleaned_body(body: bytes) -> tuple[int, bytes]:
         return 0, body
     try:
         given, value = _parsed(body.decode())
-        return 0, body if value == given else json.dumps(value).encode()
+        value = _with_keys(value)
+        return 0, body if value is given else json.dumps(value).encode()
     except OverflowError as error:
         return 413, str(error).encode()
     except (ValueError, RecursionError):

@@ -10,21 +10,56 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import hints
+from ..environments.injected import tools_now
 from ..environments.turns import parse_turn
 from ..hints import read_status
-from ..models import ErrorTurn
+from ..models import Episode, ErrorTurn
 
 _CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")
 
 
-def error_turns(episode: Mapping[str, Any], response: Any) -> list[ErrorTurn]:
-    """Those of ``response`` when it tells of any turn, else those that the session saw, where each call is a turn."""
-    messages = transcript(episode["prompt"], episode["tools"], items(response))
+def error_turns(
+    episode: Mapping[str, Any], response: Any, *, played: int | None = None, changed: Sequence[str] | None = None
+) -> list[ErrorTurn]:
+    """Those of ``response`` when it tells of any turn, else those that the session saw, where each call is a turn.
+
+    ``episode`` is as it is served. Its first ``played`` turns (default: all) are the agent's, the rest only ended it.
+    ``changed`` are the paths of the frozen diff, as far as it tells.
+    """
+    seen = Episode.model_validate(episode)
+    messages = transcript(seen.prompt, seen.tools, items(response))
     if len(messages) == 1:
-        return [ErrorTurn.model_validate(error) for error in episode["error_turns"]]
-    changed = [change["path"] for change in episode["diff"]]
-    return hints.annotate(messages, episode["tools"], injected=_injected(episode, messages), changed=changed)
+        messages = hints.transcript(seen.model_copy(update={"turns": seen.turns[:played]}))
+    return hints.annotate(messages, tools_now(seen), seen.files, _injected(episode, messages), changed=changed)
+
+
+def reply(
+    episode: Mapping[str, Any], response: Any, turns: int | None, changed: Sequence[str] | None
+) -> dict[str, Any]:
+    """What ``/verify`` answers for a graded episode, as it is served; ``turns`` and ``changed`` as in ``error_turns``.
+
+    ``reward`` is NeMo Gym's, ``reward_components`` too, and each component is a number of its own besides, because its
+    metrics do not look into mappings. ``hints`` is one text, empty when there was nothing to say.
+    """
+    errors = error_turns(episode, response, played=turns, changed=changed)
+    texts = list(dict.fromkeys(hint.text for error in errors for hint in error.hints))
+    reward = episode["reward"]
+    return {
+        **reward["components"],
+        "reward": reward["value"],
+        "reward_components": reward["components"],
+        "error_turns": [error.model_dump(mode="json") for error in errors],
+        "n_error_turns": len(errors),
+        "hints": "\n".join(texts),
+        "findings": episode["findings"],
+        "n_findings": len(episode["findings"]),
+        "end": episode["end"],
+        "assurance": reward["assurance"],
+        "sandbox": episode["sandbox"],
+        "task_id": episode["task_id"],
+        "episode_id": episode["episode_id"],
+    }
 
 
 def items(response: Any) -> list[Mapping[str, Any]]:
@@ -50,6 +85,8 @@ def transcript(
         kind = item.get("type")
         if kind == "message":
             messages.append({"role": "assistant", "content": _text(item)})
+        elif not isinstance(kind, str):
+            continue
         elif kind in _CALLS:
             if messages[-1]["role"] != "assistant":
                 messages.append({"role": "assistant", "content": ""})

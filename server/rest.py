@@ -4,74 +4,112 @@
 its arguments as JSON, and answers with the tool message's text; ``POST /verify`` with the row and the ``response`` (the
 rollout in OpenAI's Responses format) ends the episode and answers with the reward. What goes beyond NeMo Gym's reply,
 error turns with their hints, findings and reward components, is for the host alone, as the cookie is.
+
+Hosts put the name that the model wrote into the path, so a path alone tells nothing about who asks. As long as a
+session is not graded, whatever is posted with its cookie is a turn, to the other faces' routes as well. To grade it
+takes the row that seeded it, field by field, which no policy reads. ``PATCH /session`` plays a call whose name is in
+the body: a name chooses a path, never a method.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import secrets
 import time
+import zlib
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse, PlainTextResponse
 from openenv.core.env_server.exceptions import SessionCapacityError
 
 from ..environments import wire
 from ..environments.coding import NOT_RUN, SessionError
-from ..environments.frames import Infrastructure, message_text, plain
-from .responses import error_turns, last_text
-from .sessions import Archive, SessionServer, find_episode
+from ..environments.frames import Infrastructure, message_text
+from .responses import last_text, reply
+from .sessions import SessionServer
+
+log = logging.getLogger(__name__)
 
 COOKIE = "etude_session"
 MAX_FINISHED = 4096
+MAX_KEPT = 64 << 20
+"""Bytes of the rows and replies that are kept of sessions that have ended."""
 UNPLAYED_S = 900.0
 """A session without a call this long after it was seeded gives way when the server is full: hosts that only try a
 seed, as ``validate`` commands do, leave such sessions behind and have no way to end them."""
 CHOICES = ("task_id", "split", "index", "fork_of")
+PROMPT, ROLLOUT = "responses_create_params", "response"
 NO_SESSION = "no session: POST /seed_session first, and send the cookie of its answer along"
+ENDED = "this session has ended: seed another"
 NO_TASK = (
     "seed_session: the row names no task: give it a task_id, or a split and an index; "
     "`etude export DIR --format nemo-gym` writes such rows"
 )
+NOT_ITS_ROW = f"verify: the body is the row that seeded the session, unchanged, with its {PROMPT}, and the {ROLLOUT}"
+
+
+class PlayedAsCall(Exception):
+    """What only a host may ask came as a call of the model, and was played as one; the message is its answer."""
 
 
 @dataclass
 class RestSession:
-    """One rollout. ``failure`` is what made it void; ``over`` says that no call is played any more."""
+    """One rollout. ``row`` is what seeded it, without the prompt, which hosts may rewrite.
+
+    ``failure`` is what made it void; ``over`` says that no call is played any more. ``turns`` are the agent's, without
+    those that only ended the episode. ``reply`` is the grade as ``/verify`` told it first, packed. ``size`` is about
+    how many bytes are kept when it has ended.
+    """
 
     session_id: str
-    environment: wire.EtudeEnvironment
+    row: dict[str, Any]
     episode_id: str
-    token: str
     over: bool = False
     played: bool = False
     failure: Infrastructure | None = None
+    turns: int | None = None
+    reply: bytes | None = None
     seeded: float = field(default_factory=time.monotonic)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.size = len(json.dumps(self.row))
+
+    def is_seeded_by(self, row: Mapping[str, Any]) -> bool:
+        return all(name in row and row[name] == value for name, value in self.row.items())
 
 
 class RestFace:
-    """The sessions by their cookies. A graded one is kept, without its sandbox, so that ``/verify`` can be repeated."""
+    """The sessions by their cookies. Of one that has ended, what ``/verify`` repeats is kept, and no environment."""
 
-    def __init__(self, server: SessionServer, archive: Archive) -> None:
+    def __init__(self, server: SessionServer) -> None:
         self._server = server
-        self._archive = archive
         self._sessions: OrderedDict[str, RestSession] = OrderedDict()
 
-    async def seed(self, row: Mapping[str, Any], cookie: str | None) -> tuple[str, dict[str, Any]]:
-        """Start the row's episode; the session that ``cookie`` names ends. Returns the new cookie and the reply.
+    def plays(self, cookie: str | None) -> bool:
+        """Whether a model may be writing what comes with this cookie: its session is not graded yet."""
+        session = self._sessions.get(cookie or "")
+        return session is not None and session.reply is None
 
-        Raises SessionError, SessionCapacityError, Infrastructure.
+    async def seed(self, row: Mapping[str, Any], cookie: str | None) -> tuple[str, dict[str, Any]]:
+        """Start the row's episode. Returns the new cookie and the reply.
+
+        With the cookie of a running session that is a call of its model, except for the same row again before any call.
+        Raises PlayedAsCall, SessionError, SessionCapacityError, Infrastructure.
         """
+        before = self._sessions.get(cookie or "")
+        if before is not None:
+            async with before.lock:
+                if self._server.has(before.session_id) and (before.played or _without_prompt(row) != before.row):
+                    await self._play_as_call(before, "seed_session", row)
         given = {name: row[name] for name in wire.ResetArguments.model_fields if row.get(name) is not None}
         if not any(name in given for name in CHOICES):
             raise SessionError(NO_TASK)
-        before = self._sessions.pop(cookie, None) if cookie else None
         if before is not None:
             await self._server.end(before.session_id)
         session_id, environment = await self._open()
@@ -82,8 +120,7 @@ class RestFace:
             raise
         state = environment.state
         made = secrets.token_urlsafe(32)
-        self._sessions[made] = RestSession(session_id, environment, state.episode_id or "", environment.token)
-        self._sessions[made].over = first.done
+        self._sessions[made] = RestSession(session_id, _without_prompt(row), state.episode_id or "", over=first.done)
         self._forget()
         told = {"episode_id": state.episode_id, "task_id": state.task_id, "workdir": first.workdir}
         return made, {**told, "prompt": first.prompt, "tools": first.tools}
@@ -97,38 +134,53 @@ class RestFace:
                 await self._server.end(session.session_id)
             return await self._server.open()
 
-    async def call(self, cookie: str | None, tool: str, arguments: Any) -> str:
+    async def call(self, cookie: str | None, tool: Any, arguments: Any) -> str:
         """One tool call as a turn of its own; the text of its answer. Raises SessionError, Infrastructure."""
         session = self._find(cookie)
         async with session.lock:
-            if session.failure is not None:
-                raise session.failure
-            if session.over:
-                return NOT_RUN
-            self._touch(session)
-            session.played = True
-            try:
-                observation = await session.environment.call(tool, arguments)
-            except Infrastructure as failure:
-                await self._void(session, failure)
-                raise
-            session.over = observation.done
-            return message_text(observation)
+            return await self._play(session, tool, arguments)
+
+    async def _play(self, session: RestSession, tool: Any, arguments: Any) -> str:
+        if session.failure is not None:
+            raise session.failure
+        if session.over:
+            return NOT_RUN
+        environment = self._server.use(session.session_id)
+        if environment is None:
+            raise SessionError(ENDED)
+        session.played = True
+        try:
+            observation = await environment.call(tool, arguments)
+        except Infrastructure as failure:
+            await self._void(session, failure)
+            raise
+        session.over = observation.done
+        return message_text(observation)
+
+    async def _play_as_call(self, session: RestSession, tool: str, body: Mapping[str, Any]) -> None:
+        log.warning("/%s with the cookie of a running session, and not with its row, was played as a call", tool)
+        raise PlayedAsCall(await self._play(session, tool, dict(body)))
 
     async def verify(self, cookie: str | None, body: Mapping[str, Any]) -> dict[str, Any]:
-        """End and grade the episode, once; the reply is the same each time. Raises SessionError, Infrastructure."""
+        """End and grade the episode, once; the reply is the same each time.
+
+        A body that is not the host's is a call of the model while the session runs, refused later. Raises PlayedAsCall,
+        SessionError, Infrastructure.
+        """
         session = self._find(cookie)
         async with session.lock:
             if session.failure is not None:
                 raise session.failure
-            if self._server.touch(session.session_id):
-                await self._finish(session, body)
-        row = find_episode(self._server, self._archive, session.episode_id, session.token)
-        episode = json.loads(row) if row is not None else {}
-        reward = episode.get("reward")
-        if reward is None or not reward["valid"]:
+            environment = self._server.use(session.session_id)
+            if not ({PROMPT, ROLLOUT} <= body.keys() and session.is_seeded_by(body)):
+                if environment is not None:
+                    await self._play_as_call(session, "verify", body)
+                raise SessionError(NOT_ITS_ROW)
+            if environment is not None:
+                await self._finish(session, environment, body)
+        if session.reply is None:
             raise SessionError("this session ended before it was graded, so it has no score: seed another")
-        return reply(episode, body)
+        return {**json.loads(zlib.decompress(session.reply)), PROMPT: body[PROMPT], ROLLOUT: body[ROLLOUT]}
 
     def _find(self, cookie: str | None) -> RestSession:
         session = self._sessions.get(cookie or "")
@@ -136,110 +188,50 @@ class RestFace:
             raise SessionError(NO_SESSION)
         return session
 
-    def _touch(self, session: RestSession) -> None:
-        if not self._server.touch(session.session_id):
-            raise SessionError("this session has ended: seed another")
-
-    async def _finish(self, session: RestSession, body: Mapping[str, Any]) -> None:
+    async def _finish(self, session: RestSession, environment: wire.EtudeEnvironment, body: Mapping[str, Any]) -> None:
         """An agent that stopped without ``submit`` made turns without a call: two of them end any episode."""
-        said = last_text(body.get("response"))
+        said = last_text(body[ROLLOUT])
+        if session.turns is None:
+            session.turns = environment.turns + bool(said and not session.over)
         try:
             for text in (said, ""):
                 if not session.over:
-                    seen = await session.environment.step_async(wire.Action(text=text))
+                    seen = await environment.step_async(wire.Action(text=text))
                     session.over = seen.done
             if not session.over:
                 raise Infrastructure("the episode did not end after two turns without a call")
         except Infrastructure as failure:
             await self._void(session, failure)
             raise
+        # A long rollout takes a while to annotate, and others play meanwhile.
+        session.reply = await asyncio.to_thread(_graded, session, environment, body[ROLLOUT])
+        session.size += len(session.reply or b"")
         await self._server.end(session.session_id)
+        self._forget()
 
     async def _void(self, session: RestSession, failure: Infrastructure) -> None:
         session.over, session.failure = True, failure
         await self._server.end(session.session_id)
+        self._forget()
 
     def _forget(self) -> None:
-        """Drop the oldest of those that have ended."""
+        """Drop the oldest of those that have ended, until few and small enough are left."""
         ended = [key for key, session in self._sessions.items() if not self._server.has(session.session_id)]
-        for key in ended[: max(0, len(ended) - MAX_FINISHED)]:
-            del self._sessions[key]
+        kept = sum(self._sessions[key].size for key in ended)
+        for number, key in enumerate(ended):
+            if len(ended) - number <= MAX_FINISHED and kept <= MAX_KEPT:
+                return
+            kept -= self._sessions.pop(key).size
 
 
-def reply(episode: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
-    """What ``/verify`` answers for a graded episode, as it is served.
-
-    ``reward``, ``responses_create_params`` and ``response`` are NeMo Gym's, ``reward_components`` too, and each
-    component is a number of its own besides, because its metrics do not look into mappings. ``hints`` is one text,
-    empty when there was nothing to say.
-    """
-    errors = error_turns(episode, body.get("response"))
-    texts = list(dict.fromkeys(hint.text for error in errors for hint in error.hints))
-    reward = episode["reward"]
-    return {
-        **reward["components"],
-        "reward": reward["value"],
-        "reward_components": reward["components"],
-        "error_turns": [error.model_dump(mode="json") for error in errors],
-        "n_error_turns": len(errors),
-        "hints": "\n".join(texts),
-        "findings": episode["findings"],
-        "n_findings": len(episode["findings"]),
-        "end": episode["end"],
-        "assurance": reward["assurance"],
-        "sandbox": episode["sandbox"],
-        "task_id": episode["task_id"],
-        "episode_id": episode["episode_id"],
-        "responses_create_params": body.get("responses_create_params"),
-        "response": body.get("response"),
-    }
+def _graded(session: RestSession, environment: wire.EtudeEnvironment, response: Any) -> bytes | None:
+    """The grade of the episode that has just ended, packed; ``None`` when it is void."""
+    episode = environment.served(session.episode_id)
+    if episode is None or episode["reward"] is None or not episode["reward"]["valid"]:
+        return None
+    told = reply(episode, response, session.turns, environment.changed)
+    return zlib.compress(json.dumps(told).encode())
 
 
-def add_rest_routes(app: FastAPI, server: SessionServer, archive: Archive) -> None:
-    """Add the face. Last of all routes: the one for tools takes every path that no other has."""
-    face = RestFace(server, archive)
-
-    @app.post("/seed_session", tags=["REST session"], summary="Start the episode of a row; sets the session's cookie")
-    async def seed_session(request: Request) -> Response:
-        cookie, told = await face.seed(await _object(request, "seed_session"), request.cookies.get(COOKIE))
-        return _with_cookie(JSONResponse(told), cookie)
-
-    @app.post("/verify", tags=["REST session"], summary="End the session's episode and grade it")
-    async def verify(request: Request) -> Response:
-        cookie = request.cookies.get(COOKIE)
-        told = await face.verify(cookie, await _object(request, "verify"))
-        return _with_cookie(JSONResponse(told, headers={"Cache-Control": "no-store"}), cookie)
-
-    @app.post("/{tool}", tags=["REST session"], summary="Call a tool of the session; any name is a turn")
-    async def call_tool(tool: str, request: Request) -> Response:
-        cookie = request.cookies.get(COOKIE)
-        text = await face.call(cookie, tool, _arguments(await request.body()))
-        return _with_cookie(PlainTextResponse(text), cookie)
-
-
-def _with_cookie(response: Response, cookie: str | None) -> Response:
-    """In every answer: NeMo Gym's agents send back the cookies of the last answer alone."""
-    if cookie:
-        response.set_cookie(COOKIE, cookie, httponly=True, samesite="lax")
-    return response
-
-
-async def _object(request: Request, route: str) -> dict[str, Any]:
-    """Raises SessionError for a body that is no JSON object."""
-    try:
-        body = plain(json.loads(await request.body() or b"{}"))
-    except (ValueError, RecursionError) as error:
-        raise SessionError(f"{route}: the body is not JSON: {error}") from None
-    if not isinstance(body, dict):
-        raise SessionError(f"{route}: the body is a JSON object, this is {type(body).__name__}")
-    return body
-
-
-def _arguments(body: bytes) -> Any:
-    """A JSON object, or the text as it came: what the model wrote is never refused."""
-    text = body.decode("utf-8", "replace")
-    try:
-        value = json.loads(text or "{}")
-    except (ValueError, RecursionError):
-        return text
-    return value if isinstance(value, dict) else text
+def _without_prompt(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != PROMPT}

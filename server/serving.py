@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import errno
+import asyncio
+import gc
 import logging
 import os
+import secrets
 import signal
-import socket
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,9 @@ from ..generators.export import nemo_gym
 from ..models import Task
 from ..registry import UnknownName
 from .guard import MAX_BODY, Guard
-from .rest import add_rest_routes
+from .listening import listen as listen
+from .listening import why_not
+from .rest_routes import add_rest_routes
 from .sessions import HTTP_IDLE_S, Archive, SessionServer, find_episode
 from .sources import sessions_of, tasks_of, tools_of
 
@@ -63,6 +66,7 @@ def create_app(
     played = tasks if tasks is not None else TaskSet([])
     archive = Archive()
     session = make_session or sessions_of(environment, played, backend=backend, faults=faults)
+    shown = make_session or sessions_of(environment, played, backend=backend, keep=False)
 
     def make(admit: Callable[[], None] | None = None) -> wire.EtudeEnvironment:
         return wire.EtudeEnvironment(played, session, tools=tools_of(environment), archive=archive.add, admit=admit)
@@ -79,11 +83,11 @@ def create_app(
     app.state.sessions = server
     app.add_middleware(Guard, max_body=max_body)
     _add_errors(app)
-    _add_routes(app, played, session, server, archive)
+    _add_routes(app, played, shown, server, archive)
     mode = mode or os.environ.get("OPENENV_MODE", ServerMode.SIMULATION.value)
     server.register_routes(app, mode=mode)
     if mode == ServerMode.SIMULATION.value:  # the other mode serves tools, not episodes
-        add_rest_routes(app, server, archive)
+        add_rest_routes(app, server)
     return app
 
 
@@ -124,21 +128,23 @@ def _add_errors(app: FastAPI) -> None:
 
 
 def _add_routes(
-    app: FastAPI, tasks: Tasks, session: Callable[[], wire.Session], server: SessionServer, archive: Archive
+    app: FastAPI, tasks: Tasks, shown: Callable[[], wire.Session], server: SessionServer, archive: Archive
 ) -> None:
     @app.get("/tasks", tags=["Tasks"], summary="Public rows of the task set")
     async def list_tasks(
         split: str | None = None, offset: int = Query(0, ge=0), limit: int = Query(PAGE, ge=1, le=PAGE)
-    ) -> dict[str, Any]:
-        total, page = _page(tasks, split, offset, limit)
-        return {"total": total, "tasks": [task.public().model_dump(mode="json") for task in page]}
+    ) -> Response:
+        total, places = _page(tasks, split, offset, limit)
+        listed = [task.public().model_dump(mode="json") async for task in _one_by_one(tasks, places)]
+        return JSONResponse({"total": total, "tasks": listed})
 
     @app.get("/rows", tags=["Tasks"], summary="The same tasks as rows for /seed_session")
     async def list_rows(
         split: str | None = None, offset: int = Query(0, ge=0), limit: int = Query(PAGE, ge=1, le=PAGE)
-    ) -> dict[str, Any]:
-        total, page = _page(tasks, split, offset, limit)
-        return {"total": total, "rows": [await _row(task, session) for task in page]}
+    ) -> Response:
+        total, places = _page(tasks, split, offset, limit)
+        rows = [await _row(task, shown) async for task in _one_by_one(tasks, places)]
+        return JSONResponse({"total": total, "rows": rows})
 
     @app.get("/tasks/{task_id:path}", tags=["Tasks"], summary="One task's public row")
     async def get_task(task_id: str) -> dict[str, Any]:
@@ -157,17 +163,27 @@ def _add_routes(
         return Response(row, media_type="application/json", headers={"Cache-Control": "no-store"})
 
 
-def _page(tasks: Tasks, split: str | None, offset: int, limit: int) -> tuple[int, list[Task]]:
-    """How many tasks are listed, in all splits or in one, and some of them. Raises HTTPException."""
+def _page(tasks: Tasks, split: str | None, offset: int, limit: int) -> tuple[int, list[tuple[str, int]]]:
+    """How many tasks are listed, in all splits or in one, and the places of some. Raises HTTPException."""
     splits = tasks.list_splits()
     if split is not None and split not in splits:
         raise HTTPException(404, f"unknown split {split!r}. There are: {', '.join(splits) or 'none'}")
     places = [(name, index) for name in ([split] if split else splits) for index in range(tasks.size(name))]
-    return len(places), [tasks.get_task(*place) for place in places[offset : offset + limit]]
+    return len(places), places[offset : offset + limit]
+
+
+async def _one_by_one(tasks: Tasks, places: Sequence[tuple[str, int]]) -> AsyncIterator[Task]:
+    """Whoever plays meanwhile waits for one task at most: some are made when they are asked for."""
+    for place in places:
+        yield tasks.get_task(*place)
+        await asyncio.sleep(0)
 
 
 async def _row(task: Task, session: Callable[[], wire.Session]) -> dict[str, Any]:
-    """A coding task's row is known without a sandbox; other sessions need none, and say what their policy reads."""
+    """A coding task's row is known without a sandbox; other sessions need none, and say what their policy reads.
+
+    ``session`` keeps nothing for forks: anybody may ask for rows, and would drive out the episodes of those who play.
+    """
     if task.environment == "coding":
         return nemo_gym.row(task)
     played = session()
@@ -175,28 +191,10 @@ async def _row(task: Task, session: Callable[[], wire.Session]) -> dict[str, Any
         first = await played.reset(task_id=task.task_id)
     finally:
         await played.close()
-    return nemo_gym.row_of(task, first.prompt or "", first.tools or [])
+    return nemo_gym.row_of(task, first.prompt or "", first.tools or [], secrets.token_hex(16))
 
 
 # --- Serving ----------------------------------------------------------------------------------------------------
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket whose connections notice a vanished peer in about two minutes. Raises OSError."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4)):
-            if hasattr(socket, option):
-                listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-        listening.bind((host, port))
-        listening.listen(2048)
-    except BaseException:
-        listening.close()
-        raise
-    return listening
 
 
 def uvicorn_server(
@@ -236,7 +234,7 @@ def serve(
     try:
         listening = listen(host, port)
     except OSError as error:
-        return _complain(_why_not(error, host, port))
+        return _complain(why_not(error, host, port))
     with listening:
         try:
             name = environment or os.environ.get("ETUDE_ENV") or "coding"
@@ -258,9 +256,17 @@ def serve(
         else:
             print(f"serving {address}", flush=True)
         server = uvicorn_server(app)
+        _spare_collections()
         with _signals_stop(server):
             server.run(sockets=[listening])
     return 0
+
+
+def _spare_collections() -> None:
+    """What is loaded by now stays, and turns make few cycles: without this, collections take a tenth of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 @contextmanager
@@ -279,12 +285,6 @@ def _signals_stop(server: uvicorn.Server) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _why_not(error: OSError, host: str, port: int) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return f"port {port} on {host} is in use: stop what listens there, or choose another with --port (0: any free)"
-    return f"cannot listen on {host} port {port}: {error.strerror or error}"
 
 
 def _complain(reason: str) -> int:

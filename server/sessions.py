@@ -12,7 +12,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from typing import Any
 from weakref import WeakSet
 
 from openenv.core.env_server.exceptions import SessionCapacityError
@@ -21,34 +20,42 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import SessionInfo
 
 from ..environments import wire
+from ..environments.frames import LeftBehind
 from .guard import transport
 
 log = logging.getLogger(__name__)
 
 HTTP_IDLE_S = 3600.0
 """A session opened over plain HTTP has no socket that could show its client dead; unused this long, it ends."""
+_SHARE = 4
 
 
 class Archive:
-    """Episodes that were left behind, newest kept, as the JSON that is served; bounded in number and bytes."""
+    """Episodes that were left behind, newest kept; bounded in number and bytes. Few are ever asked for: what is served
+    is made then. One over a quarter of the bytes is not kept, or it would drive out everybody else's.
+    """
 
     def __init__(self, max_episodes: int = 4096, max_bytes: int = 256 << 20) -> None:
-        self._episodes: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+        self._episodes: OrderedDict[tuple[str, str], LeftBehind] = OrderedDict()
         self._max_episodes = max_episodes
         self._max_bytes = max_bytes
         self._bytes = 0
 
-    def add(self, episode_id: str, token: str, episode: dict[str, Any]) -> None:
-        row = json.dumps(episode).encode()
-        self._bytes += len(row) - len(self._episodes.pop((episode_id, token), b""))
-        self._episodes[(episode_id, token)] = row
+    def add(self, episode_id: str, token: str, episode: LeftBehind) -> None:
+        before = self._episodes.pop((episode_id, token), None)
+        self._bytes -= before.size if before is not None else 0
+        if episode.size > self._max_bytes // _SHARE:
+            return
+        self._bytes += episode.size
+        self._episodes[(episode_id, token)] = episode
         while len(self._episodes) > self._max_episodes or self._bytes > self._max_bytes:
-            self._bytes -= len(self._episodes.popitem(last=False)[1])
+            self._bytes -= self._episodes.popitem(last=False)[1].size
 
     def find(self, episode_id: str, token: str) -> bytes | None:
         """Ids are the client's choice, so several sessions may share one; the token tells them apart."""
-        rows = [(known, row) for (name, known), row in self._episodes.items() if name == episode_id]
-        return next((row for known, row in rows if same_token(known, token)), None)
+        left = [(known, episode) for (name, known), episode in self._episodes.items() if name == episode_id]
+        found = next((episode for known, episode in left if same_token(known, token)), None)
+        return json.dumps(found.served()).encode() if found is not None else None
 
 
 def same_token(known: str, given: str) -> bool:
@@ -111,11 +118,13 @@ class SessionServer(HTTPEnvServer):
     def has(self, session_id: str) -> bool:
         return session_id in self._sessions
 
-    def touch(self, session_id: str) -> bool:
-        """Whether the session is there; if so, its idle time starts anew."""
-        if self.has(session_id):
-            self._session_info[session_id].last_activity_at = time.time()
-        return self.has(session_id)
+    def use(self, session_id: str) -> wire.EtudeEnvironment | None:
+        """A running session's environment, whose idle time starts anew; ``None`` when it has ended."""
+        environment = self._sessions.get(session_id)
+        if not isinstance(environment, wire.EtudeEnvironment):
+            return None
+        self._session_info[session_id].last_activity_at = time.time()
+        return environment
 
     def _make_loose(self) -> wire.EtudeEnvironment:
         """For OpenEnv's stateless routes: one environment per request, counted from the moment it holds a session."""

@@ -36,17 +36,21 @@ def tasks_of(environment: str, folder: str | Path, knobs: Mapping[str, Any] | No
     if given:
         raise ValueError(f"drills have the knobs families and level, not {', '.join(given)}")
     names = [name.strip() for name in families.split(",")] if isinstance(families, str) else families
+    if not (names is None or isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ValueError(f"families is {families!r}: give names, such as families=choose,chain")
     return DrillTasks(names, level=level)
 
 
 def sessions_of(
-    environment: str, tasks: Tasks, *, backend: str = "auto", faults: str = ""
+    environment: str, tasks: Tasks, *, backend: str = "auto", faults: str = "", keep: bool = True
 ) -> Callable[[], wire.Session]:
     """Makes sessions that share what forks start from, with ``faults`` (see ``faults.schedule``) in their episodes.
 
+    Without ``keep`` none of them can be forked.
+
     Raises UnknownName, and FaultsError for faults that cannot be read.
     """
-    factory, store, traces = ENVIRONMENTS.load(environment), EpisodeStore(), Traces()
+    factory, store, traces = ENVIRONMENTS.load(environment), EpisodeStore(None if keep else 0), Traces()
     options = {"backend": backend} if factory is CodingSession else {}
     return with_faults(lambda: factory(tasks, store=store, **options), faults, traces)
 

@@ -69,7 +69,7 @@ class DrillTasks:
         for name in families or ():
             if name not in self._families:
                 raise UnknownName(did_you_mean("family", str(name), self._families))
-        if level is not None and level not in LEVELS:
+        if level is not None and (type(level) is not int or level not in LEVELS):
             raise ValueError(f"level is {level!r}: give a number from 1 to 5")
         self._chosen = list(families or self._families)
         self._level = level

@@ -9,7 +9,7 @@ _UNREADABLE = "\ufffd"
 
 
 def _strike(ask: Ask) -> Strike | None:
-    return Strike(f"half of the result of {ask.call.name!r} was made unreadable", result=_garble)
+    return Strike(f"half of the result of {ask.call.name!r} came garbled", result=_garble)
 
 
 def _garble(content: str) -> str | None:

@@ -15,7 +15,7 @@ def _strike(ask: Ask) -> Strike | None:
     def told(given: str) -> str | None:
         return f"error io_error: wrote {size} of {whole} bytes to {path}" if is_ok(given) else None
 
-    text = f"{ask.call.name!r} wrote {size} of {whole} bytes"
+    text = f"{ask.call.name!r} wrote {size} of {whole} bytes: a partial write"
     return Strike(text, arguments={**ask.real.arguments, "content": written}, result=told)
 
 

@@ -6,7 +6,10 @@ from .kit import Ask, Fault, Strike
 
 
 def _strike(ask: Ask) -> Strike | None:
-    return Strike(f"{ask.call.name!r} was refused once", content="error permission_denied: permission denied")
+    return Strike(
+        f"{ask.call.name!r} was refused for a moment, a temporary lack of rights",
+        content="error permission_denied: permission denied",
+    )
 
 
 FAULT = Fault(_strike)

@@ -10,7 +10,7 @@ _ANSWER = "error transport_error: rate limit: too many calls, try again"
 def _strike(ask: Ask) -> Strike | None:
     return Strike(
         f"{ask.call.name!r} took no call for a moment",
-        content="error transport_error: rate limit: too many calls, try again",
+        content=_ANSWER,
     )
 
 

@@ -13,7 +13,7 @@ def _strike(ask: Ask) -> Strike | None:
     def old(content: str) -> str | None:
         return earlier if is_ok(content) and content != earlier else None
 
-    return Strike(f"{ask.call.name!r} gave its last result again, which no longer holds", result=old)
+    return Strike(f"{ask.call.name!r} gave its last result again, which is out of date", result=old)
 
 
 FAULT = Fault(_strike)

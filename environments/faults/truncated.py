@@ -9,7 +9,7 @@ _SHORTEST = 4
 
 
 def _strike(ask: Ask) -> Strike | None:
-    return Strike(f"half of the result of {ask.call.name!r} was lost", result=_cut)
+    return Strike(f"half of the result of {ask.call.name!r} was lost: it came truncated", result=_cut)
 
 
 def _cut(content: str) -> str | None:

@@ -8,7 +8,7 @@ _ELSEWHERE = "/tmp"
 
 
 def _strike(ask: Ask) -> Strike | None:
-    text = f"{ask.call.name!r} ran in {_ELSEWHERE} once"
+    text = f"{ask.call.name!r} ran in the wrong directory once, in {_ELSEWHERE}"
     path, command = ask.real.arguments.get("path"), ask.real.arguments.get("command")
     if isinstance(path, str) and path and not path.startswith("/"):
         return Strike(text, arguments={**ask.real.arguments, "path": f"{_ELSEWHERE}/{path}"})

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from ...environments.seeded import stream
 from ...environments.workspaces import Materials
 from ...models import Task
-from .. import stream
 from .attempts import attempts
 from .mutants import Mutant, mutants
 from .removed import Exercise

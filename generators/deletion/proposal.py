@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ...environments.seeded import stream
 from ...models import GeneratorRef
-from .. import Candidate, Files, stream
+from .. import Candidate, Files
 from ..python_source import Module
 from ..source_tree import SourceTree
 from .bodies import STUB

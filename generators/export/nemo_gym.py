@@ -7,6 +7,7 @@ agent of ``trainers/adapters/nemo_gym``.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,11 +32,15 @@ def row(task: Task) -> dict[str, Any]:
     if task.environment != "coding":
         raise ExportError(f"{task.task_id} is played by {task.environment!r}: only coding tasks have such rows")
     names = list(TOOLS)
-    return row_of(task, prompt(task, names), schemas(names))
+    key = hashlib.sha256(task.model_dump_json().encode()).hexdigest()[:32]
+    return row_of(task, prompt(task, names), schemas(names), key)
 
 
-def row_of(task: Task, shown: str, tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The row of any task, from the prompt and the tools (in OpenAI's chat format) that its session starts with."""
+def row_of(task: Task, shown: str, tools: Sequence[Mapping[str, Any]], key: str) -> dict[str, Any]:
+    """The row of any task, from the prompt and the tools (in OpenAI's chat format) that its session starts with.
+
+    ``key`` is what no policy can guess: ``/verify`` grades for whoever repeats the row.
+    """
     public = task.public()
     return {
         "responses_create_params": {
@@ -44,6 +49,7 @@ def row_of(task: Task, shown: str, tools: Sequence[Mapping[str, Any]]) -> dict[s
         },
         "agent_ref": {"type": "responses_api_agents", "name": AGENT},
         "task_id": public.task_id,
+        "key": key,
         "repo": public.repo,
         "licence": public.licence,
         "features": public.features,

@@ -19,8 +19,9 @@ _STATES = re.compile(
 Kind = Literal["tests", "subset", "file", "edit", "command", "tested"]
 
 _QUOTED = re.compile(
-    r"<think>.*?(?:</think>|\Z)|```.*?(?:```|\Z)|^\s*>.*$|[\"“][^\"”\n]*[\"”]", re.DOTALL | re.MULTILINE
+    r"<think>.*?(?:</think>|\Z)|```.*?(?:```|\Z)|^[^\S\n]*>.*$|[\"“][^\"“”\n]*[\"”]", re.DOTALL | re.MULTILINE
 )
+_SPACE = re.compile(r"\s+")  # long runs of it would cost the patterns below their square
 _BREAK = re.compile(
     r"(?<=[.!?;])(?<!\d\.)\s+|[\n;]|,\s+(?=now\b)|,?\s+\b(?:but|however|although|though|while|whereas)\b"
 )
@@ -136,7 +137,7 @@ class Claim:
 
 def claims(text: str) -> Iterator[Claim]:
     """The claims of a message, in order."""
-    plain = _QUOTED.sub(" ", text[:20_000])
+    plain = _SPACE.sub(lambda space: "\n" if "\n" in space[0] else " ", _QUOTED.sub(" ", text[:20_000]))
     about_tests = bool(_ABOUT_TESTS.search(plain))
     for part in _BREAK.split(plain):
         sentence = _PURPOSE.split(part, maxsplit=1)[0].strip()

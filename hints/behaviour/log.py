@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 from ..status import was_cut
-from ..turns import PastCall, PastTurn
+from ..turns import PastCall, PastTurn, Place
 from . import shell
 
 Outcome = Literal["passed", "failed", "none"]
@@ -38,10 +38,10 @@ class At:
 
     __slots__ = ("call", "command", "failed", "index", "may_change", "run", "shown", "turn")
 
-    def __init__(self, turn: int, index: int, call: PastCall) -> None:
+    def __init__(self, turn: int, index: int, call: PastCall, struck: bool = False) -> None:
         self.turn, self.index, self.call = turn, index, call
         self.command = command(call)
-        self.failed = failed(call)
+        self.failed = struck or failed(call)
         self.may_change = may_change(call)
         self.shown = shown(call)
         self.run = _run_of_tests(self)
@@ -56,9 +56,13 @@ class Run:
     selection: str
 
 
-def calls(turns: Sequence[PastTurn]) -> list[At]:
-    """Every call, in order."""
-    return [At(turn, index, call) for turn, past in enumerate(turns) for index, call in enumerate(past.calls)]
+def calls(turns: Sequence[PastTurn], struck: Container[Place] = ()) -> list[At]:
+    """Every call, in order; one that was ``struck`` by an injected fault counts as failed, whatever it says."""
+    return [
+        At(turn, index, call, (turn, index) in struck)
+        for turn, past in enumerate(turns)
+        for index, call in enumerate(past.calls)
+    ]
 
 
 def failed(call: PastCall) -> bool:

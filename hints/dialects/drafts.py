@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..parsing import Call
+from ..parsing import Call, clean
 
 LATE = 3
 """Turns after which a result still finds its call."""
@@ -55,7 +55,7 @@ def answer(turns: Sequence[DraftTurn], call_id: str, name: str, content: str, fa
     if found is None:
         found = next((call for call in waiting if not name or not call.name or call.name == name), None)
     if found is None:
-        found = Draft(call_id, name)
+        found = Draft(clean(call_id), clean(name))
         turns[-1].calls.append(found)
     found.content, found.failed = content, failed
 

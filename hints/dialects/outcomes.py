@@ -18,10 +18,17 @@ from ..roles import role
 from ..schemas import argument_problem, parameters_of
 from ..status import NONE, Status, is_status, read_status
 from ..turns import PastCall, PastTurn
-from . import shells, words
+from . import shells, words, wrappers
 from .drafts import Draft, DraftTurn
-from .reports import Report, cut, reporters, unheaded
+from .limits import cut
+from .objects import blamed
+from .reports import Report, reporters, unheaded, untitled, usual_header
 
+_PAGES = frozenset(
+    "limit offset start_line end_line startLine endLine start end lines max_lines page view_range head tail".split()
+)
+_OF_COMMANDS = frozenset(("nonzero_exit", "file_not_found", "edit_failed"))
+"""Kinds that the words of an object suggest, and that say something else of a shell's command."""
 Schemas = Mapping[str, Mapping[str, Any]]
 
 
@@ -32,15 +39,31 @@ def settle(turns: Sequence[DraftTurn], tools: Sequence[Any] = (), *, trust: bool
         return [_turn(turn, [_by_status_line(call) for call in turn.calls]) for turn in turns]
     schemas = parameters_of(tools)
     for call in answered:
-        call.error = words.wrapped(call.name, call.content or "")
-        call.content = unheaded(call.content or "")
+        call.content = _opened(call)
+        call.error = words.wrapped(call.name, call.content, call.arguments)
+    by_tool: dict[str, list[Draft]] = defaultdict(list)
+    for call in answered:
+        by_tool[call.name].append(call)
+    for calls in by_tool.values():
+        usual = usual_header([call.content or "" for call in calls])
+        for call in calls:
+            call.content = untitled(unheaded(call.content or "", usual))
     for call in (call for turn in turns for call in turn.calls):
         _type(call, schemas)
-    by_tool: dict[str, list[str]] = defaultdict(list)
-    for call in answered:
-        by_tool[call.name].append(call.content or "")
-    report = {name: reporters(name, contents) for name, contents in by_tool.items()}
+    report = {
+        name: reporters(name, role(name, calls[0].arguments), [call.content or "" for call in calls], shells.shows)
+        for name, calls in by_tool.items()
+    }
     return [_turn(turn, [_judged(call, schemas, report.get(call.name)) for call in turn.calls]) for turn in turns]
+
+
+def _opened(call: Draft) -> str:
+    """A result's text without what is around it; MCP's flag goes to the call."""
+    content = call.content or ""
+    parts, failed = wrappers.flagged_parts(content)
+    if call.failed is None:
+        call.failed = failed
+    return untitled(wrappers.plainly(wrappers.plain(parts)))
 
 
 def _turn(turn: DraftTurn, calls: Sequence[PastCall]) -> PastTurn:
@@ -66,9 +89,18 @@ def _judged(call: Draft, schemas: Schemas, report: Report | None) -> PastCall:
             return PastCall(call.id, call.name, status, call.arguments, certain, body, call.raw)
     if status is None:
         status = _by_words(call, known=call.name in schemas)
-    if status.word in ("ok", "exit") and cut(body):
+    if (
+        status.word in ("ok", "exit")
+        and not status.exit_code
+        and cut(body, shows=_shows(call), pages=not _PAGES.isdisjoint(call.arguments))
+    ):
         status = replace(status, code="output_limit")
     return PastCall(call.id, call.name, status, call.arguments, call.problem, body, call.raw)
+
+
+def _shows(call: Draft) -> bool:
+    kind = role(call.name, call.arguments)
+    return kind == "reader" or (kind == "shell" and shells.shows(call.arguments))
 
 
 def _reported(call: Draft, report: Report | None) -> tuple[Status | None, str]:
@@ -78,13 +110,33 @@ def _reported(call: Draft, report: Report | None) -> tuple[Status | None, str]:
         return Status("other", content.partition("\n")[0]), content
     if call.error and call.failed is None:
         line = call.error[:600]
-        return Status("error", line, code=words.classify(call.error, call.name), message=line), content
+        return Status("error", line, code=_kind_of(call, call.error), message=line), content
+    found = report(content, call.arguments) if report is not None else None
+    if found is not None and found[0].code in _OF_COMMANDS and role(call.name, call.arguments) == "shell":
+        status = found[0]
+        found = replace(status, code=shells.kind_of(status.message, call.arguments)), found[1]
     if call.failed is not None:
-        line = content.strip().partition("\n")[0]
-        code = words.classify(line, call.name)
-        return (Status("error", line, code=code, message=line) if call.failed else Status("ok", "")), content
-    found = report(content) if report is not None else None
+        return _flagged(call, content, found), content
     return found if found is not None else (None, content)
+
+
+def _flagged(call: Draft, content: str, found: tuple[Status, str] | None) -> Status:
+    """The outcome that the harness's own flag states; what kind of failure it was is in the words."""
+    if not call.failed:
+        return Status("ok", "")
+    if found is not None and found[0].word in ("error", "timeout", "exit") and found[0].exit_code != 0:
+        return found[0]
+    said = call.error or content
+    code = _kind_of(call, said)
+    line = said.strip().partition("\n")[0][:600]
+    return Status("error", line, code=code, message=line)
+
+
+def _kind_of(call: Draft, said: str) -> str:
+    """What kind of failure it was that the harness reports, from its words."""
+    if role(call.name, call.arguments) == "shell":
+        return shells.kind_of(said, call.arguments)
+    return words.kind_of(call.name, call.arguments, said)
 
 
 def _certain(call: Draft, schemas: Schemas) -> str:
@@ -101,9 +153,11 @@ def _certain(call: Draft, schemas: Schemas) -> str:
 
 def _by_words(call: Draft, *, known: bool) -> Status:
     """The last resort: a result of text alone."""
-    content, kind = call.content or "", role(call.name)
+    content, kind = call.content or "", role(call.name, call.arguments)
+    if not any(".json" in value for value in call.arguments.values() if isinstance(value, str)):
+        content = blamed(content) or content
     if kind == "shell":
-        return shells.verdict(call.arguments, content) or Status("ok", "")
+        return shells.verdict(call.arguments, content, call.name) or Status("ok", "")
     return words.verdict(call.name, kind, call.arguments, content, known=known) or Status("ok", "")
 
 

@@ -41,35 +41,35 @@ def read(messages: Sequence[Mapping[str, Any]]) -> list[DraftTurn]:
             last = all(later != "assistant" for later, _, _ in texts[number + 1 :])
             alone = not turns and last and not any(later in ("tool", "user") for later, _, _ in texts[number + 1 :])
             if alone and _OBSERVATION.search(text):
-                return _scratchpad(text)
+                return [_scratchpad(text)]
             seen = _OBSERVATION.search(text)
             turns.append(DraftTurn(text, list(_calls(text[: seen.start()] if seen else text, len(turns)))))
         elif turns and role in ("tool", "user"):
             waits = any(call.content is None for call in turns[-1].calls)
             observed = _OBSERVATION.match(text)
-            if observed or role == "tool" or (waits and not marked):
+            if turns[-1].calls and (observed or role == "tool" or (waits and not marked)):
                 answer(turns, "", "", text[observed.end() :] if observed else text, flagged(message))
             else:
                 turns[-1].notes.append(text)
     return turns
 
 
-def _scratchpad(text: str) -> list[DraftTurn]:
-    """A whole trajectory in one text: a turn ends with its observation."""
-    turns: list[DraftTurn] = []
+def _scratchpad(text: str) -> DraftTurn:
+    """A whole trajectory in one text: one turn, whose calls are each followed by their observation."""
+    turn = DraftTurn(text.strip("\n"))
     position = 0
-    while position < len(text):
-        seen = _OBSERVATION.search(text, position)
-        said = text[position : seen.start() if seen else len(text)]
-        if said.strip():
-            turns.append(DraftTurn(said.strip("\n"), list(_calls(said, len(turns)))))
-        if seen is None:
-            break
+    while seen := _OBSERVATION.search(text, position):
         after = _NEXT.search(text, seen.end())
-        position = after.start() if after else len(text)
-        if turns:
-            answer(turns, "", "", text[seen.end() : position].rstrip("\n"))
-    return turns
+        end = after.start() if after else len(text)
+        new = list(_calls(text[position : seen.start()], 0))
+        for number, call in enumerate(new, len(turn.calls)):
+            call.id = f"call_0_{number}"
+        if new:
+            new[-1].content = text[seen.end() : end].rstrip("\n")
+        turn.calls += new
+        position = end
+    turn.calls += _calls(text[position:], 0)
+    return turn
 
 
 def _calls(text: str, turn: int) -> Iterator[Draft]:

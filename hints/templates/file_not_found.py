@@ -26,6 +26,8 @@ def hint(
     error: ErrorTurn, turns: Sequence[PastTurn], tools: Sequence[Mapping[str, Any]], files: Sequence[str]
 ) -> Hint | None:
     """Among ``files`` and the paths shown before; a second hint for a command that failed for want of a file."""
+    if error.injected:
+        return None  # the path may well be right
     call = call_of(error, turns)
     printed = _named(call.body[-4000:]) if call is not None else ""
     if error.kind != "file_not_found" and not (error.kind == "nonzero_exit" and printed):

@@ -48,8 +48,10 @@ def hint(
     if error.kind != "injected_fault" and (not error.injected or error.kind in ("tool_not_found", "invalid_args")):
         return None
     call = call_of(error, turns)
-    text = f"{error.message} {error.evidence} {call.body[-1000:] if call is not None else ''}"
-    advice = next((advice for pattern, advice in _ADVICE if re.search(pattern, text, re.IGNORECASE)), "")
+    shown = f"{error.evidence} {call.body[-1000:] if call is not None else ''}"
+    # What the injector says comes first: a result may hold any of the words.
+    found = (advice for text in (error.message, shown) for pattern, advice in _ADVICE if re.search(pattern, text, re.I))
+    advice = next(found, "")
     said = " ".join(error.message.split())[:140].rstrip(".")
     start = f"{error.tool[:60] or 'The tool'} failed for a reason outside your call" + (f": {said}." if said else ".")
     return made(

@@ -10,8 +10,10 @@ import pytest
 
 from etude import hints
 from etude.environments.coding import Budget, CodingSession
+from etude.environments.frames import served_episode
+from etude.environments.injected import annotated
 from etude.environments.tasks import TaskSet
-from etude.models import Episode
+from etude.models import Episode, Task
 
 
 def bash(command: str, **more: Any) -> dict[str, Any]:
@@ -72,13 +74,13 @@ def test_each_mistake_is_one_error_of_its_kind(episode: Episode) -> None:
 
 
 def test_a_host_finds_in_the_transcript_what_the_session_stored(episode: Episode) -> None:
-    assert hints.annotate(hints.transcript(episode), episode.tools) == episode.error_turns
+    assert hints.annotate(hints.transcript(episode), episode.tools, episode.files) == episode.error_turns
 
 
 def test_a_stored_episode_is_annotated_alike(episode: Episode) -> None:
     stored = Episode.model_validate_json(episode.model_dump_json())
     messages = json.loads(json.dumps(hints.transcript(stored)))
-    assert hints.annotate(messages, json.loads(json.dumps(stored.tools))) == episode.error_turns
+    assert hints.annotate(messages, json.loads(json.dumps(stored.tools)), stored.files) == episode.error_turns
 
 
 def test_a_host_that_knows_only_the_messages_finds_the_same_calls(episode: Episode) -> None:
@@ -93,3 +95,41 @@ def test_a_budget_that_runs_out_is_an_error_of_the_last_turn(tasks: TaskSet) -> 
     assert [(error.kind, error.turn) for error in episode.error_turns if error.kind not in BEHAVIOURS] == [
         ("budget", 1)
     ]
+
+
+def test_the_files_are_those_that_the_agent_can_list(tasks: TaskSet, task: Task) -> None:
+    episode, _ = played(tasks, {"tool": "list_files"})
+    assert episode.turns[0].messages[0].content.split("\n") == ["ok", *episode.files]
+    assert "src/tally/core.py" in episode.files
+    assert "tests/test_hidden.py" in task.test_patch
+    assert "tests/test_hidden.py" not in episode.files
+
+
+def test_a_wrong_path_is_answered_with_the_nearest_though_nothing_was_listed(tasks: TaskSet) -> None:
+    episode, _ = played(tasks, {"tool": "read_file", "arguments": {"path": "tally/wrods.py"}})
+    assert "the nearest path is src/tally/words.py" in episode.error_turns[0].hints[0].text
+
+
+CLAIM = {"tool": "submit", "arguments": {"summary": "I have updated src/tally/words.py."}}
+
+
+@pytest.mark.parametrize(("written", "kinds"), [("/tmp/words.py", ["false_claim"]), ("src/tally/words.py", [])])
+def test_a_claim_is_held_against_the_frozen_diff_by_both(tasks: TaskSet, written: str, kinds: list[str]) -> None:
+    """What an opaque command wrote shows in the diff alone."""
+    folder, _, name = written.rpartition("/")
+    script = f"from pathlib import Path\nPath({folder!r}, {name[:-3]!r} + '.py').write_text('LIMIT = 99')\n"
+    write = {"tool": "write_file", "arguments": {"path": "/tmp/run.py", "content": script}}
+    episode, _ = played(tasks, write, bash("python /tmp/run.py"), CLAIM)
+    assert [error.kind for error in episode.error_turns] == kinds
+    for record in (episode.model_dump(mode="json"), served_episode(episode)):
+        assert annotated(Episode.model_validate(record)) == episode.error_turns
+
+
+def test_a_workspace_that_could_not_be_collected_speaks_against_nobody(
+    tasks: TaskSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("etude.environments.coding.MAX_CHANGES", 1)
+    make = {"tool": "write_file", "arguments": {"path": "/tmp/run.sh", "content": "touch a b c"}}
+    episode, _ = played(tasks, make, bash("bash /tmp/run.sh"), CLAIM)
+    assert episode.grade is not None and "cannot be collected" in episode.grade.end_cause
+    assert episode.error_turns == []

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from etude import hints
-from etude.environments import coding
+from etude.environments import coding, injected
 from etude.environments.coding import NOT_RUN, Budget, CodingSession, SessionError
 from etude.environments.frames import Infrastructure
+from etude.environments.injected import annotated
 from etude.environments.tasks import TaskSet
-from etude.models import Observation, Task
+from etude.models import Episode, ErrorTurn, Observation, Task
 
 SOLUTION = "    return sum(values)\n"
 SOLVE = {
@@ -160,9 +161,35 @@ def test_error_turns_are_the_same_as_from_the_transcript(tasks: TaskSet) -> None
     _, session = actions(tasks, {"tool": "grep"}, bash("exit 4"), bash("true"), bash("sleep 9", timeout_s=0.2))
     episode = session.episode()
     assert [error.kind for error in episode.error_turns] == ["tool_not_found", "nonzero_exit", "timeout"]
-    assert hints.annotate(hints.transcript(episode), episode.tools) == episode.error_turns
-    assert hints.annotate(json.loads(json.dumps(hints.transcript(episode))), episode.tools) == episode.error_turns
+    messages = json.loads(json.dumps(hints.transcript(episode)))
+    for transcript in (hints.transcript(episode), messages):
+        assert hints.annotate(transcript, episode.tools, episode.files) == episode.error_turns
     assert session.state().error_turns == episode.error_turns
+
+
+def test_a_turn_is_annotated_when_somebody_asks(tasks: TaskSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To annotate a long transcript takes longer than most turns, and each turn would do it anew."""
+    lengths: list[int] = []
+
+    def counted(episode: Episode) -> list[ErrorTurn]:
+        lengths.append(len(episode.turns))
+        return annotated(episode)
+
+    monkeypatch.setattr(injected, "annotated", counted)
+
+    async def script(session: CodingSession) -> list[str]:
+        await session.reset()
+        for _ in range(3):
+            await session.step(bash("exit 4"))
+        assert lengths == []
+        kinds = [error.kind for error in session.state().error_turns]
+        assert session.episode().error_turns == session.state().error_turns and lengths == [3]
+        await session.step(SUBMIT)
+        session.state()
+        assert lengths == [3, 4]
+        return list(kinds)
+
+    assert play(tasks, script)[0] == "nonzero_exit"
 
 
 def test_annotations_ride_in_the_observation_only_when_asked(tasks: TaskSet) -> None:

@@ -178,6 +178,8 @@ def test_an_endpoint_that_only_refuses_ends_the_run(endpoints: Any, tmp_path: Pa
         ({"model": {"temperature": 0.5}}, "was played with no --temperature, not --temperature 0.5"),
         ({"url": "http://127.0.0.1:1/"}, "was played with no --url, not --url http://127.0.0.1:1:"),
         ({"backend": "process"}, "was played with --sandbox auto, not --sandbox process"),
+        ({"faults": "timeout@0"}, "was played with no --faults, not --faults timeout@0"),
+        ({"annotate": "observation"}, "was played with --annotate state, not --annotate observation"),
     ],
 )
 def test_a_run_does_not_go_on_with_other_settings(
@@ -247,6 +249,8 @@ def test_the_command_plays_a_model(endpoints: Any, tmp_path: Path, capsys: pytes
         (["--agent", "openai:m", "--price", "cheap"], "not a price: 'cheap'"),
         (["--agent", "openai:m", "--budget", "1", "--base-url", "http://127.0.0.1:1"], "give --price IN,OUT"),
         (["--agent", "opnai:m"], "Did you mean 'openai'?"),
+        (["--faults", "timeot@0"], "faults: unknown fault 'timeot'. Did you mean 'timeout'?"),
+        (["--annotate", "state."], "--annotate: unknown way 'state.'. Did you mean 'state'?"),
         (["--agent", "stumbler:twice"], "the agent stumbler has no variants: leave out ':twice'"),
     ],
 )
@@ -277,3 +281,40 @@ def test_an_agent_that_throws_dice_throws_anew_in_each_sample(tmp_path: Path) ->
     first, again = ([row["reward"]["value"] for row in rows(tmp_path / name)] for name in ("a", "b"))
     assert first == again
     assert set(first) == {0.0, 1.0}
+
+
+# --- Faults, and who sees annotations ---------------------------------------------------------------------------
+
+
+def test_faults_are_put_into_every_episode_and_the_rows_say_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["run", "--tasks", "drill", "--limit", "3", "--faults", "transient@0", "--out", str(tmp_path)]
+    assert cli.main(asked) == 0
+    for row in rows(tmp_path):
+        assert [(fault["kind"], fault["turn"]) for fault in row["injected"]] == [("transient", 0)]
+        assert [error["kind"] for error in row["error_turns"] if error["injected"]] == ["transport_error"]
+        assert (row["settings"]["faults"], row["settings"]["annotate"]) == ("transient@0", "state")
+    settings = json.loads((tmp_path / "summary.json").read_text())["settings"]
+    assert (settings["faults"], settings["annotate"]) == ("transient@0", "state")
+    capsys.readouterr()
+    assert cli.main(["hints", "eval", str(tmp_path), "--json"]) == 0
+    assert {row["shown"] for row in json.loads(capsys.readouterr().out)["kinds"]} == {"no"}
+    assert cli.main([*asked[:-4], "--out", str(tmp_path)]) == 1
+    assert "was played with --faults transient@0, not no --faults" in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("how", ["state", "observation"])
+@pytest.mark.parametrize("tool_format", ["native", "text"])
+def test_a_model_is_told_hints_only_when_it_is_to_see_annotations(
+    how: str, tool_format: str, endpoints: Any, tmp_path: Path
+) -> None:
+    script = lambda number, body: endpoints.say("", endpoints.call(("look", "submit")[number], {"answer": "?"}))  # noqa: E731
+    with endpoints.serving(script) as endpoint:
+        run(endpoint.url, tmp_path, limit=1, annotate=how, model={"tool_format": tool_format})
+    [row] = rows(tmp_path)
+    hint = row["error_turns"][0]["hints"][0]["text"]
+    assert row["error_turns"][0]["kind"] == "tool_not_found"
+    last = endpoint.requests[1]["messages"][-1]
+    assert (last == {"role": "user", "content": hint}) == (how == "observation")
+    assert (hint in json.dumps(endpoint.requests[1], ensure_ascii=False)) == (how == "observation")

@@ -24,6 +24,7 @@ from etude.models import Episode, Observation
 TASKS = DrillTasks()
 GIVE_UP = {"tool": "submit", "arguments": {"answer": "?"}}
 Action = dict[str, Any]
+Row = tuple[int, int | None, str, str, bool, bool | None, int | None]
 
 
 def call(name: str, **arguments: Any) -> Action:
@@ -75,9 +76,19 @@ def value(episode: Episode) -> float:
     return episode.reward.value
 
 
+def rows(episode: Episode) -> list[Row]:
+    return [
+        (error.turn, error.call_index, error.kind, error.site, error.injected, error.recovered, error.turns_to_recover)
+        for error in episode.error_turns
+    ]
+
+
 @dataclass(frozen=True)
 class Case:
-    """What is played up to the struck call, what follows it in the agent that recovers, and the expected annotation."""
+    """What is played up to the struck call, what follows it in the agent that recovers, and the expected annotation.
+
+    ``more`` are the errors that the agent makes while it recovers.
+    """
 
     task_id: str
     before: list[Action]
@@ -85,13 +96,13 @@ class Case:
     recovery: list[Action]
     kind: str
     status: str
-    turns: int = 1
+    more: tuple[Row, ...] = ()
 
 
-def in_files(kind: str, status: str, *recovery: Action, turns: int = 1) -> Case:
+def in_files(kind: str, status: str, *recovery: Action, more: tuple[Row, ...] = ()) -> Case:
     first, second, third, submit = steps(FILES)
     again = list(recovery) or [second]
-    return Case(FILES, [first], second, [*again, third, submit], kind, status, turns)
+    return Case(FILES, [first], second, [*again, third, submit], kind, status, more)
 
 
 def cases() -> dict[str, Case]:
@@ -115,6 +126,7 @@ def cases() -> dict[str, Case]:
             f"error tool_not_found: there is no tool '{READ}'. The tools are: list_folders, submit",
             *[call("list_folders")] * 3,
             second,
+            more=((3, 0, "wasteful", "erring", False, True, 2), (4, 0, "wasteful", "erring", False, True, 1)),
         ),
         "renamed": Case(
             FILES,
@@ -162,11 +174,9 @@ def test_an_agent_that_recovers_is_annotated_exactly_and_scores_one(kind: str) -
     assert [(fault.kind, fault.turn, fault.call, fault.tool) for fault in episode.injected] == [
         (kind, turn, turn, case.struck["tool"])
     ]
-    (error,) = [error for error in episode.error_turns if error.kind not in ("wasteful", "style")]
-    assert (error.turn, error.call_index, error.call_id) == (turn, 0, episode.injected[0].call_id)
-    assert (error.kind, error.injected, error.site) == (case.kind, True, "recovery")
-    assert (error.recovered, error.turns_to_recover) == (True, case.turns)
-    assert error.evidence.startswith(case.status)
+    assert rows(episode) == [(turn, 0, case.kind, "recovery", True, True, 1), *case.more]
+    assert episode.error_turns[0].call_id == episode.injected[0].call_id
+    assert episode.error_turns[0].evidence.startswith(case.status)
     assert value(episode) == 1.0
 
 
@@ -175,9 +185,20 @@ def test_an_agent_that_does_not_recover_is_annotated_exactly_and_scores_zero(kin
     case = CASES[kind]
     turn = len(case.before)
     episode = episode_of(case.task_id, f"{kind}@{turn}", *case.before, case.struck, {"text": "Hm."}, {"text": "Hm."})
-    (error,) = [error for error in episode.error_turns if error.call_index is not None]
-    assert (error.turn, error.kind, error.injected, error.site) == (turn, case.kind, True, "recovery")
-    assert (error.recovered, error.turns_to_recover) == (False, None)
+    assert rows(episode) == [
+        (turn, 0, case.kind, "recovery", True, False, None),
+        (turn + 1, None, "style", "erring", False, False, None),
+        (turn + 2, None, "style", "erring", False, None, None),
+    ]
+    assert value(episode) == 0.0
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_handing_in_at_once_recovers_from_nothing(kind: str) -> None:
+    case = CASES[kind]
+    turn = len(case.before)
+    episode = episode_of(case.task_id, f"{kind}@{turn}", *case.before, case.struck, GIVE_UP)
+    assert rows(episode) == [(turn, 0, case.kind, "recovery", True, False, None)]
     assert value(episode) == 0.0
 
 
@@ -219,6 +240,13 @@ def test_call_ids_that_are_used_again_stay_apart() -> None:
     episode = episode_of(FILES, "garbled@1", first, second, second, third, submit)
     assert [error.turn for error in episode.error_turns if error.injected] == [1]
     assert value(episode) == 1.0
+
+
+def test_an_id_that_looks_like_the_place_of_a_fault_excuses_nothing() -> None:
+    first, second, *_ = steps(FILES)
+    wrong = {"tool_calls": [{"id": "1:0", "name": "nothing", "arguments": {}}]}
+    episode = episode_of(FILES, "transient@1", first, second, wrong)
+    assert [(error.turn, error.injected) for error in episode.error_turns] == [(1, True), (2, False)]
 
 
 @pytest.mark.parametrize("kind", ["renamed", "changed_schema", "withdrawn"])
@@ -322,6 +350,20 @@ def test_another_seed_and_another_task_give_other_faults() -> None:
     assert len({str(each) for each in drawn}) == 4
 
 
+def test_a_secret_hides_when_faults_fall(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without one the schedule stays what it was, or stored episodes would play differently."""
+    drawn = []
+    for secret in ("", "one", "other", "one"):
+        monkeypatch.setenv("ETUDE_DRILL_SECRET", secret)
+        schedule = read_schedule("rate=0.5,seed=3")
+        assert "one" not in repr(schedule)
+        drawn.append([schedule.due("a", number)[1] for number in range(50)])
+    monkeypatch.delenv("ETUDE_DRILL_SECRET")
+    assert drawn[0] == [read_schedule("rate=0.5,seed=3").due("a", number)[1] for number in range(50)]
+    assert drawn[1] == drawn[3] and len({str(each) for each in drawn}) == 3
+    assert read_schedule("seed=3").chance("a", 0) == 6004757793781576241
+
+
 def test_about_the_rate_of_the_calls_is_struck_and_at_most_so_many() -> None:
     due = [read_schedule("rate=0.25").due("a", number)[1] for number in range(4000)]
     assert 0.22 < sum(map(bool, due)) / len(due) < 0.28
@@ -372,6 +414,21 @@ def test_a_specification_that_cannot_be_read_says_why(spec: str, reason: str) ->
 
 
 # --- Forks and replays ----------------------------------------------------------------------------------------
+
+
+def test_an_episode_that_takes_over_an_id_has_nothing_of_the_earlier_ones_faults() -> None:
+    traces, store = Traces(), EpisodeStore(1 << 20)
+
+    async def script(session: FaultySession) -> Observation:
+        await session.reset(task_id=FILES, episode_id="same", faults="timeout@0")
+        await session.step(steps(FILES)[0])
+        await session.reset(task_id=COPY, episode_id="same", faults="")
+        await session.step({"text": "nothing yet"})
+        token = session.state().token
+        return await session.reset(fork_of="same", token=token)
+
+    first: Observation = play(script, traces=traces, store=store)
+    assert [message.role for message in first.messages] == ["user"]
 
 
 def test_a_fork_has_the_faults_of_its_episode() -> None:

@@ -1,33 +1,138 @@
-"""Faults in real coding episodes."""
+"""Every fault in a real coding episode: an agent that recovers, one that does not, both annotated exactly."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from etude.environments.coding import CodingSession
-from etude.environments.tasks import TaskSet
+from etude.environments.faults import FAULTS
+from etude.environments.injected import annotated
+from etude.environments.tasks import TaskSet, write_tasks
 from etude.environments.tool_errors import FaultySession
 from etude.models import Episode
 
+Action = dict[str, Any]
+Row = tuple[int, int | None, str, str, bool, bool | None, int | None]
 CORE = "src/tally/core.py"
-EDIT = {"path": CORE, "old": "    raise NotImplementedError\n", "new": "    return sum(values)\n"}
-SUBMIT = {"tool": "submit"}
-READ = {"tool": "bash", "arguments": {"command": f"head -c 20 {CORE}"}}
+STUB, BODY = "    raise NotImplementedError\n", "    return sum(values)\n"
+SOLVED = f"""from .words import LIMIT
 
 
-def episode_of(tasks: TaskSet, faults: str, *actions: dict[str, Any]) -> Episode:
-    async def run() -> Episode:
-        session = FaultySession(CodingSession(tasks), faults)
-        try:
-            await session.reset()
-            for action in actions:
-                await session.step(action)
+def total(values):
+{BODY}
+
+def largest(values):
+    return min(max(values), LIMIT)
+"""
+
+
+def call(tool: str, **arguments: Any) -> Action:
+    return {"tool": tool, "arguments": arguments}
+
+
+def edit(tool: str = "edit_file", old: str = STUB, new: str = BODY) -> Action:
+    return call(tool, path=CORE, old=old, new=new)
+
+
+def sed(path: str) -> Action:
+    return call("bash", command=f"sed -i 's/raise NotImplementedError/return sum(values)/' {path}")
+
+
+SUBMIT = call("submit", summary="That is all.")
+READ = call("read_file", path=CORE)
+WRITE = call("write_file", path=CORE, content=SOLVED)
+WRONG = "    return values\n"
+
+
+def by_its_new_name(told: str) -> list[Action]:
+    (name,) = re.findall(r"did you mean '(\w+)'", told)
+    return [edit(name)]
+
+
+def with_the_new_argument(told: str) -> list[Action]:
+    ((old, new),) = re.findall(r"has no argument '(\w+)'; did you mean '(\w+)'", told)
+    return [call("edit_file", **{new if name == old else name: value for name, value in edit()["arguments"].items()})]
+
+
+@dataclass(frozen=True)
+class Case:
+    """``struck`` comes after ``before``; ``recovers`` is what an agent does that reads what it is ``told``.
+
+    The one that does not recover plays ``fails``, where it makes the errors ``more``. ``advice`` is in the hint.
+    """
+
+    struck: Action
+    kind: str
+    told: str
+    recovers: Callable[[str], list[Action]]
+    advice: str
+    before: Sequence[Action] = ()
+    fails: Sequence[Action] = ()
+    more: Sequence[Row] = ()
+
+
+def again(*actions: Action) -> Callable[[str], list[Action]]:
+    return lambda told: list(actions)
+
+
+BROKE, LIMITED = "connection reset by the tool server", "rate limit: too many calls, try again"
+CASES = {
+    "transient": Case(edit(), "transport_error", f"error transport_error: {BROKE}", again(edit()), "once more"),
+    "timeout": Case(edit(), "timeout", "timeout 30s", again(edit()), "once more"),
+    "permission": Case(
+        edit(), "nonzero_exit", "error permission_denied: permission denied", again(edit()), "same call once more"
+    ),
+    "rate_limit": Case(edit(), "transport_error", f"error transport_error: {LIMITED}", again(edit()), "once more"),
+    "truncated": Case(READ, "injected_fault", "ok\n", again(READ, edit()), "not whole"),
+    "garbled": Case(READ, "injected_fault", "ok\n", again(READ, edit()), "not whole"),
+    "renamed": Case(edit(), "tool_not_found", "error tool_not_found: ", by_its_new_name, "edit_file"),
+    "changed_schema": Case(edit(), "invalid_args", "error invalid_args: ", with_the_new_argument, "edit_file"),
+    "withdrawn": Case(
+        edit(), "tool_not_found", "error tool_not_found: there is no tool 'edit_file'", again(sed(CORE)), "tool"
+    ),
+    "wrong_directory": Case(sed(CORE), "nonzero_exit", "exit 2\n", again(sed(f"/workspace/{CORE}")), "full path"),
+    "partial_write": Case(WRITE, "nonzero_exit", "error io_error: wrote ", again(WRITE), "write the whole"),
+    # The wrong edit is not in what the agent sees: who believes that edits a text that is no longer there.
+    "stale_read": Case(
+        READ,
+        "injected_fault",
+        "ok\n",
+        again(READ, edit(old=WRONG)),
+        "out of date",
+        before=[READ, edit(new=WRONG)],
+        fails=[edit()],
+        more=[(3, 0, "edit_failed", "erring", False, False, None)],
+    ),
+}
+Play = Callable[..., Episode]
+
+
+@pytest.fixture(scope="module")
+def play(tasks: TaskSet) -> Iterator[Play]:
+    """Plays episodes in one session: its sandbox is opened once."""
+    with asyncio.Runner() as runner:
+        session = FaultySession(CodingSession(tasks))
+
+        async def episode(faults: str, *actions: Action | Callable[[str], list[Action]]) -> Episode:
+            last = await session.reset(faults=faults)
+            for step in actions:
+                for action in step(last.messages[0].content) if callable(step) else [step]:
+                    last = await session.step(action)
             return session.episode()
-        finally:
-            await session.close()
 
-    return asyncio.run(run())
+        yield lambda *given: runner.run(episode(*given))
+        runner.run(session.close())
 
 
 def score(episode: Episode) -> float:
@@ -35,71 +140,84 @@ def score(episode: Episode) -> float:
     return episode.reward.value
 
 
-def errors(episode: Episode) -> list[tuple[int, str, str, bool, bool | None, int | None]]:
+def rows(episode: Episode) -> list[Row]:
     return [
-        (error.turn, error.kind, error.site, error.injected, error.recovered, error.turns_to_recover)
+        (error.turn, error.call_index, error.kind, error.site, error.injected, error.recovered, error.turns_to_recover)
         for error in episode.error_turns
-        if error.kind not in ("style", "wasteful")  # what an agent does at its leisure is not of interest here
     ]
 
 
-def edit(tool: str) -> dict[str, Any]:
-    return {"tool": tool, "arguments": EDIT}
+def test_every_kind_has_a_case() -> None:
+    assert set(CASES) == set(FAULTS.paths())
 
 
-def test_a_renamed_tool_under_its_new_name_solves_the_task(tasks: TaskSet) -> None:
-    struck = episode_of(tasks, "renamed@0", edit("edit_file"), SUBMIT)
-    now = [tool["function"]["name"] for tool in struck.injected[0].tools or []]
-    (name,) = [each for each in now if "edit_file" in each]
-    assert (
-        struck.turns[0]
-        .messages[0]
-        .content.startswith(f"error tool_not_found: there is no tool 'edit_file'; did you mean '{name}'?")
-    )
-    solved = episode_of(tasks, "renamed@0", edit("edit_file"), edit(name), SUBMIT)
-    assert errors(solved) == [(0, "tool_not_found", "recovery", True, True, 1)]
-    assert score(solved) == 1.0
-    assert [change.path for change in solved.diff] == [CORE]
-    assert solved.turns[1].messages[0].name == name
+@pytest.mark.parametrize("kind", CASES)
+def test_an_agent_that_recovers_solves_the_task(kind: str, play: Play) -> None:
+    case, at = CASES[kind], len(CASES[kind].before)
+    episode = play(f"{kind}@{at}", *case.before, case.struck, case.recovers, SUBMIT)
+    assert [(fault.kind, fault.turn, fault.call_index, fault.tool) for fault in episode.injected] == [
+        (kind, at, 0, case.struck["tool"])
+    ]
+    assert episode.turns[at].messages[0].content.startswith(case.told)
+    assert rows(episode) == [(at, 0, case.kind, "recovery", True, True, 1)]
+    assert case.advice in episode.error_turns[0].hints[0].text
+    assert score(episode) == 1.0
+    assert annotated(Episode.model_validate_json(episode.model_dump_json())) == episode.error_turns
 
 
-def test_an_agent_that_holds_on_to_the_old_name_does_not(tasks: TaskSet) -> None:
-    episode = episode_of(tasks, "renamed@0", edit("edit_file"), edit("edit_file"), SUBMIT)
-    assert [row[:4] for row in errors(episode)] == [
-        (0, "tool_not_found", "recovery", True),
-        (1, "tool_not_found", "erring", False),
+@pytest.mark.parametrize("kind", CASES)
+def test_an_agent_that_does_not_recover_scores_zero(kind: str, play: Play) -> None:
+    case, at = CASES[kind], len(CASES[kind].before)
+    episode = play(f"{kind}@{at}", *case.before, case.struck, *case.fails, SUBMIT)
+    assert rows(episode) == [(at, 0, case.kind, "recovery", True, False, None), *case.more]
+    assert (score(episode), episode.end) == (0.0, "submit")
+
+
+def test_what_a_fault_withheld_was_not_done_and_half_a_write_was(play: Play) -> None:
+    look = call("bash", command=f"tail -n 1 {CORE}")
+    withheld = play("timeout@0", edit(), call("bash", command="git status --short"))
+    assert withheld.turns[1].messages[0].content == "ok"
+    half = play("partial_write@0", WRITE, look)
+    assert half.turns[1].messages[0].content.partition("\n")[2] == SOLVED[: len(SOLVED) // 2].rpartition("\n")[2]
+
+
+def test_a_tool_that_the_agent_keeps_calling_by_its_old_name_is_its_own_error(play: Play) -> None:
+    episode = play("renamed@0", edit(), edit(), SUBMIT)
+    assert rows(episode) == [
+        (0, 0, "tool_not_found", "recovery", True, False, None),
+        (1, 0, "tool_not_found", "erring", False, False, None),
     ]
     assert score(episode) == 0.0
 
 
-def test_a_command_in_the_wrong_directory_misses_and_the_absolute_path_holds(tasks: TaskSet) -> None:
-    absolute = {"tool": "bash", "arguments": {"command": f"head -c 20 /workspace/{CORE}"}}
-    episode = episode_of(tasks, "wrong_directory@0", READ, absolute, edit("edit_file"), SUBMIT)
-    assert "No such file" in episode.turns[0].messages[0].content
-    assert errors(episode) == [(0, "nonzero_exit", "recovery", True, True, 1)]
-    assert score(episode) == 1.0
+# --- Seeds ------------------------------------------------------------------------------------------------------
+
+FAULTY = "rate=0.6,most=9,seed=5"
+ACTIONS = [READ, call("list_files"), READ, edit(), WRITE, READ, sed(CORE), call("search", pattern="total"), READ]
+SCHEDULED = """
+import asyncio, json, sys
+from pathlib import Path
+from etude.environments.coding import CodingSession
+from etude.environments.tasks import TaskSet
+from etude.environments.tool_errors import FaultySession
+async def main():
+    session = FaultySession(CodingSession(TaskSet.load(Path(sys.argv[1]))), sys.argv[2])
+    await session.reset()
+    for action in json.loads(sys.argv[3]):
+        await session.step(action)
+    episode = session.episode()
+    print(json.dumps([episode.model_dump(mode="json")[name] for name in ("injected", "error_turns")]))
+    await session.close()
+asyncio.run(main())
+"""
 
 
-def test_an_agent_that_gives_up_over_it_scores_zero(tasks: TaskSet) -> None:
-    episode = episode_of(tasks, "wrong_directory@0", READ, {"text": "no such file"}, {"text": "so I stop"})
-    assert errors(episode) == [(0, "nonzero_exit", "recovery", True, False, None)]
-    assert (episode.end, score(episode)) == ("no_tool_call", 0.0)
-
-
-def test_half_a_file_is_written_and_writing_it_again_mends_it(tasks: TaskSet) -> None:
-    write = {"tool": "write_file", "arguments": {"path": "notes.txt", "content": "one two three"}}
-    read = {"tool": "bash", "arguments": {"command": "cat notes.txt"}}
-    episode = episode_of(tasks, "partial_write@0", write, read, write, read, edit("edit_file"), SUBMIT)
-    told = [turn.messages[0].content for turn in episode.turns]
-    assert told[0] == "error io_error: wrote 6 of 13 bytes to notes.txt"
-    assert (told[1], told[3]) == ("ok\none tw", "ok\none two three")
-    assert errors(episode) == [(0, "nonzero_exit", "recovery", True, True, 2)]
-
-
-def test_a_withheld_call_counts_as_a_turn_and_is_not_run(tasks: TaskSet) -> None:
-    touch = {"tool": "bash", "arguments": {"command": "touch made"}}
-    look = {"tool": "bash", "arguments": {"command": "ls made"}}
-    episode = episode_of(tasks, "timeout@0", touch, look, SUBMIT)
-    assert episode.turns[0].messages[0].content == "timeout 30s"
-    assert episode.turns[1].messages[0].content.startswith("exit 2\n")
-    assert len(episode.turns) == 3
+def test_the_same_seed_gives_the_same_faults_in_another_process(tasks: TaskSet, play: Play, tmp_path: Path) -> None:
+    write_tasks(tmp_path, tasks)
+    command = [sys.executable, "-c", SCHEDULED, str(tmp_path), FAULTY, json.dumps(ACTIONS)]
+    other = subprocess.run(
+        command, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONHASHSEED": "7"}
+    )
+    here = play(FAULTY, *ACTIONS).model_dump(mode="json")
+    assert json.loads(other.stdout) == [here["injected"], here["error_turns"]]
+    assert len({fault["kind"] for fault in here["injected"]}) > 3

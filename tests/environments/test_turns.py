@@ -118,3 +118,16 @@ def test_random_junk_never_raises() -> None:
             assert call.id
             assert call.problem or call.name
         assert model_tokens(action) >= 0
+
+
+def test_arguments_that_cannot_be_encoded_are_cleaned_where_they_are_read() -> None:
+    written = '{"\\\\ud800": ["\\\\udfff", {"a\\\\ud801": "\\\\ud83d\\\\ude00"}], "n": 1}'.replace("\\\\", "\\")
+    (call,) = calls({"tool_calls": [{"id": "a", "name": "bash", "arguments": written}]})
+    assert call.arguments == {"?": ["?", {"a?": "\U0001f600"}], "n": 1}
+
+
+def test_arguments_of_any_depth_are_a_call_or_a_problem() -> None:
+    for depth in (50, 400, 900, 5000, 100_000):
+        written = '{"a":' * depth + "1" + "}" * depth
+        (call,) = calls({"tool_calls": [{"id": "a", "name": "bash", "arguments": written}]})
+        assert call.arguments or "nested too deeply" in call.problem

@@ -14,9 +14,9 @@ import pytest
 from openenv.core.env_server.serialization import serialize_observation
 
 from etude.environments.coding import SessionError
-from etude.environments.frames import MAX_DEPTH, Infrastructure, plain, redact
+from etude.environments.frames import MAX_DEPTH, Infrastructure, LeftBehind, plain, redact
 from etude.environments.wire import Action, EtudeEnvironment, Observation, State
-from etude.models import PublicTask
+from etude.models import PublicTask, Reward
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +68,8 @@ def test_a_grade_that_contradicts_its_components_is_no_score(make: Callable[...,
         await environment.reset_async()
         session = environment._session
         assert session is not None
-        graded = session.state
-        session.state = lambda: _with_reward(graded(), 0.5)  # type: ignore[method-assign]
+        graded = session.standing
+        session.standing = lambda: _with_reward(graded(), 0.5)  # type: ignore[method-assign]
         with pytest.raises(Infrastructure):
             await environment.step_async(act(**light.SUBMIT))
         assert environment.state.reward is not None and not environment.state.reward.valid
@@ -78,10 +78,11 @@ def test_a_grade_that_contradicts_its_components_is_no_score(make: Callable[...,
     asyncio.run(scenario())
 
 
-def _with_reward(state: Any, value: float) -> Any:
-    if state.reward is not None:
-        state.reward = state.reward.model_copy(update={"value": value})
-    return state
+def _with_reward(standing: Any, value: float) -> Any:
+    record = standing.record
+    if record.reward is None:
+        return standing
+    return standing._replace(record=record.model_copy(update={"reward": Reward(value=value)}))
 
 
 def test_calls_out_of_order_are_session_errors(make: Callable[..., EtudeEnvironment], light: Any) -> None:
@@ -148,7 +149,7 @@ def test_the_synchronous_face_plays_without_a_loop(make: Callable[..., EtudeEnvi
 def test_an_episode_left_behind_reaches_the_archive_without_seed_and_grade(
     make: Callable[..., EtudeEnvironment], light: Any
 ) -> None:
-    left: list[tuple[str, str, dict[str, Any]]] = []
+    left: list[tuple[str, str, LeftBehind]] = []
 
     async def scenario() -> None:
         environment = make(archive=lambda *row: left.append(row))
@@ -159,7 +160,8 @@ def test_an_episode_left_behind_reaches_the_archive_without_seed_and_grade(
         assert [(name, token) for name, token, _ in left] == [("one", environment.token), ("two", environment.token)]
 
     asyncio.run(scenario())
-    assert not {"seed", "grade"} & left[0][2].keys() and left[0][2]["reward"]["value"] == 0.0
+    served = left[0][2].served()
+    assert not {"seed", "grade"} & served.keys() and served["reward"]["value"] == 0.0
 
 
 def test_reset_arguments_are_checked_by_name_and_type(make: Callable[..., EtudeEnvironment]) -> None:

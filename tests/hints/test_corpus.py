@@ -16,6 +16,8 @@ from etude.hints import annotate
 from etude.hints.dialects import detect
 
 BEHAVIOURS = {"wasteful", "style", "false_claim"}  # not of single calls, and not labelled here
+# Of harnesses that no rule was made for, until they had been read once.
+FOREIGN = ("unseen", "dev", "late", "last", "fresh")
 PRINTED = [
     "Error: Tool not found",
     "error tool_not_found: there is no tool 'bash'",
@@ -43,6 +45,11 @@ def rows(folder: Path) -> list[Row]:
     return [json.loads(line) for line in (folder / "corpus.jsonl").read_text().splitlines()]
 
 
+@pytest.fixture(scope="module", params=["blind_one", "blind_two"])
+def blind(request: pytest.FixtureRequest, folder: Path) -> list[Row]:
+    return [json.loads(line) for line in (folder / f"{request.param}.jsonl").read_text().splitlines()]
+
+
 def found(row: Row, dialect: str = "auto") -> Found:
     errors = annotate(row["messages"], row["tools"], dialect=dialect)
     return {(error.turn, error.call_index, error.kind) for error in errors if error.kind not in BEHAVIOURS}
@@ -58,7 +65,7 @@ def test_recall_and_precision(rows: list[Row]) -> None:
     hits: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     for row in rows:
         got, want = found(row), labels(row)
-        for name in ("unseen" if row["results"] == "unseen" else row["dialect"], "all"):
+        for name in (row["results"] if row["results"] in FOREIGN else row["dialect"], "all"):
             turns[name] += row["turns"]
             for slot, count in enumerate((len(got & want), len(got), len(want))):
                 hits[name][slot] += count
@@ -66,10 +73,32 @@ def test_recall_and_precision(rows: list[Row]) -> None:
         print(
             f"{name:7} {turns[name]:5} turns {wanted:4} errors precision {right / said:.4f} recall {right / wanted:.4f}"
         )
-        least_precision, least_recall = (0.85, 0.5) if name == "unseen" else (0.98, 0.98)
+        least_precision, least_recall = (0.9, 0.9) if name == "unseen" else (0.98, 0.98)
         assert right >= least_precision * said and right >= least_recall * wanted
-    assert set(turns) == {"etude", "openai", "hermes", "react", "unseen", "all"}
+    assert set(turns) == {"etude", "openai", "hermes", "react", "all", *FOREIGN}
     assert turns["all"] >= 300
+
+
+@pytest.mark.parametrize("status", [True, False])
+def test_recall_and_precision_on_logs_of_independent_writers(blind: list[Row], status: bool) -> None:
+    """Today's rules have seen them: what they did on first reading is in the README."""
+    chosen = [row for row in blind if (row["results"] == "status") is status]
+    got = [(row["name"], *each) for row in chosen for each in found(row)]
+    want = [(row["name"], *each) for row in chosen for each in labels(row)]
+    right = len(set(got) & set(want))
+    print(f"blind, status lines {status}: precision {right / len(got):.4f} recall {right / len(want):.4f}")
+    assert len(chosen) > 15 and right >= 0.98 * len(got) and right >= 0.98 * len(want)
+
+
+def test_a_corpus_that_no_rule_was_made_for(folder: Path) -> None:
+    """Labelled by somebody who did not know the annotator, and read once; nothing was changed after it."""
+    rows = [json.loads(line) for line in (folder / "blind_three.jsonl").read_text().splitlines()]
+    got = {(row["name"], *each) for row in rows for each in found(row)}
+    want = {(row["name"], *each) for row in rows for each in labels(row)}
+    right = len(got & want)
+    print(f"{sum(row['turns'] for row in rows)} turns precision {right / len(got):.4f} recall {right / len(want):.4f}")
+    assert {row["dialect"] for row in rows} == {"etude", "openai", "hermes", "react"}
+    assert right >= 0.98 * len(got) and right >= 0.98 * len(want)
 
 
 def test_the_corpus_is_what_its_writers_wrote(folder: Path) -> None:
@@ -77,8 +106,8 @@ def test_the_corpus_is_what_its_writers_wrote(folder: Path) -> None:
     assert made.stdout == (folder / "corpus.jsonl").read_bytes()
 
 
-def test_the_dialect_is_recognised(rows: list[Row]) -> None:
-    for row in rows:
+def test_the_dialect_is_recognised(rows: list[Row], blind: list[Row]) -> None:
+    for row in [*rows, *blind]:
         # With status lines on every result, the shape of a call in a field tells ours from OpenAI's no more.
         same = {"etude", "openai"} if row["dialect"] in ("etude", "openai") else {row["dialect"]}
         assert detect(row["messages"]) in same, row["name"]
@@ -102,9 +131,9 @@ def print_more(row: Row, rng: random.Random) -> tuple[Row, int]:
     return told, count
 
 
-def test_printed_error_words_change_nothing_where_there_are_status_lines(rows: list[Row]) -> None:
+def test_printed_error_words_change_nothing_where_there_are_status_lines(rows: list[Row], blind: list[Row]) -> None:
     rng, tried = random.Random(4), 0
-    for row in (row for row in rows if row["results"] == "status"):
+    for row in (row for row in [*rows, *blind] if row["results"] == "status"):
         for _ in range(3):
             told, count = print_more(row, rng)
             assert verdicts(told) == verdicts(row), row["name"]

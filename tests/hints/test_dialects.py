@@ -145,11 +145,11 @@ def test_each_way_to_write_a_react_action(text: str, expected: dict[str, Any]) -
     assert calls(turns) == [[("bash", expected, "x.py\nThought: not the agent's")]]
 
 
-def test_a_scratchpad_is_cut_into_turns() -> None:
+def test_a_scratchpad_is_one_turn_of_several_calls() -> None:
     first = "Thought: a\nAction: f\nAction Input: 1\nObservation: one\n"
     text = first + "Thought: b\nAction: g\nAction Input: 2\nObservation: two\nFinal Answer: 3"
     turns = read([user("q"), says(text)], [])
-    assert [[(name, body) for name, _, body in turn] for turn in calls(turns)] == [[("f", "one")], [("g", "two")], []]
+    assert [[(name, body) for name, _, body in turn] for turn in calls(turns)] == [[("f", "one"), ("g", "two")]]
 
 
 def test_a_dialect_that_there_is_not_gets_the_nearest_name() -> None:
@@ -244,6 +244,42 @@ def test_an_exit_code_in_its_place(results: tuple[str, str]) -> None:
 )
 def test_a_tool_without_a_status(name: str, arguments: dict[str, Any], content: str, kind: str | None) -> None:
     assert error_kind(tool(name, content, **arguments)) == kind
+
+
+@pytest.mark.parametrize(
+    ("command", "content", "kind"),
+    [
+        ("make", "a.c:3:5: error: 'x' undeclared\nmake: *** [Makefile:4: a.o] Error 1", "nonzero_exit"),
+        ("cat build.log", "make: *** [Makefile:4: a.o] Error 1", None),
+        ("mypy src", "src/a.py:3: error: Incompatible types\nFound 1 error in 1 file", None),
+        ("npm test", "FAIL a.test.js\nnpm ERR! Test failed.  See above for more details.", None),
+        ("git push", "error: failed to push some refs\nhint: Updates were rejected", "nonzero_exit"),
+        ("python a.py", "Error: config missing\nserved 3 requests", None),
+        ("ls x", "root@a:/w# ls x\nls: cannot access 'x': No such file or directory\nroot@a:/w# ", "nonzero_exit"),
+        ("sleep 60", "[Process killed: exceeded the time limit of 60s]", "timeout"),
+        ("diff a b", "1c1\n< x\n---\n> y\nCommand exited with code 1", "nonzero_exit"),
+    ],
+)
+def test_the_last_words_of_what_was_run(command: str, content: str, kind: str | None) -> None:
+    assert error_kind(shell(command, content, "fine", "also fine")) == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("book_table", "We are sorry, this restaurant cannot seat 40 people.", "nonzero_exit"),
+        ("cancel_order", "Order 7 cannot be cancelled because it has shipped", "nonzero_exit"),
+        ("cancel_order", "Order 7 was cancelled. Errors: 0", None),
+        ("pay", "Unknown action pay", "tool_not_found"),
+        ("close_ticket", "Marked ticket 'Login failed' as resolved", None),
+        ("get_run", '{"id": 1, "status": "failed", "started": "10:00", "error": "exit code 1", "branch": "x"}', None),
+        ("rerun", '{"status": "failed", "reason": "no such run"}', "nonzero_exit"),
+        ("search_flights", "No flights found for this route.", None),
+        ("translate", "Error: file not found", None),
+    ],
+)
+def test_the_words_of_a_tool_that_acts(name: str, content: str, kind: str | None) -> None:
+    assert error_kind(tool(name, content, id="7")) == kind
 
 
 def test_what_breaks_the_schema_is_certain_unless_the_call_is_reported_to_have_worked() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,9 @@ from typing import Any
 import pytest
 
 from etude.hints import annotate
-from etude.hints.llm_hints import OUTCOMES, HintCache, LLMHints, given_away, secrets_of
+from etude.hints.llm_hints import OUTCOMES, HintCache, LLMHints, Made, given_away, secrets_of
 from etude.llm import LLM, Budget, EndpointRefused, LLMError
-from etude.models import AnswerVerifier, ErrorTurn, GeneratorRef, Hint, Task
+from etude.models import AnswerVerifier, GeneratorRef, Hint, Task
 
 STATEMENT = "Write tally.total again: it adds up the values."
 PATCH = """--- a/src/tally/core.py
@@ -60,22 +61,22 @@ def answer(endpoints: Any, hint: Any, **more: Any) -> Any:
 
 def hinted(
     endpoints: Any, script: Callable[[int, dict[str, Any]], Any], times: int = 1, *, secrets: Any = (), **options: Any
-) -> tuple[list[Hint | None], LLMHints, Any, LLM]:
+) -> tuple[list[Made], Any, LLM]:
     """``times`` hints for the one error at once, each for a statement of its own when there are several."""
     given = {name: options.pop(name) for name in ("source", "cache") if name in options}
 
-    async def run(url: str) -> tuple[list[Hint | None], LLMHints, LLM]:
+    async def run(url: str) -> tuple[list[Made], LLM]:
         async with LLM("m", url, **{"attempts": 1, "timeout_s": 3.0, **options}) as llm:
             hints = LLMHints(llm, **given)
             calls = [
                 hints.hint(ERRORS[0], MESSAGES, TOOLS, statement=f"{STATEMENT}{number or ''}", secrets=secrets)
                 for number in range(times)
             ]
-            return await asyncio.gather(*calls), hints, llm
+            return await asyncio.gather(*calls), llm
 
     with endpoints.serving(script) as endpoint:
-        made, hints, llm = asyncio.run(run(endpoint.url))
-    return made, hints, endpoint, llm
+        made, llm = asyncio.run(run(endpoint.url))
+    return made, endpoint, llm
 
 
 def test_the_transcript_has_one_error() -> None:
@@ -84,9 +85,9 @@ def test_the_transcript_has_one_error() -> None:
 
 
 def test_the_prompt_holds_the_task_the_tools_the_turn_and_the_error_and_nothing_later(endpoints: Any) -> None:
-    [hint], hints, endpoint, _ = hinted(endpoints, lambda number, body: answer(endpoints, GOOD))
-    assert hint == Hint(text=GOOD, source="llm")
-    assert hints.counts == {"asked": 1, "accepted": 1}
+    [made], endpoint, llm = hinted(endpoints, lambda number, body: answer(endpoints, GOOD))
+    assert made == Made(Hint(text=GOOD, source="llm"), "accepted", cached=False)
+    assert llm.usage.calls == 1
     told = json.dumps(endpoint.requests[0]["messages"])
     for part in (STATEMENT, "read_file", "look 0", "Tally adds up.", "src/taly.py", "no such file", "file_not_found"):
         assert part in told
@@ -95,8 +96,8 @@ def test_the_prompt_holds_the_task_the_tools_the_turn_and_the_error_and_nothing_
 
 
 def test_the_policy_can_be_asked_itself(endpoints: Any) -> None:
-    [hint], _, endpoint, _ = hinted(endpoints, lambda number, body: answer(endpoints, GOOD), source="introspect")
-    assert hint == Hint(text=GOOD, source="introspect")
+    [made], endpoint, _ = hinted(endpoints, lambda number, body: answer(endpoints, GOOD), source="introspect")
+    assert made.hint == Hint(text=GOOD, source="introspect")
     assert "that you would have needed" in endpoint.requests[0]["messages"][0]["content"]
 
 
@@ -109,18 +110,14 @@ def test_the_policy_can_be_asked_itself(endpoints: Any) -> None:
     ],
 )
 def test_words_around_the_answer_are_forgiven(text: str, endpoints: Any) -> None:
-    [hint], _, _, _ = hinted(endpoints, lambda number, body: endpoints.say(text % GOOD))
-    assert hint == Hint(text=GOOD, source="llm")
+    [made], _, _ = hinted(endpoints, lambda number, body: endpoints.say(text % GOOD))
+    assert made.hint == Hint(text=GOOD, source="llm")
 
 
-@pytest.mark.parametrize(
-    ("name", "outcome"),
-    [("STALL", "failed"), ("RESET", "failed"), ("GARBAGE", "failed"), ("TRUNCATED", "failed"), ("DRIP", "failed")],
-)
-def test_an_endpoint_that_fails_leaves_the_template(name: str, outcome: str, endpoints: Any) -> None:
-    [hint], hints, _, _ = hinted(endpoints, lambda number, body: getattr(endpoints, name))
-    assert hint == ERRORS[0].hints[0]
-    assert hints.counts == {outcome: 1}
+@pytest.mark.parametrize("name", ["STALL", "RESET", "GARBAGE", "TRUNCATED", "DRIP"])
+def test_an_endpoint_that_fails_leaves_the_template(name: str, endpoints: Any) -> None:
+    [made], _, _ = hinted(endpoints, lambda number, body: getattr(endpoints, name))
+    assert made == Made(ERRORS[0].hints[0], "failed", cached=False)
 
 
 @pytest.mark.parametrize(
@@ -138,17 +135,17 @@ def test_an_endpoint_that_fails_leaves_the_template(name: str, outcome: str, end
     ],
 )
 def test_an_answer_that_is_not_as_asked_leaves_the_template(text: str, endpoints: Any) -> None:
-    [hint], hints, _, _ = hinted(endpoints, lambda number, body: endpoints.say(text))
-    assert hint == ERRORS[0].hints[0]
-    assert hints.counts == {"asked": 1, "unreadable": 1}
+    [made], _, llm = hinted(endpoints, lambda number, body: endpoints.say(text))
+    assert made == Made(ERRORS[0].hints[0], "unreadable", cached=False)
+    assert llm.usage.calls == 1
 
 
 def test_a_long_hint_is_cut_after_a_whole_sentence(endpoints: Any) -> None:
     long = "First list the files. " + "Then read the one that you need. " * 30
-    [hint], _, _, _ = hinted(endpoints, lambda number, body: answer(endpoints, long))
-    assert hint is not None
-    assert 300 < len(hint.text) <= 400
-    assert hint.text.endswith("you need.")
+    [made], _, _ = hinted(endpoints, lambda number, body: answer(endpoints, long))
+    assert made.hint is not None
+    assert 300 < len(made.hint.text) <= 400
+    assert made.hint.text.endswith("you need.")
 
 
 @pytest.mark.parametrize(
@@ -162,9 +159,9 @@ def test_a_long_hint_is_cut_after_a_whole_sentence(endpoints: Any) -> None:
 )
 def test_a_hint_that_gives_the_solution_or_a_hidden_test_away_is_dropped(text: str, kept: bool, endpoints: Any) -> None:
     secrets = [PATCH, "tests/test_hidden.py::test_total"]
-    [hint], hints, _, _ = hinted(endpoints, lambda number, body: answer(endpoints, text), secrets=secrets)
-    assert hint is not None
-    assert (hint.source, hints.counts["leaked"]) == (("llm", 0) if kept else ("template", 1))
+    [made], _, _ = hinted(endpoints, lambda number, body: answer(endpoints, text), secrets=secrets)
+    assert made.hint is not None
+    assert (made.hint.source, made.outcome) == (("llm", "accepted") if kept else ("template", "leaked"))
 
 
 def test_a_short_answer_counts_as_a_whole_unless_it_was_said() -> None:
@@ -180,34 +177,50 @@ def test_the_secrets_of_a_task_are_its_solution_tests_and_answer() -> None:
     assert (secrets_of(row), secrets_of(drill)) == (["p", "t", "x::y"], ["42", "v"])
 
 
+async def ask_twice(url: str, cache: HintCache, **settings: Any) -> list[Made]:
+    async with LLM("m", url) as llm:
+        hints = LLMHints(llm, cache=cache, settings=settings)
+        calls = [hints.hint(ERRORS[0], MESSAGES, TOOLS, statement=STATEMENT) for _ in range(2)]
+        return list(await asyncio.gather(*calls))
+
+
 def test_the_same_question_is_asked_once(endpoints: Any, tmp_path: Path) -> None:
     file = tmp_path / "hints.jsonl"
-
-    async def ask_twice(url: str, cache: HintCache) -> tuple[list[Any], Any]:
-        async with LLM("m", url) as llm:
-            hints = LLMHints(llm, cache=cache)
-            calls = [hints.hint(ERRORS[0], MESSAGES, TOOLS, statement=STATEMENT) for _ in range(2)]
-            return list(await asyncio.gather(*calls)), hints.counts
-
-    with endpoints.serving(lambda number, body: answer(endpoints, f"{GOOD} {number}")) as endpoint:
+    with endpoints.serving(lambda number, body: answer(endpoints, f"{GOOD} Né {number}")) as endpoint:
         first = asyncio.run(ask_twice(endpoint.url, HintCache(file)))
-        with file.open("a") as kept:
-            kept.write('{"key": "cut of')
+        whole = file.read_bytes()
+        file.write_bytes(whole + whole[:-9])
         later = asyncio.run(ask_twice(endpoint.url, HintCache(file)))
-    assert first[0] == later[0] == [Hint(text=f"{GOOD} 0", source="llm")] * 2
-    assert (first[1], later[1]) == ({"asked": 1, "cached": 1, "accepted": 2}, {"cached": 2, "accepted": 2})
+    assert [made.hint for made in first + later] == [Hint(text=f"{GOOD} Né 0", source="llm")] * 4
+    assert [made.cached for made in first + later] == [False, True, True, True]
     assert len(endpoint.requests) == 1
+    assert file.read_bytes() == whole
+
+
+def test_an_answer_that_cannot_be_read_is_paid_once_too(endpoints: Any, tmp_path: Path) -> None:
+    file = tmp_path / "hints.jsonl"
+    with endpoints.serving(lambda number, body: endpoints.say("no object")) as endpoint:
+        made = [*asyncio.run(ask_twice(endpoint.url, HintCache(file)))]
+        made += asyncio.run(ask_twice(endpoint.url, HintCache(file)))
+    assert {each.outcome for each in made} == {"unreadable"}
+    assert len(endpoint.requests) == 1
+
+
+def test_other_settings_are_asked_anew(endpoints: Any) -> None:
+    cache = HintCache()
+    with endpoints.serving(lambda number, body: answer(endpoints, GOOD)) as endpoint:
+        asyncio.run(ask_twice(endpoint.url, cache, temperature=0.0))
+        asyncio.run(ask_twice(endpoint.url, cache, temperature=1.0))
+    assert len(endpoint.requests) == 2
 
 
 def test_a_cached_hint_is_checked_against_the_secrets_of_today(endpoints: Any) -> None:
     cache = HintCache()
     script = lambda number, body: answer(endpoints, "Begin with running_sum at zero.")  # noqa: E731
-    [before], _, _, _ = hinted(endpoints, script, cache=cache)
-    [after], hints, _, _ = hinted(endpoints, script, cache=cache, secrets=[PATCH])
-    assert before is not None
-    assert after is not None
-    assert (before.source, after.source) == ("llm", "template")
-    assert hints.counts == {"cached": 1, "leaked": 1}
+    [before], _, _ = hinted(endpoints, script, cache=cache)
+    [after], _, _ = hinted(endpoints, script, cache=cache, secrets=[PATCH])
+    assert (before.outcome, after.outcome) == ("accepted", "leaked")
+    assert after == Made(ERRORS[0].hints[0], "leaked", cached=True)
 
 
 def test_a_broken_cache_is_named(tmp_path: Path) -> None:
@@ -234,7 +247,7 @@ def test_all_at_once_every_outcome_is_counted_and_the_budget_kept(endpoints: Any
         answer(endpoints, "Begin with running_sum at zero.", usage=(400, 20)),
     ]
     budget = 60_000
-    made, hints, endpoint, llm = hinted(
+    made, endpoint, llm = hinted(
         endpoints,
         lambda number, body: answers[number % len(answers)],
         120,
@@ -243,25 +256,11 @@ def test_all_at_once_every_outcome_is_counted_and_the_budget_kept(endpoints: Any
         max_tokens=100,
         concurrency=6,
     )
-    assert sum(hints.counts[outcome] for outcome in OUTCOMES) == len(made) == 120
-    assert all(hints.counts[outcome] for outcome in OUTCOMES), hints.counts
-    assert sum(hint is not None and hint.source == "llm" for hint in made) == hints.counts["accepted"]
-    assert all(hint == ERRORS[0].hints[0] for hint in made if hint is None or hint.source == "template")
-    assert hints.counts["budget"] == 120 - len(endpoint.requests)
+    counts = Counter(each.outcome for each in made)
+    assert (set(counts), counts.total()) == (set(OUTCOMES), 120)
+    for each in made:
+        assert each.hint == (Hint(text=GOOD, source="llm") if each.outcome == "accepted" else ERRORS[0].hints[0])
+    assert counts["budget"] == 120 - len(endpoint.requests)
     bound = max(len(json.dumps(body)) for body in endpoint.requests) + 100
     assert llm.usage.prompt_tokens + llm.usage.completion_tokens <= budget + bound
     assert llm.usage.lost >= 4
-
-
-def test_the_models_hint_comes_before_the_templates(endpoints: Any) -> None:
-    async def run(url: str) -> list[ErrorTurn]:
-        async with LLM("m", url, attempts=1) as llm:
-            hints = LLMHints(llm)
-            first = await hints.annotated(ERRORS, MESSAGES, TOOLS, statement=STATEMENT)
-            return [*first, *await hints.annotated(ERRORS, MESSAGES, TOOLS, statement="other")]
-
-    script = lambda number, body: endpoints.fail(500) if number else answer(endpoints, GOOD)  # noqa: E731
-    with endpoints.serving(script) as endpoint:
-        asked, fallen = asyncio.run(run(endpoint.url))
-    assert asked.hints == [Hint(text=GOOD, source="llm"), *ERRORS[0].hints]
-    assert fallen == ERRORS[0]

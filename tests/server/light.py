@@ -10,6 +10,7 @@ from typing import Any
 
 from etude.environments.coding import SessionError
 from etude.environments.sandbox import SandboxError
+from etude.environments.session import Standing
 from etude.environments.tasks import TaskSet
 from etude.models import (
     Episode,
@@ -162,6 +163,10 @@ class LightSession:
             reward=self.reward,
             end=self.end,
         )
+
+    def standing(self) -> Standing:
+        episode = self.episode()
+        return Standing(episode, "", lambda: episode)
 
     def episode(self) -> Episode:
         assert self.task is not None

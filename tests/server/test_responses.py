@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from etude.environments.replies import NO_CALL
 from etude.models import ErrorTurn
 from etude.server.responses import error_turns, last_text, transcript
 
@@ -28,8 +31,10 @@ def episode(*answers: str, errors: list[ErrorTurn] | None = None) -> dict[str, A
         {"role": "tool", "tool_call_id": f"mcp-{n}", "name": "say", "content": a} for n, a in enumerate(answers)
     ]
     told = [error.model_dump(mode="json") for error in errors or []]
-    turns = [{"messages": [message]} for message in messages]
-    return {"prompt": "Say it.", "tools": TOOLS, "error_turns": told, "turns": turns, "diff": []}
+    calls = [{"tool_calls": [{"id": f"mcp-{n}", "name": "say", "arguments": {}}]} for n in range(len(answers))]
+    turns = [{"action": call, "messages": [message]} for call, message in zip(calls, messages, strict=True)]
+    about = {"episode_id": "e", "task_id": "t", "prompt": "Say it.", "tools": TOOLS}
+    return {**about, "error_turns": told, "turns": turns}
 
 
 def test_items_become_turns() -> None:
@@ -38,6 +43,13 @@ def test_items_become_turns() -> None:
     assert [m["role"] for m in messages] == ["user", "assistant", "tool", "tool", "assistant", "tool", "assistant"]
     assert [c["id"] for c in messages[1]["tool_calls"]] == ["c1", "c2"] and messages[1]["content"] == "Both."
     assert messages[-1] == {"role": "assistant", "content": "Done."}
+
+
+@pytest.mark.parametrize("kind", [["x"], {"a": 1}, None, 7, True])
+def test_an_item_of_an_odd_type_tells_nothing(kind: Any) -> None:
+    items = [call(1), output(1, "ok"), {"type": kind, "call_id": [1], "name": {}}]
+    assert transcript("", TOOLS, items) == transcript("", TOOLS, items[:2])
+    assert last_text({"output": items}) == ""
 
 
 def test_an_answer_without_a_status_line_is_read_by_its_call() -> None:
@@ -49,10 +61,20 @@ def test_an_answer_without_a_status_line_is_read_by_its_call() -> None:
     assert contents[1].startswith(broken) and contents[1].endswith("at line 1 column 2")
 
 
-def test_what_the_session_saw_is_told_when_the_host_tells_nothing() -> None:
-    error = ErrorTurn(turn=0, kind="tool_not_found", tool="x")
-    assert error_turns(episode("ok", errors=[error]), {"output": []}) == [error]
-    assert error_turns(episode("ok", errors=[error]), None) == [error]
+@pytest.mark.parametrize("response", [{"output": []}, None])
+def test_what_the_session_saw_is_told_when_the_host_tells_nothing(response: Any) -> None:
+    told = error_turns(episode("ok", "timeout 30s"), response)
+    assert [(error.turn, error.kind) for error in told if error.call_id] == [(1, "timeout")]
+
+
+def test_turns_that_only_ended_the_session_are_nobodys_errors() -> None:
+    seen = episode("timeout 30s")
+    answer = {"role": "user", "content": NO_CALL}
+    seen["turns"] += [{"action": {"text": ""}, "messages": [answer]}] * 2
+    (error,) = [error for error in error_turns(seen, None, played=1) if error.kind != "style"]
+    assert (error.turn, error.kind, error.recovered) == (0, "timeout", None)
+    assert {error.turn for error in error_turns(seen, None)} == {0, 1, 2}
+    assert error_turns(seen, None, played=0) == []
 
 
 def test_an_injected_fault_is_found_behind_calls_that_never_reached_the_session() -> None:
@@ -66,11 +88,10 @@ def test_an_injected_fault_is_found_behind_calls_that_never_reached_the_session(
 
 def test_a_claim_is_compared_with_the_frozen_diff() -> None:
     items = [call(1), output(1, "ok"), said("I have changed src/scales/notes.py and all is well.")]
-    unchanged, changed = episode("ok"), {**episode("ok"), "diff": [{"path": "src/scales/notes.py", "kind": "file"}]}
-    kinds = [
-        [e.kind for e in error_turns(told, {"output": items})].count("false_claim") for told in (unchanged, changed)
+    told = [
+        error_turns(episode("ok"), {"output": items}, changed=paths) for paths in ([], ["src/scales/notes.py"], None)
     ]
-    assert kinds == [1, 0]
+    assert [[error.kind for error in errors].count("false_claim") for errors in told] == [1, 0, 0]
 
 
 def test_the_last_text() -> None:

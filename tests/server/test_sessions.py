@@ -18,6 +18,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect as ws_connect
 
 from etude.client import Capacity, Client, connect
+from etude.environments.frames import LeftBehind
+from etude.models import Episode
 from etude.server.sessions import Archive
 
 
@@ -234,10 +236,43 @@ def test_shutdown_ends_every_session(light: Any) -> None:
     assert light.LightSession.closed_count == closed + 2
 
 
+def left_behind(episode_id: str, size: int) -> LeftBehind:
+    return LeftBehind(lambda: Episode(episode_id=episode_id, task_id="t", prompt="p"), size, {})
+
+
 def test_the_archive_keeps_the_newest_within_its_bounds() -> None:
     archive = Archive(max_episodes=3, max_bytes=1000)
     for number in range(5):
-        archive.add(f"e{number}", "t", {"n": number})
+        archive.add(f"e{number}", "t", left_behind(f"e{number}", 10))
     assert [archive.find(f"e{n}", "t") is not None for n in range(5)] == [False, False, True, True, True]
-    archive.add("big", "t", {"n": "x" * 989})
-    assert archive.find("e4", "t") is None and archive.find("big", "t") is not None
+    for _ in range(5):
+        archive.add("one", "t", left_behind("one", 250))
+    assert archive.find("e4", "t") is not None, "the same episode again takes its own place"
+    for number in range(4):
+        archive.add(f"n{number}", "t", left_behind(f"n{number}", 250))
+    assert archive.find("one", "t") is None and archive.find("n3", "t") is not None
+
+
+def test_an_episode_that_is_too_large_drives_out_nobody_elses() -> None:
+    archive = Archive(max_bytes=1000)
+    archive.add("mine", "t", left_behind("mine", 200))
+    archive.add("big", "t", left_behind("big", 200))
+    archive.add("big", "t", left_behind("big", 251))
+    assert archive.find("mine", "t") is not None and archive.find("big", "t") is None
+    for number in range(4):
+        archive.add(f"n{number}", "t", left_behind(f"n{number}", 200))
+    assert archive.find("mine", "t") is not None, "what was not kept takes no room"
+
+
+def test_the_archive_makes_what_it_serves_when_asked() -> None:
+    made: list[str] = []
+
+    def make() -> Episode:
+        made.append("e")
+        return Episode(episode_id="e", task_id="t", prompt="p")
+
+    archive = Archive()
+    archive.add("e", "t", LeftBehind(make, 1, {"end": "closed"}))
+    assert made == [] and archive.find("e", "wrong") is None and made == []
+    row = archive.find("e", "t")
+    assert row is not None and json.loads(row)["end"] == "closed" and made == ["e"]

@@ -52,7 +52,7 @@ log(
 )
 log(
     "langchain-agent", "react", [tool("python_repl", "code:string"), tool("sql_db_query", "query:string"), tool("sql_db_schema", "tables:string")],
-    [[0, 0, "nonzero_exit"], [2, 0, "nonzero_exit"], [4, 0, "malformed_call"]],
+    [[0, 0, "nonzero_exit"], [2, 0, "traceback"]],
     user("how many failed orders?"),
     says("Thought: query\nAction: sql_db_query\nAction Input: SELECT count(*) FROM order WHERE status = 'failed'"), user("Observation: Error: (sqlite3.OperationalError) near \"order\": syntax error\n[SQL: SELECT count(*) FROM order WHERE status = 'failed']"),
     says("Thought: schema\nAction: sql_db_schema\nAction Input: orders"), user("Observation: CREATE TABLE orders (id INTEGER, status TEXT, error TEXT)"),

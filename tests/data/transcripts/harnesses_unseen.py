@@ -8,7 +8,7 @@ from oddities import LOGS, fn, gets, log, response, says, tag, user
 from telling import tool
 
 log(
-    "smolagents", "openai", [], [[0, 0, "nonzero_exit"], [2, 0, "invalid_args"], [3, 0, "tool_not_found"]],
+    "smolagents", "openai", [], [[0, 0, "traceback"], [2, 0, "invalid_args"], [3, 0, "tool_not_found"]],
     user("go"),
     says("", fn("1", "python_interpreter", {"code": "x = y"})), gets("1", "Error:\nInterpreterError: The variable `y` is not defined.\nNow let's retry: take care not to repeat previous errors! If you have retried several times, try a completely different approach.\n"),
     says("", fn("2", "python_interpreter", {"code": "print('Error: none')"})), gets("2", "Execution logs:\nError: none\n\nLast output from code snippet:\nNone"),
@@ -29,7 +29,7 @@ log(
     says("done"),
 )
 log(
-    "autogen", "openai", [], [[0, 0, "nonzero_exit"], [2, 0, "command_not_found"]],
+    "autogen", "openai", [], [[0, 0, "traceback"], [2, 0, "command_not_found"]],
     user("go"),
     says("", fn("1", "execute_code", {"code": "print(1/0)", "language": "python"})), gets("1", "exitcode: 1 (execution failed)\nCode output: \nTraceback (most recent call last):\n  File \"\", line 1, in <module>\nZeroDivisionError: division by zero\n!"),
     says("", fn("2", "execute_code", {"code": "print('exitcode: 1')", "language": "python"})), gets("2", "exitcode: 0 (execution succeeded)\nCode output: \nexitcode: 1\n"),

@@ -5,6 +5,12 @@ from __future__ import annotations
 import json
 import sys
 
+import dev_last  # noqa: F401
+import dev_fresh  # noqa: F401
+import dev_fresh_two  # noqa: F401
+import dev_late  # noqa: F401
+import dev_shells  # noqa: F401
+import dev_tools  # noqa: F401
 import harnesses  # noqa: F401  its logs join the hand-written ones
 import harnesses_two  # noqa: F401
 import harnesses_unseen  # noqa: F401

@@ -233,8 +233,8 @@ LOGS.append(
                 "Thought: I know\nFinal Answer: test_b"
             ),
         ],
-        "turns": 5,
-        "labels": [[1, 0, "file_not_found"], [3, 0, "tool_not_found"]],
+        "turns": 1,
+        "labels": [[0, 1, "file_not_found"], [0, 3, "tool_not_found"]],
     }
 )
 log(

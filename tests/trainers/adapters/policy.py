@@ -1,7 +1,8 @@
 """A scripted policy behind an OpenAI-compatible endpoint, with the standard library alone.
 
-It makes three mistakes (an unknown tool, broken JSON, a file that is not there), then plays the solution of the task
-whose statement it reads in the prompt, when it knows it, submits, and says that it is done. Every request is kept.
+It makes three mistakes (an unknown tool, broken JSON, a file that is not there or, without files, a wrong argument),
+then plays the solution of the task whose statement it reads in the prompt, when it knows it, submits, and says that it
+is done. A known task is a row with its ``patch``, or one with ``calls``: names and arguments. Every request is kept.
 
     python policy.py --tasks DIR/tasks.jsonl --log requests.jsonl
 """
@@ -18,22 +19,31 @@ from pathlib import Path
 from typing import Any
 
 PATCH_FILE = "/tmp/solution.patch"
-MISTAKES = [
-    ("grep_repo", '{"pattern": "def "}'),
-    ("bash", '{"command": '),
-    ("read_file", '{"path": "no/such/file.py"}'),
-]
 
 
-def script(messages: Sequence[Mapping[str, Any]], tasks: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
+def mistakes(offered: Sequence[str]) -> list[tuple[str, str]]:
+    """The calls that a session with these tools answers with an error."""
+    first = offered[0] if offered else "bash"
+    third = ("read_file", '{"path": "no/such/file.py"}') if "read_file" in offered else (first, '{"no_such": 1}')
+    return [("grep_repo", '{"pattern": "def "}'), (first, '{"command": '), third]
+
+
+def solution(task: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The calls that solve a known task."""
+    if "calls" in task:
+        return [(name, json.dumps(arguments)) for name, arguments in task["calls"]]
+    write = {"path": PATCH_FILE, "content": task["patch"]}
+    apply = {"command": f"git apply --whitespace=nowarn {PATCH_FILE}"}
+    return [("write_file", json.dumps(write)), ("bash", json.dumps(apply)), ("submit", "{}")]
+
+
+def script(
+    messages: Sequence[Mapping[str, Any]], offered: Sequence[str], tasks: Sequence[Mapping[str, Any]]
+) -> tuple[str, str] | None:
     """The next call (name, arguments) after ``messages``; None: the policy is done."""
     shown = json.dumps([message.get("content") for message in messages if message["role"] == "user"])
-    calls = list(MISTAKES)
-    for task in tasks:
-        if json.dumps(task["problem_statement"].strip())[1:-1] in shown:
-            calls.append(("write_file", json.dumps({"path": PATCH_FILE, "content": task["patch"]})))
-            calls.append(("bash", json.dumps({"command": f"git apply --whitespace=nowarn {PATCH_FILE}"})))
-    calls.append(("submit", "{}"))
+    known = [task for task in tasks if json.dumps(task["problem_statement"].strip())[1:-1] in shown]
+    calls = [*mistakes(offered), *(solution(known[0]) if known else [("submit", "{}")])]
     at = sum(message["role"] == "assistant" for message in messages)
     return calls[at] if at < len(calls) else None
 
@@ -41,7 +51,8 @@ def script(messages: Sequence[Mapping[str, Any]], tasks: Sequence[Mapping[str, A
 def completion(request: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """A chat completion in OpenAI's format."""
     number = sum(message["role"] == "assistant" for message in request["messages"])
-    call = script(request["messages"], tasks)
+    offered = [tool["function"]["name"] for tool in request.get("tools") or []]
+    call = script(request["messages"], offered, tasks)
     message: dict[str, Any] = {"role": "assistant", "content": "I am done." if call is None else f"Step {number}."}
     if call is not None:
         function = {"name": call[0], "arguments": call[1]}

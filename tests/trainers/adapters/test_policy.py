@@ -15,11 +15,19 @@ ASKED = [{"role": "user", "content": "Write `f` again.\n\nRules."}]
 
 def test_it_errs_then_solves_what_it_knows_and_stops(policy: Any) -> None:
     names, messages = [], list(ASKED)
-    while (call := policy.script(messages, [TASK])) is not None:
+    while (call := policy.script(messages, ["bash", "read_file"], [TASK])) is not None:
         names.append(call[0])
         messages.append({"role": "assistant", "content": ""})
     assert names == ["grep_repo", "bash", "read_file", "write_file", "bash", "submit"]
-    assert policy.script([*ASKED, *[{"role": "assistant"}] * 3], []) == ("submit", "{}")
+    assert policy.script([*ASKED, *[{"role": "assistant"}] * 3], ["bash"], []) == ("submit", "{}")
+
+
+def test_without_files_it_errs_with_the_tools_it_is_offered(policy: Any) -> None:
+    known = {"problem_statement": "Write `f` again.", "calls": [["look", {"at": 1}], ["submit", {"answer": "7"}]]}
+    asked = [[*ASKED, *[{"role": "assistant"}] * turns] for turns in range(6)]
+    calls = [policy.script(messages, ["look", "submit"], [known]) for messages in asked]
+    assert [call[0] if call else None for call in calls] == ["grep_repo", "look", "look", "look", "submit", None]
+    assert calls[2:5] == [("look", '{"no_such": 1}'), ("look", '{"at": 1}'), ("submit", '{"answer": "7"}')]
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -32,7 +32,7 @@ class EtudeTaskConfig(vf.TaskConfig):
     request_timeout: float = Field(1800.0, gt=0)
     """Seconds for one call: longer than the slowest test run or grade."""
     solutions: Path | None = None
-    """The task set's folder, secret parts included, for ``validate`` alone; without it that check says nothing."""
+    """A coding task set's folder, secret parts included, for ``validate`` alone; without it that check says nothing."""
 
 
 class EtudeConfig(vf.TasksetConfig):
@@ -84,14 +84,17 @@ class EtudeTask(vf.Task[EtudeData, NeMoGymState, EtudeTaskConfig]):
         return reward
 
     async def validate(self, runtime: Runtime) -> bool | None:
-        """Whether the task's own solution scores 1, played with the agent's tools; None without ``solutions``."""
+        """Whether the task's own solution scores 1, played with the agent's tools.
+
+        Without ``solutions`` it is what this verifiers says of a task that has no such check: 0.3.1 True, 0.4 None.
+        """
         state, patch = self._seeded, self._solution()
         assert state is not None
         if patch is not None:
             await state.post("write_file", {"path": PATCH_FILE, "content": patch})
             await state.post("bash", {"command": f"git apply --whitespace=nowarn {PATCH_FILE}"})
-        told = _json(await state.post("verify", self.data.row))  # also ends the session
-        return None if patch is None else bool(told["reward"] == 1.0)
+        told = _json(await state.post("verify", {**self.data.row, "response": None}))  # also ends the session
+        return await super().validate(runtime) if patch is None else bool(told["reward"] == 1.0)
 
     def _solution(self) -> str | None:
         if self.config.solutions is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from etude.client import Client, ServerError, SyncClient
@@ -26,16 +26,17 @@ def load(url: str, split: str | None = None, **options: Any) -> EtudeEnv:
         client.close()
     if not rows:
         raise ServerError(f"{url} serves no tasks: `etude serve --tasks DIR`")
-    params = [row["responses_create_params"] for row in rows]
-    examples = [
-        {"prompt": param["input"], "answer": "", "info": {"task_id": row["task_id"]}}
-        for row, param in zip(rows, params, strict=True)
-    ]
-    tools = [Tool(**{key: tool[key] for key in ("name", "description", "parameters")}) for tool in params[0]["tools"]]
+    shown = {row["task_id"]: row["responses_create_params"] for row in rows}
+    examples = [{"prompt": params["input"], "answer": "", "info": {"task_id": name}} for name, params in shown.items()]
+    tools = {name: [_tool(tool) for tool in params["tools"]] for name, params in shown.items()}
     dataset = Dataset.from_list(examples)
     rubric = Rubric(funcs=[solved], weights=[1.0])
     rubric.add_metric(n_error_turns)
-    return EtudeEnv(url, dataset=dataset, eval_dataset=dataset, tool_defs=tools, rubric=rubric, **options)
+    return EtudeEnv(url, tools, dataset=dataset, eval_dataset=dataset, rubric=rubric, **options)
+
+
+def _tool(tool: Mapping[str, Any]) -> Any:
+    return Tool(**{key: tool[key] for key in ("name", "description", "parameters")})
 
 
 async def solved(state: Any) -> float:
@@ -48,9 +49,12 @@ async def n_error_turns(state: Any) -> float:
 
 
 class EtudeEnv(MultiTurnEnv):  # type: ignore[misc, unused-ignore]
-    def __init__(self, url: str, **options: Any) -> None:
+    """``tools`` are each task's own, by its id: those of drills differ."""
+
+    def __init__(self, url: str, tools: Mapping[str, list[Any]], **options: Any) -> None:
         super().__init__(**options)
         self.url = url
+        self._tools = tools
         self._clients: dict[str, Client] = {}
 
     async def setup_state(self, state: Any) -> Any:
@@ -60,6 +64,7 @@ class EtudeEnv(MultiTurnEnv):  # type: ignore[misc, unused-ignore]
             await client.reset(task_id=state["info"]["task_id"])
         except ServerError as error:
             raise Error(str(error)) from error
+        state["tool_defs"] = self._tools[state["info"]["task_id"]]
         return state
 
     async def env_response(self, messages: Any, state: Any, **options: Any) -> Any:

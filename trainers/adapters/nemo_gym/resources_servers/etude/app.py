@@ -3,6 +3,10 @@
 NeMo Gym starts every resources server itself, gives it a port, and asks it for the metrics of a run; an Etude server
 runs elsewhere and longer. So this one passes sessions, tool calls and ``/verify`` on, and leaves the rest to NeMo Gym.
 Etude's cookie travels in NeMo Gym's own signed session, so that nothing is kept here and any number of workers serves.
+
+NeMo Gym's agents post a call's arguments to ``/NAME``, whatever name the model wrote. What NeMo Gym asks itself comes
+with a row, so the rest is a call, also under the name of a route, and goes on with its name in the body. Whether the
+row is the session's is for the Etude server to say.
 """
 
 from __future__ import annotations
@@ -13,10 +17,15 @@ from typing import Any
 import httpx
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
-from nemo_gym.base_resources_server import BaseResourcesServerConfig, SimpleResourcesServer
+from nemo_gym.base_resources_server import (
+    AggregateMetricsRequest,
+    BaseResourcesServerConfig,
+    SimpleResourcesServer,
+)
 
 COOKIE = "etude_session"
 TOKENS = ("_token_ids", "_log_probs")
+ROW, ROLLOUT, METRICS = "responses_create_params", "response", "verify_responses"
 
 
 class EtudeResourcesServerConfig(BaseResourcesServerConfig):
@@ -31,33 +40,53 @@ class EtudeResourcesServer(SimpleResourcesServer):
 
     def setup_webserver(self) -> FastAPI:
         app = super().setup_webserver()
-        app.post("/{tool}")(self.call_tool)
+        app.post("/{tool:path}")(self.call_tool)
         return app
 
     async def seed_session(self, request: Request) -> Response:  # type: ignore[override, unused-ignore]
-        return _as_response(await self._ask(request, "seed_session", await request.body()))
+        if await _is_call(request, ROW):
+            return await self.call_tool("seed_session", request)
+        return _as_response(await self._ask(request, "POST", "/seed_session", await request.body()))
 
     async def call_tool(self, tool: str, request: Request) -> Response:
-        return _as_response(await self._ask(request, tool, await request.body()))
+        arguments = (await request.body()).decode("utf-8", "replace") or "{}"
+        call = json.dumps({"name": tool, "arguments": arguments}).encode()
+        return _as_response(await self._ask(request, "PATCH", "/session", call))
 
     async def verify(self, request: Request) -> Response:  # type: ignore[override, unused-ignore]
         """The rollout's token ids stay here: they are most of a training rollout, and no part of its grade."""
+        if await _is_call(request, ROW, ROLLOUT):
+            return await self.call_tool("verify", request)
         body = await request.json()
-        lean = {**body, "response": _without_tokens(body.get("response"))}
-        answer = await self._ask(request, "verify", json.dumps(lean).encode())
+        lean = {**body, ROLLOUT: _without_tokens(body[ROLLOUT])}
+        answer = await self._ask(request, "POST", "/verify", json.dumps(lean).encode())
         if answer.is_error:
             return _as_response(answer)
-        return JSONResponse({**answer.json(), "response": body.get("response")})
+        return JSONResponse({**answer.json(), ROLLOUT: body[ROLLOUT]})
 
-    async def _ask(self, request: Request, path: str, body: bytes) -> httpx.Response:
+    async def aggregate_metrics(self, request: Request) -> Any:  # type: ignore[override, unused-ignore]
+        if COOKIE in request.session or await _is_call(request, METRICS):
+            return await self.call_tool("aggregate_metrics", request)
+        return await super().aggregate_metrics(AggregateMetricsRequest.model_validate(await request.json()))
+
+    async def _ask(self, request: Request, method: str, path: str, body: bytes) -> httpx.Response:
         cookies = {COOKIE: request.session[COOKIE]} if COOKIE in request.session else {}
-        url = httpx.URL(self.config.etude_url).copy_with(path=f"/{path}")
+        url = httpx.URL(self.config.etude_url).copy_with(path=path)
         headers = {"content-type": "application/json"}
         async with httpx.AsyncClient(timeout=self.config.request_timeout, cookies=cookies) as client:
-            answer = await client.post(url, content=body, headers=headers)
+            answer = await client.request(method, url, content=body, headers=headers)
         if COOKIE in answer.cookies:
             request.session[COOKIE] = answer.cookies[COOKIE]
         return answer
+
+
+async def _is_call(request: Request, *fields: str) -> bool:
+    """Whether the body lacks a field of what NeMo Gym itself sends."""
+    try:
+        body = await request.json()
+    except ValueError:
+        return True
+    return not (isinstance(body, dict) and all(field in body for field in fields))
 
 
 def _without_tokens(response: Any) -> Any:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..hints.chooser import by_arm, context_of
-from ..models import ErrorTurn, Hint
-from .journal import RunError
-from .stored import Stored
+from ...hints.chooser import by_arm, context_of
+from ...models import ErrorTurn, Hint
+from ..journal import RunError
+from ..seeded import stream
+from ..stored import Stored
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,18 @@ class Place:
         return context_of(self.error, self.stored.episode.error_turns)
 
 
+def every_place(episodes: Sequence[Stored]) -> list[Place]:
+    """All error turns of a run, in order."""
+    return [Place(one, index) for one in episodes for index in range(len(one.episode.error_turns))]
+
+
 def chosen_places(episodes: Sequence[Stored], sample: int | None, seed: int) -> list[Place]:
     """The error turns that can be measured, or ``sample`` of them. Raises RunError when there is none."""
-    every = [Place(one, index) for one in episodes for index in range(len(one.episode.error_turns))]
+    every = every_place(episodes)
     places = [place for place in every if place.is_reached and place.error.hints]
     if not places:
         raise RunError(f"of {len(every)} error turns none has a hint and a turn that it could change")
     if sample is None or sample >= len(places):
         return places
-    kept = set(random.Random(f"sample {seed}").sample(range(len(places)), sample))
+    kept = set(stream(seed, "sample").sample(range(len(places)), sample))
     return [place for number, place in enumerate(places) if number in kept]

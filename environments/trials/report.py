@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..hints.chooser import arm_of
-from ..hints.intervals import Arms, Interval, newcombe, stratified
+from ...hints.chooser import arm_of
+from ...hints.intervals import Arms, Interval, newcombe, stratified
+from ..scores import totals
+from ..snapshots.locks import write_whole
+from ..stored import Stored
+from .log import Trial
 from .places import Place
-from .scores import totals
-from .snapshots.locks import write_whole
-from .stored import Stored
-from .trial_log import Trial
 
 HINTS_FILE = "hints.jsonl"
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
-import random
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -14,23 +12,19 @@ from typing import Any
 
 import pytest
 
-from etude import cli
 from etude.environments import agents
-from etude.environments.agents import Script, call, solution, submission, turn
+from etude.environments.agents import Script
 from etude.environments.drill import DrillSession
 from etude.environments.drills.tasks import DrillTasks
 from etude.environments.frames import Infrastructure
-from etude.environments.hint_trials import measure_hints, read_texts
 from etude.environments.journal import RunError
 from etude.environments.noisy import noisy
 from etude.environments.openai_agent import ModelOptions
 from etude.environments.play import Opened, Players, run_episodes
 from etude.environments.stored import stored_episodes
-from etude.environments.trial_log import read_choices
-from etude.environments.trial_report import CausalReport
-from etude.hints.chooser import Chooser
-from etude.hints.offpolicy import learn
-from etude.models import Episode, Hint, Observation, State, Task, Turn
+from etude.environments.trials.measure import measure_hints
+from etude.environments.trials.report import CausalReport
+from etude.models import Episode, Observation, State, Task, Turn
 from etude.registry import UnknownName
 
 TASKS = DrillTasks(["choose"], level=1)
@@ -58,9 +52,6 @@ def measured(run: Path, name: str = "noisy", **more: Any) -> CausalReport:
 
 def trials(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / "hints" / "trials.jsonl").read_text().splitlines()]
-
-
-# --- The score ----------------------------------------------------------------------------------------------
 
 
 def test_the_interval_covers_what_a_hint_is_known_to_be_worth(tmp_path: Path) -> None:
@@ -104,9 +95,6 @@ def test_results_are_pooled_by_kind_and_by_hint(tmp_path: Path) -> None:
     assert {each.name: each.error_turns for each in found.pooled if each.by == "kind"} == kinds
     assert {each.name: each.error_turns for each in found.pooled if each.by == "hint"} == kinds
     assert (found.pooled[0].by, found.pooled[0].error_turns) == ("all", 8)
-
-
-# --- The place ----------------------------------------------------------------------------------------------
 
 
 class Watched:
@@ -174,9 +162,6 @@ def test_a_sample_is_drawn_by_seed(tmp_path: Path) -> None:
     places = {row["place"] for row in trials(run)}
     measured(run, sample=3, k=1, out=tmp_path / "again")
     assert {row["place"] for row in trials(run)} == places
-
-
-# --- What goes wrong ----------------------------------------------------------------------------------------
 
 
 class Breaking(DrillSession):
@@ -272,9 +257,6 @@ def test_a_spent_budget_voids_the_rest(endpoints: Any, tmp_path: Path) -> None:
     assert all("the budget is spent" in cause for cause in found.causes)
 
 
-# --- Going on -----------------------------------------------------------------------------------------------
-
-
 def test_a_measurement_goes_on_where_it_stopped(tmp_path: Path) -> None:
     run = played(tmp_path)
     whole = measured(run, k=3)
@@ -317,96 +299,3 @@ def test_a_run_without_error_turns_is_refused_before_anything_is_written(tmp_pat
     with pytest.raises(RunError, match="of 0 error turns none has a hint"):
         measured(run)
     assert not (run / "hints").exists()
-
-
-# --- Choosing -----------------------------------------------------------------------------------------------
-
-TEXTS = [Hint(text="Step back and read the tools again.", template="step-back"), Hint(text="Hurry.", template="hurry")]
-
-
-class Choosy:
-    """An agent that is helped by a candidate text where a call was malformed, and by templates elsewhere."""
-
-    def __call__(self, task: Task, *, past: Sequence[Turn], told: str, seed: int) -> agents.Agent:
-        odd = int(hashlib.sha256(task.task_id.encode()).hexdigest(), 16) % 2
-        helped = told == TEXTS[0].text if odd else bool(told) and told not in [text.text for text in TEXTS]
-        solved = random.Random(seed).random() < (0.9 if helped else 0.2)
-        rest = [*solution(task), turn("", submission(task))] if solved else [turn("", call("submit", answer="?"))]
-        return Script(rest)
-
-
-def test_a_chooser_is_learned_from_trials_and_its_hints_say_so(tmp_path: Path) -> None:
-    run = played(tmp_path, 6)
-    measured(run, "choosy", agent=Choosy(), k=4, choose="uniform", texts=TEXTS)
-    choices = read_choices([run / "hints"])
-    assert len(choices) == 24 and all(choice.propensity == pytest.approx(1 / 3) for choice in choices)
-    found = learn(choices, draws=20)
-    assert found.rows["train"] + found.rows["held_out"] == 24
-    out = tmp_path / "chosen"
-    measured(run, "choosy", agent=Choosy(), k=2, choose=found.chooser, texts=TEXTS, out=out)
-    rows = [json.loads(line) for line in (out / "hints.jsonl").read_text().splitlines()]
-    for row in rows:
-        by_arm = {hint["template"]: hint for hint in row["error_turn"]["hints"]}
-        assert len(by_arm) == 3
-        for score in row["scores"]:
-            assert by_arm.pop(score["arm"])["source"] == "learned"
-        assert all((hint["source"], hint["score"]) == ("template", None) for hint in by_arm.values())
-
-
-def test_draws_are_logged_with_the_choosers_own_propensities(tmp_path: Path) -> None:
-    run = played(tmp_path, 1)
-    chooser = Chooser(weights={"hurry": {"": 1.0}}, epsilon=0.3, temperature=0.5)
-    measured(run, k=6, choose=chooser, texts=TEXTS)
-    for choice in read_choices([run / "hints"]):
-        assert choice.propensity == pytest.approx(chooser.probabilities(choice.context, choice.arms)[choice.arm])
-
-
-def test_a_hint_that_was_certain_is_no_choice(tmp_path: Path) -> None:
-    run = played(tmp_path, 1)
-    measured(run, texts=TEXTS)
-    assert read_choices([run / "hints"]) == []
-
-
-@pytest.mark.parametrize("line", ['{"id": "a"}', '{"id": "", "text": "x"}', "x", '{"id": "b", "text": "again"}', "[]"])
-def test_texts_that_cannot_be_read_are_refused(line: str, tmp_path: Path) -> None:
-    file = tmp_path / "texts.jsonl"
-    file.write_text('{"id": "b", "text": "first"}\n' + line + "\n")
-    with pytest.raises(RunError, match='texts.jsonl:2: write {"id"'):
-        read_texts(file)
-
-
-# --- The command line ---------------------------------------------------------------------------------------
-
-
-def test_the_commands_from_a_run_to_a_chooser(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run, texts, chooser = played(tmp_path / "run", 6), tmp_path / "texts.jsonl", tmp_path / "chooser.json"
-    texts.write_text("".join(json.dumps({"id": hint.template, "text": hint.text}) + "\n" for hint in TEXTS))
-    common = ["hints", "causal", str(run), "--agent", "noisy", "--texts", str(texts), "--json"]
-    assert cli.main([*common, "--k", "3", "--choose", "uniform"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["ok"], found["measured"], found["valid"]) == (True, 6, {"with": 18, "without": 18})
-    assert cli.main(["hints", "choose", str(run / "hints"), "--out", str(chooser), "--json"]) == 0
-    assert set(json.loads(capsys.readouterr().out)["policies"]) == {"learned", "explore", "random", "best single"}
-    assert cli.main([*common, "--k", "1", "--choose", str(chooser), "--out", str(tmp_path / "learned")]) == 0
-    capsys.readouterr()
-    assert cli.main(["hints", "eval", str(run), "--json"]) == 0
-    kinds = json.loads(capsys.readouterr().out)["kinds"]
-    assert sum(row["error_turns"] for row in kinds) == 6
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["causal", "RUN", "--choose", "best"], "'best' is neither first, uniform nor a chooser's file"),
-        (["causal", "nowhere"], "play some with `etude run --out nowhere`"),
-        (["eval", "nowhere"], "cannot read nowhere"),
-        (["choose", "nowhere"], "there is no nowhere"),
-    ],
-)
-def test_what_cannot_be_done_is_one_line(
-    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = played(tmp_path, 1)
-    code = cli.main(["hints", *(str(run) if word == "RUN" else word for word in arguments)])
-    error = capsys.readouterr().err
-    assert code != 0 and message in error and error.count("\n") <= 2

@@ -9,27 +9,28 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import inspect
-import json
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..hints.chooser import Chooser, arm_of, draw
-from ..hints.offpolicy import Policy, uniform
-from ..llm import LLM, LLMError, shown
-from ..models import Hint
-from . import agents
-from .drills.tasks import DrillTasks
-from .journal import RunError
-from .openai_agent import ModelAgent, ModelOptions
+from ... import client
+from ...hints.chooser import Chooser, draw
+from ...hints.offpolicy import Policy, always, uniform
+from ...llm import LLM, LLMError, shown
+from .. import agents
+from ..drills.tasks import DrillTasks
+from ..journal import RunError
+from ..openai_agent import ModelAgent, ModelOptions
+from ..play import Players, Progress, Tasks, player_for
+from ..seeded import stream
+from ..stored import Stored, stored_episodes
+from .log import Trial, TrialLog
 from .places import Place, chosen_places
-from .play import Players, Progress, Tasks, player_for
-from .seats import Continuing, GoesOn, Seat, stream
-from .stored import Stored, stored_episodes
-from .trial_log import Trial, TrialLog
-from .trial_report import CausalReport, report, write_hints
+from .report import CausalReport, report, write_hints
+from .seats import Continuing, GoesOn, Seat
+from .texts import Text, add_texts, digest
 
 
 async def measure_hints(
@@ -43,7 +44,7 @@ async def measure_hints(
     backend: str = "auto",
     sample: int | None = None,
     choose: str | Chooser = "first",
-    texts: Sequence[Hint] = (),
+    texts: Sequence[Text] = (),
     seed: int = 0,
     jobs: int = 1,
     model: ModelOptions = ModelOptions(),
@@ -54,14 +55,13 @@ async def measure_hints(
     """Play ``k`` continuations with a hint and ``k`` without, from every error turn of a run that has a hint.
 
     ``sample`` takes so many of them, drawn by ``seed``. ``choose`` says which hint: the ``first``, one drawn
-    ``uniform``, or one drawn by a Chooser; ``texts`` are candidates at every error turn, behind its own hints. What
-    ``out`` holds is not played again. ``agent`` and ``players`` take the place of ``agent_name``'s agent and of the
-    sessions of ``tasks`` (default: drills, when the run is one) or ``url``. Raises RunError, UnknownName or LLMError
-    before anything is written.
+    ``uniform``, the one of a name where there is it (else the first), or one drawn by a Chooser; ``texts`` are
+    candidates behind an error turn's own hints. What ``out`` holds is not played again. ``agent`` and ``players`` take
+    the place of ``agent_name``'s agent and of the sessions of ``tasks`` (default: drills, when the run is one) or
+    ``url``. Raises RunError, UnknownName or LLMError before anything is written.
     """
     episodes = stored_episodes(run)
-    for error in [error for one in episodes for error in one.episode.error_turns]:
-        error.hints.extend(hint.model_copy() for hint in texts)
+    add_texts(episodes, texts)
     tasks = tasks if tasks is not None else _drills(episodes)
     places = chosen_places(episodes, sample, seed)
     llm = model.open(agent_name.partition(":")[2], jobs) if agent is None and agents.asks_model(agent_name) else None
@@ -70,13 +70,13 @@ async def measure_hints(
             tasks=tasks,
             open_player=players or (lambda: player_for(tasks, url, backend)),
             make_agent=agent or agent_that_goes_on(agent_name, llm, model.tool_format),
-            policy=policy_of(choose),
+            policy=policy_of(choose, places),
             seed=seed,
             llm=llm,
         )
-        where: dict[str, Any] = {"agent": agent_name, "url": url and shown(url).rstrip("/"), "seed": seed}
+        where: dict[str, Any] = {"agent": agent_name, "url": url and _address(url), "seed": seed}
         where |= {"sandbox": None if url else backend, "choose": choose if isinstance(choose, str) else _hash(choose)}
-        where |= {"texts": [arm_of(hint) for hint in texts]}
+        where |= {"texts": digest(texts)}
         log = TrialLog(out, where | (model.settings(agent_name.partition(":")[2]) if llm is not None else {}))
         for place in places:
             tasks.by_id(place.stored.episode.task_id)
@@ -90,15 +90,18 @@ async def measure_hints(
     return found
 
 
-def policy_of(choose: str | Chooser) -> Policy:
-    """How a hint is chosen. Raises RunError."""
+def policy_of(choose: str | Chooser, places: Sequence[Place]) -> Policy:
+    """How a hint is chosen at these places. Raises RunError."""
     if isinstance(choose, Chooser):
         return choose.probabilities
     if choose == "uniform":
         return uniform
     if choose == "first":
         return lambda context, arms: {arms[0]: 1.0}
-    raise RunError(f"--choose must be first, uniform or a chooser's file, got {choose!r}")
+    there = dict.fromkeys(arm for place in places for arm in place.hints())
+    if choose in there:
+        return always(choose)
+    raise RunError(f"--choose {choose!r} is neither first, uniform, a chooser's file nor one of {', '.join(there)}")
 
 
 def agent_that_goes_on(name: str, llm: LLM | None, tool_format: str) -> GoesOn:
@@ -115,32 +118,20 @@ def agent_that_goes_on(name: str, llm: LLM | None, tool_format: str) -> GoesOn:
     return lambda task, *, past, told, seed: factory(task, variant, past=past, told=told, seed=seed)
 
 
+def _address(url: str) -> str:
+    """Raises RunError for what is no address of a server."""
+    try:
+        return shown(client.Client(url).url)
+    except ValueError as error:
+        raise RunError(str(error)) from None
+
+
 def _drills(episodes: Sequence[Stored]) -> DrillTasks:
     """Raises RunError."""
     other = [one.episode.task_id for one in episodes if not one.episode.task_id.startswith("drill-")]
     if other:
         raise RunError(f"{other[0]!r} is a task of a set: name its folder with --tasks")
     return DrillTasks()
-
-
-def read_texts(path: Path) -> list[Hint]:
-    """Candidate texts: a JSON object with ``id`` and ``text`` on each line. Raises RunError."""
-    found: dict[str, Hint] = {}
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise RunError(f"cannot read {path}: {error.strerror}") from None
-    for number, line in enumerate(lines, start=1):
-        try:
-            row = json.loads(line)
-            name, text = row["id"], row["text"]
-            wrong = not (name and isinstance(name, str) and isinstance(text, str) and text.strip()) or name in found
-        except (ValueError, KeyError, TypeError):
-            wrong = True
-        if wrong:
-            raise RunError(f'{path}:{number}: write {{"id": "...", "text": "..."}} on each line, with ids of their own')
-        found[name] = Hint(text=text, template=name)
-    return list(found.values())
 
 
 async def _play_all(
@@ -188,7 +179,7 @@ def _wanted(run: Continuing, place: Place, k: int) -> list[Trial]:
     chances = run.policy(context, tuple(hints))
     found = []
     for number in range(k):
-        arm = draw(chances, stream(run.seed, place.seeded, number, "draw").random())
+        arm = draw(chances, stream(run.seed, place.seeded, f"draw {number}").random())
         said = replace(plain, number=number, arm=arm, arms=tuple(hints), propensity=chances[arm])
         found += [said, replace(plain, number=number)]
     return found

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from ..hints.chooser import Logged
-from .journal import RunError, whole_lines
+from ...hints.chooser import Logged
+from ..journal import RunError, whole_lines
 
 FILE_NAME = "trials.jsonl"
 

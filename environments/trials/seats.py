@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
-from .. import client
-from ..hints.offpolicy import Policy
-from ..llm import LLM, BudgetSpent, EndpointFailed
-from ..models import Episode, Observation, State, Task, Turn
-from . import agents
-from .frames import Infrastructure
+from ... import client
+from ...hints.offpolicy import Policy
+from ...llm import LLM, BudgetSpent, EndpointFailed
+from ...models import Episode, Observation, State, Task, Turn
+from .. import agents
+from ..frames import Infrastructure
+from ..play import Players, Tasks
+from ..seeded import stream
+from ..starts import SessionError
+from .log import Trial
 from .places import Place
-from .play import Players, Tasks
-from .starts import SessionError
-from .trial_log import Trial
 
 _VOID = (EndpointFailed, BudgetSpent, Infrastructure, client.Infrastructure, client.Capacity, client.ConnectionLost)
 """What the machine or the endpoint does wrong: the trial is void."""
@@ -96,7 +95,7 @@ class Seat:
         if observation.done:
             return replace(planned, cause="played again, the episode ends before its error turn", diverged=True)
         told = place.hints()[planned.arm].text if planned.arms else ""
-        seed = stream(self._run.seed, place.seeded, *planned.key[1:]).getrandbits(48)
+        seed = stream(self._run.seed, place.seeded, " ".join(map(str, planned.key[1:]))).getrandbits(48)
         agent = self._run.make_agent(task, past=base.past, told=told, seed=seed)
         gave_up = False
         while not observation.done and not gave_up:
@@ -142,12 +141,11 @@ class Seat:
             return await player.reset(**self._from_the_start()), True
 
     def _from_the_start(self) -> dict[str, Any]:
-        episode = self._place.stored.episode
-        return {
-            "task_id": episode.task_id,
-            "seed": episode.seed,
-            "replay": [turn.action for turn in episode.turns[: self._place.turn]],
-        }
+        stored = self._place.stored
+        past = [turn.action for turn in stored.episode.turns[: self._place.turn]]
+        given = {"task_id": stored.episode.task_id, "seed": stored.episode.seed, "replay": past}
+        faults = stored.settings.get("faults")
+        return given if faults is None else {**given, "faults": faults}
 
     def _differs(self, turns: Sequence[Turn]) -> bool:
         stored = self._place.stored.episode.turns[: self._place.turn]
@@ -157,8 +155,3 @@ class Seat:
 async def _state(player: Forking) -> State:
     state = player.state()
     return await state if inspect.isawaitable(state) else state
-
-
-def stream(*parts: object) -> random.Random:
-    """Chances that depend on these names alone."""
-    return random.Random(hashlib.sha256("\0".join(map(str, parts)).encode()).digest())

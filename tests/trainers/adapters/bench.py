@@ -1,0 +1,120 @@
+"""One version of verifiers beside a running server and a scripted policy that knows the solutions."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+COMMANDS = {"0.3.1": ("eval", "validate"), "0.4.0": ("vf-eval", "vf-validate")}
+EVAL = """
+model = "scripted"
+push = false
+
+[client]
+base_url = "{policy}"
+api_key_var = "NO_KEY"
+
+[env.taskset]
+{taskset}
+
+[env.agent]
+harness = {{ id = "null" }}
+runtime = {{ type = "subprocess" }}
+"""
+VALIDATE = """
+[runtime]
+type = "subprocess"
+
+[taskset]
+{taskset}
+"""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What is played: a server, some of its tasks, what the policy knows of them.
+
+    ``rows`` is a file for the stock taskset, ``options`` go into ours, ``kinds`` are the policy's three mistakes.
+    """
+
+    name: str
+    url: str
+    rows: Path
+    known: Sequence[dict[str, Any]]
+    kinds: Sequence[str]
+    options: str = ""
+    task_options: str = ""
+
+    @property
+    def task_ids(self) -> set[str]:
+        return {json.loads(line)["task_id"] for line in self.rows.read_text().splitlines()}
+
+    @property
+    def ours(self) -> str:
+        task = f'task = {{ resources_url = "{self.url}"{self.task_options} }}'
+        return f'id = "etude-verifiers"\n{self.options}{task}'
+
+    @property
+    def stock(self) -> str:
+        task = f'task = {{ resources_url = "{self.url}", request_timeout = 1800 }}'
+        return f'id = "nemo-gym"\ndataset = "{self.rows}"\n{task}'
+
+
+@dataclass(frozen=True)
+class Bench:
+    """``policy`` is the running endpoint, ``out`` an empty folder, ``bin`` verifiers' virtual environment's."""
+
+    version: str
+    bin: Path
+    ground: Ground
+    policy: Any
+    out: Path
+
+    def eval(self, taskset: str) -> list[dict[str, Any]]:
+        """The traces of `eval`."""
+        config = EVAL.format(policy=self.policy.url, taskset=taskset)
+        written = self._run(COMMANDS[self.version][0], config, "traces.jsonl")
+        return [trace for line in written.read_text().splitlines() for trace in json.loads(line)["traces"]]
+
+    def validate(self, taskset: str, *options: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """The summary of `validate`, and what it found for each task."""
+        config = VALIDATE.format(taskset=taskset)
+        written = self._run(COMMANDS[self.version][1], config, "summary.json", *options)
+        results = (written.parent / "results.jsonl").read_text().splitlines()
+        return json.loads(written.read_text()), [json.loads(line) for line in results]
+
+    def run(self, command: Sequence[Any]) -> str:
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        clean |= {"PATH": f"{self.bin}:{clean['PATH']}", "NO_KEY": "none"}
+        done = subprocess.run(command, cwd=self.out, env=clean, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        return done.stdout + done.stderr
+
+    def _run(self, command: str, config: str, written: str, *options: str) -> Path:
+        file = self.out / f"{command}.toml"
+        file.write_text(config)
+        out = self.out / f"{command}-{len(list(self.out.iterdir()))}"
+        few = ["-n", str(len(self.ground.task_ids))]
+        self.run([self.bin / command, "@", file, "--no-rich", "--output-dir", out, *few, *options])
+        (found,) = out.glob(f"*/{written}")
+        return found
+
+    def assert_told_and_not_shown(self, errors: Sequence[dict[str, Any]], hints: str, episode_id: str) -> None:
+        """The policy's mistakes are in what the host was told, with their hints; no request holds any of it."""
+        assert [(error["turn"], error["kind"]) for error in errors][:3] == list(enumerate(self.ground.kinds))
+        texts = [hint["text"] for error in errors for hint in error["hints"]]
+        assert len(texts) >= 3 and set("\n".join(texts).split("\n")) == set(hints.split("\n"))
+        secret = [*texts, "error_turns", "reward_components", "n_findings", episode_id]
+        for request in self.requests():
+            assert not [text for text in secret if json.dumps(text)[1:-1] in request]
+
+    def requests(self) -> list[str]:
+        """Everything that the policy was sent."""
+        requests = self.policy.log.read_text().split("\n")[:-1]
+        assert any("grep_repo" in request for request in requests)
+        return list(requests)
