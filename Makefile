@@ -1,8 +1,12 @@
 # Each target sets up what it needs (see setup.sh) and is quick when nothing is missing.
-.PHONY: demo test test-slow lint clean setup
+.PHONY: demo test test-slow test-train lint clean setup setup-all
 
 setup:
 	@bash setup.sh
+
+# With the trainer's packages too: torch, transformers, TRL.
+setup-all:
+	@bash setup.sh server,dev,train
 
 demo: setup
 	.venv/bin/etude demo
@@ -12,6 +16,10 @@ test: setup
 
 test-slow: setup
 	.venv/bin/pytest -m slow
+
+# The trainer's tests, which need torch: the other two leave them out where it is not installed, and say so.
+test-train: setup-all
+	.venv/bin/pytest tests/trainers tests/benchmarks
 
 # mypy wants the package's folder to be called etude, which a clone's need not be.
 lint: setup

@@ -110,22 +110,23 @@ start_engine() {
     die "$name does not start; its last words are above"
 }
 
+# ensure_packages EXTRAS: what is installed already for more is enough for less.
 ensure_packages() {
-    local stamp=.venv/.etude-stamp want
+    local extras=$1 stamp=.venv/.etude-stamp want
     want=$({ pwd; echo "$python"; "$python" -V; cat pyproject.toml constraints.txt setup.sh; } | sha256sum)
-    if [ -x .venv/bin/etude ] && [ "$(cat "$stamp" 2>/dev/null)" = "$want" ]; then return; fi
+    if [ -x .venv/bin/etude ] && grep -qxF "$want$extras" "$stamp" 2>/dev/null; then return; fi
     say "installing Python packages into .venv (a few minutes the first time)"
     rm -f "$stamp"
     if ! { new_enough .venv/bin/python && .venv/bin/python -c 'import pip' 2>/dev/null; }; then
         ensure_venv_module
         "$python" -m venv --clear .venv
     fi
-    .venv/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[server,dev]' </dev/null >&2 ||
+    .venv/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[$extras]" </dev/null >&2 ||
         die "pip failed; its reason is above. Check the network, then run this again"
-    echo "$want" >"$stamp"
+    printf '%s\n' "$want$extras" "${want}server,dev" >"$stamp"
 }
 
 ensure_python
 ensure_tools
 ensure_engines
-ensure_packages
+ensure_packages "${1:-server,dev}"

@@ -13,6 +13,14 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+collect_ignore_glob = [] if HAS_TORCH else ["trainers/test_*.py", "trainers/replay/*", "benchmarks/*"]
+
+
+def pytest_report_header() -> str | None:
+    return (
+        None if HAS_TORCH else "the trainer's tests are left out, torch is not installed: `make test-train` runs them"
+    )
 
 
 @pytest.fixture(scope="session")

@@ -22,8 +22,9 @@ def _load(name: str) -> None:
     spec.loader.exec_module(module)
 
 
-for helper in HELPERS:
-    _load(helper)
+if importlib.util.find_spec("torch") is not None:
+    for helper in HELPERS:
+        _load(helper)
 
 
 @pytest.fixture(scope="session")
