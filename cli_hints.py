@@ -73,6 +73,8 @@ def causal(
         base_url, api_key_env, tool_format, temperature, max_tokens, timeout, price, budget, token_budget
     )
     known = None if tasks is None else tasks_of(tasks)
+    if texts is not None and choose == "first":
+        console.show_error("--choose first never takes one of the --texts: try them with --choose uniform, or one's id")
     with console.progress_bar("causal") as progress:
         measuring = measure_hints(
             run,
@@ -158,6 +160,9 @@ def write(
         console.show_error(f"{report.unchecked} texts were not checked for leaks: name the tasks with --tasks")
     if not report.ok:
         console.show_error("some error turns were not answered for: the same command asks for these alone")
+        raise typer.Exit(1)
+    if not report.written:
+        console.show_error(f"no answer could be used as a hint: to ask again, remove {report.out}.answers")
         raise typer.Exit(1)
 
 

@@ -39,15 +39,32 @@ def annotated(episode: Episode) -> list[ErrorTurn]:
     """The episode's ErrorTurns, with what was injected marked; for a host as well, from a stored episode.
 
     Every environment annotates with this, so that both agree. Calls are named by place: their ids are the agent's
-    choice, and it may use one again.
+    choice, and it may use one again. A hint knows the tools as they were where it belongs, not what became of them.
     """
+    changes = [fault for fault in episode.injected if fault.tools is not None]
+    if not changes:
+        return _with(episode, episode.tools)
+    versions = [_with(episode, episode.tools), *(_with(episode, fault.tools or []) for fault in changes)]
+    found = versions[-1]
+    for error in found:
+        after = error.turn + (error.site == "recovery")
+        version = versions[sum(fault.turn < after for fault in changes)]
+        error.hints = next((other.hints for other in version if _place(other) == _place(error)), error.hints)
+    return found
+
+
+def _with(episode: Episode, tools: list[dict[str, Any]]) -> list[ErrorTurn]:
     return hints.annotate(
         hints.transcript(episode),
-        tools_now(episode),
+        tools,
         episode.files,
         {f"{fault.turn}:{fault.call_index}": fault.text for fault in episode.injected},
         changed=changed_paths(episode),
     )
+
+
+def _place(error: ErrorTurn) -> tuple[int, int | None, str]:
+    return error.turn, error.call_index, error.kind
 
 
 def changed_paths(episode: Episode) -> list[str] | None:

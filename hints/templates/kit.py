@@ -74,16 +74,24 @@ _GROUPS = {word: number for number, words in enumerate(_SAME) for word in words.
 
 
 def nearest_name(name: str, known: Sequence[str], cutoff: float = 0.6) -> str:
-    """The known name that is spelled most alike, else the one that means most the same; '' when none does."""
-    near = difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
-    if near:
-        return near[0]
+    """The known name that is spelled most alike, else the one that means most the same; '' when none does.
+
+    What a tool does must be alike, not only what it does it to: ``close_truck`` is no ``weigh_truck``.
+    """
+    near = difflib.get_close_matches(name, known, n=3, cutoff=cutoff)
+    for other in near:
+        if all(difflib.get_close_matches(word, _words(name), n=1, cutoff=0.6) for word in _words(other)[:1]):
+            return other
     wanted = _meanings(name)
-    scored = [(len(wanted & _meanings(other)), other) for other in known]
+    shared = {other: wanted & _meanings(other) for other in known}
+    scored = [(len(same), other) for other, same in shared.items() if any(isinstance(each, int) for each in same)]
     best = max((score for score, _ in scored), default=0)
-    return next(other for score, other in scored if score == best) if best else ""
+    return next((other for score, other in scored if score == best), "")
+
+
+def _words(name: str) -> list[str]:
+    return re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
 
 
 def _meanings(name: str) -> set[str | int]:
-    words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
-    return {_GROUPS.get(word, word) for word in words}
+    return {_GROUPS.get(word, word) for word in _words(name)}

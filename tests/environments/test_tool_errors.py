@@ -469,3 +469,23 @@ def test_a_replay_meets_the_same_faults() -> None:
     again = play(script)
     assert again.error_turns == played.error_turns
     assert [turn.messages for turn in again.turns] == [turn.messages for turn in played.turns]
+
+
+def test_a_hint_knows_no_tool_that_comes_later() -> None:
+    """The first turn errs by itself; the tool is renamed in the second."""
+
+    async def script(session: FaultySession) -> Episode:
+        first = await session.reset(task_id=FILES, faults="renamed@0")
+        before = {tool["function"]["name"] for tool in first.tools or []}
+        await session.step({"text": "let me think"})
+        for action in steps(FILES)[:1] * 2:
+            await session.step(action)
+        episode = session.episode()
+        after = {tool["function"]["name"] for fault in episode.injected for tool in fault.tools or []}
+        assert after - before
+        early, *later = episode.error_turns
+        assert early.kind == "style" and not [name for name in after - before if name in early.hints[0].text]
+        assert any(name in hint.text for error in later for hint in error.hints for name in after - before)
+        return episode
+
+    play(script)

@@ -97,6 +97,13 @@ def test_a_text_for_each_error_turn_as_causal_and_choose_take_them(
     assert "llm" in json.loads(chooser.read_text())["weights"]
 
 
+def test_a_model_that_never_answers_usably_is_told_and_is_no_success(
+    run: Path, endpoints: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found, _ = write(run, endpoints, lambda number, body: endpoints.say("no object"), capsys)
+    assert (code, found["written"], found["fell_back"]["unreadable"]) == (1, 0, 12)
+
+
 def test_what_stalls_errs_garbles_and_leaks_is_counted_and_the_template_stays(
     run: Path, endpoints: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

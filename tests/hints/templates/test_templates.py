@@ -12,7 +12,7 @@ from etude.hints.decide import error_kind
 from etude.hints.parsing import read_arguments
 from etude.hints.status import read_status
 from etude.hints.templates import hints_for
-from etude.hints.templates.kit import LONGEST
+from etude.hints.templates.kit import LONGEST, nearest_name
 from etude.hints.turns import PastCall, PastTurn
 from etude.models import ErrorKind, ErrorTurn, Hint
 
@@ -304,3 +304,26 @@ def test_every_kind_of_a_failed_call_has_a_template_that_takes_anything(kind: Er
     assert all(len(hint.text) <= LONGEST for hint in made)
     if kind not in ("wasteful", "style", "false_claim"):
         assert made or kind == "tool_not_found", "without tools there are none to name"
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("reed_the_fiel", "read_file"),
+        ("str_replace", "edit_file"),
+        ("grep", "search"),
+        ("run_test", "run_tests"),
+        ("delete_file", ""),
+        ("weigh", ""),
+    ],
+)
+def test_the_nearest_tool_does_the_same(name: str, near: str) -> None:
+    assert nearest_name(name, ["bash", "read_file", "edit_file", "search", "run_tests", "submit"]) == near
+
+
+def test_a_tool_that_shares_a_noun_alone_is_not_offered() -> None:
+    assert nearest_name("weigh_truck", ["load_next", "close_truck", "submit"]) == ""
+    assert (
+        nearest_name("read_contract_weight", ["delete_contract_weight", "show_contract_weight"])
+        == "show_contract_weight"
+    )
