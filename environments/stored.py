@@ -41,7 +41,7 @@ class Stored:
 def stored_episodes(run: Path) -> list[Stored]:
     """The valid episodes of a run, of those that were played again the last. Raises RunError."""
     found: dict[str, Stored] = {}
-    for one in _read(run):
+    for one in read_run(run):
         if one.valid:
             found[one.key] = one
     if not found:
@@ -49,13 +49,14 @@ def stored_episodes(run: Path) -> list[Stored]:
     return list(found.values())
 
 
-def _read(run: Path) -> Iterator[Stored]:
+def read_run(run: Path) -> Iterator[Stored]:
+    """The episodes of a run's folder, or of its file, less a last line that was cut off. Raises RunError."""
     file = run / FILE_NAME if run.is_dir() else run
     try:
-        lines = file.read_bytes().split(b"\n")
+        *lines, torn = file.read_bytes().split(b"\n")
     except OSError as error:
         raise RunError(f"cannot read {file}: {error.strerror}; play some with `etude run --out {run}`") from None
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate([*lines, torn] if _whole(torn) else lines, start=1):
         if not line.strip():
             continue
         try:
@@ -65,3 +66,11 @@ def _read(run: Path) -> Iterator[Stored]:
             yield Stored(episode, str(row.get("agent", "")), int(row.get("sample", 0)), settings)
         except (ValueError, ValidationError, AttributeError, TypeError):
             raise RunError(f"{file}:{number} is no episode: remove the line, or play the run again") from None
+
+
+def _whole(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True

@@ -21,7 +21,7 @@ from .checkpoints import CHECKPOINTS, Interrupt, Keeper, last_checkpoint
 from .forwards import check_model
 from .metrics import METRICS, Metrics, Watch, read_metrics
 from .playing import Limits
-from .recipe import Recipe, RecipeError
+from .recipe import Recipe, RecipeError, chooser_of
 from .replay.loss import open_replay
 from .safety import KillSwitch
 from .small.pretrain import is_made, make_base
@@ -240,6 +240,7 @@ def _parts(
         system=recipe.environment.system,
         cap=options.cap,
         recovery=options.recovery,
+        chooser=chooser_of(recipe),
         k1=recipe.objective.kl_weight if recipe.objective.kl == "k1_in_reward" else 0.0,
     )
 

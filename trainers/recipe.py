@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ..registry import did_you_mean
+from ..hints.chooser import Chooser
+from .tables import TableError, read_toml, validated
 
 
 class RecipeError(Exception):
@@ -124,7 +125,7 @@ class Channels(_Table):
 
 
 class Distillation(_Table):
-    """Channel two; see ``trainers.distillation`` and ``trainers.teachers``."""
+    """Channel two; see ``distillation`` and ``teachers``. ``chooser``: a file that ``etude hints choose`` wrote."""
 
     beta: float = Field(default=0.5, ge=0, le=1)
     normalised: bool = False
@@ -137,6 +138,7 @@ class Distillation(_Table):
     teacher: Literal["frozen", "periodic", "trust_region", "ema", "live"] = "frozen"
     every: int = Field(default=100, ge=1)
     rate: float = Field(default=0.001, ge=0, le=1)
+    chooser: str = ""
 
 
 class Replay(_Table):
@@ -197,11 +199,11 @@ class Recipe(_Table):
 def load(path: Path, changes: Sequence[str] = ()) -> Recipe:
     """The recipe of a file, with ``key.key=value`` put over it. Raises RecipeError."""
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = read_toml(path)
     except FileNotFoundError:
         raise RecipeError(f"there is no recipe {path}") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise RecipeError(f"{path} cannot be read as TOML: {error}") from None
+    except TableError as error:
+        raise RecipeError(str(error)) from None
     for change in changes:
         _put(table, change)
     return parse(table, str(path))
@@ -209,14 +211,21 @@ def load(path: Path, changes: Sequence[str] = ()) -> Recipe:
 
 def parse(table: dict[str, Any], where: str = "the recipe") -> Recipe:
     """Raises RecipeError that names the first wrong key, with the nearest right one."""
-    _known(Recipe, table, where, "")
     try:
-        return Recipe.model_validate(table)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        message = first["msg"].removeprefix("Value error, ")
-        raise RecipeError(f"{where}: {place}: {message}" if place else f"{where}: {message}") from None
+        return validated(Recipe, table, where)
+    except TableError as error:
+        raise RecipeError(str(error)) from None
+
+
+def chooser_of(recipe: Recipe) -> Chooser | None:
+    """Raises RecipeError for a file that holds none."""
+    name = recipe.distillation.chooser
+    if not name:
+        return None
+    try:
+        return Chooser.model_validate_json(Path(name).read_bytes())
+    except (OSError, ValidationError):
+        raise RecipeError(f"distillation.chooser: {name} holds none: `etude hints choose` writes one") from None
 
 
 def _problems(recipe: Recipe) -> list[str]:
@@ -256,18 +265,6 @@ def _problems(recipe: Recipe) -> list[str]:
     if room.vllm == "server" and not room.vllm_url:
         found.append('generation.vllm = "server" needs generation.vllm_url')
     return found
-
-
-def _known(model: type[BaseModel], table: Any, where: str, place: str) -> None:
-    if not isinstance(table, dict):
-        return
-    for name, value in table.items():
-        if name not in model.model_fields:
-            inside = f"{where}: [{place}]" if place else where
-            raise RecipeError(f"{inside}: {did_you_mean('key', name, model.model_fields)}")
-        kind = model.model_fields[name].annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            _known(kind, value, where, f"{place}.{name}".lstrip("."))
 
 
 def _put(table: dict[str, Any], change: str) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..client import Client
-from .recipe import Recipe, RecipeError
+from .recipe import Recipe, RecipeError, chooser_of
 from .serving import served
 
 Progress = Callable[[str, int, int], None]
@@ -153,6 +153,7 @@ def _check_machine(recipe: Recipe) -> None:
     name = recipe.model.name
     if name.startswith(("/", "./", "../", "~")) and not (Path(name).expanduser() / "config.json").is_file():
         raise RecipeError(f"model.name: there is no model in {name}")
+    chooser_of(recipe)
     if recipe.channels.replay.used and not Path(recipe.replay.pairs).is_file():
         raise RecipeError(f"replay.pairs: there is no file {recipe.replay.pairs}: `etude replay` writes one")
     moving = recipe.channels.distillation.used and recipe.distillation.teacher != "frozen"

@@ -19,6 +19,8 @@ import torch
 from torch import Tensor
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from ..hints.chooser import Chooser, learned
+from ..models import ErrorTurn
 from .distillation import Distiller, Settings
 from .forwards import UnfitModel, check_model
 from .objectives import Objective, flat_groups, k1_in_reward, overlong_penalty
@@ -45,7 +47,10 @@ class Channels:
 
 @dataclass
 class Parts:
-    """What the trainer is made of besides TRL's own arguments. ``chat`` is made around the sampler it is given."""
+    """What the trainer is made of besides TRL's own arguments. ``chat`` is made around the sampler it is given.
+
+    ``chooser`` puts the hint that it takes for the best one first; a site has the first hint.
+    """
 
     url: str
     chat: Callable[[Any], Any]
@@ -58,6 +63,7 @@ class Parts:
     system: str = ""
     cap: int = CAP
     recovery: bool = False
+    chooser: Chooser | None = None
     k1: float = 0.0
 
 
@@ -115,6 +121,8 @@ class EtudeTrainer(_Base):
         left: Counter[str] = Counter()
         chosen = []
         for place, rollout in enumerate(self._played):
+            if self.parts.chooser is not None:
+                rollout.error_turns = _chosen_first(self.parts.chooser, rollout.error_turns)
             sites, reasons = choose(
                 rollout,
                 self._chat.insert_for,
@@ -246,6 +254,10 @@ def _hacked(rollout: Rollout) -> bool:
 
 def _reward(prompts: Any, completions: Any, reward: list[float | None], **_: Any) -> list[float | None]:
     return reward
+
+
+def _chosen_first(chooser: Chooser, errors: list[ErrorTurn]) -> list[ErrorTurn]:
+    return [error.model_copy(update={"hints": learned(chooser, error, errors)}) for error in errors]
 
 
 def _anchor(model: Any, inputs: dict[str, Any]) -> Tensor:

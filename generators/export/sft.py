@@ -13,15 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from ...environments.journal import ROW_FIELDS
+from ...environments.journal import RunError
+from ...environments.stored import read_run
 from ...environments.tasks import TaskSet
 from ...environments.turns import parse_turn
 from ...models import Episode, Turn
 from . import ExportError
-
-FILE_NAME = "episodes.jsonl"
 
 
 def rows(tasks: TaskSet, episodes: Path | None = None) -> list[dict[str, Any]]:
@@ -34,19 +31,10 @@ def rows(tasks: TaskSet, episodes: Path | None = None) -> list[dict[str, Any]]:
 
 def read(folder: Path) -> Iterator[Episode]:
     """The episodes of a run. Raises ExportError."""
-    file = folder / FILE_NAME if folder.is_dir() else folder
     try:
-        lines = file.read_bytes().split(b"\n")
-    except OSError as error:
-        raise ExportError(f"cannot read {file}: {error.strerror}; play some with `etude run --out {folder}`") from error
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            table = json.loads(line)
-            yield Episode(**{name: value for name, value in table.items() if name not in ROW_FIELDS})
-        except (ValueError, ValidationError, AttributeError, TypeError) as error:
-            raise ExportError(f"{file}:{number} is no episode: remove the line, or play the run again") from error
+        yield from (stored.episode for stored in read_run(folder))
+    except RunError as error:
+        raise ExportError(str(error)) from error
 
 
 def solved(episode: Episode) -> bool:

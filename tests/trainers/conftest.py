@@ -27,12 +27,23 @@ if importlib.util.find_spec("torch") is not None:
         _load(helper)
 
 
-@pytest.fixture(scope="session")
-def drill_url() -> Iterator[str]:
-    """`etude serve --env drill` in a process of its own: choose drills of level 1."""
-    knobs = ["--knob", 'families=["choose"]', "--knob", "level=1"]
-    command = [sys.executable, "-u", "-m", "etude.cli", "serve", "--env", "drill", "--port", "0", *knobs]
+def _served(*options: str) -> Iterator[str]:
+    command = [sys.executable, "-u", "-m", "etude.cli", "serve", "--env", "drill", "--port", "0", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        yield process.stdout.readline().removeprefix("serving ").strip()
+        line = process.stdout.readline()
+        assert line.startswith("serving "), line
+        yield line.removeprefix("serving ").strip()
         process.terminate()
+
+
+@pytest.fixture(scope="session")
+def drills_url() -> Iterator[str]:
+    """`etude serve --env drill` in a process of its own: drills of every family."""
+    yield from _served()
+
+
+@pytest.fixture(scope="session")
+def drill_url() -> Iterator[str]:
+    """The same: choose drills of level 1."""
+    yield from _served("--knob", 'families=["choose"]', "--knob", "level=1")

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from etude.hints.chooser import Chooser
 from etude.trainers.objectives import OBJECTIVES
-from etude.trainers.recipe import Objective, Recipe, RecipeError, Schedule, load, parse
+from etude.trainers.recipe import Objective, Recipe, RecipeError, Schedule, chooser_of, load, parse
 
 GOOD: dict[str, Any] = {"model": {"name": "m"}, "environment": {"serve": "drill"}}
 
@@ -98,3 +99,14 @@ def test_schedules() -> None:
 def test_recipes_are_plain_data() -> None:
     recipe = parse(GOOD)
     assert Recipe.model_validate_json(recipe.model_dump_json()) == recipe
+
+
+def test_a_chooser_is_read_and_anything_else_refused(tmp_path: Path) -> None:
+    file = tmp_path / "chooser.json"
+    file.write_text(Chooser(mean=0.25).model_dump_json())
+    assert chooser_of(parse(GOOD)) is None
+    assert chooser_of(parse({**GOOD, "distillation": {"chooser": str(file)}})) == Chooser(mean=0.25)
+    file.write_text("{")
+    for name in (file, tmp_path / "no.json"):
+        with pytest.raises(RecipeError, match="holds none: `etude hints choose` writes one"):
+            chooser_of(parse({**GOOD, "distillation": {"chooser": str(name)}}))

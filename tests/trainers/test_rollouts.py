@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
 import re
-import subprocess
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -28,16 +25,8 @@ END = "<|im_end|>"
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    """`etude serve --env drill` in a process of its own."""
-    environment = {**os.environ, "ETUDE_TASKS": "", "ETUDE_ENV": "drill", "PORT": "0", "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-m", "etude.server.app"]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line.startswith("serving "), line
-        yield line.removeprefix("serving ").strip()
-        process.terminate()
+def url(drills_url: str) -> str:
+    return drills_url
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,13 @@ from scripted_here import Scripted
 from tokenizers_made_here import tokenizer
 from trl import GRPOConfig
 
+from etude.hints.chooser import Chooser
+from etude.models import Hint
 from etude.trainers.chat import TemplateChat
 from etude.trainers.distillation import Settings
 from etude.trainers.objectives import objective
 from etude.trainers.playing import Limits
+from etude.trainers.sites import Site
 from etude.trainers.teachers import Teacher
 from etude.trainers.trainer import Channels, EtudeTrainer, Parts, reset_rows
 
@@ -144,3 +147,25 @@ def test_distillation_lowers_the_failed_turn_towards_the_teacher(drill_url: str,
     found.close()
     per_token = logs(found, "distillation/loss")
     assert per_token[-1] < 0.5 * per_token[0]
+
+
+def test_a_learned_chooser_decides_which_hint_a_site_gets(drill_url: str, tmp_path: Path) -> None:
+    """Two hints at every error turn; the chooser was told that the second is worth more."""
+    other = Hint(text="Look at the list of tools again.", template="other")
+    chooser = Chooser(weights={"other": {"": 1.0}})
+    found = trainer(drill_url, tmp_path, {"channels": only("distillation"), "chooser": chooser}, steps=1)
+    real, sites = found._choose_sites, []
+
+    def choose() -> list[list[Site]]:
+        for rollout in found._played:
+            for error in rollout.error_turns:
+                error.hints.append(other)
+        chosen = real()
+        sites.extend(site for some in chosen for site in some)
+        return chosen
+
+    found._choose_sites = choose
+    found.train()
+    found.close()
+    assert sites
+    assert {(site.text, site.source) for site in sites} == {(other.text, "learned")}

@@ -13,16 +13,13 @@ usd = 5.0
 
 from __future__ import annotations
 
-import tomllib
-import types
-import typing
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ...llm import BASE_URL
-from ...registry import did_you_mean
+from ..tables import TableError, read_toml, validated
 
 
 class ReplayError(Exception):
@@ -124,11 +121,11 @@ class ReplaySettings(_Table):
 def load_settings(path: Path) -> ReplaySettings:
     """Raises ReplayError in one line; cassettes are relative to the file."""
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = read_toml(path)
     except FileNotFoundError:
         raise ReplayError(f"there is no file {path}: it lists the teachers as [[teachers]]") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ReplayError(f"{path} cannot be read as TOML: {error}") from None
+    except TableError as error:
+        raise ReplayError(str(error)) from None
     settings = parse_settings(table, str(path))
     placed = [
         teacher.model_copy(update={"cassette": str(path.parent / teacher.cassette) if teacher.cassette else ""})
@@ -139,26 +136,7 @@ def load_settings(path: Path) -> ReplaySettings:
 
 def parse_settings(table: dict[str, Any], where: str = "the teachers") -> ReplaySettings:
     """Raises ReplayError that names the first wrong key, with the nearest right one."""
-    _known(ReplaySettings, table, where, "")
     try:
-        return ReplaySettings.model_validate(table)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        message = first["msg"].removeprefix("Value error, ")
-        raise ReplayError(f"{where}: {place}: {message}" if place else f"{where}: {message}") from None
-
-
-def _known(model: type[BaseModel], table: Any, where: str, place: str) -> None:
-    if not isinstance(table, dict):
-        return
-    for name, value in table.items():
-        if name not in model.model_fields:
-            inside = f"{where}: [{place}]" if place else where
-            raise ReplayError(f"{inside}: {did_you_mean('key', name, model.model_fields)}")
-        kind = model.model_fields[name].annotation
-        inner = [each for each in (kind, *typing.get_args(kind)) if isinstance(each, type)]
-        for table_of in (each for each in inner if not isinstance(each, types.GenericAlias)):
-            if issubclass(table_of, BaseModel):
-                for each in value if isinstance(value, list) else [value]:
-                    _known(table_of, each, where, f"{place}.{name}".lstrip("."))
+        return validated(ReplaySettings, table, where)
+    except TableError as error:
+        raise ReplayError(str(error)) from None
