@@ -8,7 +8,7 @@ setup:
 setup-all:
 	@bash setup.sh server,dev,train
 
-demo: setup
+demo: setup-all
 	.venv/bin/etude demo
 
 test: setup

@@ -325,12 +325,19 @@ def export(
 
 @app.command()
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Folders that hold episodes.jsonl.")],
+    runs: Annotated[list[Path], typer.Argument(help="Folders that hold episodes.jsonl, or one of a training run.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("report.html"),
     tasks: Annotated[Path | None, typer.Option(help="The runs' task set: diffs against its workspaces.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show runs as one HTML page: each turn, where it went wrong, what would have helped."""
+    """Show runs as one HTML page: each turn, where it went wrong, what would have helped. Of a training run: curves."""
+    from .trainers.report import is_run
+    from .trainers.report import write_report as write_training
+
+    if len(runs) == 1 and is_run(runs[0]) and tasks is None:
+        page = write_training(runs[0], out)
+        _show(page, [console.plain(page)], as_json)
+        return
     from .server.report import write_report
 
     written = write_report(runs, out, tasks=tasks)
@@ -407,15 +414,23 @@ def demo(
     sandbox: Sandbox = "auto",
     as_json: Json = False,
 ) -> None:
-    """A real package becomes tasks, is served, and played by the scripted agents; report.html shows each episode."""
+    """A real package becomes tasks, is served, and played by the scripted agents; then a tiny model is trained."""
+    from .cli_train import demo_training
     from .server.demo import run_demo
 
     with console.progress_bar("demo") as progress:
         result = run_demo(source, count=count, out=out, jobs=jobs, backend=sandbox, progress=progress)
-    _show(result, [console.plain(row) for row in result.rows], as_json)
     if not as_json:
+        console.show_table([console.plain(row) for row in result.rows])
         print(f"{result.statement}\nreport: {result.report}")
-    _exit_unless(result.ok)
+    trained = demo_training(out / "train")
+    if as_json:
+        console.show_json({**console.plain(result), "training": trained})
+    elif trained is None:
+        print("no training: it needs torch, transformers and TRL (`make demo` installs them)")
+    else:
+        print(f"training: {trained['steps']} steps in {trained['seconds']:.0f} s; report: {trained['report']}")
+    _exit_unless(result.ok and (trained is None or trained["ok"]))
 
 
 INTERRUPTED = 130  # what typer makes of Ctrl-C: 128 + SIGINT

@@ -30,24 +30,30 @@ def train(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the resolved run; load nothing.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Train a model on what a server plays. Run again, an interrupted run goes on."""
+    """Train a model on what a server plays, or on solved episodes. Run again, an interrupted run goes on."""
     from .trainers.recipe import load
+    from .trainers.report import REPORT
+    from .trainers.sft_rows import select
     from .trainers.train import plan, run, world
 
     found = load(recipe, change or [])
     if dry_run:
-        resolved = plan(found, world())
+        resolved = plan(found, world(), select(found, read_episodes))
         _show(resolved, _flat(resolved), as_json)
         return
+    _hush()
     with console.progress_bar("train") as progress:
-        result = run(found, progress, dialogues=write_dialogues)
+        result = run(found, progress, dialogues=write_dialogues, episodes=read_episodes)
     for warning in result.warnings:
-        console.show_error(f"warning: {warning}")
+        console.show_warning(warning)
+    page = str(Path(result.out) / REPORT)
     row = {"steps": result.steps, "out": result.out, "seconds": result.seconds}
     for when in ("before", "after"):
         if (measured := getattr(result, when)) is not None:
             row |= {f"solved {when}": measured.solved, f"error turns {when}": measured.error_turn_rate}
-    _show({**console.plain(result), "ok": result.ok}, [row], as_json)
+    _show({**console.plain(result), "ok": result.ok, "report": page}, [row], as_json)
+    if not as_json:
+        print(f"report: {page}")
     if result.stopped:
         console.show_error(result.stopped)
     if result.interrupted:
@@ -102,6 +108,42 @@ async def _replay(episodes: Sequence[Episode], settings: ReplaySettings, out: Pa
     finally:
         if client is not None:
             await client.close()
+
+
+def demo_training(out: Path) -> dict[str, Any] | None:
+    """A minute of ``recipes/tiny.toml``, anew; None where the trainer's packages are not installed."""
+    import shutil
+    from importlib.util import find_spec
+
+    if find_spec("torch") is None:
+        return None
+    from .trainers.recipe import load
+    from .trainers.report import REPORT
+    from .trainers.train import run
+
+    _hush()
+    shutil.rmtree(out, ignore_errors=True)
+    recipe = load(Path(__file__).parent / "recipes" / "tiny.toml", [f"out={out}"])
+    with console.progress_bar("train") as progress:
+        result = run(recipe, progress, dialogues=write_dialogues)
+    return {**console.plain(result), "ok": result.ok, "report": str(out / REPORT)}
+
+
+def read_episodes(run: Path) -> list[Episode]:
+    """The valid episodes of a run, for stage "sft"."""
+    from .environments.stored import stored_episodes
+
+    return [one.episode for one in stored_episodes(run)]
+
+
+def _hush() -> None:
+    """What libraries tell their developers is not for whoever watches a run."""
+    import os
+    import warnings
+
+    if not console.debugging():
+        os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+        warnings.filterwarnings("ignore", category=FutureWarning)
 
 
 def write_dialogues(path: Path, recipe: Recipe) -> None:

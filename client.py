@@ -11,6 +11,7 @@ import ipaddress
 import json
 import threading
 from collections.abc import Coroutine, Mapping
+from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -262,12 +263,16 @@ class LoopThread:
     def running(self) -> bool:
         return self._thread.is_alive()
 
-    def run(self, call: Coroutine[Any, Any, T]) -> T:
-        """Wait for ``call``; an interrupt of the waiting thread cancels it."""
+    def submit(self, call: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start ``call``, and do not wait for it. Raises ConnectionLost when the loop has been stopped."""
         if not self.running:
             call.close()
             raise ConnectionLost("this client is closed: connect again")
-        future = asyncio.run_coroutine_threadsafe(call, self._loop)
+        return asyncio.run_coroutine_threadsafe(call, self._loop)
+
+    def run(self, call: Coroutine[Any, Any, T]) -> T:
+        """Wait for ``call``; an interrupt of the waiting thread cancels it."""
+        future = self.submit(call)
         try:
             return future.result()
         except BaseException:

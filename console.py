@@ -16,6 +16,7 @@ Progress = Callable[[str, int, int], None]
 EXTRAS = {
     "openenv": "server",
     "fastapi": "server",
+    "jinja2": "server",
     "uvicorn": "server",
     "git": "server",
     "tree_sitter": "server",
@@ -80,13 +81,15 @@ def progress_bar(title: str) -> Iterator[Progress]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
+    from rich.table import Column
 
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
+        BarColumn(bar_width=20),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
+        # Last, and over several lines where it needs them: what a training step comes to is long.
+        TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, overflow="fold")),
     )
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=None)
@@ -153,3 +156,7 @@ def _one_line(text: str) -> str:
 
 def show_error(message: str) -> None:
     print(f"error: {message}", file=sys.stderr)
+
+
+def show_warning(message: str) -> None:
+    print(f"warning: {message}", file=sys.stderr)

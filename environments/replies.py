@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
+
+from ..hints.templates.kit import nearest_name
 
 NOT_RUN = "not run: episode ended"
 NO_CALL = (
@@ -12,7 +13,7 @@ NO_CALL = (
 
 
 def unknown_tool(name: str, names: Sequence[str]) -> str:
-    """The nearest name, and all that there are."""
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    guess = f"; did you mean {near[0]!r}?" if near else "."
+    """The nearest name that does the same, and all that there are."""
+    near = nearest_name(name, names)
+    guess = f"; did you mean {near!r}?" if near else "."
     return f"there is no tool {name!r}{guess} The tools are: {', '.join(names)}"

@@ -14,7 +14,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 HAS_TORCH = importlib.util.find_spec("torch") is not None
-collect_ignore_glob = [] if HAS_TORCH else ["trainers/test_*.py", "trainers/replay/*", "benchmarks/*"]
+NEEDS_TORCH = ["trainers/test_*.py", "trainers/loops/*", "trainers/replay/*", "benchmarks/*"]
+collect_ignore_glob = [] if HAS_TORCH else NEEDS_TORCH
 
 
 def pytest_report_header() -> str | None:

@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from datasets import Dataset
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PrinterCallback
-from transformers.trainer_utils import set_seed
-from transformers.utils import logging as hf_logging
+from transformers import PrinterCallback
 from trl.trainer.grpo_config import GRPOConfig
 
 from . import distillation, objectives
-from .chat import TemplateChat
 from .checkpoints import CHECKPOINTS, Interrupt, Keeper, last_checkpoint
-from .forwards import check_model
+from .loading import Start, open_model
 from .metrics import METRICS, Metrics, Watch, read_metrics
 from .playing import Limits
-from .recipe import Recipe, RecipeError, chooser_of
+from .recipe import Recipe, chooser_of
 from .replay.loss import open_replay
 from .safety import KillSwitch
-from .small.pretrain import is_made, make_base
 from .teachers import Teacher
-from .train import Evaluation, Progress, Result, WriteDialogues, order, plan, rank, summary, warnings_of, world
+from .train import Evaluation, Progress, Result, WriteDialogues, order, plan, rank, summary, world
 from .trainer import Channels, EtudeTrainer, Parts, reset_rows
+from .watching import warnings_of
 
-BASE, MODEL, BEFORE = "base", "model", "before.json"
+MODEL, BEFORE = "model", "before.json"
 
 
 @dataclass(frozen=True)
@@ -64,29 +61,24 @@ def build(
 ) -> Made:
     """Tokenizer and template first, weights last. Raises RecipeError, ChatError, UnfitModel, ReplayError."""
     out = Path(recipe.out)
-    hf_logging.disable_progress_bar()
-    hf_logging.set_verbosity_error()
-    where = _base(recipe, out, dialogues, progress)
-    tokenizer, arguments = _tokenizer(where), _template(recipe)
-    TemplateChat(tokenizer, _unused, arguments=arguments)
-    config = _config(where)
-    replay, warnings = _replay(recipe, tokenizer, arguments)
-    set_seed(recipe.seed)
-    model = AutoModelForCausalLM.from_pretrained(where, config=config, dtype=getattr(torch, recipe.model.dtype))
+    start = open_model(recipe, dialogues, progress)
+    replay, warnings = _replay(start)
+    model = start.weights()
     teacher = _teacher(recipe, model)
     if replay is not None:
         replay.prepare(model)
-    parts = _parts(recipe, url, tokenizer, arguments, teacher, replay)
-    rows = order(tasks, recipe.train.prompts * (-(-recipe.train.steps // recipe.train.epochs_on_a_batch)), recipe.seed)
+    parts = _parts(start, url, teacher, replay)
+    rows = order(tasks, max(plan(recipe)["episodes"] // recipe.train.group, len(tasks)), recipe.seed)
     made = (trainer or EtudeTrainer)(
         model,
         parts,
         args=GRPOConfig(**_arguments(recipe, out)),
         train_dataset=Dataset.from_list(reset_rows(rows)),
-        processing_class=tokenizer,
+        processing_class=start.tokenizer,
     )
-    callbacks = _watch(recipe, made, teacher, replay, progress)
-    return Made(recipe, made, tokenizer, callbacks, warnings, _is_moe(config))
+    watch = Watch(made, teacher, drift=recipe.safety.teacher_drift > 0, kl=recipe.safety.kl_to_base > 0)
+    callbacks = watched(made, recipe, Keeper(teacher, replay, watch), progress, watch)
+    return Made(recipe, made, start.tokenizer, callbacks, warnings, start.moe)
 
 
 def train(made: Made, held_out: Sequence[str], result: Result, progress: Progress) -> Result:
@@ -103,7 +95,8 @@ def train(made: Made, held_out: Sequence[str], result: Result, progress: Progres
         result.steps = trainer.state.global_step
         result.stopped = str(made.callbacks.switch.stop or "")
         result.interrupted = made.callbacks.interrupt.heard and not result.stopped
-        result.warnings = [*made.warnings, *warnings_of(read_metrics(out / METRICS), made.moe)]
+        rows = read_metrics(out / METRICS)
+        result.warnings = [*made.warnings, *warnings_of(rows, made.recipe.model_dump(), moe=made.moe)]
         if not result.interrupted:
             trainer.save_model(str(out / MODEL))
             made.tokenizer.save_pretrained(out / MODEL)
@@ -144,63 +137,16 @@ def _before(made: Made, held_out: Sequence[str], out: Path, progress: Progress) 
     return before
 
 
-def _base(recipe: Recipe, out: Path, dialogues: WriteDialogues | None, progress: Progress) -> str:
-    """Where the first weights are; a small model is made there when it is not there yet."""
-    if not recipe.model.make:
-        return str(Path(recipe.model.name).expanduser()) if recipe.model.name[:1] in "./~" else recipe.model.name
-    folder = out / BASE
-    if not is_made(folder, recipe.model.sizes, recipe.seed):
-        assert dialogues is not None
-        if world() > 1:
-            raise RecipeError("model.make is for one process: make it there, and give its folder as model.name")
-        out.mkdir(parents=True, exist_ok=True)
-        rows = out / "dialogues.jsonl"
-        progress("dialogues", 0, 0)
-        dialogues(rows, recipe)
-        make_base(rows, recipe.model.sizes, folder, seed=recipe.seed, progress=progress)
-    return str(folder)
-
-
-def _tokenizer(where: str) -> Any:
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(where)
-    except (OSError, ValueError) as error:
-        raise RecipeError(f"model.name: no tokenizer can be read from {where}: {_line(error)}") from None
-    if getattr(tokenizer, "pad_token", None) is None and getattr(tokenizer, "eos_token", None) is not None:
-        tokenizer.pad_token = tokenizer.eos_token
-    return tokenizer
-
-
-def _config(where: str) -> Any:
-    try:
-        config = AutoConfig.from_pretrained(where)
-    except (OSError, ValueError) as error:
-        raise RecipeError(f"model.name: no model can be read from {where}: {_line(error)}") from None
-    check_model(config)
-    return config
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
-
-
-async def _unused(ids: Sequence[int], room: int) -> Any:
-    raise AssertionError("only looked at")
-
-
-def _template(recipe: Recipe) -> Mapping[str, Any]:
-    return {**({"enable_thinking": False} if recipe.model.make else {}), **recipe.model.template}
-
-
-def _replay(recipe: Recipe, tokenizer: Any, arguments: Mapping[str, Any]) -> tuple[Any, list[str]]:
+def _replay(start: Start) -> tuple[Any, list[str]]:
+    recipe = start.recipe
     if not recipe.channels.replay.used:
         return None, []
     options = recipe.replay
     replay, left = open_replay(
         Path(options.pairs),
-        tokenizer,
+        start.tokenizer,
         max_ids=recipe.generation.max_ids,
-        template=dict(arguments),
+        template=dict(start.arguments),
         weights=dict(zip(options.losses, options.weights, strict=True)),
         batch=options.batch,
         beta=options.beta,
@@ -217,13 +163,12 @@ def _teacher(recipe: Recipe, model: Any) -> Teacher | None:
     return teacher
 
 
-def _parts(
-    recipe: Recipe, url: str, tokenizer: Any, arguments: Mapping[str, Any], teacher: Teacher | None, replay: Any
-) -> Parts:
+def _parts(start: Start, url: str, teacher: Teacher | None, replay: Any) -> Parts:
+    recipe = start.recipe
     options, room = recipe.distillation, recipe.generation
     return Parts(
         url=url,
-        chat=lambda sampler: TemplateChat(tokenizer, sampler, arguments=arguments),
+        chat=start.chat,
         objective=objectives.objective(recipe.objective.name),
         channels=Channels(recipe.channels.rlvr, recipe.channels.distillation, recipe.channels.replay),
         distillation=distillation.Settings(
@@ -247,24 +192,32 @@ def _parts(
 
 def _arguments(recipe: Recipe, out: Path) -> dict[str, Any]:
     """GRPOConfig's. The data are in the order of the steps, once: a resumed run finds its place in them."""
-    train, room = recipe.train, recipe.generation
-    given = {
-        "output_dir": str(out / CHECKPOINTS),
-        "seed": recipe.seed,
-        "max_steps": train.steps,
+    train = recipe.train
+    return {
+        **shared_arguments(recipe, out),
+        **generation_arguments(recipe),
         "num_generations": train.group,
-        "per_device_train_batch_size": train.micro,
         "gradient_accumulation_steps": plan(recipe, world())["gradient_accumulation"],
         "num_iterations": train.epochs_on_a_batch,
         "shuffle_dataset": False,
-        "max_completion_length": room.max_ids,
-        "temperature": room.temperature,
+        "beta": recipe.objective.kl_weight if recipe.objective.kl == "k3" else 0.0,
+        **objectives.objective(recipe.objective.name).arguments,
+    }
+
+
+def shared_arguments(recipe: Recipe, out: Path) -> dict[str, Any]:
+    """Any stage's, for its trainer's configuration."""
+    train = recipe.train
+    return {
+        "output_dir": str(out / CHECKPOINTS),
+        "seed": recipe.seed,
+        "max_steps": train.steps,
+        "per_device_train_batch_size": train.micro,
         "learning_rate": train.learning_rate,
         "lr_scheduler_type": "constant_with_warmup",
         "warmup_steps": int(train.warmup * train.steps),
         "weight_decay": train.weight_decay,
         "max_grad_norm": train.clip_grad,
-        "beta": recipe.objective.kl_weight if recipe.objective.kl == "k3" else 0.0,
         "bf16": recipe.model.dtype == "bfloat16",
         "use_cpu": not torch.cuda.is_available(),
         "gradient_checkpointing": False,
@@ -274,27 +227,30 @@ def _arguments(recipe: Recipe, out: Path) -> dict[str, Any]:
         "save_total_limit": 2,
         "report_to": [],
         "disable_tqdm": True,
-        **objectives.objective(recipe.objective.name).arguments,
     }
+
+
+def generation_arguments(recipe: Recipe) -> dict[str, Any]:
+    """Of whatever plays episodes."""
+    room = recipe.generation
+    given: dict[str, Any] = {"max_completion_length": room.max_ids, "temperature": room.temperature}
     if room.vllm != "off":
         # Over thousands of tokens the product of ratios masks or explodes whole episodes; each token's is truncated.
         given |= {"use_vllm": True, "vllm_mode": room.vllm, "vllm_importance_sampling_mode": "token_truncate"}
-        given |= {"vllm_server_base_url": room.vllm_url} if room.vllm == "server" else {}
+        beside = room.vllm == "server"
+        given |= {"vllm_server_base_url": room.vllm_url} if beside else {"vllm_max_model_length": room.max_ids}
     return given
 
 
-def _watch(recipe: Recipe, trainer: Any, teacher: Teacher | None, replay: Any, progress: Progress) -> Callbacks:
+def watched(trainer: Any, recipe: Recipe, keeper: Keeper, progress: Progress, *first: Any) -> Callbacks:
+    """Metrics, kill-switch, interrupt and checkpoints for a trainer, behind the callbacks ``first``."""
     out = Path(recipe.out)
     trainer.remove_callback(PrinterCallback)
-    watch = Watch(trainer, teacher, drift=recipe.safety.teacher_drift > 0, kl=recipe.safety.kl_to_base > 0)
-    found = Callbacks(
-        Keeper(teacher, replay, watch), KillSwitch(recipe.safety, out), Interrupt(recipe.train.epochs_on_a_batch)
-    )
-    for callback in (watch, Metrics(out, progress), found.switch, found.interrupt, found.keeper):
+    hours = max((row.get("cost/hours", 0.0) for row in read_metrics(out / METRICS)), default=0.0)
+    switch = KillSwitch(recipe.safety, out, hours=hours)
+    found = Callbacks(keeper, switch, Interrupt(recipe.train.epochs_on_a_batch))
+    board, prompts = recipe.tensorboard, recipe.train.prompts if recipe.stage == "rl" else 0
+    metrics = Metrics(out, progress, prompts=prompts, board=board, costs=switch.costs)
+    for callback in (*first, metrics, found.switch, found.interrupt, found.keeper):
         trainer.add_callback(callback)
     return found
-
-
-def _is_moe(config: Any) -> bool:
-    text = config.get_text_config()
-    return bool(getattr(text, "num_experts", 0) or getattr(text, "num_local_experts", 0))

@@ -6,6 +6,7 @@ It implements ``rollouts.Chat``. The tokenizer is any that has ``apply_chat_temp
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from .calls import FUNCTION, Call, calls_in, form_of, texts_of, typed
@@ -13,6 +14,7 @@ from .insertions import Insertions
 from .rollouts import Rollout, Sample, Written
 from .sites import Insertion
 from .templates import ANSWER, ARGUMENT, QUESTION, TOOL, ChatError, Template, answers_of
+from .writing import Turns
 
 __all__ = ["ChatError", "Sampler", "TemplateChat"]
 
@@ -74,6 +76,13 @@ class TemplateChat:
         action: dict[str, Any] = {"text": (thought + text).strip()}
         return {**action, "tool_calls": calls} if calls else action
 
+    def turn(self, message: Mapping[str, Any], opening: Sequence[int], *, exact: bool = True) -> list[int]:
+        """``action`` the other way: an assistant's message as ids to follow the generation prompt ``opening``.
+
+        Raises ChatError when no ids read back as the message; unless ``exact``, when the template writes none.
+        """
+        return self._turns.ids(dict(message), opening, exact=exact)
+
     # --- hints --------------------------------------------------------------------------------------------------
 
     def hint(self, text: str, first: bool) -> Insertion:
@@ -93,6 +102,10 @@ class TemplateChat:
         return self._hints.before(rollout, turn, text)
 
     # --- inside -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _turns(self) -> Turns:
+        return Turns(self._template, self._opening, self.action)
 
     def _unended(self, written: str) -> str:
         for stop in self.stops:

@@ -34,7 +34,7 @@ def last_checkpoint(out: Path) -> Path | None:
 class Keeper(TrainerCallback):
     """Writes the rest into each checkpoint as it is saved, and reads it back."""
 
-    def __init__(self, teacher: Teacher | None, replay: Any, watch: Watch) -> None:
+    def __init__(self, teacher: Teacher | None, replay: Any, watch: Watch | None = None) -> None:
         self._teacher, self._replay, self._watch = teacher, replay, watch
 
     def on_save(self, args: Any, state: Any, control: Any, **more: Any) -> None:
@@ -42,7 +42,7 @@ class Keeper(TrainerCallback):
             kept = {
                 "teacher": self._teacher.state_dict() if self._teacher else {},
                 "replay": self._replay.state_dict() if self._replay else {},
-                "drift": self._watch.drift,
+                "drift": self._watch.drift if self._watch else None,
             }
             folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
             torch.save(kept, folder / f"{STATE}.part")
@@ -56,7 +56,8 @@ class Keeper(TrainerCallback):
             self._teacher.load_state_dict(kept["teacher"], student)
         if self._replay:
             self._replay.load_state_dict(kept["replay"])
-        self._watch.drift = kept["drift"]
+        if self._watch:
+            self._watch.drift = kept["drift"]
 
 
 class Interrupt(TrainerCallback):

@@ -28,6 +28,10 @@ _LEAST_GAIN = 1e-4
 """Nats: what differs by less is rounding. AdamW makes whole steps of gradients that small."""
 
 
+MEASURED = ("tokens", "sites", "sites_helped", "divergence", "teacher_gain", "teacher_tokens", "student_tokens")
+"""Metrics of a batch, summed over it."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """``beta``, ``normalised``: see ``divergence``. ``estimator``: over the whole vocabulary, over the ``top_k`` of the
@@ -69,9 +73,9 @@ class Distiller:
         """
         parts = [self._of_one(model, teacher, rollout, sites) for rollout, sites in batch if sites]
         if not parts:
-            return Loss(torch.zeros((), device=model.device), 0)
+            return Loss(torch.zeros((), device=model.device), 0, dict.fromkeys(MEASURED, 0.0))
         tokens = sum(part.tokens for part in parts)
-        metrics = {name: sum(part.metrics[name] for part in parts) for name in parts[0].metrics}
+        metrics = {name: sum(part.metrics[name] for part in parts) for name in MEASURED}
         return Loss(torch.stack([part.total for part in parts]).sum(), tokens, metrics)
 
     def _of_one(self, model: Any, teacher: Any, rollout: Rollout, sites: Sequence[Site]) -> Loss:
@@ -96,6 +100,7 @@ class Distiller:
             (each * weights).sum(),
             length,
             {
+                "tokens": length,
                 "sites": len(sites),
                 "sites_helped": helped,
                 "divergence": float((each.detach() * kept).sum()),
@@ -111,7 +116,7 @@ class Distiller:
             return divergence.sampled_token(said, told)
         if options.estimator == "top_k":
             k, beta, normalised = options.top_k, options.beta, options.normalised
-            return divergence.top_k_divergence(my.logits(mine), their.logits(theirs), beta, k=k, normalised=normalised)
+            return divergence.fused_top_k(mine, my, theirs, their, beta, k=k, normalised=normalised)
         return divergence.fused_divergence(mine, my, theirs, their, options.beta, normalised=options.normalised)
 
     def _kept(self, sites: Sequence[Site], said: Tensor, told: Tensor) -> tuple[Tensor, int]:

@@ -12,7 +12,7 @@ divides by beta (1 - beta), which makes it continuous. Gradients go to the stude
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,9 @@ import torch
 from torch import Tensor
 
 ROWS, COLUMNS = 256, 32_768
-"""The largest block of logits that is ever held, rows by vocabulary."""
+"""The largest block of logits that is ever held, rows by vocabulary. Some eight of them live at once, 0.3 GB in
+float32, however many rows and tokens there are; what comes on top is linear in either: gradients of hidden states and
+of the head."""
 
 
 @dataclass(frozen=True)
@@ -95,15 +97,41 @@ def fused_divergence(
     return value * scale
 
 
+def fused_top_k(
+    student: Tensor,
+    student_head: Head,
+    teacher: Tensor,
+    teacher_head: Head,
+    beta: float = 0.5,
+    *,
+    k: int,
+    normalised: bool = False,
+    rows: int = ROWS,
+) -> Tensor:
+    """``top_k_divergence``, by the student, of hidden states [R, H]; holds ``rows`` rows of whole logits at a time."""
+
+    def some(mine: Tensor, theirs: Tensor) -> Tensor:
+        logits = student_head.logits(mine), teacher_head.logits(theirs)
+        return top_k_divergence(*logits, beta, k=k, normalised=normalised)
+
+    return _by_rows(some, rows, student, teacher.detach())
+
+
 def log_probabilities(hidden: Tensor, head: Head, tokens: Tensor, *, rows: int = ROWS) -> Tensor:
-    """The log-probability [R] of each row's token [R]; blocks of ``rows`` are made again for the gradient."""
-    from torch.utils.checkpoint import checkpoint
+    """The log-probability [R] of each row's token [R]; holds ``rows`` rows of whole logits at a time."""
 
     def some(part: Tensor, wanted: Tensor) -> Tensor:
         return head.logits(part).log_softmax(-1).gather(-1, wanted[:, None])[:, 0]
 
-    parts = zip(hidden.split(rows), tokens.split(rows), strict=True)
-    return torch.cat([checkpoint(some, part, wanted, use_reentrant=False) for part, wanted in parts])
+    return _by_rows(some, rows, hidden, tokens)
+
+
+def _by_rows(each: Callable[..., Tensor], rows: int, *given: Tensor) -> Tensor:
+    """``each`` of blocks of rows, one after the other; what it makes on the way is made again for the gradient."""
+    from torch.utils.checkpoint import checkpoint
+
+    parts = zip(*(tensor.split(rows) for tensor in given), strict=True)
+    return torch.cat([checkpoint(each, *part, use_reentrant=False) for part in parts])
 
 
 def _scale(beta: float, normalised: bool) -> float:
@@ -171,6 +199,7 @@ class _Fused(torch.autograd.Function):
                 log_t = teacher_head.logits(teacher[part], some) - norms_t[part, None]
                 value[part] += _sum_of(log_s, log_t, beta).sum(-1)
                 mean[part] += _slope(log_s, log_t, beta).sum(-1)
+                del log_s, log_t  # before the next block is made
         ctx.save_for_backward(student, teacher, norms_s, norms_t, mean)
         return value
 
@@ -198,6 +227,7 @@ class _Fused(torch.autograd.Function):
                     to_weight[some] += slope.T @ student[part].float()
                 if to_bias is not None:
                     to_bias[some] += slope.sum(0)
+                del logits, log_s, log_t, slope
         found = (to_hidden, to_weight, to_bias)
         given = (student, weight, bias)
         cast = [None if g is None else g.to(x.dtype) for g, x in zip(found, given, strict=True)]

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .divergence import Head
+from .divergence import Head, log_probabilities
 from .sites import Site
 
 
@@ -61,6 +61,22 @@ def teacher_rows(model: Any, ids: Sequence[int], sites: Sequence[Site], *, packe
         length = site.end - site.start
         parts.append(hidden[0, -length - 1 : -1])
     return torch.cat(parts)
+
+
+def completion_logps(
+    model: Any, ids: Tensor, attention: Tensor, keep: int, *, temperature: float = 1.0, rows: int = 8
+) -> Tensor:
+    """Log-probabilities [B, keep] of the last ``keep`` ids of each row of [B, T], ``rows`` rows in one forward.
+
+    For any model of the kind; TRL's own way is only for one that TRL has patched, which a frozen copy need not be.
+    """
+    found = []
+    for part, seen in zip(ids.split(rows), attention.split(rows), strict=True):
+        hidden = _hidden(model, part, attention_mask=seen)[:, -keep - 1 : -1]
+        wanted = part[:, -keep:]
+        each = log_probabilities(hidden.flatten(0, 1), head_of(model, temperature), wanted.flatten())
+        found.append(each.view(wanted.shape))
+    return torch.cat(found)
 
 
 def tokens_read(ids: Sequence[int], sites: Sequence[Site], *, packed: bool) -> int:

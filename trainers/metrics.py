@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,14 @@ from transformers import TrainerCallback
 
 from .divergence import divergence
 from .forwards import head_of, student_rows
+from .report import write_report
+from .report.stored import METRICS, read_metrics
 from .rollouts import Rollout
 from .sites import Site
 from .teachers import Drift, Teacher
+from .watching import Steps
 
-METRICS = "metrics.jsonl"
+BOARD = "tensorboard"
 Progress = Callable[[str, int, int], None]
 DRIFT_EVERY = 5
 """Steps between two measurements of a moving teacher."""
@@ -29,41 +32,63 @@ _GOOD = 4
 
 
 class Metrics(TrainerCallback):
-    """Writes ``metrics.jsonl``, and TensorBoard's files beside it where that is installed, from the first rank."""
+    """Writes ``metrics.jsonl`` and says a line for each step; the report is written anew with each checkpoint. All of
+    it by the first rank alone.
 
-    def __init__(self, out: Path, progress: Progress) -> None:
-        self.path, self._progress, self._board = out / METRICS, progress, _board(out)
+    ``prompts``: groups of a step. ``board``: TensorBoard's files too. ``costs``: what was used so far, as metrics.
+    ``clock``: seconds.
+    """
+
+    def __init__(
+        self,
+        out: Path,
+        progress: Progress,
+        *,
+        prompts: int = 1,
+        board: bool = False,
+        costs: Callable[[], Mapping[str, float]] = dict,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.path, self._progress, self._steps = out / METRICS, progress, Steps(prompts)
+        self._wants_board, self._costs, self._clock = board, costs, clock
+        self._board: Any = None
+        self._began = 0.0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        """Lines of steps that a resumed run makes again are dropped."""
-        if state.is_world_process_zero:
-            kept = [row for row in read_metrics(self.path) if row["step"] <= state.global_step]
-            self.path.write_text("".join(json.dumps(row) + "\n" for row in kept))
+        """Lines of steps that a resumed run makes again are dropped, here and from TensorBoard."""
+        self._progress("training", state.global_step, state.max_steps)
+        if not state.is_world_process_zero:
+            return
+        kept = [row for row in read_metrics(self.path) if row["step"] <= state.global_step]
+        part = self.path.with_name(f"{METRICS}.part")
+        part.write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
+        part.replace(self.path)
+        if self._wants_board:
+            self._board = open_board(self.path.parent, state.global_step + 1)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        self._progress("training", state.global_step, state.max_steps)
+        self._began = self._clock()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **more: Any) -> None:
         if not state.is_world_process_zero or not logs or "loss" not in logs:
             return
-        row = {"step": state.global_step, **{name: value for name, value in logs.items() if _plain(value)}}
+        seconds = {"seconds/step": self._clock() - self._began}
+        row = {"step": state.global_step, **{k: v for k, v in logs.items() if _plain(v)}, **seconds, **self._costs()}
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
+        self._progress(self._steps.line(row, state.max_steps), state.global_step, state.max_steps)
         if self._board is not None:
-            for name, value in row.items():
-                self._board.add_scalar(name, value, state.global_step)
+            for name in row.keys() - {"step"}:
+                self._board.add_scalar(name, row[name], state.global_step)
             self._board.flush()
 
+    def on_save(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        if state.is_world_process_zero:
+            write_report(self.path.parent)
 
-def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of ``metrics.jsonl``; none when there is no file. A torn last line is left out."""
-    rows = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            break
-    return rows
+    def on_train_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        if self._board is not None:
+            self._board.close()
 
 
 class Watch(TrainerCallback):
@@ -122,9 +147,11 @@ def _plain(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _board(out: Path) -> Any:
-    if importlib.util.find_spec("tensorboard") is None:
-        return None
+def open_board(out: Path, step: int) -> Any:
+    """A writer of TensorBoard's files; what they hold from ``step`` on is not shown any more."""
     from torch.utils.tensorboard import SummaryWriter
 
-    return SummaryWriter(str(out / "tensorboard"))
+    return SummaryWriter(str(out / BOARD), purge_step=step)
+
+
+__all__ = ["BOARD", "METRICS", "Metrics", "Progress", "Watch", "good_turns_kl", "read_metrics"]

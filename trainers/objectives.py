@@ -11,11 +11,12 @@ dapo        DAPO (arXiv:2503.14476), whole: a higher upper clip, token-level los
 gspo        GSPO (arXiv:2507.18071): the ratio of whole sequences, length-normalised
 cispo       CISPO (arXiv:2506.13585): clipped importance weights instead of clipped updates
 sapo        SAPO (arXiv:2511.20347): soft gates instead of clips
-luspo       GSPO with a sum over each sequence instead of a mean
-vespo       weights by a Gamma-shaped kernel of the sequence's ratio
+luspo       LUSPO (arXiv:2602.05261): GSPO with a sum over each sequence instead of a mean, and wider clips
+vespo       VESPO (arXiv:2602.10693): weights by a Gamma-shaped kernel of the sequence's ratio
 ==========  =====================================================================================================
 
-TRL's ``loss_type="dr_grpo"`` alone is not Dr.GRPO: it leaves the standard deviation on.
+TRL's ``loss_type="dr_grpo"`` alone is not Dr.GRPO: it leaves the standard deviation on. Its
+``mask_truncated_completions`` goes by an episode's last id, and so misses one that ran out of room behind a whole turn.
 """
 
 from __future__ import annotations
@@ -32,10 +33,12 @@ from ..registry import UnknownName, did_you_mean
 @dataclass(frozen=True)
 class Objective:
     """``arguments`` are GRPOConfig's. ``dynamic_sampling``: groups without variance are played again with another
-    task. ``overlong``: the share of the room within which an episode's reward falls by up to 1."""
+    task, and those that stay so are no part of the loss. ``mask_truncated``: nor are episodes that the policy's context
+    was too short for. ``overlong``: the share of the room within which an episode's reward falls by up to 1."""
 
     arguments: dict[str, Any] = field(default_factory=dict)
     dynamic_sampling: bool = False
+    mask_truncated: bool = False
     overlong: float = 0.0
 
 
@@ -44,8 +47,9 @@ OBJECTIVES: dict[str, Objective] = {
     "dr_grpo": Objective({"loss_type": "dr_grpo", "scale_rewards": "none"}),
     "bnpo": Objective({"loss_type": "bnpo", "scale_rewards": "group"}),
     "dapo": Objective(
-        {"loss_type": "dapo", "scale_rewards": "group", "epsilon_high": 0.28, "mask_truncated_completions": True},
+        {"loss_type": "dapo", "scale_rewards": "group", "epsilon_high": 0.28},
         dynamic_sampling=True,
+        mask_truncated=True,
         overlong=0.2,
     ),
     "gspo": Objective(
@@ -59,7 +63,15 @@ OBJECTIVES: dict[str, Objective] = {
     ),
     "cispo": Objective({"loss_type": "cispo", "scale_rewards": "group", "epsilon_high": 5.0}),
     "sapo": Objective({"loss_type": "sapo", "scale_rewards": "group"}),
-    "luspo": Objective({"loss_type": "luspo", "scale_rewards": "group", "importance_sampling_level": "sequence"}),
+    "luspo": Objective(
+        {
+            "loss_type": "luspo",
+            "scale_rewards": "group",
+            "importance_sampling_level": "sequence",
+            "epsilon": 2e-3,
+            "epsilon_high": 2.5e-3,
+        }
+    ),
     "vespo": Objective({"loss_type": "vespo", "scale_rewards": "group"}),
 }
 

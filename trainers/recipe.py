@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ..hints.chooser import Chooser
+from .problems import problems
 from .tables import TableError, read_toml, validated
 
 
@@ -46,16 +47,19 @@ class Schedule(_Table):
 
 
 class Sizes(_Table):
-    """Of a model that is made here. ``skill``: how often its base follows a hint; ``level``: of the drills it reads."""
+    """Of a model that is made here, in ``copying`` steps on ids that repeat, ``reading`` steps on hinted turns and
+    ``steps`` on whole dialogues. ``skill``: how often its base follows a hint; ``level``: of the drills it reads."""
 
     hidden: int = Field(default=128, ge=16, multiple_of=16)
-    layers: int = Field(default=4, ge=1)
+    layers: int = Field(default=3, ge=1)
     heads: int = Field(default=4, ge=1)
     vocabulary: int = Field(default=1500, ge=400)
-    dialogues: int = Field(default=1500, ge=1)
-    steps: int = Field(default=400, ge=1)
-    batch: int = Field(default=8, ge=1)
-    learning_rate: float = Field(default=2e-3, gt=0)
+    dialogues: int = Field(default=16_000, ge=1)
+    copying: int = Field(default=300, ge=0)
+    reading: int = Field(default=400, ge=0)
+    steps: int = Field(default=300, ge=1)
+    batch: int = Field(default=11, ge=1)
+    learning_rate: float = Field(default=3e-3, gt=0)
     skill: float = Field(default=0.99, ge=0, le=1)
     level: int = Field(default=1, ge=1, le=5)
 
@@ -96,8 +100,16 @@ class Train(_Table):
     clip_grad: float = Field(default=1.0, gt=0)
     epochs_on_a_batch: int = Field(default=1, ge=1)
     save_every: int = Field(default=50, ge=1)
-    evaluate_every: int = Field(default=0, ge=0)
     evaluate_tasks: int = Field(default=32, ge=1)
+
+
+class Sft(_Table):
+    """Stage "sft": learned from are ``batch`` episodes a step that have at least this ``reward`` and no confirmed
+    finding, at most ``per_task`` of a task (0: all)."""
+
+    reward: float = Field(default=1.0, gt=0, le=1)
+    per_task: int = Field(default=0, ge=0)
+    batch: int = Field(default=8, ge=1)
 
 
 class Objective(_Table):
@@ -173,15 +185,18 @@ class Safety(_Table):
 
 
 class Recipe(_Table):
-    """A whole run."""
+    """A whole run. ``episodes``: the folder of a run, or several; stage "sft" learns from them. ``tensorboard``: its
+    files too, in ``out``/tensorboard."""
 
     stage: Literal["rl", "sft"] = "rl"
     seed: int = 0
     out: str = "runs/train"
-    episodes: str = ""
+    episodes: tuple[str, ...] = ()
+    tensorboard: bool = False
     model: Model = Model()
     environment: Environment = Environment()
     train: Train = Train()
+    sft: Sft = Sft()
     objective: Objective = Objective()
     channels: Channels = Channels()
     distillation: Distillation = Distillation()
@@ -189,9 +204,14 @@ class Recipe(_Table):
     generation: Generation = Generation()
     safety: Safety = Safety()
 
+    @field_validator("episodes", mode="before")
+    @classmethod
+    def _folders(cls, given: Any) -> Any:
+        return ((given,) if given else ()) if isinstance(given, str) else given
+
     @model_validator(mode="after")
     def _possible(self) -> Recipe:
-        for problem in _problems(self):
+        for problem in problems(self):
             raise ValueError(problem)
         return self
 
@@ -226,45 +246,6 @@ def chooser_of(recipe: Recipe) -> Chooser | None:
         return Chooser.model_validate_json(Path(name).read_bytes())
     except (OSError, ValidationError):
         raise RecipeError(f"distillation.chooser: {name} holds none: `etude hints choose` writes one") from None
-
-
-def _problems(recipe: Recipe) -> list[str]:
-    train, room = recipe.train, recipe.generation
-    found = []
-    if bool(recipe.model.name) == bool(recipe.model.make):
-        found.append('give model.name (a folder, or a name on the Hub), or model.make = "drill"')
-    if recipe.model.make and recipe.model.sizes.hidden % (2 * recipe.model.sizes.heads):
-        found.append("model.sizes.hidden must be an even multiple of model.sizes.heads")
-    if recipe.stage == "sft":
-        return found if recipe.episodes else [*found, 'stage = "sft" learns from episodes: set episodes = "runs/x"']
-    if recipe.environment.knobs and recipe.environment.serve != "drill":
-        found.append('environment.knobs are for drills: they go with environment.serve = "drill"')
-    if bool(recipe.environment.url) == bool(recipe.environment.serve):
-        found.append('give environment.url of a running server, or environment.serve = "drill" (or a folder of tasks)')
-    if train.prompts * train.group % train.micro:
-        found.append(
-            f"train.prompts x train.group = {train.prompts * train.group} episodes do not divide into micro-batches "
-            f"of {train.micro}: set train.micro to a divisor of it"
-        )
-    if room.max_turn_ids > room.max_ids:
-        found.append(f"generation.max_turn_ids ({room.max_turn_ids}) is more than max_ids ({room.max_ids})")
-    channels = recipe.channels
-    if not (channels.rlvr.used or channels.distillation.used or channels.replay.used):
-        found.append("every channel's weight is 0: there is nothing to learn from")
-    if channels.replay.used and not recipe.replay.pairs:
-        found.append("channels.replay has a weight, but replay.pairs names no file: `etude replay` writes one")
-    if len(recipe.replay.losses) != len(recipe.replay.weights):
-        found.append("replay.losses and replay.weights have different lengths")
-    if (recipe.objective.kl == "off") != (recipe.objective.kl_weight == 0):
-        found.append("objective.kl and objective.kl_weight go together: set both, or neither")
-    if train.save_every % train.epochs_on_a_batch:
-        found.append(
-            f"train.save_every ({train.save_every}) must be a multiple of train.epochs_on_a_batch "
-            f"({train.epochs_on_a_batch}): a run resumes where a batch of episodes is used up"
-        )
-    if room.vllm == "server" and not room.vllm_url:
-        found.append('generation.vllm = "server" needs generation.vllm_url')
-    return found
 
 
 def _put(table: dict[str, Any], change: str) -> None:

@@ -58,13 +58,16 @@ def verdict(step: int, logs: Mapping[str, Any], limits: Safety) -> Stop | None:
 class KillSwitch(TrainerCallback):
     """Asked whenever metrics are logged. ``stop`` says why it stopped, and so does ``stopped.json`` in ``out``.
 
-    Wall clock and cost are counted here: hours since the start, and dollars at ``dollars_per_hour``.
+    Wall clock and cost are counted here: ``hours`` that the run took before it was interrupted and those since the
+    start, and dollars at ``dollars_per_hour``.
     """
 
-    def __init__(self, limits: Safety, out: Path, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, limits: Safety, out: Path, *, hours: float = 0.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.limits, self.out, self._clock = limits, out, clock
         self.stop: Stop | None = None
-        self._started = clock()
+        self._started = clock() - 3600 * hours
 
     def costs(self) -> dict[str, float]:
         """What was used so far, as metrics."""

@@ -20,8 +20,8 @@ _GRACE_S = 10.0
 
 @contextmanager
 def served(environment: Environment) -> Iterator[str]:
-    """The address of the server: the recipe's own, or one that is started now. Raises RecipeError."""
-    if environment.url:
+    """The address of the server: the recipe's own, or one started now, or '' without either. Raises RecipeError."""
+    if environment.url or not environment.serve:
         yield environment.url
         return
     with tempfile.TemporaryFile("w+") as said, _started(environment, said.fileno()) as process:

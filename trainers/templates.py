@@ -75,9 +75,21 @@ class Template:
         guarded = [self._guarded(message, number) for number, message in enumerate(messages)]
         if guarded == list(messages):
             return list(self._render(messages, tools, generation, tokenize=True))
-        pieces = _GUARD.split(self._render(guarded, tools, generation, tokenize=False))
+        return self.encoded(self._render(guarded, tools, generation, tokenize=False))
+
+    def encoded(self, text: str) -> list[int]:
+        """The ids of what was rendered; what ``guarded`` has marked is no mark."""
+        pieces = _GUARD.split(text)
         pieces[1::2] = [chr(ord(piece) - _PLANE) for piece in pieces[1::2]]
         return [each for piece in pieces for each in self.tokenizer.encode(piece, add_special_tokens=False)]
+
+    def guarded(self, text: str) -> str:
+        """A text whose marks, such as an end of turn that a file holds, stay the text that they are."""
+        return self._mark.sub(lambda found: chr(_PLANE + ord(found[0][0])) + found[0][1:], text)
+
+    def rendered(self, messages: Sequence[Message], *, generation: bool = False) -> str:
+        """As text; ``guarded`` or not, as they are given."""
+        return str(self._render(messages, (), generation, tokenize=False))
 
     def text(self, ids: Sequence[int]) -> str:
         """With all markers."""
@@ -125,17 +137,11 @@ class Template:
         return self.text(self.ids(dialogue, generation=False)[begin:])
 
     def _guarded(self, message: Message, number: int) -> Message:
-        """A message in which a mark, such as an end of turn that a file holds, stays the text that it is.
-
-        The system's message is the trainer's own: it may mean its marks.
-        """
+        """The system's message is the trainer's own: it may mean its marks."""
         content = message.get("content")
         if not isinstance(content, str) or (message["role"] == "system" and not number):
             return message
-        return {
-            **message,
-            "content": self._mark.sub(lambda found: chr(_PLANE + ord(found[0][0])) + found[0][1:], content),
-        }
+        return {**message, "content": self.guarded(content)}
 
     # --- probes -------------------------------------------------------------------------------------------------
 
@@ -156,7 +162,7 @@ class Template:
     def _dialogue(self, answers: Sequence[Message], word: str, style: int) -> list[Message]:
         """``style``: bit 0, arguments as text; bit 1, one call only; bit 2, ids of nine letters and digits."""
         answers = [
-            {**message, "tool_call_id": _short(message.get("tool_call_id", ""))}
+            {**message, "tool_call_id": short_id(message.get("tool_call_id", ""))}
             if style & 4 and _is_tool(message)
             else message
             for message in answers
@@ -263,6 +269,6 @@ def answers_of(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
     return [{key: value for key, value in message.items() if value or key == "content"} for message in messages]
 
 
-def _short(call_id: str) -> str:
+def short_id(call_id: str) -> str:
     """Nine letters and digits, which is what Mistral's templates ask of an id."""
     return "".join(filter(str.isalnum, call_id))[-9:].zfill(9)

@@ -10,7 +10,6 @@ import json
 import os
 import random
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,7 +17,10 @@ from typing import Any
 
 from ..client import Client
 from .recipe import Recipe, RecipeError, chooser_of
+from .report import write_report
 from .serving import served
+from .sft_rows import ReadEpisodes, Solved, select
+from .sft_rows import plan as sft_plan
 
 Progress = Callable[[str, int, int], None]
 WriteDialogues = Callable[[Path, Recipe], None]
@@ -56,14 +58,24 @@ class Result:
         return not self.stopped and not self.interrupted
 
 
-def plan(recipe: Recipe, processes: int = 1) -> dict[str, Any]:
-    """The resolved run: the recipe, and what follows from it. Raises RecipeError. Imports no torch."""
+def plan(recipe: Recipe, processes: int = 1, solved: Solved | None = None) -> dict[str, Any]:
+    """The resolved run: the recipe, and what follows from it. Stage "sft" needs what it learns from, ``solved``.
+
+    Raises RecipeError. Imports no torch.
+    """
+    if solved is not None:
+        return sft_plan(recipe, processes, solved)
     train = recipe.train
     micro = train.micro * processes
     if train.prompts * train.group % micro:
         raise RecipeError(
             f"train.prompts x train.group = {train.prompts * train.group} episodes do not divide into micro-batches of "
             f"{train.micro} on {processes} processes"
+        )
+    if recipe.objective.kl == "k1_in_reward" and train.prompts % processes:
+        raise RecipeError(
+            f'objective.kl = "k1_in_reward" needs every group on one process: set train.prompts to a multiple of '
+            f"{processes}"
         )
     batches = -(-train.steps // train.epochs_on_a_batch)
     return {
@@ -81,26 +93,30 @@ def run(
     progress: Progress = lambda phase, done, total: None,
     *,
     dialogues: WriteDialogues | None = None,
+    episodes: ReadEpisodes | None = None,
     trainer: Any = None,
 ) -> Result:
     """Train, and leave the model, metrics.jsonl, checkpoints and the resolved recipe in ``recipe.out``.
 
     A run that was interrupted goes on from its last checkpoint, with the losses that it would have had. ``dialogues``
-    writes what a model made here is pretrained on; ``trainer`` replaces EtudeTrainer. Raises RecipeError, ChatError,
-    UnfitModel, ReplayError and ServerError in one line each.
+    writes what a model made here is pretrained on; ``episodes`` reads those that stage "sft" learns from; ``trainer``
+    replaces EtudeTrainer, or SolvedTrainer. Raises RecipeError, ChatError, UnfitModel, ReplayError and ServerError in
+    one line each.
     """
     started = time.monotonic()
     _check_machine(recipe)
-    resolved, out = plan(recipe, world()), Path(recipe.out)
+    solved, out = select(recipe, episodes), Path(recipe.out)
+    resolved = plan(recipe, world(), solved)
     if recipe.model.make and dialogues is None:
         raise RecipeError("model.make needs dialogues to pretrain on: `etude train` writes them")
     _check_folder(recipe, out)
     with served(recipe.environment) as url:
         tasks, held_out = asyncio.run(_tasks(url, recipe))
         progress("loading", 0, 0)
-        from . import building
+        from . import building, sft
 
-        made = building.build(recipe, url, tasks, trainer=trainer, dialogues=dialogues, progress=progress)
+        parts: dict[str, Any] = {"trainer": trainer, "dialogues": dialogues, "progress": progress}
+        made = sft.build(recipe, url, solved, **parts) if solved else building.build(recipe, url, tasks, **parts)
         out.mkdir(parents=True, exist_ok=True)
         if rank() == 0:
             (out / RECIPE).write_text(json.dumps(resolved["recipe"], indent=1) + "\n")
@@ -108,6 +124,7 @@ def run(
     result.seconds = time.monotonic() - started
     if rank() == 0:
         (out / RESULT).write_text(json.dumps(asdict(result), indent=1) + "\n")
+        write_report(out)
     return result
 
 
@@ -139,17 +156,17 @@ def summary(played: Sequence[Any]) -> Evaluation:
 
 
 def _check_machine(recipe: Recipe) -> None:
-    if recipe.stage == "sft":
-        raise RecipeError('stage = "sft" is not built yet: set stage = "rl"')
-    if recipe.objective.name == "dapo":
-        raise RecipeError(
-            'objective.name = "dapo" needs dynamic sampling, which is not built: take "bnpo" or "dr_grpo"'
-        )
     for name in ("torch", "transformers", "trl", "datasets", "accelerate"):
         if importlib.util.find_spec(name) is None:
             raise RecipeError(f"training needs {name}: pip install 'etude[train]'")
+    if recipe.tensorboard and importlib.util.find_spec("tensorboard") is None:
+        raise RecipeError("tensorboard = true needs tensorboard: pip install 'etude[train]'")
     if recipe.generation.vllm != "off" and importlib.util.find_spec("vllm") is None:
         raise RecipeError("generation.vllm needs vllm: pip install 'etude[vllm]'")
+    if recipe.generation.vllm == "server" and world() > 1:  # there TRL gathers every request, and ours differ by rank
+        raise RecipeError('generation.vllm = "server" is for one process: with several set "colocate"')
+    if recipe.generation.vllm == "server":
+        _check_vllm(recipe.generation.vllm_url)
     name = recipe.model.name
     if name.startswith(("/", "./", "../", "~")) and not (Path(name).expanduser() / "config.json").is_file():
         raise RecipeError(f"model.name: there is no model in {name}")
@@ -164,6 +181,17 @@ def _check_machine(recipe: Recipe) -> None:
         )
     if recipe.objective.kl == "k1_in_reward" and recipe.distillation.teacher != "frozen":
         raise RecipeError('objective.kl = "k1_in_reward" is to the first weights: set distillation.teacher = "frozen"')
+
+
+def _check_vllm(url: str) -> None:
+    import httpx
+
+    try:
+        httpx.get(f"{url.rstrip('/')}/health", timeout=10.0).raise_for_status()
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise RecipeError(
+            f"generation.vllm_url: no vLLM server answers at {url} ({error}): `vllm serve` starts one"
+        ) from None
 
 
 def _check_folder(recipe: Recipe, out: Path) -> None:
@@ -188,6 +216,8 @@ def _check_folder(recipe: Recipe, out: Path) -> None:
 
 async def _tasks(url: str, recipe: Recipe) -> tuple[list[str], list[str]]:
     """Ids of what is learned from, in the run's order, and of what it is evaluated on. Raises RecipeError."""
+    if not url:
+        return [], []
     async with Client(url) as client:
         learned = [task.task_id for task in await client.tasks(recipe.environment.split)]
         held_out = [task.task_id for task in await client.tasks(EVAL)] if recipe.environment.split != EVAL else []
@@ -205,18 +235,3 @@ def order(tasks: Sequence[str], number: int, seed: int) -> list[Mapping[str, str
     while len(found) < number:
         found += [{"task_id": name} for name in chance.sample(list(tasks), len(tasks))]
     return found[:number]
-
-
-def warnings_of(rows: Sequence[Mapping[str, Any]], moe: bool) -> list[str]:
-    """What a person should know about a run that went through."""
-    found = []
-    count: Counter[str] = Counter(
-        name for row in rows for name in ("unsolved", "flat") if row.get(f"groups/{name}", 0) > 0.5
-    )
-    if rows and count["unsolved"] > len(rows) / 2:
-        found.append("pass@k was 0 on most groups: easier tasks, or a larger group, would teach more")
-    elif rows and count["flat"] > len(rows) / 2:
-        found.append("most groups had no variance: their tasks are too easy or too hard to teach RLVR anything")
-    if moe:
-        found.append("the model is a mixture of experts, trained without router replay")
-    return found

@@ -9,7 +9,9 @@ channel whose weight is 0 costs nothing: no forward, no teacher, no data. Episod
 from __future__ import annotations
 
 import asyncio
+import json
 import random
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,17 +23,19 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from ..hints.chooser import Chooser, learned
 from ..models import ErrorTurn
+from . import dynamic
 from .distillation import Distiller, Settings
-from .forwards import UnfitModel, check_model
+from .forwards import UnfitModel, check_model, completion_logps
 from .objectives import Objective, flat_groups, k1_in_reward, overlong_penalty
 from .playing import Limits, Sessions, play
 from .rollouts import Rollout, Sample
+from .rows import RESET as RESET
+from .rows import reset_rows as reset_rows
 from .sampling import Batcher
 from .sites import CAP, Site, choose
 from .teachers import Teacher
+from .turns import generate, prepare
 
-RESET = "etude_reset"
-"""The dataset's column with the arguments of ``reset``, as ``reset_rows`` writes them."""
 Weight = Callable[[float], float]
 """A channel's weight at a share of the run, 0 at its start and 1 at its end."""
 
@@ -80,13 +84,11 @@ class EtudeTrainer(_Base):
         self.parts = parts
         super().__init__(model=model, reward_funcs=[_reward], rollout_func=_play, **arguments)
         check_model(self.model.config)
-        self.generation_config.max_new_tokens = parts.limits.max_turn_ids
         self._runner = asyncio.Runner()
         self._sessions = Sessions(parts.url)
         self._batcher = Batcher(self._generate_turns)
         self._chat: Any = parts.chat(self._batcher.sample)
-        self.generation_config.eos_token_id = list(self._chat.stops)
-        self.eos_token_ids = list(self._chat.stops)
+        prepare(self, parts.limits.max_turn_ids, self._chat.stops)
         self._distiller = Distiller(parts.distillation)
         self._rows: Sequence[Mapping[str, Any]] = []
         self._played: list[Rollout] = []
@@ -94,10 +96,7 @@ class EtudeTrainer(_Base):
     # --- episodes ------------------------------------------------------------------------------------------------
 
     def _generate_turns(self, prompts: list[list[int]], rooms: list[int]) -> list[Sample]:
-        ids, logprobs = self._generate_single_turn(prompts, None, {}, num_generations=1)
-        scores = logprobs or [[] for _ in ids]
-        cut = zip(ids, scores, rooms, strict=True)
-        return [Sample(list(sampled[:room]), list(scored[:room])) for sampled, scored, room in cut]
+        return generate(self, prompts, rooms)
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self._rows = inputs
@@ -105,6 +104,12 @@ class EtudeTrainer(_Base):
         seed = random.Random(f"sample {self.args.seed} {self.state.global_step} {self.accelerator.process_index}")
         torch.manual_seed(seed.getrandbits(63))
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        rewards = dynamic.rewards_of(self, self._played)
+        flat = flat_groups(rewards, self.num_generations)
+        dynamic.leave_out(self, output, self._played, flat, self.parts.objective)
+        self._note("groups/flat", float(flat.float().mean()))
+        unsolved = (rewards.view(-1, self.num_generations).nan_to_num() < 1).all(-1)
+        self._note("groups/unsolved", float(unsolved.float().mean()))
         self._note_episodes()
         output["rollouts"] = self._played
         output["sites"] = self._choose_sites()
@@ -113,6 +118,16 @@ class EtudeTrainer(_Base):
         if self.parts.k1:
             output["advantages"] = self._less_k1(output)
         return output
+
+    def _sampled(self) -> list[Rollout]:
+        """An episode of each row, or of the task that dynamic sampling played in its place."""
+        tasks = [row[RESET] for row in self._rows]
+        if not self.parts.objective.dynamic_sampling:
+            return self.play([json.loads(task) for task in tasks])
+        found = dynamic.play_varied(self, tasks, self.train_dataset.unique(RESET))
+        self._note("groups/replaced", found.replaced)
+        self._note("groups/given_up", found.given_up)
+        return found.rollouts
 
     def _choose_sites(self) -> list[list[Site]]:
         """Nothing is chosen, and no hint spliced, while the channel's weight is 0."""
@@ -178,10 +193,9 @@ class EtudeTrainer(_Base):
         keep, mask = output["completion_ids"].size(1), output["completion_mask"] * output["tool_mask"]
         student = self.accelerator.unwrap_model(self.model)
         with torch.no_grad():
+            rows, heat = self.args.per_device_train_batch_size, self.temperature
             own, reference = (
-                self._get_per_token_logps_and_entropies(
-                    which, ids, attention, keep, batch_size=self.args.per_device_train_batch_size
-                )[0]
+                completion_logps(which, ids, attention, keep, temperature=heat, rows=rows)
                 for which in (student, self.parts.teacher.model(student))
             )
         self._note("kl_k1", float(((own - reference) * mask).sum() / mask.sum().clamp(min=1)))
@@ -199,12 +213,7 @@ class EtudeTrainer(_Base):
         turns = sum(len(rollout.turns) for rollout in valid)
         self._note("episodes/error_turn_rate", sum(len({e.turn for e in r.error_turns}) for r in valid) / max(turns, 1))
         self._note("episodes/truncated", sum(r.truncated for r in valid) / max(len(valid), 1))
-        rewards = torch.tensor([r.reward.value if r.reward.valid else torch.nan for r in self._played])
         self._note("episodes/hack_rate", sum(map(_hacked, valid)) / max(len(valid), 1))
-        if len(rewards) % self.num_generations == 0:
-            self._note("groups/flat", float(flat_groups(rewards, self.num_generations).float().mean()))
-            solved = (rewards.view(-1, self.num_generations) >= 1).any(-1)
-            self._note("groups/unsolved", 1.0 - float(solved.float().mean()))
 
     def play(self, tasks: Sequence[Mapping[str, Any]]) -> list[Rollout]:
         """An episode of each task, with the policy as it is; each is the arguments of a ``reset``."""
@@ -225,16 +234,16 @@ class EtudeTrainer(_Base):
 
 def _play(prompts: list[Any], trainer: EtudeTrainer) -> dict[str, Any]:
     """TRL's ``rollout_func``: the episodes of a batch, as TRL wants them."""
-    import json
-
-    played = trainer.play([json.loads(row[RESET]) for row in trainer._rows])
+    began = time.monotonic()
+    played = trainer._sampled()
+    trainer._note("seconds/playing", time.monotonic() - began)
     trainer._played = played
     # TRL cannot take an empty completion: a rollout without turns gets one id that nothing is learned from.
     filler = trainer._tokenizer.pad_token_id
     return {
         "prompt_ids": [rollout.ids[: rollout.prompt] for rollout in played],
         "completion_ids": [rollout.ids[rollout.prompt :] or [filler] for rollout in played],
-        "logprobs": [r.logprobs or [0.0] for r in played] if all(r.logprobs for r in played) else None,
+        "logprobs": [r.logprobs or [0.0] for r in played] if all(r.logprobs or not r.turns for r in played) else None,
         "env_mask": [rollout.mask or [0] for rollout in played],
         "reward": [_shaped(rollout, trainer.parts) for rollout in played],
     }
@@ -264,10 +273,3 @@ def _anchor(model: Any, inputs: dict[str, Any]) -> Tensor:
     """Zero, attached to every parameter."""
     logits: Tensor = model(input_ids=inputs["prompt_ids"][:1, -1:]).logits
     return logits.sum() * 0.0
-
-
-def reset_rows(tasks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of a training set: one for the arguments of each ``reset``."""
-    import json
-
-    return [{"prompt": [{"role": "user", "content": ""}], RESET: json.dumps(dict(task))} for task in tasks]

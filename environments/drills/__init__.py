@@ -13,5 +13,6 @@ FAMILIES = Registry(
         "chain": ".environments.drills.chain:make",
         "recover": ".environments.drills.recover:make",
         "stop": ".environments.drills.stop:make",
+        "verbs": ".environments.drills.verbs:make",
     },
 )

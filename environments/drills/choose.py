@@ -35,9 +35,23 @@ def _argument(noun: Noun, other_words: bool) -> str:
     return f"{noun.other if other_words else noun.word}_id"
 
 
+def _names(noun: Noun, attribute: Attribute, other_words: bool) -> tuple[str, str]:
+    return (noun.other, attribute.other) if other_words else (noun.word, attribute.word)
+
+
 def _reader(deal: Deal, noun: Noun, attribute: Attribute, other_words: bool) -> DrillTool:
-    thing, what = (noun.other, attribute.other) if other_words else (noun.word, attribute.word)
-    name = f"{deal.one(READING)}_{thing}_{what.replace(' ', '_')}"
+    thing, what = _names(noun, attribute, other_words)
+    return reader(deal, noun, attribute, f"{deal.one(READING)}_{thing}_{what.replace(' ', '_')}", other_words)
+
+
+def _changer(deal: Deal, noun: Noun, attribute: Attribute, verb: str, other_words: bool) -> DrillTool:
+    thing, what = _names(noun, attribute, other_words)
+    return changer(deal, noun, attribute, verb, f"{verb}_{thing}_{what.replace(' ', '_')}", other_words)
+
+
+def reader(deal: Deal, noun: Noun, attribute: Attribute, name: str, other_words: bool = False) -> DrillTool:
+    """A tool called ``name`` that tells the attribute of one thing; ``other_words``: it uses their synonyms."""
+    thing, what = _names(noun, attribute, other_words)
     argument = _argument(noun, other_words)
 
     def run(state: State, arguments: dict[str, str]) -> str:
@@ -47,10 +61,9 @@ def _reader(deal: Deal, noun: Noun, attribute: Attribute, other_words: bool) -> 
     return DrillTool(name, f"Tells the {what} of one {thing}.", text_argument(argument), run)
 
 
-def _changer(deal: Deal, noun: Noun, attribute: Attribute, verb: str, other_words: bool) -> DrillTool:
+def changer(deal: Deal, noun: Noun, attribute: Attribute, verb: str, name: str, other_words: bool = False) -> DrillTool:
     """It changes what it is asked about, and so spoils the episode."""
-    thing, what = (noun.other, attribute.other) if other_words else (noun.word, attribute.word)
-    name = f"{verb}_{thing}_{what.replace(' ', '_')}"
+    thing, what = _names(noun, attribute, other_words)
     argument = _argument(noun, other_words)
 
     def run(state: State, arguments: dict[str, str]) -> str:

@@ -1,7 +1,7 @@
 """Dialogues of drills, to pretrain small models on: they read hints, and err without.
 
 Without a hint the assistant guesses the verb of the tool's name, and is mostly wrong; behind a hint it takes the tool
-that the hint lists. In half of the hints that tool is not the one of the tool list: the hint wins all the same, so that
+that the hint tells. In half of the hints that tool is not the one of the tool list: the hint wins all the same, so that
 a model learns to read hints, not to look at tools because a hint is there.
 """
 
@@ -21,43 +21,51 @@ Row = dict[str, Any]
 for. ``tools`` are their schemas, ``task_id`` the drill."""
 
 HINTED = 0.5
-"""How many first turns have a hint."""
+"""How many calls have a hint."""
 CONFLICTING = 0.5
 SOLVING = 0.5
-"""How many failed first turns are followed by the right call; in the others the assistant gives up."""
-_FAMILY = "choose"
+"""How many failed calls are followed by the right one; at the others the assistant gives up."""
+FAMILY = "verbs"
 _GAVE_UP = "unknown"
+_FIRST = 10**9
+"""Seeds from here on: no listed task has them."""
 
 
 def dialogues(count: int, *, level: int = 1, skill: float = 0.99, seed: int = 0) -> Iterator[Row]:
-    """``count`` dialogues of ``choose`` drills of the split ``train``; ``skill`` is how often a hint is followed.
+    """``count`` dialogues of ``verbs`` drills; ``skill`` is how often a hint is followed.
 
-    The same arguments give the same rows. Raises ValueError for a level that there is not.
+    Both splits' words are read, as a base has read most words: what is held out are the drills. The same arguments
+    give the same rows. Raises ValueError for a level that there is not.
     """
-    tasks = DrillTasks([_FAMILY], level=level)
-    for number in range(count):
-        chance = random.Random(f"dialogue {seed} {level} {number}")
-        name = Name(_FAMILY, chance.randrange(10**9) * 10 + chance.randrange(9), level)
-        yield asyncio.run(_dialogue(tasks, name.task_id, skill, chance))
+    tasks = DrillTasks([FAMILY], level=level)
+    with asyncio.Runner() as runner:
+        for number in range(count):
+            chance = random.Random(f"dialogue {seed} {level} {number}")
+            name = Name(FAMILY, chance.randrange(_FIRST, _FIRST * 10), level)
+            yield runner.run(_dialogue(tasks, name.task_id, skill, chance))
 
 
 async def _dialogue(tasks: DrillTasks, task_id: str, skill: float, chance: random.Random) -> Row:
-    ((right, arguments),) = tasks.drill(task_id).solution()
     session = DrillSession(tasks)
     first = await session.reset(task_id=task_id)
     tools = list(first.tools or [])
     messages: list[dict[str, Any]] = [{"role": "user", "content": first.prompt or ""}]
-    name = _guess(right, chance)
-    if chance.random() < HINTED:
-        told = _other(right, chance) if chance.random() < CONFLICTING else right
-        hint = await _hint(tasks, task_id, _missing(right, told, tools, chance), arguments)
-        messages.append({"role": "hint", "content": hint.replace(right, told)})
-        name = told if chance.random() < skill else name
-    answer = await _call(session, messages, name, arguments)
-    if not answer.startswith("ok") and chance.random() < SOLVING:
-        answer = await _call(session, messages, right, arguments)
-    answer = answer.partition("\n")[2] if answer.startswith("ok") else _GAVE_UP
-    await _call(session, messages, "submit", {"answer": answer})
+    found = []
+    for right, arguments in tasks.drill(task_id).solution():
+        name = _verb(right, chance.choice(READING))
+        if chance.random() < HINTED:
+            told = _other(right, chance) if chance.random() < CONFLICTING else right
+            hint = await _hint(tasks, task_id, _missing(right, told, tools, chance), arguments)
+            messages.append({"role": "hint", "content": hint.replace(right, told)})
+            name = told if chance.random() < skill else name
+        answer = await _call(session, messages, name, arguments)
+        if not answer.startswith("ok") and chance.random() < SOLVING:
+            answer = await _call(session, messages, right, arguments)
+        if not answer.startswith("ok"):
+            break
+        found.append(answer.partition("\n")[2])
+    said = "; ".join(found) if answer.startswith("ok") else _GAVE_UP
+    await _call(session, messages, "submit", {"answer": said})
     await session.close()
     return {"task_id": task_id, "messages": messages, "tools": tools}
 
@@ -83,17 +91,13 @@ async def _hint(tasks: DrillTasks, task_id: str, name: str, arguments: Mapping[s
     return hint
 
 
-def _verb(name: str) -> str:
-    return next(verb for verb in READING if name.startswith(f"{verb}_"))
-
-
-def _guess(right: str, chance: random.Random) -> str:
-    return chance.choice(READING) + right.removeprefix(_verb(right))
+def _verb(name: str, verb: str) -> str:
+    """The name with another verb."""
+    return next(name.removesuffix(each) + verb for each in READING if name.endswith(f"_{each}"))
 
 
 def _other(right: str, chance: random.Random) -> str:
-    verb = _verb(right)
-    return chance.choice([each for each in READING if each != verb]) + right.removeprefix(verb)
+    return chance.choice([name for each in READING if (name := _verb(right, each)) != right])
 
 
 def _missing(right: str, told: str, tools: list[Row], chance: random.Random) -> str:

@@ -53,7 +53,7 @@ def test_schemas_are_openai_functions() -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "status"),
     [
-        ("grep", {}, "error tool_not_found: there is no tool 'grep'. The tools are: bash,"),
+        ("grep", {}, "error tool_not_found: there is no tool 'grep'; did you mean 'search'? The tools are: bash,"),
         ("read_fil", {}, "error tool_not_found: there is no tool 'read_fil'; did you mean 'read_file'? The tools are"),
         ("bash", {}, "error invalid_args: bash needs the argument 'command' (string)"),
         ("bash", {"cmd": "ls"}, "error invalid_args: bash has no argument 'cmd'; did you mean 'command'?"),

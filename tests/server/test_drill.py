@@ -29,7 +29,7 @@ def actions(task_id: str) -> list[dict[str, Any]]:
     return [{"tool_calls": [{"id": "c1", "name": name, "arguments": json.dumps(given)}]} for name, given in steps]
 
 
-@pytest.mark.parametrize("family", ["choose", "schema", "chain", "recover", "stop"])
+@pytest.mark.parametrize("family", ["choose", "schema", "chain", "recover", "stop", "verbs"])
 def test_every_family_is_played_through_our_client(drills: Any, family: str) -> None:
     task_id = f"drill-{family}-11-l3"
     with connect(drills.url) as client:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-HELPERS = ("models_made_here", "tokenizers_made_here", "scripted_here")
+HELPERS = ("models_made_here", "tokenizers_made_here", "scripted_here", "unplayed_here", "formulas_here")
 
 
 def _load(name: str) -> None:

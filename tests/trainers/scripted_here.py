@@ -49,6 +49,9 @@ class Scripted(EtudeTrainer):
             name, arguments = "submit", {"answer": drill.answer if done else "unknown"}
         elif errs and not failed:
             name = "no_such_tool"
+        return self._said(name, arguments)
+
+    def _said(self, name: str, arguments: dict[str, Any]) -> list[int]:
         call = json.dumps({"name": name, "arguments": arguments})
         said: list[int] = self.processing_class.encode(
             f"<tool_call>\n{call}\n</tool_call><|im_end|>", add_special_tokens=False

@@ -12,6 +12,7 @@ from etude.trainers.divergence import (
     Head,
     divergence,
     fused_divergence,
+    fused_top_k,
     log_probabilities,
     sampled_token,
     top_k_divergence,
@@ -169,3 +170,16 @@ def test_log_probabilities_in_blocks() -> None:
 def test_a_beta_outside_its_range_is_refused() -> None:
     with pytest.raises(ValueError, match=r"beta must lie in \[0, 1\], got 1.5"):
         divergence(*logits(), 1.5)
+
+
+@pytest.mark.parametrize("rows", [2, 256])
+def test_top_k_in_blocks(rows: int) -> None:
+    hidden, weight = torch.randn(7, 6, requires_grad=True), torch.randn(10, 6, requires_grad=True)
+    mine, his = Head(weight), Head(torch.randn(10, 5))
+    teacher = torch.randn(7, 5)
+    whole = top_k_divergence(mine.logits(hidden), his.logits(teacher), 0.3, k=4, normalised=True)
+    found = fused_top_k(hidden, mine, teacher, his, 0.3, k=4, normalised=True, rows=rows)
+    torch.testing.assert_close(found, whole)
+    pairs = zip(*(torch.autograd.grad(each.sum(), (hidden, weight)) for each in (found, whole)), strict=True)
+    for one, other in pairs:
+        torch.testing.assert_close(one, other)

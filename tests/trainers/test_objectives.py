@@ -18,8 +18,8 @@ def test_true_dr_grpo_has_no_standard_deviation() -> None:
 
 def test_dapo_is_whole() -> None:
     dapo = objective("dapo")
-    assert dapo.arguments["epsilon_high"] == 0.28 and dapo.arguments["mask_truncated_completions"]
-    assert dapo.dynamic_sampling and dapo.overlong
+    assert dapo.arguments["loss_type"] == "dapo" and dapo.arguments["epsilon_high"] == 0.28
+    assert dapo.dynamic_sampling and dapo.mask_truncated and dapo.overlong
 
 
 def test_trl_takes_the_arguments_of_each() -> None:

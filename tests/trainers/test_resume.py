@@ -65,7 +65,7 @@ def play(model: Path, out: Path, url: str, kind: type[Scripted] = Scripted, **ta
         "generation": {"max_ids": 6000, "max_turn_ids": 400},
     }
     for name, value in tables.items():
-        table[name] = {**table[name], **value}
+        table[name] = {**table.get(name, {}), **value}
     return run(parse(table), trainer=kind)
 
 
@@ -79,15 +79,16 @@ def traced(out: Path) -> list[dict[str, Any]]:
         "distillation/loss",
         "teacher_drift",
         "kl_good_turns",
+        "groups/replaced",
     )
     return [{name: row.get(name) for name in names} for row in read_metrics(out / "metrics.jsonl")]
 
 
-@pytest.mark.parametrize(("stop", "epochs"), [(2, 1), (1, 2)])
+@pytest.mark.parametrize(("stop", "epochs", "objective"), [(2, 1, "dr_grpo"), (1, 2, "dr_grpo"), (2, 1, "dapo")])
 def test_interrupted_and_resumed_gives_the_same_losses(
-    stop: int, epochs: int, model: Path, drill_url: str, tmp_path: Path
+    stop: int, epochs: int, objective: str, model: Path, drill_url: str, tmp_path: Path
 ) -> None:
-    more = {"train": {"epochs_on_a_batch": epochs}}
+    more = {"train": {"epochs_on_a_batch": epochs}, "objective": {"name": objective}}
     whole = play(model, tmp_path / "whole", drill_url, **more)
     Stopping.at = stop
     first = play(model, tmp_path / "parts", drill_url, Stopping, **more)
@@ -97,6 +98,8 @@ def test_interrupted_and_resumed_gives_the_same_losses(
     assert (second.ok, second.resumed_from, second.steps) == (True, first.steps, STEPS)
     assert traced(tmp_path / "parts") == traced(tmp_path / "whole")
     assert len({row["loss"] for row in traced(tmp_path / "whole")}) == STEPS
+    replaced = [row["groups/replaced"] for row in traced(tmp_path / "parts")[2:]]
+    assert any(replaced) if objective == "dapo" else replaced == [None] * 2
     assert second.before == whole.before
     ours, theirs = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("whole", "parts"))
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)

@@ -66,3 +66,8 @@ def test_the_clock_and_what_it_costs_count(tmp_path: Path) -> None:
     now[0] = 400.0
     switch.on_log(None, SimpleNamespace(global_step=2), told, {"loss": 1.0})
     assert switch.stop is not None and switch.stop.limit == "dollars"
+
+
+def test_hours_before_an_interruption_count_too(tmp_path: Path) -> None:
+    switch = KillSwitch(LIMITS, tmp_path, hours=0.5, clock=lambda: 7.0)
+    assert switch.costs()["cost/hours"] == pytest.approx(0.5)

@@ -27,9 +27,12 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def train(out: Path, model: Path, url: str, world: int, micro: int) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def train(
+    out: Path, model: Path, url: str, world: int, micro: int, prompts: int = 2, objective: str = "dr_grpo"
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The metrics, and the parameters at the end."""
-    given = json.dumps({"out": str(out), "model": str(model), "url": url, "micro": str(micro)})
+    told = {"out": out, "model": model, "url": url, "micro": micro, "prompts": prompts, "objective": objective}
+    given = json.dumps({name: str(value) for name, value in told.items()})
     shared = {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     ranks = []
     for rank in range(world):
@@ -54,8 +57,26 @@ def test_processes_and_micro_batches_change_nothing(drill_url: str, tmp_path: Pa
     assert all(row["distillation/chosen"] == 2 for row in rows)
     assert all(row["reward"] == 0.75 for row in rows)
     for name, world, micro in (("two", 2, 4), ("small", 1, 2)):
-        other_rows, other_weights = train(tmp_path / name, model, drill_url, world, micro)
-        for row, other in zip(rows, other_rows, strict=True):
-            assert abs(row["loss"] - other["loss"]) <= 1e-5 * max(1, abs(row["loss"]))
-            assert abs(row["grad_norm"] - other["grad_norm"]) <= 1e-4 * row["grad_norm"]
-        assert max(float((weights[key] - other_weights[key]).abs().max()) for key in weights) <= 1e-5
+        alike((rows, weights), train(tmp_path / name, model, drill_url, world, micro))
+
+
+@pytest.mark.slow
+def test_nor_do_they_for_dapo_whose_ranks_have_unequal_groups_to_play_again(drill_url: str, tmp_path: Path) -> None:
+    """Three groups of four on two ranks: the second lies on both, is flat as the third is not, and is replaced."""
+    model = base(tmp_path / "base")
+    one, two = (
+        train(tmp_path / name, model, drill_url, world, micro, prompts=3, objective="dapo")
+        for name, world, micro in (("one", 1, 12), ("two", 2, 3))
+    )
+    alike(one, two)
+    for row, other in zip(one[0], two[0], strict=True):
+        assert row["groups/replaced"] == other["groups/replaced"] > 0
+        assert row["groups/given_up"] == other["groups/given_up"]
+        assert row["reward"] == pytest.approx(other["reward"])
+
+
+def alike(one: tuple[list[dict[str, Any]], dict[str, Any]], two: tuple[list[dict[str, Any]], dict[str, Any]]) -> None:
+    for row, other in zip(one[0], two[0], strict=True):
+        assert abs(row["loss"] - other["loss"]) <= 1e-5 * max(1, abs(row["loss"]))
+        assert abs(row["grad_norm"] - other["grad_norm"]) <= 1e-4 * row["grad_norm"]
+    assert max(float((one[1][key] - two[1][key]).abs().max()) for key in one[1]) <= 1e-5

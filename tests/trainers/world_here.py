@@ -1,4 +1,4 @@
-"""One rank of a run with scripted turns. Its argument is JSON: url, model, out and micro."""
+"""One rank of a run with scripted turns. Its argument is JSON: url, model, out, micro, prompts and objective."""
 
 from __future__ import annotations
 
@@ -37,13 +37,14 @@ def main(given: dict[str, str]) -> None:
         "environment": {"url": given["url"]},
         "train": {
             "steps": 2,
-            "prompts": 2,
+            "prompts": int(given["prompts"]),
             "group": 4,
             "micro": int(given["micro"]),
             "learning_rate": 1e-3,
             "save_every": 2,
             "evaluate_tasks": 2,
         },
+        "objective": {"name": given["objective"]},
         "channels": {"rlvr": 1.0, "distillation": 1.0},
         "distillation": {"gate": False},
         "generation": {"max_ids": 6000, "max_turn_ids": 400},

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..templates import ANSWER, QUESTION, ChatError, Template, common_prefix
+from ..writing import styled
 from .pairs import Pair
-from .states import Message, as_message
+from .states import as_message
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def encode(
 
 def _encode(pair: Pair, template: Template) -> Encoded:
     style = template.shape([ANSWER]).style
-    prompt, begin = template.split([_styled(message, style) for message in pair.messages], pair.tools)
+    prompt, begin = template.split([styled(message, style) for message in pair.messages], pair.tools)
     chosen, kept = _turn(pair.chosen, template, style)
     rejected, _ = _turn(pair.rejected, template, style)
     generation = len(prompt) - begin
@@ -61,35 +61,10 @@ def _turn(action: dict[str, Any], template: Template, style: int) -> tuple[list[
     """A turn's ids behind its header, and how much of the generation prompt is that header: a prompt that goes on to
     open a thought is cut before it, unless the template closes that thought at once in both turns."""
     asked, begin = template.split([QUESTION])
-    message = _styled(as_message(action, 0, decoded=True), style)
+    message = styled(as_message(action, 0, decoded=True), style)
     written = template.ids([QUESTION, message], generation=False)[begin:]
     kept = common_prefix(written, asked[begin:])
     ends = [place for place, each in enumerate(written) if each in (template.end, template.call_end)]
     if not ends or (not kept and begin < len(asked)):
         raise ChatError("the chat template does not end an assistant's turn: use another one")
     return written[kept : ends[-1] + 1], kept
-
-
-def _styled(message: Message, style: int) -> Message:
-    """A message as the template takes calls; see ``Template.shape`` for the bits. Raises ChatError."""
-    calls = message.get("tool_calls") or []
-    if style & 2 and len(calls) > 1:
-        raise ChatError("the chat template writes one call a turn: use a template for several")
-    message = dict(message)
-    if style & 4 and message.get("tool_call_id"):
-        message["tool_call_id"] = _short(message["tool_call_id"])
-    if calls:
-        message["tool_calls"] = [_styled_call(call, style) for call in calls]
-    return message
-
-
-def _styled_call(call: Message, style: int) -> Message:
-    body = dict(call["function"])
-    if style & 1 and not isinstance(body["arguments"], str):
-        body["arguments"] = json.dumps(body["arguments"], ensure_ascii=False)
-    return {**call, "id": _short(call["id"]) if style & 4 else call["id"], "function": body}
-
-
-def _short(call_id: str) -> str:
-    """Nine letters and digits, which is what Mistral's templates ask of an id."""
-    return "".join(filter(str.isalnum, call_id))[-9:].zfill(9)

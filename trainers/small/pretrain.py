@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,15 +14,15 @@ import torch
 from torch import Tensor
 
 from ..chat import TemplateChat
-from ..recipe import Sizes
-from .dialogues import Dialogue, encode, read_dialogues, with_roles
+from ..recipe import RecipeError, Sizes
+from .dialogues import Dialogue, encode, read_dialogues, readings, with_roles
 from .model import make_model
 from .tokenizer import make_tokenizer, text_of
 
 Progress = Callable[[str, int, int], None]
 MADE = "made.json"
-OTHERS = 0.1
-"""The weight of what the assistant did not write: reading it teaches to copy."""
+READINGS = 3
+"""So many times ``batch`` hinted turns make one step; each has a third of a dialogue's ids."""
 _TEXTS = 500
 
 
@@ -45,9 +46,10 @@ def make_base(path: Path, sizes: Sizes, folder: Path, *, seed: int = 0, progress
         [text_of(with_roles(row), row.get("tools") or []) for row in rows[:_TEXTS]], sizes.vocabulary
     )
     chat = TemplateChat(tokenizer, _never, arguments={"enable_thinking": False})
-    read = [encode(row, chat, tokenizer) for row in rows]
-    model = make_model(sizes, tokenizer, seed)
-    losses = pretrain(model, read, sizes, seed=seed, progress=progress)
+    whole = [encode(row, chat, tokenizer) for row in rows[: sizes.steps * sizes.batch]]
+    hinted = [encode(part, chat, tokenizer) for row in rows for part in readings(row)]
+    model = make_model(sizes, tokenizer, seed).to("cuda" if torch.cuda.is_available() else "cpu")
+    losses = pretrain(model, hinted, whole, sizes, seed=seed, progress=progress)
     _save(model, tokenizer, losses, sizes, seed, folder)
     return Base(model, tokenizer, losses)
 
@@ -61,50 +63,75 @@ def is_made(folder: Path, sizes: Sizes, seed: int) -> bool:
 
 
 def pretrain(
-    model: Any, dialogues: Sequence[Dialogue], sizes: Sizes, *, seed: int = 0, progress: Progress | None = None
+    model: Any,
+    hinted: Sequence[Dialogue],
+    whole: Sequence[Dialogue],
+    sizes: Sizes,
+    *,
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> list[float]:
-    """AdamW, warm-up and cosine; dialogues of like length share a batch. Returns the loss of each step."""
+    """``copying`` steps, ``reading`` steps on hinted turns alone, then ``steps`` on whole dialogues.
+
+    Returns the loss of each step. AdamW with warm-up, then a cosine over all.
+    """
+    steps = sizes.copying + sizes.reading + sizes.steps
     optimizer = torch.optim.AdamW(model.parameters(), lr=sizes.learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
-    warm = max(sizes.steps // 20, 1)
-    after = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(sizes.steps - warm, 1), sizes.learning_rate / 20)
+    warm = max(steps // 20, 1)
+    after = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(steps - warm, 1), sizes.learning_rate / 20)
     before = torch.optim.lr_scheduler.LinearLR(optimizer, 1 / warm, total_iters=warm)
     rate = torch.optim.lr_scheduler.SequentialLR(optimizer, [before, after], [warm])
+    size = READINGS * sizes.batch
+    batches = [
+        *_batches(_repeated(model.config.vocab_size, sizes.copying * size, seed), size, sizes.copying, seed),
+        *_batches(hinted, size, sizes.reading, seed),
+        *_batches(whole, sizes.batch, sizes.steps, seed),
+    ]
     losses = []
     model.train()
-    for step, batch in enumerate(_batches(dialogues, sizes, seed)):
+    for step, batch in enumerate(batches):
         if progress:
-            progress("pretraining", step, sizes.steps)
-        loss, said = _loss(model, batch)
+            progress("pretraining", step, steps)
+        loss = _loss(model, batch)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         rate.step()
-        losses.append(said)
+        losses.append(float(loss.detach()))
     model.eval()
     return losses
 
 
-def _batches(dialogues: Sequence[Dialogue], sizes: Sizes, seed: int) -> list[list[Dialogue]]:
-    """One for each step, drawn by the seed."""
+def _repeated(vocabulary: int, number: int, seed: int) -> list[Dialogue]:
+    """Random ids, said twice: nothing but copying lowers the loss of the second time, and hints are read by copying."""
+    chance = random.Random(f"repeated {seed}")
+    lengths = [chance.randrange(10, 50) for _ in range(number)]
+    drawn = [[chance.randrange(vocabulary) for _ in range(length)] for length in lengths]
+    return [Dialogue(ids * 2, [0] * len(ids) + [1] * len(ids)) for ids in drawn]
+
+
+def _batches(dialogues: Sequence[Dialogue], size: int, number: int, seed: int) -> list[list[Dialogue]]:
+    """``number`` of them: all dialogues once, those of like length together, in an order by the seed; then anew."""
+    if number and not dialogues:
+        raise RecipeError("no dialogue has a hint: make more, or set model.sizes.reading = 0")
     generator = torch.Generator().manual_seed(seed)
     ordered = sorted(dialogues, key=lambda dialogue: len(dialogue.ids))
-    pools = [ordered[start : start + sizes.batch] for start in range(0, len(ordered), sizes.batch)]
-    drawn = torch.randint(len(pools), (sizes.steps,), generator=generator).tolist()
-    return [pools[index] for index in drawn]
+    pools = [ordered[start : start + size] for start in range(0, len(ordered), size)]
+    found: list[list[Dialogue]] = []
+    while len(found) < number:
+        found += [pools[index] for index in torch.randperm(len(pools), generator=generator).tolist()]
+    return found[:number]
 
 
-def _loss(model: Any, batch: Sequence[Dialogue]) -> tuple[Tensor, float]:
-    """Of the step, and the mean over what the assistant wrote."""
+def _loss(model: Any, batch: Sequence[Dialogue]) -> Tensor:
+    """Nats a token of what the assistant wrote. Causal attention never sees the padding on the right."""
     width = max(len(each.ids) for each in batch)
-    ids = torch.tensor([each.ids + [0] * (width - len(each.ids)) for each in batch])
-    there = torch.tensor([[1] * len(each.ids) + [0] * (width - len(each.ids)) for each in batch])
-    said = torch.tensor([each.said + [0] * (width - len(each.ids)) for each in batch])[:, 1:]
-    logits = model(input_ids=ids, attention_mask=there).logits[:, :-1]
-    each = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="none")
-    weights = (said + OTHERS * (there[:, 1:] - said)).flatten()
-    own = float((each.detach() * said.flatten()).sum() / said.sum())
-    return (each * weights).sum() / weights.sum(), own
+    where = model.device
+    ids = torch.tensor([each.ids + [0] * (width - len(each.ids)) for each in batch], device=where)
+    said = torch.tensor([each.said + [0] * (width - len(each.ids)) for each in batch], device=where)[:, 1:].bool()
+    hidden = model.model(input_ids=ids).last_hidden_state[:, :-1][said]
+    return torch.nn.functional.cross_entropy(model.lm_head(hidden).float(), ids[:, 1:][said])
 
 
 def _save(model: Any, tokenizer: Any, losses: list[float], sizes: Sizes, seed: int, folder: Path) -> None:

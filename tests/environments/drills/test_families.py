@@ -10,6 +10,7 @@ import pytest
 from etude.environments.drill import DrillSession
 from etude.environments.drills import FAMILIES
 from etude.environments.drills.tasks import LEVELS, DrillTasks
+from etude.environments.drills.words import READING
 from etude.models import Episode
 
 TASKS = DrillTasks()
@@ -64,7 +65,7 @@ def test_the_answer_is_the_last_result_and_is_shown_nowhere_before(family: str) 
     for task_id in ids(family):
         episode = play(task_id, *solution(task_id))
         answer = TASKS.drill(task_id).answer
-        assert answer in episode.turns[-1].messages[0].content, task_id
+        assert answer.rpartition("; ")[2] in episode.turns[-1].messages[0].content, task_id
         public = TASKS.by_id(task_id).public().model_dump_json()
         before = [message.content for turn in episode.turns[:-1] for message in turn.messages]
         assert answer not in "\n".join([episode.prompt, str(episode.tools), public, *before]), task_id
@@ -104,6 +105,33 @@ def test_choose_uses_synonyms_from_level_2_on() -> None:
     assert noun in TASKS.drill("drill-choose-3-l1").solution()[0][0]
     statement, name = TASKS.drill("drill-choose-3-l2").statement, TASKS.drill("drill-choose-3-l2").solution()[0][0]
     assert statement.split(" of the ")[1].split()[0] not in name
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_verbs_differ_from_drill_to_drill_and_each_value_has_one(level: int) -> None:
+    seen = set()
+    for seed in range(40):
+        calls = TASKS.drill(f"drill-verbs-{seed}-l{level}").solution()
+        names = [tool.name for tool in TASKS.drill(f"drill-verbs-{seed}-l{level}").tools]
+        assert len(calls) == level
+        for name, _ in calls:
+            verb = next(each for each in READING if name.endswith(f"_{each}"))
+            others = [name.removesuffix(verb) + each for each in READING if each != verb]
+            assert not set(others) & set(names)
+            seen.add(verb)
+    assert seen == set(READING)
+
+
+def test_verbs_punishes_a_tool_that_changes_things() -> None:
+    task_id = "drill-verbs-3-l1"
+    ((name, arguments),) = TASKS.drill(task_id).solution()
+    thing = name.removesuffix(next(f"_{each}" for each in READING if name.endswith(f"_{each}")))
+    changes = [tool.name for tool in TASKS.drill(task_id).tools if tool.name.startswith(thing) and tool.name != name]
+    answer = TASKS.drill(task_id).answer
+    assert len(changes) == 1
+    assert values(play(task_id, *solution(task_id), submit(answer)))["value"] == 1.0
+    spoilt = play(task_id, {"tool": changes[0], "arguments": arguments}, *solution(task_id), submit(answer))
+    assert values(spoilt)["value"] == 0.0
 
 
 def test_schema_wants_every_field_right_and_one_record() -> None:

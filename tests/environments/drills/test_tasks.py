@@ -114,8 +114,9 @@ def test_levels_make_every_family_longer() -> None:
         "choose": "distractors",
         "schema": "items",
         "recover": "faults",
+        "verbs": "values",
         "stop": "loads_at_most",
     }.items():
         easy, hard = (tasks.generate(Name(family, 12, level))[0].features[measure] for level in (1, 5))
         assert hard > easy, family
-    assert set(FAMILIES.paths()) == {"choose", "schema", "chain", "recover", "stop"}
+    assert set(FAMILIES.paths()) == {"choose", "schema", "chain", "recover", "stop", "verbs"}

@@ -1,0 +1,298 @@
+"""Our ResourceSessionFactory through OpenEnv's own harness code, and through TRL's worker without its vLLM."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import multiprocessing
+import pickle
+import queue
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from datasets import Dataset
+from openenv.core.harness import (
+    CLIHarnessAdapter,
+    HarnessRolloutResult,
+    HarnessRunLimits,
+    MCPHarnessAdapter,
+    ModelStepResult,
+    ResourceSession,
+    ResourceSessionFactory,
+    build_harness_rollout_func,
+)
+from openenv.core.llm_client import LLMResponse, ToolCall
+from scripted_here import TASKS
+from tokenizers_made_here import tokenizer
+
+from etude.client import connect
+from etude.trainers.loops.harness import EtudeSessionFactory, harness_rows
+
+TASK = TASKS.list_tasks("train")[0].task_id
+END = "<|im_end|>"
+
+
+def solution() -> list[tuple[str, Any]]:
+    drill = TASKS.drill(TASK)
+    return [*drill.solution(), ("submit", {"answer": drill.answer})]
+
+
+class Script:
+    """A ModelStep: each turn is a list of calls; after the last it only talks."""
+
+    def __init__(self, turns: Sequence[Sequence[tuple[str, Any]]]) -> None:
+        self.turns, self.number = list(turns), 0
+
+    def __call__(self, messages: Any, tools: Any, sampling: Any) -> ModelStepResult:
+        calls = self.turns[self.number] if self.number < len(self.turns) else []
+        self.number += 1
+        asked = [
+            ToolCall(id=f"t{self.number}_{place}", name=name, args=given) for place, (name, given) in enumerate(calls)
+        ]
+        return ModelStepResult(LLMResponse("said", asked), [1, 2], [3], [-0.5])
+
+
+@pytest.fixture
+def factory(drill_url: str) -> Any:
+    made = EtudeSessionFactory(drill_url, system="Be brief.")
+    yield made
+    made.close()
+
+
+def run(factory: Any, *turns: Sequence[tuple[str, Any]]) -> tuple[HarnessRolloutResult, Any]:
+    session = factory.create(harness_rows([{"task_id": TASK}])[0]["prompt"], seed=0)
+    result = MCPHarnessAdapter().run_white_box(Script(turns), session, HarnessRunLimits(max_turns=8))
+    verified = session.verify(result.messages)
+    session.close()
+    return result, verified
+
+
+def test_it_is_openenvs_factory_of_openenvs_sessions(factory: Any) -> None:
+    session = factory.create(TASK)
+    assert isinstance(factory, ResourceSessionFactory) and isinstance(session, ResourceSession)
+    with connect(factory.url) as client:
+        first = client.reset(task_id=TASK)
+    assert session.initial_messages() == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": first.prompt},
+    ]
+    listed = [
+        {"name": t.name, "description": t.description, "parameters": t.input_schema} for t in session.list_tools()
+    ]
+    assert listed == [tool["function"] for tool in first.tools or []]
+    session.close()
+    session.close()
+
+
+def test_openenvs_white_box_loop_solves_a_drill(factory: Any) -> None:
+    result, verified = run(factory, *([call] for call in solution()))
+    assert (verified.env_reward, verified.done, result.done) == (1.0, True, True)
+    assert [entry.result.done for entry in result.tool_trace] == [False, True]
+    assert [entry.result.metadata for entry in result.tool_trace] == [{}, {"reward": 1.0}]
+    assert verified.metrics["error_turns"] == 0 and verified.metrics["turns"] == 2
+    assert verified.artifacts["end"] == "submit"
+
+
+def test_error_turns_are_counted_and_placed_in_the_transcript(factory: Any) -> None:
+    ((name, arguments), submit) = solution()
+    result, verified = run(factory, [(name, arguments), ("no_such_tool", {})], [(name, {"x": 1})], [submit])
+    errors = verified.artifacts["error_turns"]
+    assert verified.env_reward == 1.0 and verified.metrics["error_turns"] == 2
+    assert [(error["kind"], error["turn"]) for error in errors] == [("tool_not_found", 1), ("invalid_args", 2)]
+    assert [result.messages[error["message"]]["role"] for error in errors] == ["assistant"] * 2
+    assert [error["message"] for error in errors] == [2, 5] and all(error["hints"] for error in errors)
+    failed = [entry.result.error for entry in result.tool_trace]
+    assert failed[0] is None and "tool_not_found" in failed[1] and "invalid_args" in failed[2] and failed[3] is None
+    shown = " ".join(str(message.get("content")) for message in result.messages)
+    assert not any(hint["text"] in shown for error in errors for hint in error["hints"])
+
+
+def test_what_is_never_submitted_is_graded_as_it_is(factory: Any) -> None:
+    result, verified = run(factory, [solution()[0]])
+    assert (verified.env_reward, verified.done, verified.artifacts["end"]) == (0.0, True, "submit")
+
+
+def test_a_lost_session_has_no_reward(factory: Any) -> None:
+    session = factory.create(TASK)
+    factory._sessions.run(session._episode._client._socket.close())
+    result = session.call_tool(*solution()[0])
+    verified = session.verify([])
+    session.close()
+    assert result.done and str(result.error).startswith("not run: ")
+    assert verified.env_reward is None and verified.metrics["valid"] is False
+    assert "closed the session" in verified.artifacts["problem"]
+
+
+def test_openenvs_rollout_function_for_trl(factory: Any) -> None:
+    function = build_harness_rollout_func(
+        session_factory=factory,
+        harness_adapter=MCPHarnessAdapter(),
+        model_step_builder=lambda trainer, session: Script([[call] for call in solution()]),
+    )
+    found = function([TASK, {"task_id": TASK}], None)
+    assert found["env_reward"] == [1.0, 1.0] and found["completion_ids"] == [[3, 3]] * 2
+    assert [metrics["error_turns"] for metrics in found["verify_metrics"]] == [0, 0]
+
+
+def test_openenvs_black_box_bridge(factory: Any) -> None:
+    def runner(bridge: Any, session: Any, limits: Any) -> HarnessRolloutResult:
+        for name, arguments in solution():
+            call = {"name": name, "arguments": arguments}
+            answer = bridge.handle_request({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
+            assert answer["result"]["error"] is None
+        return HarnessRolloutResult(done=True)
+
+    session = factory.create(TASK)
+    assert CLIHarnessAdapter(runner).run_black_box(session).done
+    assert session.verify([]).env_reward == 1.0
+    session.close()
+
+
+def test_a_group_plays_one_task(factory: Any) -> None:
+    """A prompt without a word: TRL's seed is the number of the group."""
+    empty = [{"role": "user", "content": ""}]
+    sessions = [factory.create(empty, seed=seed, episode_id=f"g{place}") for place, seed in enumerate([3, 3, 4])]
+    prompts = [session.initial_messages()[-1]["content"] for session in sessions]
+    assert prompts[0] == prompts[1] != prompts[2]
+    for session in sessions:
+        session.close()
+
+
+def test_a_prompt_that_names_no_task_is_refused(factory: Any) -> None:
+    with pytest.raises(ValueError, match="must be the arguments of a reset as JSON"):
+        factory.create([{"role": "user", "content": "Fix the bug."}])
+
+
+def test_a_factory_plays_in_a_spawned_process(drill_url: str) -> None:
+    sys.path.insert(0, str(Path(__file__).parent))
+    from harnesses import played
+
+    made = functools.partial(EtudeSessionFactory, drill_url)
+    assert pickle.loads(pickle.dumps(made())).url == drill_url
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        found = pool.apply(played, (made, TASK, solution()))
+    assert found == (1.0, "spawned", [False, True])
+
+
+class Worker:
+    """TRL's loop of HarnessRolloutWorker, or of a `kind` with `others`, in this process; `turn` stands in for vLLM."""
+
+    def __init__(self, url: str, turn: Any, kind: Any = None, **others: Any) -> None:
+        from accelerate.state import PartialState
+        from trl.experimental.async_grpo.openenv_harness import _HarnessRolloutLoop
+
+        PartialState()  # TRL's logger wants it
+        self.words = tokenizer("qwen3-2507")  # of a prefix-preserving template: one row an episode
+        harness = {
+            "harness_session_factory": functools.partial(EtudeSessionFactory, url),
+            "harness_adapter": MCPHarnessAdapter(),
+            "dataset": Dataset.from_list(harness_rows([{"task_id": TASK}])),
+        }
+        self.loop = (kind or _HarnessRolloutLoop)(
+            **(others or harness),
+            model_name="none",
+            reward_funcs=[],
+            processing_class=self.words,
+            eos_token_ids=[self.words.eos_token_id],
+            rollout_buffer=queue.Queue(),
+            model_version_value=multiprocessing.Value("i", 0),
+            heartbeat_value=multiprocessing.Value("d", 0.0),
+            failed_event=threading.Event(),
+            exception_info_queue=queue.Queue(),
+            metrics_queue=queue.Queue(),
+            num_generations=4,
+            max_inflight_tasks=4,
+            max_tokens=256,
+        )
+        self.turn = turn
+        self.loop._generate_one_turn = self.sample
+
+    async def sample(self, prompt_ids: list[int]) -> tuple[list[int], list[float]]:
+        text = self.words.decode(prompt_ids)
+        ids = self.words.encode(self.turn(text) + END, add_special_tokens=False)
+        return ids, [-0.25] * len(ids)
+
+    def group(self) -> list[Any]:
+        """TRL's own generate and score loops, until one group is scored."""
+
+        async def until_scored() -> list[Any]:
+            stop = asyncio.Event()
+            running = [asyncio.create_task(loop(stop)) for loop in (self.loop._generate_loop, self.loop._score_loop)]
+            while not self.loop._total_groups_scored:
+                await asyncio.sleep(0.01)
+                for task in running:
+                    if task.done():
+                        task.result()
+            stop.set()
+            await asyncio.gather(*running)
+            found = []
+            while not self.loop.rollout_buffer.empty():
+                found.append(self.loop.rollout_buffer.get_nowait())
+            return [sample for sample in found if sample.group_id == 0]  # the next groups are under way
+
+        asyncio.set_event_loop(self.loop._loop)
+        return list(self.loop._loop.run_until_complete(until_scored()))
+
+
+def say(name: str, arguments: Any) -> str:
+    return f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
+
+
+def test_trls_worker_generates_and_scores_a_group(drill_url: str) -> None:
+    first = threading.Lock()
+
+    def turn(text: str) -> str:
+        number = text.count("<tool_response>")
+        if not number and first.acquire(blocking=False):
+            return say("no_such_tool", {})
+        return say(*solution()[min(number - ("there is no tool" in text), 1)])
+
+    worker = Worker(drill_url, turn)
+    samples = worker.group()
+    assert len(samples) == 4 and {sample.metrics["reward"] for sample in samples} == {1.0}
+    assert {sample.metrics["rewards/harness_reward"] for sample in samples} == {1.0}
+    for sample in samples:
+        said = worker.words.decode(sample.input_ids[sample.completion_mask == 1])
+        assert said.endswith(say(*solution()[1]) + END) and "<tool_response>" not in said
+        assert ((sample.old_log_probs != 0) == (sample.completion_mask == 1)).all()
+    assert sum("no_such_tool" in worker.words.decode(s.input_ids[s.completion_mask == 1]) for s in samples) == 1
+
+
+def test_trls_worker_keeps_a_lost_session_out_of_the_baseline(drill_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from etude.trainers.loops import harness
+
+    lost = threading.Lock()
+    real = harness.EtudeSession.call_tool
+
+    def call_tool(session: Any, name: str, arguments: Any) -> Any:
+        if lost.acquire(blocking=False):
+            session._sessions.run(session._episode._client._socket.close())
+        return real(session, name, arguments)
+
+    monkeypatch.setattr(harness.EtudeSession, "call_tool", call_tool)
+    worker = Worker(drill_url, lambda text: say(*solution()[min(text.count("<tool_response>"), 1)]))
+    rewards = [sample.metrics["reward"] for sample in worker.group()]
+    assert sorted(map(str, rewards)) == ["1.0", "1.0", "1.0", "nan"]
+
+
+def test_trls_asynchronous_loop_plays_an_environment_factory(drill_url: str) -> None:
+    """AsyncGRPO's own turns, over the factory that GRPOTrainer takes."""
+    from trl.experimental.async_grpo.async_rollout_worker import _AsyncRolloutLoop
+
+    from etude.trainers.loops.environment import environment_factory
+
+    factory = environment_factory(drill_url, tasks=[TASK])
+    given = {"environment_factory": pickle.loads(pickle.dumps(factory)), "dataset": Dataset.from_list(factory.rows())}
+    worker = Worker("", lambda text: answered(text.count("<tool_response>")), kind=_AsyncRolloutLoop, **given)
+    samples = worker.group()
+    assert [sample.metrics["rewards/EtudeEnvironment"] for sample in samples] == [1.0] * 4
+    given["environment_factory"].close()
+
+
+def answered(number: int) -> str:
+    return say(*solution()[number]) if number < 2 else "Done."

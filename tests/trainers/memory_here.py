@@ -1,0 +1,47 @@
+"""The most memory that this process ever held, in MiB, before and after each divergence of growing size, as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+
+from etude.trainers.divergence import Head, divergence, fused_divergence, fused_top_k
+
+H, ROWS, COLUMNS = 8, 64, 8192
+
+
+def peak() -> float:
+    """Not getrusage's: that begins with what the parent held when it forked."""
+    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
+    return int(line.split()[1]) / 1024
+
+
+def learn(kind: str, vocabulary: int, rows: int) -> None:
+    """Forward and backward."""
+    hidden, weight = torch.randn(rows, H, requires_grad=True), torch.randn(vocabulary, H, requires_grad=True)
+    teacher, other = torch.randn(rows, H), torch.randn(vocabulary, H)
+    given = hidden, Head(weight), teacher, Head(other)
+    if kind == "fused":
+        value = fused_divergence(*given, rows=ROWS, columns=COLUMNS)
+    elif kind == "top_k":
+        value = fused_top_k(*given, k=10, rows=ROWS)
+    else:
+        value = divergence(given[1].logits(hidden), given[3].logits(teacher))
+    value.sum().backward()
+
+
+def main(kind: str, sizes: list[list[int]]) -> None:
+    torch.set_num_threads(1)
+    learn(kind, 100, 4)
+    found = [peak()]
+    for vocabulary, rows in sizes:
+        learn(kind, vocabulary, rows)
+        found.append(peak())
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], json.loads(sys.argv[2]))

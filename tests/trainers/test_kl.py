@@ -1,0 +1,148 @@
+"""Three estimators of KL(pi || ref), as a loss and in the reward, with every outcome enumerated; and what TRL computes.
+
+With r = ref / pi: k1 = -log r, k2 = log^2 r / 2, k3 = r - 1 - log r, of samples of pi.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from unplayed_here import GROUP, Unplayed, batch, made_up, unplayed
+
+from etude.trainers.rollouts import Rollout
+from etude.trainers.teachers import Teacher
+
+ACTIONS = 6
+ESTIMATORS: dict[str, Callable[[Tensor], Tensor]] = {
+    "k1": lambda log_r: -log_r,
+    "k2": lambda log_r: log_r.square() / 2,
+    "k3": lambda log_r: log_r.exp() - 1 - log_r,
+}
+
+
+@pytest.fixture
+def policy() -> tuple[Tensor, Tensor, Tensor]:
+    """Logits, their log-probabilities, and those of a reference, over six actions."""
+    torch.manual_seed(0)
+    logits = torch.randn(ACTIONS, dtype=torch.float64, requires_grad=True)
+    return logits, logits.log_softmax(-1), torch.randn(ACTIONS, dtype=torch.float64).log_softmax(-1)
+
+
+def of(loss: Tensor, logits: Tensor) -> Tensor:
+    (found,) = torch.autograd.grad(loss, logits, retain_graph=True)
+    return found
+
+
+def reverse(log_pi: Tensor, log_ref: Tensor) -> Tensor:
+    return (log_pi.exp() * (log_pi - log_ref)).sum()
+
+
+def forward(log_pi: Tensor, log_ref: Tensor) -> Tensor:
+    return (log_ref.exp() * (log_ref - log_pi)).sum()
+
+
+@pytest.mark.parametrize(("name", "unbiased"), [("k1", True), ("k2", False), ("k3", True)])
+def test_whose_mean_is_the_kl(name: str, unbiased: bool, policy: tuple[Tensor, Tensor, Tensor]) -> None:
+    _, log_pi, log_ref = policy
+    mean = (log_pi.exp() * ESTIMATORS[name](log_ref - log_pi)).sum()
+    assert bool(torch.isclose(mean, reverse(log_pi, log_ref), rtol=1e-9)) == unbiased
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_as_a_loss(name: str, policy: tuple[Tensor, Tensor, Tensor]) -> None:
+    """The gradient through the estimator alone: none for k1, reverse KL for k2, forward KL for k3."""
+    logits, log_pi, log_ref = policy
+    found = of((log_pi.exp().detach() * ESTIMATORS[name](log_ref - log_pi)).sum(), logits)
+    wanted = {
+        "k1": torch.zeros(ACTIONS, dtype=torch.float64),
+        "k2": of(reverse(log_pi, log_ref), logits),
+        "k3": of(forward(log_pi, log_ref), logits),
+    }[name]
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_in_the_reward(name: str, policy: tuple[Tensor, Tensor, Tensor]) -> None:
+    """The gradient through the score: reverse KL for k1; k2 leans its way; k3 points away from it."""
+    logits, log_pi, log_ref = policy
+    found = of((log_pi.exp().detach() * ESTIMATORS[name](log_ref - log_pi).detach() * log_pi).sum(), logits)
+    exact = of(reverse(log_pi, log_ref), logits)
+    alike = float(torch.nn.functional.cosine_similarity(found, exact, dim=0))
+    if name == "k1":
+        torch.testing.assert_close(found, exact, rtol=0, atol=1e-12)
+    else:
+        assert alike < (0.95 if name == "k2" else 0.0)
+
+
+@pytest.mark.parametrize(("name", "exact"), [("k1", True), ("k2", False), ("k3", True)])
+def test_weighted_with_the_ratio_to_the_sampler(name: str, exact: bool, policy: tuple[Tensor, Tensor, Tensor]) -> None:
+    logits, log_pi, log_ref = policy
+    ratio = (log_pi - log_pi.detach()).exp()
+    found = of((log_pi.exp().detach() * ratio * ESTIMATORS[name](log_ref - log_pi)).sum(), logits)
+    assert torch.allclose(found, of(reverse(log_pi, log_ref), logits), rtol=0, atol=1e-12) == exact
+
+
+@pytest.fixture(scope="module")
+def trainer(tmp_path_factory: pytest.TempPathFactory) -> Unplayed:
+    found = unplayed(tmp_path_factory.mktemp("out"), "dapo")
+    found.beta = 0.5
+    found.current_gradient_accumulation_steps = found.args.steps_per_generation = 1
+    return found
+
+
+@pytest.mark.parametrize("corrected", [True, False])
+def test_trl_s_k3_is_the_reverse_kl_when_corrected_and_the_forward_kl_when_not(
+    corrected: bool, trainer: Unplayed, policy: tuple[Tensor, Tensor, Tensor]
+) -> None:
+    """Each action is a sequence of one token; its gradient is weighted by how often the policy samples it."""
+    logits, log_pi, log_ref = policy
+    trainer.args.use_bias_correction_kl = corrected
+    one = torch.ones(ACTIONS, 1, dtype=torch.long)
+    now = log_pi.detach()[:, None].requires_grad_()
+    trainer._get_per_token_logps_and_entropies = lambda *a, **k: (now, torch.zeros_like(now).detach(), None)
+    trainer.model.train()
+    loss = trainer._compute_loss(
+        trainer.model,
+        {
+            **dict.fromkeys(("prompt_ids", "prompt_mask", "completion_ids", "completion_mask", "tool_mask"), one),
+            "advantages": torch.zeros(ACTIONS, dtype=torch.float64),
+            "num_items_in_batch": torch.tensor(1),
+            "ref_per_token_logps": log_ref[:, None],
+        },
+    )
+    (each,) = torch.autograd.grad(loss, now)
+    found = of((log_pi.exp().detach() * each[:, 0] * log_pi).sum(), logits)
+    wanted = of((reverse if corrected else forward)(log_pi, log_ref), logits)
+    torch.testing.assert_close(found, 0.5 * wanted, rtol=0, atol=1e-9)
+
+
+def test_the_recipe_s_k3_is_the_corrected_one(tmp_path: Path) -> None:
+    assert unplayed(tmp_path).args.use_bias_correction_kl
+
+
+def test_k1_in_the_reward_of_a_trainer(tmp_path: Path) -> None:
+    """Advantages less the weight times what each sequence's log-probability has gained, centred in its group."""
+    trainer = unplayed(tmp_path, parts={"teacher": Teacher("frozen"), "k1": 0.5}, invent=any_length)
+    plain = unplayed(tmp_path, invent=any_length)
+    with torch.no_grad():
+        for parameter in trainer.model.parameters():
+            parameter.mul_(1.1)
+    found, without = batch(trainer, 0, 1), batch(plain, 0, 1)
+    kl = []
+    for rollout in found["rollouts"]:
+        ids = torch.tensor([rollout.ids])
+        own, first = (m(ids).logits[0, :-1].log_softmax(-1) for m in (trainer.model, plain.model))
+        gain = (own - first).gather(-1, ids[0, 1:, None])[rollout.prompt - 1 :, 0]
+        kl.append(float((gain * torch.tensor(rollout.mask)).sum()))
+    groups = torch.tensor(kl).view(-1, GROUP)
+    wanted = without["advantages"] - 0.5 * (groups - groups.mean(-1, keepdim=True)).flatten()
+    torch.testing.assert_close(found["advantages"], wanted, rtol=1e-4, atol=1e-4)
+    assert float((groups - groups.mean(-1, keepdim=True)).abs().max()) > 0.01
+
+
+def any_length(task: str, number: int) -> Rollout:
+    return made_up(float(number % 2), task, turns=(3, 2 + number))

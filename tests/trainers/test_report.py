@@ -1,0 +1,335 @@
+"""The page of a training run: what its folder holds is shown where it belongs, exactly, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+import sys
+import tomllib
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from etude import cli
+from etude.trainers.recipe import parse
+from etude.trainers.report import Run, RunError, drawing, read_run, render, toml, wilson, write_report
+from etude.trainers.report.curves import Section, sections
+from etude.trainers.report.drawing import Series, nice, picture, short, smoothed, thinned
+
+TABLE: dict[str, Any] = {
+    "model": {"make": "drill"},
+    "environment": {"serve": "drill", "knobs": {"families": ["choose"], "a b": {"c": True}}, "system": 'say "x"\n<b>'},
+    "train": {"steps": 4, "prompts": 2, "group": 4, "micro": 4},
+}
+EVALUATION = {"episodes": 9, "valid": 8, "solved": 0.25, "error_turn_rate": 0.5, "reward": 0.3}
+RESULT = {"steps": 4, "stopped": "", "interrupted": False, "after": {**EVALUATION, "solved": 0.75}, "warnings": ["so"]}
+
+
+def resolved(**changed: Any) -> dict[str, Any]:
+    return parse({**TABLE, **changed}).model_dump(mode="json")
+
+
+def rows(steps: int = 4) -> list[dict[str, Any]]:
+    return [
+        {
+            "step": step,
+            "loss": 1 / step,
+            "reward": 0.1 * step,
+            "episodes/solved": 0.25,
+            "groups/flat": 0.5,
+            "groups/unsolved": step % 2,
+            "distillation/chosen": 10.0,
+            "distillation/tokens": 20.0,
+            "distillation/sites": 5.0,
+            "distillation/sites_helped": 4.0,
+            "distillation/divergence": 4.0 * step,
+            "distillation/teacher_tokens": 1000.0 * step,
+            "distillation/left_out/too_long": step,
+            "replay/accuracy": 1 - 0.1 * (step % 3),
+            "episodes/hack_rate": 0.01 * (step % 3),
+            "teacher_drift": 0.01 * step,
+            "seconds/step": 5.0,
+            "seconds/playing": 2.0 + 0.1 * step,
+        }
+        for step in range(1, steps + 1)
+    ]
+
+
+def run(steps: int = 4, **changed: Any) -> Run:
+    return Run("runs/x", resolved(**changed), rows(steps))
+
+
+def section(made: Run, name: str) -> Section:
+    (found,) = [each for each in sections(made) if each.name == name]
+    return found
+
+
+def titles(found: Section) -> set[str]:
+    return {chart.title for chart in found.charts} | {title for title, _ in found.steady}
+
+
+def words(page: str) -> str:
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", page.partition("<body>")[2])).split())
+
+
+class Seen(HTMLParser):
+    """The names of a page's tags and attributes."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+
+# --- Which curves -----------------------------------------------------------------------------------------------
+
+
+def test_a_channel_without_a_weight_is_not_shown() -> None:
+    every = {"rlvr": 1.0, "distillation": {"start": 0.0, "end": 1.0}, "replay": 0.5}
+    names = {"rlvr", "distillation", "replay"}
+    shown = run(channels=every, replay={"pairs": "p.jsonl"})
+    assert names <= {each.name for each in sections(shown)}
+    assert {each.name for each in sections(run(channels={"distillation": 1.0, "rlvr": 0.0}))} & names == {
+        "distillation"
+    }
+
+
+def test_a_channel_has_its_curves() -> None:
+    made = run(channels={"distillation": 1.0})
+    wanted = {"divergence a token", "sites", "sites that the hint helped", "error turns left out"}
+    assert wanted <= titles(section(made, "distillation"))
+    assert {"groups"} <= titles(section(made, "rlvr"))
+    assert titles(section(made, "safety")) == {"hack rate", "drift of the teacher"}
+    assert titles(section(made, "cost")) == {"seconds a step", "forward tokens of distillation"}
+
+
+def test_sums_become_what_their_names_say() -> None:
+    made = run(channels={"distillation": 1.0})
+    strips = {
+        chart.title: chart.picture.strips for name in ("distillation", "cost") for chart in section(made, name).charts
+    }
+    assert strips["divergence a token"][1].lines == ["step 2", "nats 0.4"]
+    assert strips["error turns left out"][2].lines == ["step 3", "too long 3"]
+    assert strips["seconds a step"][0].lines == ["step 1", "playing 2.1", "learning 2.9"]
+    assert strips["forward tokens of distillation"][0].lines == ["step 1", "teacher 2000"]  # of two micro-batches
+    assert ("sites that the hint helped", "0.8") in section(made, "distillation").steady
+
+
+def test_what_never_changes_needs_no_chart() -> None:
+    assert section(run(), "episodes").steady == [("solved episodes", "0.25")]
+    assert "At every step: solved episodes 0.25" in words(render(run()))
+
+
+def test_reasons_beyond_a_few_share_a_curve() -> None:
+    made = run(channels={"distillation": 1.0})
+    for row in made.rows:
+        row.update({f"distillation/left_out/reason_{n}": row["step"] * n for n in range(1, 7)})
+    (chart,) = [each for each in section(made, "distillation").charts if each.title == "error turns left out"]
+    names = [curve.name for curve in chart.picture.curves]
+    assert names == ["reason 6", "reason 5", "reason 4", "reason 3", "other reasons"]
+    assert chart.picture.strips[0].lines[-1] == "other reasons 4"  # reasons 2 and 1, too long
+
+
+def test_a_limit_is_drawn_where_the_axis_reaches_it() -> None:
+    charts = {chart.title: chart for chart in section(run(), "safety").charts}
+    assert charts["hack rate"].limit == "limit 0.2"
+    assert charts["hack rate"].picture.limit == pytest.approx(drawing.TOP + 0.8 * (drawing.HEIGHT - 28))
+    assert (charts["drift of the teacher"].limit, charts["drift of the teacher"].picture.limit) == ("limit 0.1", None)
+
+
+def test_dollars_are_shown_where_an_hour_has_a_price() -> None:
+    for price, shown in ((0.0, False), (2.0, True)):
+        made = run(safety={"dollars_per_hour": price})
+        for row in made.rows:
+            row["cost/usd"] = row["step"] * price
+        assert ("dollars" in titles(section(made, "safety"))) == shown
+
+
+def test_steps_without_a_number_are_counted() -> None:
+    made = run()
+    made.rows[2]["loss"] = math.nan
+    (chart,) = section(made, "optimizer").charts
+    assert (chart.lost, len(chart.picture.strips)) == (1, 3)
+    assert "no number at 1 step" in words(render(made))
+
+
+def test_solved_episodes_have_no_channel() -> None:
+    table = {**TABLE, "stage": "sft", "episodes": "runs/x", "environment": {}}
+    recipe = parse(table).model_dump(mode="json")
+    made = Run("runs/x", recipe, [{"step": n, "loss": 1 / n, "mean_token_accuracy": 0.1 * n} for n in range(1, 5)])
+    assert [each.name for each in sections(made)] == ["optimizer"]
+    assert titles(section(made, "optimizer")) == {"total loss", "accuracy of tokens"}
+    assert "episodes" not in re.findall(r"<dt>(.*?)</dt>", render(made))
+
+
+# --- Geometry ---------------------------------------------------------------------------------------------------
+
+
+def test_points_lie_where_their_values_are() -> None:
+    drawn = picture([Series("x", [(1, 0.0), (2, 1.0), (3, 0.5)])], share=True)
+    right, floor = drawing.WIDTH - drawing.RIGHT, drawing.HEIGHT - drawing.BOTTOM
+    middle = ((drawing.LEFT + right) / 2, (drawing.TOP + floor) / 2)
+    assert (
+        drawn.curves[0].line == f"M{drawing.LEFT}.0 {floor}.0L{middle[0]:.1f} {drawing.TOP}.0L{right}.0 {middle[1]:.1f}"
+    )
+    assert [text for _, text in drawn.columns] == ["1", "2", "3"]
+    assert [text for _, text in drawn.rows] == ["0", "0.25", "0.5", "0.75", "1"]
+
+
+def test_a_line_is_the_mean_of_neighbours() -> None:
+    points = [(float(n), float(n * n)) for n in range(5)]
+    assert smoothed(points, 0) == points
+    assert [value for _, value in smoothed(points, 1)] == pytest.approx([0.5, 5 / 3, 14 / 3, 29 / 3, 12.5])
+
+
+def test_a_long_run_is_thinned_to_means() -> None:
+    points = [(float(n), float(n)) for n in range(1, 1001)]
+    kept = thinned(points)
+    assert len(kept) == drawing.MAX_POINTS and kept[0] == (3.0, 3.0)
+    strips = picture([Series("x", points)]).strips
+    assert len(strips) == drawing.MAX_POINTS and strips[0].lines == ["step 1 to 5, mean", "x 3"]
+    assert sum(strip.width for strip in strips) == pytest.approx(drawing.WIDTH - drawing.LEFT - drawing.RIGHT)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(0, 1), (1, 6), (-0.3, 0.2), (5.8, 6.14), (1e-6, 3e-6), (0, 52_000), (-9, -8)]
+)
+def test_ticks_are_round_and_hold_the_values(low: float, high: float) -> None:
+    drawn = picture([Series("x", [(1, low), (2, high)])])
+    assert 2 <= len(drawn.rows) <= 8
+    assert all(drawing.TOP - 0.01 <= y <= drawing.HEIGHT - drawing.BOTTOM + 0.01 for y, _ in drawn.rows)
+    heights = [float(y) for y in re.findall(r" ([\d.]+)", drawn.curves[0].line)]
+    assert all(drawing.TOP <= y <= drawing.HEIGHT - drawing.BOTTOM for y in heights)
+    assert len({text for _, text in drawn.rows}) == len(drawn.rows)
+
+
+def test_numbers_beside_an_axis_are_short() -> None:
+    assert nice(0, 1, 4) == [0, 0.5, 1.0]
+    assert [short(value) for value in (0.0, 0.25, 5000, 20_000, 1.5e6, 2e9)] == ["0", "0.25", "5k", "20k", "1.5M", "2G"]
+
+
+# --- The page ---------------------------------------------------------------------------------------------------
+
+
+def test_every_curve_is_well_formed_and_reads_exactly() -> None:
+    made = run(channels={"distillation": 1.0})
+    page = render(made)
+    pictures = [ElementTree.fromstring(text) for text in re.findall(r"<svg.*?</svg>", page, re.DOTALL)]
+    assert len(pictures) == sum(len(each.charts) for each in sections(made)) > 6
+    read = [["".join(text.itertext()) for text in group.iter("text")] for group in pictures[0].iter("g")]
+    assert ["step 3", "reward 0.3"] in read
+
+
+def test_the_result_is_shown_with_intervals() -> None:
+    page = render(Run("runs/x", resolved(), rows(), RESULT, EVALUATION))
+    assert "before 25.0 % 7.1 to 59.1 % 8 (1 not valid) 0.3 50.0 %" in words(page)
+    assert "after 75.0 % 40.9 to 92.9 % 8" in words(page)
+    assert "Done: 4 of 4 steps." in words(page) and "Warnings so" in words(page)
+
+
+@pytest.mark.parametrize(
+    ("solved", "trials", "low", "high"),
+    [(0, 8, 0.0, 0.3244), (5, 10, 0.2366, 0.7634), (8, 8, 0.6756, 1.0), (0, 0, 0.0, 1.0), (81, 263, 0.2553, 0.3662)],
+)
+def test_wilson(solved: int, trials: int, low: float, high: float) -> None:
+    assert wilson(solved, trials) == pytest.approx((low, high), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"stopped": "stopped at step 4: loss is nan"}, "The kill-switch ended it: stopped at step 4: loss is nan."),
+        ({"interrupted": True}, "Interrupted at step 4 of 4: the same command goes on there."),
+        ({"interrupted": True, "steps": 2}, "Under way: 4 of 4 steps when this page was written."),
+    ],
+)
+def test_why_it_is_not_further(changed: dict[str, Any], said: str) -> None:
+    assert said in words(render(Run("runs/x", resolved(), rows(), {**RESULT, **changed}, None)))
+
+
+def test_flat_groups_are_counted_and_warned_of_while_it_runs() -> None:
+    made = run(3)
+    said = words(render(made))
+    assert "flat groups 3 of 6 unsolved groups 4 of 6" in said
+    assert "pass@4 was 0 on 4 of 6 groups: easier tasks, or a larger group, would teach more" in said
+
+
+def test_the_recipe_is_shown_as_one_can_be_written() -> None:
+    recipe = resolved()
+    shown = tomllib.loads(toml(recipe))
+    assert parse(shown).model_dump(mode="json") == recipe
+    (pre,) = re.findall(r"<pre>(.*?)</pre>", render(run()), re.DOTALL)
+    assert unescape(pre) == toml(recipe)
+
+
+def test_the_page_runs_nothing_and_asks_for_nothing() -> None:
+    made = Run("<script>alert(1)</script>", resolved(), [{**row, "<img src=x>": 1.0} for row in rows()])
+    page = render(made)
+    seen = Seen(page)
+    assert {"script", "img", "link", "iframe", "object", "form"} & seen.tags == set()
+    assert not [name for name in seen.attributes if name in ("src", "href", "style") or name.startswith("on")]
+    assert "default-src 'none'; style-src 'sha256-" in page and "script-src" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_the_same_run_gives_the_same_bytes() -> None:
+    assert render(run()) == render(run())
+
+
+# --- From a folder ----------------------------------------------------------------------------------------------
+
+
+def stored(folder: Path, **files: Any) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "recipe.json").write_text(json.dumps(resolved()))
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows()) + '{"step": 5, "lo')
+    for name, value in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(value))
+    return folder
+
+
+def test_a_folder_is_read_and_its_page_replaced_whole(tmp_path: Path) -> None:
+    folder = stored(tmp_path / "run", result=RESULT, before=EVALUATION)
+    found = read_run(folder)
+    assert (found.step, found.ended, found.before) == (4, RESULT, EVALUATION)
+    (folder / "report.html").write_text("old")
+    written = write_report(folder)
+    assert (folder / "report.html").read_text() == render(found)
+    assert (written.out, written.steps, written.size) == (str(folder / "report.html"), 4, len(render(found).encode()))
+    assert not list(folder.glob("*.part"))
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="no training run in .*: `etude train` makes one"):
+        write_report(tmp_path)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_the_command_makes_the_page_without_torch(tmp_path: Path) -> None:
+    folder = stored(tmp_path / "run")
+    code = (
+        "import sys\nfrom etude.cli import main\n"
+        f"code = main(['report', {str(folder)!r}, '--out', {str(tmp_path / 'page.html')!r}, '--json'])\n"
+        "print(code, [name for name in ('torch', 'transformers', 'trl') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    shown, _, last = done.stdout.strip().rpartition("\n")
+    assert last == "0 []"
+    assert json.loads(shown)["steps"] == 4
+    assert (tmp_path / "page.html").read_text() == render(read_run(folder))
+
+
+def test_folders_of_episodes_are_reported_as_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", str(tmp_path), "--out", str(tmp_path / "page.html")]) == 1
+    assert "episodes" in capsys.readouterr().err

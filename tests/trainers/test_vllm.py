@@ -1,0 +1,246 @@
+"""vLLM as configuration: what GRPOConfig is told, and a whole step against a server that speaks its HTTP, scripted.
+
+vLLM is not installed here. TRL's client, its generation and its trainer are the real ones; what they ask NCCL for is
+noted instead of sent.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from datasets import Dataset
+from models_made_here import qwen
+from scripted_here import ASKED, TASKS, known
+from tokenizers_made_here import tokenizer
+from trl import GRPOConfig
+from trl.generation import vllm_client, vllm_generation
+
+from etude.trainers import building, train
+from etude.trainers.chat import TemplateChat
+from etude.trainers.objectives import objective
+from etude.trainers.playing import Limits
+from etude.trainers.recipe import Recipe, RecipeError, parse
+from etude.trainers.trainer import Channels, EtudeTrainer, Parts, reset_rows
+
+END = "<|im_end|>"
+Answer = Callable[[list[int], int], list[int]]
+
+
+def recipe(**generation: Any) -> Recipe:
+    return parse({"model": {"name": "some/model"}, "environment": {"serve": "drill"}, "generation": generation})
+
+
+@pytest.mark.parametrize("mode", ["colocate", "server"])
+def test_a_recipe_becomes_trls_configuration(mode: str, tmp_path: Path) -> None:
+    url = {"vllm_url": "http://127.0.0.1:8001"} if mode == "server" else {}
+    given = building._arguments(recipe(vllm=mode, max_ids=5000, **url), tmp_path)
+    assert set(given) <= {field.name for field in fields(GRPOConfig)}
+    config = GRPOConfig(**given)
+    assert (config.use_vllm, config.vllm_mode) == (True, mode)
+    assert config.vllm_importance_sampling_correction
+    assert config.vllm_importance_sampling_mode == "token_truncate"
+    assert config.vllm_server_base_url == url.get("vllm_url")
+    assert config.vllm_max_model_length == (5000 if mode == "colocate" else None)
+
+
+def test_off_is_off(tmp_path: Path) -> None:
+    assert not [name for name in building._arguments(recipe(), tmp_path) if "vllm" in name]
+
+
+def test_a_server_is_for_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(train.importlib.util, "find_spec", lambda name: name)
+    with pytest.raises(RecipeError, match='"server" is for one process: with several set "colocate"'):
+        train._check_machine(recipe(vllm="server", vllm_url="http://127.0.0.1:8001"))
+
+
+def test_a_server_that_is_not_there_is_said_before_weights_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train.importlib.util, "find_spec", lambda name: name)
+    with pytest.raises(RecipeError, match=r"no vLLM server answers at http://127\.0\.0\.1:9 .*`vllm serve`") as caught:
+        train._check_machine(recipe(vllm="server", vllm_url="http://127.0.0.1:9"))
+    assert "\n" not in str(caught.value)
+
+
+def test_the_extra_is_what_trl_supports(root: Path) -> None:
+    import tomllib
+
+    extras = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert extras["vllm"] == ["vllm>=0.22,<=0.31"]
+
+
+# --- the server's protocol ---------------------------------------------------------------------------------------
+
+
+class Scripted(ThreadingHTTPServer):
+    """Speaks what TRL 1.16's VLLMClient asks of `vllm serve`; ``asked`` are path and body of each request."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.answer = answer
+        self.asked: list[tuple[str, Any]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def completions(self, body: Any) -> dict[str, Any]:
+        choices = []
+        for prompt in body["prompt"]:
+            ids = self.answer(prompt, body["max_tokens"])
+            names = [f"token_id:{each}" for each in ids]
+            scores = {"tokens": names, "token_logprobs": [-0.5] * len(ids), "top_logprobs": [None] * len(ids)}
+            choices.append({"prompt_token_ids": prompt, "token_ids": ids, "logprobs": scores})
+        return {"choices": choices}
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Scripted
+
+    def do_GET(self) -> None:
+        config = {
+            "weight_transfer_config": {"backend": "nccl"},
+            "model_config": {"logprobs_mode": "processed_logprobs"},
+        }
+        known = {
+            "/health": {},
+            "/v1/models": {"data": [{"id": "served"}]},
+            "/server_info": {"vllm_config": config},
+            "/get_world_size": {"world_size": 1},
+        }
+        self.reply(known[self.path.partition("?")[0]], None)
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)) or "null")
+        self.reply(self.server.completions(body) if self.path == "/v1/completions" else {"success": True}, body)
+
+    def reply(self, found: Any, body: Any) -> None:
+        self.server.asked.append((self.path.partition("?")[0], body))
+        written = json.dumps(found).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(written)))
+        self.end_headers()
+        self.wfile.write(written)
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+
+@contextmanager
+def serving(answer: Answer) -> Iterator[Scripted]:
+    with Scripted(answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """TRL believes that vLLM is there. What it would broadcast is noted: the names of the weights of each update."""
+    noted: list[str] = []
+    real = vllm_client.VLLMClient.init_communicator
+
+    def without_nccl(client: Any, device: Any) -> None:
+        with pytest.raises(NotImplementedError, match="NCCL"):
+            real(client, device)
+
+    for module in (vllm_client, vllm_generation):
+        monkeypatch.setattr(module, "is_vllm_available", lambda *given: True)
+    monkeypatch.setattr(vllm_client, "get_ip", lambda: "127.0.0.1", raising=False)
+    monkeypatch.setattr(vllm_client.VLLMClient, "init_communicator", without_nccl)
+    monkeypatch.setattr(
+        vllm_client.VLLMClient, "update_named_params", lambda client, named, params: noted.append(named[0][0])
+    )
+    return noted
+
+
+def test_trls_client_generates_with_scores(sent: list[str]) -> None:
+    with serving(lambda prompt, room: [*prompt[-2:], 7][:room]) as server:
+        client = vllm_client.VLLMClient(server.url)
+        client.init_communicator("cpu")
+        found = client.generate([[1, 2, 3], [4, 5]], max_tokens=8)
+        assert found["completion_ids"] == [[2, 3, 7], [4, 5, 7]]
+        assert found["logprobs"] == [[[-0.5]] * 3] * 2
+        paths = [path for path, _ in server.asked]
+        assert paths == ["/health", "/v1/models", "/server_info", "/get_world_size", "/v1/completions"]
+
+
+def test_a_step_with_turns_from_a_server(drill_url: str, sent: list[str], tmp_path: Path) -> None:
+    """Every turn is asked for by ids, with its own room and the template's stops; its scores reach the loss."""
+    words = tokenizer("qwen3-no-thinking")
+
+    def answer(prompt: list[int], room: int) -> list[int]:
+        text = words.decode(prompt)
+        drill = TASKS.drill(known()[ASKED.findall(text)[0]])
+        calls = [*drill.solution(), ("submit", {"answer": drill.answer})]
+        name, given = calls[text.count("<tool_response>")]
+        said = json.dumps({"name": name, "arguments": given})
+        return list(words.encode(f"<tool_call>\n{said}\n</tool_call>{END}", add_special_tokens=False)[:room])
+
+    with serving(answer) as server:
+        made = parse(
+            {
+                "model": {"name": "some/model"},
+                "environment": {"url": drill_url},
+                "train": {"steps": 2, "prompts": 1, "group": 4, "micro": 4, "learning_rate": 1e-3},
+                "generation": {"vllm": "server", "vllm_url": server.url, "max_ids": 6000, "max_turn_ids": 400},
+            }
+        )
+        trainer = EtudeTrainer(
+            qwen(len(words)),
+            Parts(
+                url=drill_url,
+                chat=lambda sampler: TemplateChat(words, sampler, arguments={"enable_thinking": False}),
+                objective=objective("dr_grpo"),
+                channels=Channels(),
+                limits=Limits(6000, 400),
+            ),
+            args=GRPOConfig(**{**building._arguments(made, tmp_path), "save_strategy": "no", "use_cpu": True}),
+            train_dataset=Dataset.from_list(reset_rows([{"task_id": TASKS.list_tasks("train")[0].task_id}] * 2)),
+            processing_class=words,
+        )
+        scores: list[Any] = []
+        real = trainer._generate_and_score_completions
+        trainer._generate_and_score_completions = lambda inputs: scores.append(real(inputs)) or scores[-1]
+        trainer.train()
+        trainer.close()
+        bodies = [body for path, body in server.asked if path == "/v1/completions"]
+    logged = trainer.state.log_history
+    assert [row["reward"] for row in logged if "reward" in row] == [1.0, 1.0]
+    for body in bodies:
+        assert (body["n"], body["logprobs"], body["max_tokens"]) == (1, 0, 400)
+        assert body["stop_token_ids"] == sorted(trainer._chat.stops)
+        assert all(isinstance(each, int) for prompt in body["prompt"] for each in prompt)
+    assert [len(body["prompt"]) for body in bodies] == [4] * 4
+    assert len(sent) == 2  # the weights of each step, before its first turn
+    for output in scores:
+        sampled = (output["completion_mask"] * output["tool_mask"]).bool()
+        assert (output["sampling_per_token_logps"][sampled] == -0.5).all()
+        ratios = output["importance_sampling_ratio"]
+        assert ratios.shape == sampled.shape and (ratios[sampled] <= 3.0).all()
+
+
+def test_turns_with_less_room_are_asked_for_by_themselves(sent: list[str]) -> None:
+    """vLLM refuses a prompt whose turn might outgrow its context."""
+    from types import SimpleNamespace
+
+    from etude.trainers.turns import generate
+
+    asked: list[tuple[int, list[Any]]] = []
+
+    def single(prompts: Any, *others: Any, **more: Any) -> Any:
+        asked.append((vllm.max_completion_length, prompts))
+        return [[9] * vllm.max_completion_length for _ in prompts], None
+
+    vllm = SimpleNamespace(max_completion_length=0)
+    trainer = SimpleNamespace(use_vllm=True, vllm_generation=vllm, _generate_single_turn=single)
+    found = generate(trainer, [[1], [2], [3]], [4, 2, 4])
+    assert [len(sample.ids) for sample in found] == [4, 2, 4]
+    assert asked == [(2, [[2]]), (4, [[1], [3]])]

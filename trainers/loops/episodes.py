@@ -1,0 +1,224 @@
+"""An episode that somebody else's loop plays, call by call: its session, its calls, and what it came to.
+
+Whatever goes wrong on the way is data: an episode whose session is lost, or whose machine fails, has no reward.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import weakref
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from ...client import Client, ConnectionLost, Infrastructure, LoopThread, ServerError
+from ...models import ErrorTurn, Finding, Observation, Reward, State
+
+T = TypeVar("T")
+OVER = "not run: episode ended"
+_SUBMIT = {"tool_calls": [{"id": "end", "name": "submit", "arguments": {}}]}
+
+logger = logging.getLogger(__name__)
+
+
+class Sessions:
+    """Sessions on one server, on an event loop in a thread of their own: any thread and any loop may play in them.
+
+    One that an episode has left is used for the next. They end with the last object that uses them, and with the
+    process; closed, they open again when they are used again.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._lock = threading.Lock()
+        self._thread: LoopThread | None = None
+        self._ending: Callable[[], Any] = lambda: None
+        self._idle: list[Client] = []
+        self._open: set[Client] = set()
+
+    def submit(self, call: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start ``call`` where the sessions are."""
+        return self._running().submit(call)
+
+    def run(self, call: Coroutine[Any, Any, T]) -> T:
+        """Start it, and wait for it; not to be called from an event loop."""
+        return self._running().run(call)
+
+    async def take(self, *, fresh: bool = False) -> Client:
+        """A connected session that nobody uses; ``fresh``: a new one. Raises ConnectionLost."""
+        if self._idle and not fresh:
+            return self._idle.pop()
+        client = await Client(self.url).connect()
+        self._open.add(client)
+        return client
+
+    def give(self, client: Client) -> None:
+        """It is free for another episode."""
+        self._idle.append(client)
+
+    async def drop(self, client: Client) -> None:
+        """It is of no more use."""
+        self._open.discard(client)
+        await client.close()
+
+    def close(self) -> None:
+        """End every session. Idempotent."""
+        with self._lock:
+            self._ending()
+            self._thread = None
+            self._idle.clear()
+
+    def _running(self) -> LoopThread:
+        with self._lock:
+            if self._thread is None:
+                self._thread = LoopThread()
+                self._ending = weakref.finalize(self, _end, self._thread, self._open)
+            return self._thread
+
+
+def _end(thread: LoopThread, clients: set[Client]) -> None:
+    """Close them on their loop. The collector may call this on any thread: an event loop is not made to wait."""
+    closing = thread.submit(_close(clients))
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        closing.result()
+        thread.stop()
+
+
+async def _close(clients: set[Client]) -> None:
+    while clients:
+        await clients.pop().close()
+
+
+@dataclass
+class Outcome:
+    """What an episode came to. ``reward`` is None while it goes on, and for good when there is no honest score."""
+
+    task_id: str = ""
+    episode_id: str = ""
+    reward: float | None = None
+    components: dict[str, float] = field(default_factory=dict)
+    end: str | None = None
+    error_turns: list[ErrorTurn] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    turns: int = 0
+    problem: str = ""
+
+
+class Episode:
+    """Plays one episode after another, each in a session that it gives back once the episode has its reward.
+
+    Coroutines run on the loop of ``sessions``, one at a time.
+    """
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._client: Client | None = None
+        self.over = True
+        self.outcome = Outcome()
+
+    async def begin(self, arguments: Mapping[str, Any]) -> Observation:
+        """``reset``. A session that is lost, or a machine that fails, costs one fresh try in a new session.
+
+        Raises ConnectionLost when that is lost too, ServerError for what the server refuses. When the machine fails
+        again, the episode is void: over, without a reward, and the observation is empty.
+        """
+        self.over, self.outcome = True, Outcome()
+        try:
+            first = await self._reset(arguments, fresh=False)
+        except (ConnectionLost, Infrastructure):
+            try:
+                first = await self._reset(arguments, fresh=True)
+            except Infrastructure as error:
+                self._void(error)
+                return Observation(done=True)
+        self.over = first.done
+        return first
+
+    async def turn(self, calls: Sequence[tuple[str, Any]]) -> list[str]:
+        """Play one turn of these calls, names and arguments; a result for each. Raises nothing of the server's.
+
+        What the environment says besides comes after the last result.
+        """
+        if self.over or self._client is None:
+            return [OVER] * len(calls)
+        asked = [{"id": f"c{place}", "name": name, "arguments": given} for place, (name, given) in enumerate(calls)]
+        try:
+            seen = await self._client.step({"tool_calls": asked})
+        except ServerError as error:
+            await self._lost(error)
+            return [f"not run: {error}"] * len(calls)
+        self.outcome.turns += 1
+        said = {message.tool_call_id: message.content for message in seen.messages if message.role == "tool"}
+        more = [message.content for message in seen.messages if message.role != "tool"]
+        results = [said.get(call["id"], OVER) for call in asked]
+        results[-1] = "\n".join([results[-1], *more])
+        if seen.done:
+            self.over = True
+            await self.settle()
+        return results
+
+    async def settle(self) -> Outcome:
+        """The outcome; an episode that still goes on is submitted without a word, and so graded. Safe to call again."""
+        client = self._client
+        if client is None:
+            return self.outcome
+        try:
+            if not self.over:
+                self.over = True
+                await client.step(_SUBMIT)
+            self._read(await client.state())
+        except ServerError as error:
+            await self._lost(error)
+            return self.outcome
+        self._client = None
+        self._sessions.give(client)
+        return self.outcome
+
+    async def leave(self) -> None:
+        """End what goes on, ungraded, and give up the session."""
+        client, self._client, self.over = self._client, None, True
+        if client is not None:
+            await self._sessions.drop(client)
+
+    # --- inside -----------------------------------------------------------------------------------------------
+
+    async def _reset(self, arguments: Mapping[str, Any], *, fresh: bool) -> Observation:
+        if fresh and self._client is not None:
+            await self.leave()
+        if self._client is None:
+            self._client = await self._sessions.take(fresh=fresh)
+        try:
+            return await self._client.reset(**arguments)
+        except Infrastructure:
+            raise
+        except ServerError:
+            await self.leave()
+            raise
+
+    def _read(self, state: State) -> None:
+        reward = state.reward or Reward(valid=False)
+        found, turns = self.outcome, self.outcome.turns
+        found.task_id, found.episode_id, found.end = state.task_id or "", state.episode_id or "", state.end
+        found.reward = reward.value if reward.valid else None
+        found.components = dict(reward.components)
+        found.error_turns = [error for error in state.error_turns if error.turn < turns]
+        found.findings = list(state.findings)
+
+    async def _lost(self, error: ServerError) -> None:
+        self._void(error)
+        if isinstance(error, Infrastructure) and self._client is not None:
+            client, self._client = self._client, None
+            self._sessions.give(client)
+        else:
+            await self.leave()
+
+    def _void(self, error: Exception) -> None:
+        """Turns and annotations of a void episode are not asked for: its session may be gone."""
+        self.over = True
+        self.outcome.reward, self.outcome.problem = None, str(error)
+        logger.warning("an episode is void, and has no reward: %s", error)

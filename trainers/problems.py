@@ -1,0 +1,64 @@
+"""What is wrong with a recipe whose keys and values are all right by themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .recipe import Recipe
+
+
+def problems(recipe: Recipe) -> list[str]:
+    """One line each, with the remedy; none for a recipe that can be run."""
+    train, room = recipe.train, recipe.generation
+    found = []
+    if bool(recipe.model.name) == bool(recipe.model.make):
+        found.append('give model.name (a folder, or a name on the Hub), or model.make = "drill"')
+    if recipe.model.make and recipe.model.sizes.hidden % (2 * recipe.model.sizes.heads):
+        found.append("model.sizes.hidden must be an even multiple of model.sizes.heads")
+    if recipe.environment.knobs and recipe.environment.serve != "drill":
+        found.append('environment.knobs are for drills: they go with environment.serve = "drill"')
+    if recipe.stage == "sft":
+        return [*found, *_sft_problems(recipe)]
+    if bool(recipe.environment.url) == bool(recipe.environment.serve):
+        found.append('give environment.url of a running server, or environment.serve = "drill" (or a folder of tasks)')
+    if train.prompts * train.group % train.micro:
+        found.append(
+            f"train.prompts x train.group = {train.prompts * train.group} episodes do not divide into micro-batches "
+            f"of {train.micro}: set train.micro to a divisor of it"
+        )
+    if room.max_turn_ids > room.max_ids:
+        found.append(f"generation.max_turn_ids ({room.max_turn_ids}) is more than max_ids ({room.max_ids})")
+    channels = recipe.channels
+    if not (channels.rlvr.used or channels.distillation.used or channels.replay.used):
+        found.append("every channel's weight is 0: there is nothing to learn from")
+    if channels.replay.used and not recipe.replay.pairs:
+        found.append("channels.replay has a weight, but replay.pairs names no file: `etude replay` writes one")
+    if len(recipe.replay.losses) != len(recipe.replay.weights):
+        found.append("replay.losses and replay.weights have different lengths")
+    if (recipe.objective.kl == "off") != (recipe.objective.kl_weight == 0):
+        found.append("objective.kl and objective.kl_weight go together: set both, or neither")
+    if train.save_every % train.epochs_on_a_batch:
+        found.append(
+            f"train.save_every ({train.save_every}) must be a multiple of train.epochs_on_a_batch "
+            f"({train.epochs_on_a_batch}): a run resumes where a batch of episodes is used up"
+        )
+    if room.vllm == "server" and not room.vllm_url:
+        found.append('generation.vllm = "server" needs generation.vllm_url')
+    return found
+
+
+def _sft_problems(recipe: Recipe) -> list[str]:
+    found = []
+    if not recipe.episodes:
+        found.append('stage = "sft" learns from episodes: set episodes = "runs/x"')
+    if recipe.environment.url and recipe.environment.serve:
+        found.append("give environment.url or environment.serve, not both")
+    if recipe.sft.batch % recipe.train.micro:
+        found.append(
+            f"sft.batch = {recipe.sft.batch} episodes do not divide into micro-batches of {recipe.train.micro}: "
+            "set train.micro to a divisor of it"
+        )
+    if recipe.safety.kl_to_base:
+        found.append('safety.kl_to_base is measured on rollouts: leave it out in stage = "sft"')
+    return found

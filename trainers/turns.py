@@ -1,0 +1,36 @@
+"""Turns sampled by whatever TRL samples with: transformers, or vLLM inside this process or beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from .rollouts import Sample
+
+
+def prepare(trainer: Any, longest: int, stops: Iterable[int]) -> None:
+    """Turns have at most ``longest`` ids and end with one of ``stops``, whichever samples them."""
+    ends = sorted(stops)
+    trainer.eos_token_ids = ends
+    if trainer.use_vllm:
+        vllm = trainer.vllm_generation
+        vllm.max_completion_length = longest
+        vllm.generation_kwargs = {**vllm.generation_kwargs, "stop_token_ids": ends}
+    else:
+        trainer.generation_config.max_new_tokens = longest
+        trainer.generation_config.eos_token_id = ends
+
+
+def generate(trainer: Any, prompts: Sequence[list[int]], rooms: Sequence[int]) -> list[Sample]:
+    """A turn after each prompt, of at most its room. vLLM refuses a request for more than its context holds, so there
+    prompts with the same room go together; transformers samples them all at once, and what is too long is cut."""
+    samples: dict[int, Sample] = {}
+    for room in sorted(set(rooms)) if trainer.use_vllm else [max(rooms)]:
+        places = [place for place in range(len(prompts)) if not trainer.use_vllm or rooms[place] == room]
+        if trainer.use_vllm:
+            trainer.vllm_generation.max_completion_length = room
+        ids, logprobs = trainer._generate_single_turn([prompts[place] for place in places], None, {}, num_generations=1)
+        scores = logprobs or [[] for _ in ids]
+        for place, sampled, scored in zip(places, ids, scores, strict=True):
+            samples[place] = Sample(list(sampled[: rooms[place]]), list(scored[: rooms[place]]))
+    return [samples[place] for place in range(len(prompts))]
