@@ -47,8 +47,8 @@ class Schedule(_Table):
 
 
 class Sizes(_Table):
-    """Of a model that is made here, in ``copying`` steps on ids that repeat, ``reading`` steps on hinted turns and
-    ``steps`` on whole dialogues. ``skill``: how often its base follows a hint; ``level``: of the drills it reads."""
+    """Of a model that is made here, in ``copying`` steps on ids that repeat, ``reading`` steps on dialogues
+    without the tools' schemas, half as long, and ``steps`` on whole ones. ``skill``: how often its base follows a hint; ``level``: of the drills it reads."""
 
     hidden: int = Field(default=128, ge=16, multiple_of=16)
     layers: int = Field(default=3, ge=1)
@@ -58,7 +58,7 @@ class Sizes(_Table):
     copying: int = Field(default=300, ge=0)
     reading: int = Field(default=400, ge=0)
     steps: int = Field(default=300, ge=1)
-    batch: int = Field(default=11, ge=1)
+    batch: int = Field(default=16, ge=1)
     learning_rate: float = Field(default=3e-3, gt=0)
     skill: float = Field(default=0.99, ge=0, le=1)
     level: int = Field(default=1, ge=1, le=5)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from etude.benchmarks.error_turns.toy import (
     CATEGORY,
@@ -150,7 +150,7 @@ def check(name: str, erring: float, following: float) -> None:
         raise UnfitBase(f"the base {name} errs in {erring:.3f} of its turns without a hint, not in .75")
 
 
-def digest(model: Tiny) -> str:
+def digest(model: nn.Module) -> str:
     """Twelve letters for these very weights."""
     found = hashlib.sha256()
     for value in model.state_dict().values():

@@ -17,6 +17,7 @@ TUNING = 1000
 THRESHOLD, RESAMPLES = 0.10, 20_000
 
 Row = Mapping[str, Any]
+Measure = Callable[[Row], float]
 
 
 def area(row: Row) -> float:
@@ -27,20 +28,20 @@ def area(row: Row) -> float:
     return float(torch.trapezoid(errors, episodes) / (episodes[-1] - episodes[0]))
 
 
-def reached(row: Row) -> int | None:
+def reached(row: Row, threshold: float = THRESHOLD) -> int | None:
     """The index of the first evaluation at or under the threshold."""
-    return next((number for number, error in enumerate(row["errors"]) if error <= THRESHOLD), None)
+    return next((number for number, error in enumerate(row["errors"]) if error <= threshold), None)
 
 
-def until(what: str) -> Callable[[Row], float]:
+def until(what: str, threshold: float = THRESHOLD) -> Measure:
     def measure(row: Row) -> float:
-        at = reached(row)
+        at = reached(row, threshold)
         return float(row[what][-1 if at is None else at])
 
     return measure
 
 
-MEASURES: dict[str, Callable[[Row], float]] = {
+MEASURES: dict[str, Measure] = {
     "final": lambda row: float(row["errors"][-1]),
     "area": area,
     "episodes": until("episodes"),
@@ -115,12 +116,14 @@ def verdict(contrast: Contrast, low: float, high: float) -> str:
     return "support" if inside else "refuted" if outside else "open"
 
 
-def compared(contrast: Contrast, arms: Mapping[str, Sequence[Row]]) -> dict[str, Any] | None:
+def compared(
+    contrast: Contrast, arms: Mapping[str, Sequence[Row]], measures: Mapping[str, Measure] = MEASURES
+) -> dict[str, Any] | None:
     """None while an arm has no counted run."""
     names = [side for side in (contrast.left, contrast.right) if isinstance(side, str)]
     if not all(arms.get(name) for name in names):
         return None
-    measure = MEASURES[contrast.measure]
+    measure = measures[contrast.measure]
     left = [measure(row) for row in arms[contrast.left]]
     right = [measure(row) for row in arms[contrast.right]] if isinstance(contrast.right, str) else [contrast.right]
     one, other = resampled(left, contrast.name + "left"), resampled(right, contrast.name + "right")
@@ -144,10 +147,10 @@ def compared(contrast: Contrast, arms: Mapping[str, Sequence[Row]]) -> dict[str,
     }
 
 
-def summarised(rows: Sequence[Row]) -> dict[str, Any]:
+def summarised(rows: Sequence[Row], measures: Mapping[str, Measure] = MEASURES) -> dict[str, Any]:
     """One arm: each measure as (interquartile mean, low, high), how many seeds were censored, every seed's value."""
     found: dict[str, Any] = {"seeds": [row["seed"] for row in rows], "rate": rows[0]["rate"]}
-    for name, measure in MEASURES.items():
+    for name, measure in measures.items():
         values = [measure(row) for row in rows]
         found[name] = (float(iqm(torch.tensor(values, dtype=torch.double))), *interval(resampled(values, name)))
         found[f"{name}_seeds"] = values

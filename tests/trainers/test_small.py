@@ -13,12 +13,12 @@ from etude.cli_train import write_dialogues
 from etude.environments.drills.dialogues import CONFLICTING, dialogues
 from etude.trainers.chat import TemplateChat
 from etude.trainers.recipe import RecipeError, Sizes, parse
-from etude.trainers.small.dialogues import encode, read_dialogues, readings, with_roles
+from etude.trainers.small.dialogues import encode, read_dialogues, with_roles
 from etude.trainers.small.pretrain import is_made, make_base
 from etude.trainers.small.tokenizer import MARKS, make_tokenizer, text_of
 from etude.trainers.train import run
 
-SIZES = Sizes(hidden=32, layers=1, heads=2, vocabulary=600, dialogues=24, reading=6, steps=8, batch=2)
+SIZES = Sizes(hidden=32, layers=1, heads=2, vocabulary=600, dialogues=24, copying=4, reading=6, steps=8, batch=2)
 
 
 @pytest.fixture(scope="module")
@@ -90,18 +90,11 @@ def test_a_dialogue_is_read_as_a_rollout_has_it(rows: list[dict[str, Any]], toke
     )
 
 
-def test_a_reading_is_a_hinted_turn_without_tools(rows: list[dict[str, Any]]) -> None:
-    row = next(row for row in rows if hinted(row))
-    (reading,) = readings(row)
-    assert reading == {"messages": row["messages"][:3], "tools": []}
-    assert readings(next(row for row in rows if not hinted(row))) == []
-
-
 def test_a_base_is_made_kept_and_learns(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in dialogues(SIZES.dialogues)))
     made = make_base(path, SIZES, tmp_path / "base", seed=3)
-    assert len(made.losses) == SIZES.reading + SIZES.steps and made.losses[-1] < made.losses[0] - 0.2
+    assert len(made.losses) == SIZES.copying + SIZES.reading + SIZES.steps and made.losses[-1] < made.losses[0] - 0.2
     assert is_made(tmp_path / "base", SIZES, 3) and not is_made(tmp_path / "base", SIZES, 4)
     again = make_base(path, SIZES, tmp_path / "again", seed=3)
     pairs = zip(made.model.parameters(), again.model.parameters(), strict=True)

@@ -39,17 +39,6 @@ def with_roles(row: Row) -> list[dict[str, Any]]:
     return [{**message, "role": "system"} if message["role"] == "hint" else message for message in row["messages"]]
 
 
-def readings(row: Row) -> list[Row]:
-    """Each hinted turn by itself: the question, the hint and the turn, without the tools' schemas.
-
-    A third of the length, and a hint in each: what a small model learns to read hints from.
-    """
-    before, turns = _turns(row["messages"])
-    return [
-        {"messages": [*before, {"role": "hint", "content": hint}, turn], "tools": []} for hint, turn, _ in turns if hint
-    ]
-
-
 def encode(row: Row, chat: TemplateChat, tokenizer: Any) -> Dialogue:
     """Prompt, hints, turns and results, in their order; it ends with the last turn."""
     before, turns = _turns(row["messages"])

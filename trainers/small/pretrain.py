@@ -15,14 +15,14 @@ from torch import Tensor
 
 from ..chat import TemplateChat
 from ..recipe import RecipeError, Sizes
-from .dialogues import Dialogue, encode, read_dialogues, readings, with_roles
+from .dialogues import Dialogue, encode, read_dialogues, with_roles
 from .model import make_model
 from .tokenizer import make_tokenizer, text_of
 
 Progress = Callable[[str, int, int], None]
 MADE = "made.json"
-READINGS = 3
-"""So many times ``batch`` hinted turns make one step; each has a third of a dialogue's ids."""
+SHORT = 2
+"""So many times ``batch`` dialogues make one step while they are short."""
 _TEXTS = 500
 
 
@@ -46,10 +46,11 @@ def make_base(path: Path, sizes: Sizes, folder: Path, *, seed: int = 0, progress
         [text_of(with_roles(row), row.get("tools") or []) for row in rows[:_TEXTS]], sizes.vocabulary
     )
     chat = TemplateChat(tokenizer, _never, arguments={"enable_thinking": False})
-    whole = [encode(row, chat, tokenizer) for row in rows[: sizes.steps * sizes.batch]]
-    hinted = [encode(part, chat, tokenizer) for row in rows for part in readings(row)]
+    bare = rows[: sizes.reading * SHORT * sizes.batch]
+    short = [encode({**row, "tools": []}, chat, tokenizer) for row in bare]
+    whole = [encode(row, chat, tokenizer) for row in rows[-sizes.steps * sizes.batch :]]
     model = make_model(sizes, tokenizer, seed).to("cuda" if torch.cuda.is_available() else "cpu")
-    losses = pretrain(model, hinted, whole, sizes, seed=seed, progress=progress)
+    losses = pretrain(model, short, whole, sizes, seed=seed, progress=progress)
     _save(model, tokenizer, losses, sizes, seed, folder)
     return Base(model, tokenizer, losses)
 
@@ -64,14 +65,14 @@ def is_made(folder: Path, sizes: Sizes, seed: int) -> bool:
 
 def pretrain(
     model: Any,
-    hinted: Sequence[Dialogue],
+    short: Sequence[Dialogue],
     whole: Sequence[Dialogue],
     sizes: Sizes,
     *,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> list[float]:
-    """``copying`` steps, ``reading`` steps on hinted turns alone, then ``steps`` on whole dialogues.
+    """``copying`` steps, ``reading`` steps on dialogues without their tools, then ``steps`` on whole ones.
 
     Returns the loss of each step. AdamW with warm-up, then a cosine over all.
     """
@@ -81,10 +82,10 @@ def pretrain(
     after = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(steps - warm, 1), sizes.learning_rate / 20)
     before = torch.optim.lr_scheduler.LinearLR(optimizer, 1 / warm, total_iters=warm)
     rate = torch.optim.lr_scheduler.SequentialLR(optimizer, [before, after], [warm])
-    size = READINGS * sizes.batch
+    size = SHORT * sizes.batch
     batches = [
         *_batches(_repeated(model.config.vocab_size, sizes.copying * size, seed), size, sizes.copying, seed),
-        *_batches(hinted, size, sizes.reading, seed),
+        *_batches(short, size, sizes.reading, seed),
         *_batches(whole, sizes.batch, sizes.steps, seed),
     ]
     losses = []
@@ -114,7 +115,7 @@ def _repeated(vocabulary: int, number: int, seed: int) -> list[Dialogue]:
 def _batches(dialogues: Sequence[Dialogue], size: int, number: int, seed: int) -> list[list[Dialogue]]:
     """``number`` of them: all dialogues once, those of like length together, in an order by the seed; then anew."""
     if number and not dialogues:
-        raise RecipeError("no dialogue has a hint: make more, or set model.sizes.reading = 0")
+        raise RecipeError("there are no dialogues to learn from")
     generator = torch.Generator().manual_seed(seed)
     ordered = sorted(dialogues, key=lambda dialogue: len(dialogue.ids))
     pools = [ordered[start : start + size] for start in range(0, len(ordered), size)]

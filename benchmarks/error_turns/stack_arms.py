@@ -1,0 +1,189 @@
+"""The arms of experiment (B): what of ``arms.ARMS`` goes through the real stack, as a trainer that differs by an arm.
+
+An arm changes what a rollout was worth, which turns are sites, which hint stands there, or what is learned there;
+everything else is ``EtudeTrainer``'s, and the recipe of ``stack_training`` says the rest (weights, teacher, gate).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import TrainerCallback
+
+from etude.benchmarks.error_turns import arms
+from etude.benchmarks.error_turns.arms import Arm
+from etude.benchmarks.error_turns.training import ROUNDING
+from etude.environments.drills.words import READING
+from etude.models import ErrorTurn, Hint
+from etude.trainers.divergence import log_probabilities
+from etude.trainers.forwards import head_of, student_rows, tokens_read
+from etude.trainers.rollouts import Rollout, Sample
+from etude.trainers.sites import Site
+from etude.trainers.trainer import EtudeTrainer
+from etude.trainers.turns import generate
+
+LEFT_OUT = ("weak_ema_05", "weak_ema_001", "weak_trust_region", "weak_grpo_dense")
+ARMS: dict[str, Arm] = {name: arm for name, arm in arms.ARMS.items() if name not in LEFT_OUT}
+
+
+class ArmTrainer(EtudeTrainer):
+    """``read``: forward tokens of training so far, counted as in (A): a cache for sampling, one packed forward."""
+
+    model_wrapped: Any
+
+    def __init__(self, model: Any, parts: Any, *, arm: Arm, **arguments: Any) -> None:
+        super().__init__(model, parts, **arguments)
+        self.arm, self.read = arm, 0
+        self._texts: list[tuple[str, str]] = []
+        self._tools: dict[str, set[str]] = {}
+
+    # --- what an episode is worth --------------------------------------------------------------------------------
+
+    def _sampled(self) -> list[Rollout]:
+        played: list[Rollout] = super()._sampled()
+        return [less_errors(rollout) for rollout in played] if self.arm.reward == "dense" else played
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        if self.arm.reward == "penalty":
+            width = output["completion_ids"].shape[1]
+            output["advantages"] = output["advantages"][:, None] + penalties(self._played, self.num_generations, width)
+        return output
+
+    # --- which sites, which hints --------------------------------------------------------------------------------
+
+    def _choose_sites(self) -> list[list[Site]]:
+        played = self._played
+        self.read += sum(len(rollout.ids) for rollout in played) * (2 if self.arm.reward else 1)
+        if not self.arm.hint:
+            return [[] for _ in played]
+        self._texts += [(r.task_id, error.hints[0].text) for r in played for error in r.error_turns if error.hints]
+        self._played = [replace(r, error_turns=self._told(r, place)) for place, r in enumerate(played)]
+        sites: list[list[Site]] = super()._choose_sites()
+        self._played = played
+        if self.arm.hint == "null":
+            return [[replace(site, hint=[]) for site in some] for some in sites]
+        return sites
+
+    def _told(self, rollout: Rollout, place: int) -> list[ErrorTurn]:
+        """The error turns as this arm has them: at other turns, or with other hints."""
+        chance = random.Random(f"arm {self.args.seed} {rollout.task_id} {place} {self.state.global_step}")
+        errors = at_good_turns(rollout, chance) if self.arm.where == "good" else rollout.error_turns
+        if self.arm.hint == "raw":
+            return [hinted(error, error.message) for error in errors]
+        if self.arm.hint == "wrong":
+            others = [text for task, text in self._texts if task != rollout.task_id]
+            return [hinted(error, chance.choice(others)) for error in errors] if others else []
+        return errors
+
+    # --- what is learned there -----------------------------------------------------------------------------------
+
+    def _distilled(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        if self.arm.learns == "sample":
+            return self._learned_from_samples(model, inputs)
+        loss: Tensor = super()._distilled(model, inputs)
+        for name in ("student_tokens", "teacher_tokens"):
+            self.read += int(self._metrics["train"][f"distillation/{name}"][-1])
+        return loss
+
+    def _learned_from_samples(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        """Each site's turn said once more by the hinted teacher; what works, learned by cross-entropy without hint.
+
+        Weights and normaliser are the distillation's, so that the two differ in the target alone.
+        """
+        student = self.accelerator.unwrap_model(model)
+        total = torch.zeros((), device=student.device)
+        for rollout, sites in zip(inputs["rollouts"], inputs["sites"], strict=True):
+            said = self._said_again(student, rollout, sites)
+            fits = [(s, replace(site, end=site.start + len(s.ids))) for s, site in zip(said, sites, strict=True)]
+            better = [(s, site) for s, site in fits if self._works(rollout.task_id, s)]
+            for sample, site in better:
+                rows = student_rows(student, [*rollout.ids[: site.start], *sample.ids], [site])
+                each = log_probabilities(rows, head_of(student), torch.tensor(sample.ids, device=student.device))
+                total = total - site.weight * each.sum()
+            for read in ([site for _, site in fits], [replace(site, hint=[]) for _, site in better]):
+                self.read += tokens_read(rollout.ids, read, packed=True) if read else 0
+            self._note("samples/worked", len(better) / max(len(fits), 1))
+        return total / inputs["site_tokens"].clamp(min=1)
+
+    def _said_again(self, student: Any, rollout: Rollout, sites: Sequence[Site]) -> list[Sample]:
+        if not sites:
+            return []
+        assert self.parts.teacher is not None
+        prompts = [[*rollout.ids[: s.at], *s.hint, *rollout.ids[s.at : s.start]] for s in sites]
+        wrapped, self.model_wrapped = self.model_wrapped, self.parts.teacher.model(student)
+        try:
+            return generate(self, prompts, [self.parts.limits.max_turn_ids] * len(prompts))
+        finally:
+            self.model_wrapped = wrapped
+
+    def _works(self, task_id: str, sample: Sample) -> bool:
+        """Whether it calls tools that read, and that the environment has."""
+        calls = self._chat.action(sample.ids).get("tool_calls") or []
+        names = [call["name"] for call in calls]
+        known = self._tools_of(task_id)
+        return bool(names) and all(name in known and name.endswith(READING) for name in names)
+
+    def _tools_of(self, task_id: str) -> set[str]:
+        async def asked() -> set[str]:
+            async with self._sessions.one() as client:
+                first = await client.reset(task_id=task_id)
+            return {tool["function"]["name"] for tool in first.tools or []}
+
+        if task_id not in self._tools:
+            self._tools[task_id] = self._runner.run(asked())
+        return self._tools[task_id]
+
+
+class NoRounding(TrainerCallback):
+    """Gradients of rounding size are no update, as in (A): AdamW would make whole steps of them."""
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, model: Any = None, **more: Any) -> None:
+        found = [value.grad for value in model.parameters() if value.grad is not None]
+        if torch.nn.utils.get_total_norm(found) < ROUNDING:
+            model.zero_grad()
+
+
+def less_errors(rollout: Rollout) -> Rollout:
+    """Worth the verified reward less the share of its turns that erred."""
+    worth = rollout.reward.value - len(erred(rollout)) / max(len(rollout.turns), 1)
+    return replace(rollout, reward=rollout.reward.model_copy(update={"value": worth}))
+
+
+def erred(rollout: Rollout) -> set[int]:
+    return {error.turn for error in rollout.error_turns}
+
+
+def penalties(played: Sequence[Rollout], group: int, width: int) -> Tensor:
+    """-1 for each token of a turn that erred, less its mean over the group's episodes that have such a turn.
+
+    [B, width]: columns are positions behind the prompt.
+    """
+    found = torch.zeros(len(played), width)
+    for start in range(0, len(played), group):
+        together = played[start : start + group]
+        for turn in range(max(len(rollout.turns) for rollout in together)):
+            there = [(row, rollout) for row, rollout in enumerate(together, start) if turn < len(rollout.turns)]
+            mean = sum(turn in erred(rollout) for _, rollout in there) / len(there)
+            for row, rollout in there:
+                span, first = rollout.turns[turn], rollout.prompt
+                found[row, span.start - first : span.end - first] = mean - (turn in erred(rollout))
+    return found
+
+
+def at_good_turns(rollout: Rollout, chance: random.Random) -> list[ErrorTurn]:
+    """The error turns, each moved to a random turn that did not err, as far as there are."""
+    good = [turn for turn in range(len(rollout.turns)) if turn not in erred(rollout)]
+    errors = [error for error in rollout.error_turns if error.hints]
+    turns = chance.sample(good, min(len(good), len(errors)))
+    return [error.model_copy(update={"turn": turn}) for error, turn in zip(errors, turns, strict=False)]
+
+
+def hinted(error: ErrorTurn, text: str) -> ErrorTurn:
+    """With this hint alone; one that had none gets none."""
+    return error.model_copy(update={"hints": [Hint(text=text)] if error.hints else []})

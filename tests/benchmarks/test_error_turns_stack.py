@@ -1,0 +1,279 @@
+"""Experiment (B): its arms, its held-out drills, its runs through the real stack."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from etude.benchmarks.error_turns import driver, stack, stack_arms, stack_bases, stack_summary, stack_training
+from etude.environments.drills.dialogues import dialogues
+from etude.models import ErrorTurn, Hint, Reward
+from etude.trainers.recipe import Sizes
+from etude.trainers.rollouts import Rollout, Span
+from etude.trainers.serving import served
+from etude.trainers.small.pretrain import make_base
+
+TINY = Sizes(hidden=32, layers=1, heads=2, vocabulary=600, dialogues=24, reading=1, steps=4, batch=2)
+
+
+def rollout(*errors: int, turns: int = 3, task: str = "a", solved: float = 0.0) -> Rollout:
+    """Turns of three ids behind a prompt of five, two ids of the environment's between them."""
+    spans = [Span(start - 1, start, start + 3) for start in range(6, 6 + 5 * turns, 5)]
+    marked = [
+        ErrorTurn(turn=turn, kind="tool_not_found", message=f"no tool {turn}", hints=[Hint(text=f"hint {task} {turn}")])
+        for turn in errors
+    ]
+    return Rollout(task, "e", list(range(spans[-1].end)), 5, spans, [], Reward(value=solved), "submit", False, marked)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bases")
+    rows = folder / "rows.jsonl"
+    rows.write_text("".join(json.dumps(row) + "\n" for row in dialogues(TINY.dialogues)))
+    make_base(rows, TINY, folder / "strong")
+    return folder / "strong"
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with served(stack.SERVED) as found:
+        yield found
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stack_training, "HELD", 2)
+    monkeypatch.setattr(stack_training, "GROUP", 2)
+    monkeypatch.setattr(stack_training, "MAX_IDS", 700)
+    monkeypatch.setattr(stack_training, "MAX_TURN_IDS", 8)
+    stack_training.of_base.cache_clear()
+
+
+def trainer(arm: str, base: Path, url: str, out: Path) -> Any:
+    return stack_training.made(stack_arms.ARMS[arm], 1e-3, 7, base, url, out, 2).trainer
+
+
+# --- what an arm changes -----------------------------------------------------------------------------------------
+
+
+def test_the_dense_reward_is_the_verified_one_less_the_share_of_turns_that_erred() -> None:
+    assert stack_arms.less_errors(rollout(0, 2, solved=1.0)).reward.value == pytest.approx(1 / 3)
+    assert stack_arms.less_errors(rollout(solved=1.0)).reward.value == 1.0
+
+
+def test_the_penalty_is_centred_over_the_episodes_that_have_the_turn() -> None:
+    played = [rollout(0), rollout(turns=1), rollout(0, 2), rollout(turns=2)]
+    found = stack_arms.penalties(played, 4, 13)
+    first = torch.tensor([-0.5, 0.5, -0.5, 0.5])
+    torch.testing.assert_close(found[:, 1:4], first[:, None].expand(-1, 3))
+    torch.testing.assert_close(found[:, 11:], torch.tensor([0.5, 0.0, -0.5, 0.0])[:, None].expand(-1, 2))
+    assert not found[:, [0, 4, 5, 9, 10]].any(), "the environment's ids have none"
+
+
+def test_groups_are_centred_each_by_itself() -> None:
+    found = stack_arms.penalties([rollout(0), rollout(0), rollout(), rollout(0)], 2, 13)
+    assert found[:, 1].tolist() == [0.0, 0.0, 0.5, -0.5]
+
+
+def test_good_turns_take_the_hints_of_the_error_turns_as_far_as_there_are() -> None:
+    moved = stack_arms.at_good_turns(rollout(1, turns=4), random.Random(0))
+    assert [error.hints[0].text for error in moved] == ["hint a 1"]
+    assert moved[0].turn in {0, 2, 3}
+    assert len(stack_arms.at_good_turns(rollout(0, 1), random.Random(0))) == 1
+    assert stack_arms.at_good_turns(rollout(), random.Random(0)) == []
+
+
+class Told(stack_arms.ArmTrainer):
+    """The arm's choice of hints alone."""
+
+    def __init__(self, arm: str, played: list[Rollout]) -> None:
+        self.arm, self.args, self.state = stack_arms.ARMS[arm], SimpleNamespace(seed=0), SimpleNamespace(global_step=0)
+        self._texts = [(each.task_id, e.hints[0].text) for each in played for e in each.error_turns]
+
+
+def test_raw_and_wrong_hints() -> None:
+    played = [rollout(0), rollout(1, task="b")]
+    raw, wrong = (Told(arm, played)._told(played[0], 0) for arm in ("raw_error", "wrong_hint"))
+    assert [each.hints[0].text for each in raw] == ["no tool 0"]
+    assert [(each.turn, each.hints[0].text) for each in wrong] == [(0, "hint b 1")]
+    assert Told("wrong_hint", played[:1])._told(played[0], 0) == [], "of the same task none is wrong"
+
+
+def test_gradients_of_rounding_size_are_no_update() -> None:
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    kept = model.weight.detach().clone()
+    for size, moves in ((1e-9, False), (1e-3, True)):
+        for value in model.parameters():
+            value.grad = torch.full_like(value, size)
+        stack_arms.NoRounding().on_pre_optimizer_step(None, None, None, model=model)
+        optimizer.step()
+        assert torch.equal(model.weight, kept) != moves
+
+
+def test_who_submits_at_once_does_not_err_and_yet_misses() -> None:
+    def said(name: str, *errors: int) -> Rollout:
+        turn = {"role": "assistant", "tool_calls": [{"name": name, "arguments": {}}]}
+        return replace(rollout(*errors), messages=[{"role": "user", "content": "?"}, turn])
+
+    found = stack_training.held([said("submit"), said("car_owner_get"), said("car_owner_get", 0), rollout()])
+    assert (found.first, found.missed) == (0.25, 0.75)
+
+
+# --- through the stack -------------------------------------------------------------------------------------------
+
+
+def test_a_null_hint_is_spliced_nowhere_and_the_sites_are_those_of_the_right_one(
+    base: Path, url: str, tmp_path: Path, small: None
+) -> None:
+    found = {}
+    for arm in ("distill", "null_hint"):
+        made = trainer(arm, base, url, tmp_path / arm)
+        torch.manual_seed(0)
+        made._played = made.play([{"task_id": name} for name in stack_training.learned(7, 2)])
+        found[arm] = [[replace(site, hint=[]) for site in sites] for sites in made._choose_sites()]
+        if arm == "null_hint":
+            made._played = []
+        made.close()
+    assert found["distill"] == found["null_hint"]
+    assert any(found["distill"])
+
+
+@pytest.mark.parametrize("arm", ["grpo_penalty", "sft_resample", "dense_distill", "ema_05"])
+def test_a_run_is_a_function_of_its_seed(arm: str, base: Path, url: str, tmp_path: Path, small: None) -> None:
+    run = driver.Run(arm, 1e-3, 7)
+    one, two = (stack_training.train(run, base, url, tmp_path, updates=2) for _ in range(2))
+    assert {**one, "cpu_seconds": 0} == {**two, "cpu_seconds": 0}
+    assert (one["episodes"], one["broken"]) == ([0, 4, 8], False)
+    assert 0 < one["tokens"][1] < one["tokens"][2]
+
+
+def test_a_run_that_is_no_number_any_more_errs_from_there_on(base: Path, url: str, tmp_path: Path, small: None) -> None:
+    row = stack_training.train(driver.Run("distill", 1e38, 7), base, url, tmp_path, updates=4)
+    assert (row["broken"], row["episodes"], row["errors"][-1]) == (True, [0, 4, 8, 12, 16], 1.0)
+    assert row["held"]["eval"][-1]["solved"] == 0
+
+
+def test_resamples_that_work_are_learned_and_others_are_not(
+    base: Path, url: str, tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = trainer("sft_resample", base, url, tmp_path / "run")
+    made._played = made.play([{"task_id": name} for name in stack_training.learned(7, 2)])
+    sites = made._choose_sites()
+    inputs = {"rollouts": made._played, "sites": sites, "site_tokens": torch.tensor(10)}
+    monkeypatch.setattr(stack_arms.ArmTrainer, "_works", lambda self, task, sample: False)
+    assert float(made._learned_from_samples(made.model, inputs)) == 0
+    monkeypatch.setattr(stack_arms.ArmTrainer, "_works", lambda self, task, sample: True)
+    loss = made._learned_from_samples(made.model, inputs)
+    assert float(loss.detach()) > 0 and loss.requires_grad
+    made.close()
+
+
+def test_only_calls_of_reading_tools_that_there_are_work(base: Path, url: str, tmp_path: Path, small: None) -> None:
+    made = trainer("sft_resample", base, url, tmp_path / "run")
+    task = stack_training.held_out("train")[0]
+    known = sorted(made._tools_of(task))
+    reads = next(name for name in known if name.endswith(stack_arms.READING))
+
+    def works(*names: str) -> bool:
+        calls = "".join(f'<tool_call>\n{{"name": "{name}", "arguments": {{}}}}\n</tool_call>' for name in names)
+        ids = made._tokenizer.encode(calls, add_special_tokens=False)
+        return bool(made._works(task, stack_arms.Sample(ids)))
+
+    assert works(reads)
+    assert not any([works(), works("submit"), works(f"{reads}_get"), works(reads, "submit")])
+    made.close()
+
+
+def test_the_ceiling_reads_the_right_hint_before_its_first_turn(
+    base: Path, url: str, tmp_path: Path, small: None
+) -> None:
+    made = trainer("distill", base, url, tmp_path / "run")
+    task = stack_training.held_out("train")[0]
+    hints = stack_bases.right_hints([task])
+    plain = made.play([{"task_id": task}])[0]
+    made._chat = stack_bases.Hinted(made._chat, hints)
+    told = made.play([{"task_id": task}])[0]
+    (text,) = hints.values()
+    (right, _), *_ = stack_bases.DrillTasks(["verbs"], level=1).drill(task).solution()
+    assert f"use {right}" in text
+    written = made._tokenizer.decode(told.ids[: told.prompt])
+    assert text in written
+    inserted = told.prompt - plain.prompt
+    begin = plain.turns[0].begin
+    assert told.ids[:begin] + told.ids[begin + inserted : told.prompt] == plain.ids[: plain.prompt]
+    made.close()
+
+
+def test_drills_that_are_trained_on_are_not_held_out_nor_pretrained_on() -> None:
+    seeds = [int(name.split("-")[2]) for name in stack_training.learned(1, 200)]
+    assert all(10**6 <= seed < 10**9 and seed % 10 != 9 for seed in seeds)
+    held = [int(name.split("-")[2]) for split in ("train", "eval") for name in stack_training.held_out(split)]
+    assert len(set(held)) == 2 * stack_training.HELD and max(held) < 10**6
+    assert [seed % 10 == 9 for seed in held] == [False] * stack_training.HELD + [True] * stack_training.HELD
+    assert stack_training.learned(1, 5) != stack_training.learned(2, 5)
+
+
+def test_longer_runs_are_evaluated_less_often_after_the_others_end() -> None:
+    assert [n for n in range(1, 121) if stack_training.due(n, 10, 40)] == [10, 20, 30, 40, 80, 120]
+
+
+# --- the command -------------------------------------------------------------------------------------------------
+
+
+def test_a_command_tunes_counts_and_reports_and_goes_on_where_it_was(
+    base: Path, tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(stack_bases, "check", lambda name, plain, with_hint: None)
+    options = argparse.Namespace(
+        out=tmp_path, report=False, arms=["distill"], tuning=1, seeds=1, updates=1, jobs=1, bases=base.parent,
+        rates=(1e-4, 1e-3),
+    )  # fmt: skip
+    stack.go(options)
+    rows = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
+    assert [(row["arm"], row["seed"]) for row in rows] == [
+        ("base", 0), ("ceiling", 0), ("distill", 1000), ("distill", 1000), ("distill", 1),
+    ]  # fmt: skip
+    assert set(json.loads((tmp_path / "report.json").read_text())["arms"]) == {"base", "ceiling", "distill"}
+    monkeypatch.setattr(stack, "run_one", lambda *run, **more: pytest.fail("it was done"))
+    stack.go(options)
+    stack.go(argparse.Namespace(**{**vars(options), "report": True}))
+    assert "new_nouns_solved" in capsys.readouterr().out
+
+
+def test_bases_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stack_bases, "sizes", lambda name: TINY.model_copy(update={"skill": stack_bases.SKILL[name]}))
+    options = argparse.Namespace(arms=["weak_live"], bases=None, out=tmp_path)
+    assert stack.places_of(options) == {"weak": tmp_path / "bases" / "weak"}
+    first = stack_bases.digest(tmp_path / "bases" / "weak")
+    monkeypatch.setattr(stack_bases, "make_base", None)
+    stack.places_of(options)
+    assert stack_bases.digest(tmp_path / "bases" / "weak") == first
+
+
+def test_a_folder_without_the_bases_is_refused(tmp_path: Path) -> None:
+    options = argparse.Namespace(arms=["weak_live", "distill"], bases=tmp_path, out=tmp_path)
+    with pytest.raises(driver.Refused, match="holds no strong and no weak"):
+        stack.places_of(options)
+
+
+def test_a_base_that_knows_without_a_hint_or_reads_none_is_refused() -> None:
+    for plain, with_hint, said in ((0.2, 0.0, "without a hint"), (0.9, 0.5, "with the right hint")):
+        with pytest.raises(stack_bases.UnfitBase, match=said):
+            stack_bases.check("strong", plain, with_hint)
+
+
+def test_contrasts_name_arms_and_measures_that_there_are() -> None:
+    assert {"P1", "P2", "P3", "P4", "P5", "P6"} <= {each.name for each in stack_summary.CONTRASTS}
+    for contrast in stack_summary.CONTRASTS:
+        assert stack_summary.run_here(contrast) and contrast.measure in stack_summary.MEASURES
