@@ -14,7 +14,7 @@ from .cli_options import Json, Url
 if TYPE_CHECKING:
     from .models import Episode
     from .trainers.recipe import Recipe
-    from .trainers.replay.run import Report
+    from .trainers.replay.account import Report
     from .trainers.replay.settings import ReplaySettings
 
 app = typer.Typer()
@@ -57,7 +57,6 @@ def train(
     if result.stopped:
         console.show_error(result.stopped)
     if result.interrupted:
-        console.show_error(f"interrupted at step {result.steps}: the same command goes on there")
         raise typer.Exit(INTERRUPTED)
     if not result.ok:
         raise typer.Exit(1)
@@ -73,24 +72,36 @@ def replay(
 ) -> None:
     """Ask external teachers what they would have done at the turns of a run: preference pairs, where they know better.
 
-    With --url of a server that plays the run's tasks, what they say is executed; else their agreement must do.
+    With --url of a server that plays the run's tasks, what they say is executed; else their agreement must do. Run
+    again, a replay that was cut short goes on with the answers that it has.
     """
     import asyncio
 
     from .environments.stored import stored_episodes
+    from .trainers.replay.files import check_new, forget_answers, log_of, with_cassettes
     from .trainers.replay.settings import load_settings
 
     settings = load_settings(teachers)
     episodes = [one.episode for one in stored_episodes(run)]
-    report = asyncio.run(_replay(episodes, settings, out, url))
-    found = report.row()
-    row = {"turns": report.turns, "asked": report.asked, "pairs": sum(report.pairs.values()), "usd": report.usd}
-    _show(found, [{**row, "usd per pair": report.usd_per_pair, "stopped": report.stopped, "out": str(out)}], as_json)
+    check_new(out)
+    report = asyncio.run(_replay(episodes, with_cassettes(settings, out), out, url))
+    pairs = sum(report.pairs.values())
+    if pairs and not report.stopped:
+        forget_answers(out)
+    row: dict[str, Any] = {"turns": report.turns, "asked": report.asked, "executed": report.executed, "pairs": pairs}
+    row |= {"usd": report.usd, "usd per pair": report.usd_per_pair, "stopped": report.stopped, "out": str(out)}
+    _show({**report.row(), "ok": pairs > 0}, [row], as_json)
+    for warning in report.warnings():
+        console.show_warning(warning)
+    if not pairs:
+        console.show_error(f"no turn became a pair ({report.why_none()}): {log_of(out)} says more, answers are kept")
+        raise typer.Exit(1)
 
 
 async def _replay(episodes: Sequence[Episode], settings: ReplaySettings, out: Path, url: str | None) -> Report:
-    from .client import Client
+    from .client import Client, ConnectionLost
     from .trainers.replay.run import replay as ask
+    from .trainers.replay.settings import ReplayError
     from .trainers.replay.teachers import open_teachers
 
     teachers = open_teachers(settings)
@@ -105,7 +116,11 @@ async def _replay(episodes: Sequence[Episode], settings: ReplaySettings, out: Pa
                 settings=settings,
                 progress=lambda done, total: progress("turns", done, total),
             )
+    except ConnectionLost as error:
+        raise ReplayError(f"{error}: start it again and give the same command, answers are kept until then") from error
     finally:
+        for teacher in teachers:
+            await teacher.close()
         if client is not None:
             await client.close()
 

@@ -50,6 +50,10 @@ class ConnectionLost(ServerError):
     """There is no connection (any more), and with it no session; the message says why."""
 
 
+class BadAddress(ValueError):
+    """No server's address."""
+
+
 class Client:
     """One session on a server. ``url`` is the server's base address, ``http(s)://`` or ``ws(s)://``."""
 
@@ -303,9 +307,13 @@ def _refusal(data: Mapping[str, Any]) -> ServerError:
 
 
 def _with_scheme(url: str, schemes: Mapping[str, str]) -> str:
-    parts = urlsplit(url if "://" in url else f"http://{url}")
-    if parts.scheme not in ("http", "https", "ws", "wss") or not parts.hostname:
-        raise ValueError(f"not a server's address: {url!r}; give one like http://127.0.0.1:8000")
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        good = parts.scheme in ("http", "https", "ws", "wss") and bool(parts.hostname) and (parts.port or 0) >= 0
+    except ValueError:
+        good = False
+    if not good:
+        raise BadAddress(f"not a server's address: {url!r}; give one like http://127.0.0.1:8000")
     return urlunsplit((schemes.get(parts.scheme, parts.scheme), parts.netloc, parts.path.rstrip("/"), "", ""))
 
 

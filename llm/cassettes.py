@@ -21,7 +21,7 @@ class Cassette:
         self._path, self._record = path, record
         self._answers: dict[str, list[dict[str, Any]]] = {}
         try:
-            lines = [] if record and not path.exists() else path.read_text(encoding="utf-8").splitlines()
+            lines = [] if record and not path.exists() else _whole(path, record)
             for row in map(json.loads, lines):
                 self._answers.setdefault(row["key"], []).append(row["answer"])
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -37,8 +37,18 @@ class Cassette:
         raise CassetteMiss(f"the cassette {self._path} holds no (further) answer to this request: record it again")
 
     def keep(self, body: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"key": request_key(body), "answer": answer}) + "\n")
+
+
+def _whole(path: Path, mend: bool) -> list[str]:
+    """The lines; to ``mend`` is to remove a last one that was cut off when its writer was killed."""
+    data = path.read_bytes()
+    whole = data[: data.rfind(b"\n") + 1] if mend else data
+    if whole != data:
+        path.write_bytes(whole)
+    return whole.decode("utf-8").splitlines()
 
 
 def request_key(body: Mapping[str, Any]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +13,8 @@ from transformers import PrinterCallback
 from trl.trainer.grpo_config import GRPOConfig
 
 from . import distillation, objectives
-from .checkpoints import CHECKPOINTS, Interrupt, Keeper, last_checkpoint
+from .checkpoints import CHECKPOINTS, Interrupt, Keeper, last_checkpoint, resume, step_of
+from .folder import read_json, write_json
 from .loading import Start, open_model
 from .metrics import METRICS, Metrics, Watch, read_metrics
 from .playing import Limits
@@ -84,14 +84,14 @@ def build(
 def train(made: Made, held_out: Sequence[str], result: Result, progress: Progress) -> Result:
     """Evaluate, train, evaluate, save."""
     trainer, out = made.trainer, Path(made.recipe.out)
-    checkpoint = last_checkpoint(out)
     try:
+        checkpoint = last_checkpoint(out)
         result.before = _before(made, held_out, out, progress)
         if checkpoint is not None:
             made.callbacks.keeper.load(checkpoint, trainer.model)
-            result.resumed_from = int(checkpoint.name.rpartition("-")[2])
+            result.resumed_from = step_of(checkpoint)
         with made.callbacks.interrupt.listening():
-            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+            resume(trainer, checkpoint)
         result.steps = trainer.state.global_step
         result.stopped = str(made.callbacks.switch.stop or "")
         result.interrupted = made.callbacks.interrupt.heard and not result.stopped
@@ -129,11 +129,11 @@ def _before(made: Made, held_out: Sequence[str], out: Path, progress: Progress) 
     """Measured once for a run, however often it is resumed."""
     kept = out / BEFORE
     if kept.exists():
-        found = json.loads(kept.read_text())
+        found = read_json(kept)
         return Evaluation(**found) if found else None
     before = evaluate(made, held_out, progress)
     if rank() == 0:
-        kept.write_text(json.dumps(asdict(before) if before else None))
+        write_json(kept, asdict(before) if before else None)
     return before
 
 

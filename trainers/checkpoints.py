@@ -6,18 +6,23 @@ Sampling needs no state of its own: it is seeded anew for each step.
 
 from __future__ import annotations
 
+import json
+import pickle
 import signal
 import threading
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import TrainerCallback
-from transformers.trainer_utils import get_last_checkpoint
+from safetensors import SafetensorError, safe_open
+from transformers import TrainerCallback, TrainerState
+from transformers.trainer import TRAINER_STATE_NAME
 
 from .metrics import Watch
+from .recipe import RecipeError
 from .teachers import Teacher
 
 CHECKPOINTS = "checkpoints"
@@ -25,10 +30,41 @@ STATE = "etude.pt"
 
 
 def last_checkpoint(out: Path) -> Path | None:
-    """The newest one that is whole."""
-    folder = out / CHECKPOINTS
-    found = get_last_checkpoint(str(folder)) if folder.is_dir() else None
-    return Path(found) if found and (Path(found) / STATE).is_file() else None
+    """The newest one that was written to its end. Raises RecipeError when it cannot be read."""
+    folders = (out / CHECKPOINTS).glob("checkpoint-*")
+    written = [path for path in folders if path.name.rpartition("-")[2].isdigit() and (path / STATE).is_file()]
+    found = max(written, key=step_of, default=None)
+    if found is not None:
+        _check(found)
+    return found
+
+
+def step_of(checkpoint: Path) -> int:
+    """That it was written after."""
+    return int(checkpoint.name.rpartition("-")[2])
+
+
+def resume(trainer: Any, checkpoint: Path | None) -> None:
+    """Train, from a checkpoint or the start; after the last step not at all: transformers would make one more."""
+    if checkpoint is None or step_of(checkpoint) < trainer.args.max_steps:
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        return
+    trainer._load_from_checkpoint(str(checkpoint))
+    trainer.state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
+
+
+def _check(checkpoint: Path) -> None:
+    try:
+        json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
+        for path in checkpoint.iterdir():
+            if path.suffix in (".pt", ".pth"):
+                zipfile.ZipFile(path).close()
+            elif path.suffix == ".safetensors":
+                safe_open(path, "pt")  # reads the header, and the length that it tells
+    except (OSError, ValueError, zipfile.BadZipFile, SafetensorError) as error:
+        raise RecipeError(
+            f"{checkpoint} is damaged ({error}): remove it, and the same command goes on from the one before"
+        ) from None
 
 
 class Keeper(TrainerCallback):
@@ -49,15 +85,18 @@ class Keeper(TrainerCallback):
             (folder / f"{STATE}.part").rename(folder / STATE)
 
     def load(self, checkpoint: Path, student: Any) -> None:
-        """Before training goes on. Raises ReplayError for another file of pairs."""
-        # It holds rollouts of ours, and comes from the run's own folder.
-        kept = torch.load(checkpoint / STATE, weights_only=False, map_location=student.device)
-        if self._teacher:
-            self._teacher.load_state_dict(kept["teacher"], student)
-        if self._replay:
-            self._replay.load_state_dict(kept["replay"])
-        if self._watch:
-            self._watch.drift = kept["drift"]
+        """Before training goes on. Raises ReplayError for other pairs, RecipeError for what it cannot read."""
+        try:
+            # It holds rollouts of ours, and comes from the run's own folder.
+            kept = torch.load(checkpoint / STATE, weights_only=False, map_location=student.device)
+            if self._teacher:
+                self._teacher.load_state_dict(kept["teacher"], student)
+            if self._replay:
+                self._replay.load_state_dict(kept["replay"])
+            if self._watch:
+                self._watch.drift = kept["drift"]
+        except (LookupError, AttributeError, ImportError, TypeError, RuntimeError, pickle.UnpicklingError):
+            raise RecipeError(f"{checkpoint} was written by another version of Etude: choose another out") from None
 
 
 class Interrupt(TrainerCallback):

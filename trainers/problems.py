@@ -18,6 +18,8 @@ def problems(recipe: Recipe) -> list[str]:
         found.append("model.sizes.hidden must be an even multiple of model.sizes.heads")
     if recipe.environment.knobs and recipe.environment.serve != "drill":
         found.append('environment.knobs are for drills: they go with environment.serve = "drill"')
+    if recipe.safety.dollars and not recipe.safety.dollars_per_hour:
+        found.append("safety.dollars counts hours at safety.dollars_per_hour: set both")
     if recipe.stage == "sft":
         return [*found, *_sft_problems(recipe)]
     if bool(recipe.environment.url) == bool(recipe.environment.serve):
@@ -34,6 +36,8 @@ def problems(recipe: Recipe) -> list[str]:
         found.append("every channel's weight is 0: there is nothing to learn from")
     if channels.replay.used and not recipe.replay.pairs:
         found.append("channels.replay has a weight, but replay.pairs names no file: `etude replay` writes one")
+    if channels.replay.used and not any(recipe.replay.weights):
+        found.append("channels.replay has a weight, but none of replay.weights has: name a loss with one")
     if len(recipe.replay.losses) != len(recipe.replay.weights):
         found.append("replay.losses and replay.weights have different lengths")
     if (recipe.objective.kl == "off") != (recipe.objective.kl_weight == 0):

@@ -22,7 +22,7 @@ class RecipeError(Exception):
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Schedule(_Table):
@@ -56,9 +56,9 @@ class Sizes(_Table):
     heads: int = Field(default=4, ge=1)
     vocabulary: int = Field(default=1500, ge=400)
     dialogues: int = Field(default=16_000, ge=1)
-    copying: int = Field(default=300, ge=0)
-    reading: int = Field(default=400, ge=0)
-    steps: int = Field(default=300, ge=1)
+    copying: int = Field(default=400, ge=0)
+    reading: int = Field(default=450, ge=0)
+    steps: int = Field(default=250, ge=1)
     batch: int = Field(default=16, ge=1)
     learning_rate: float = Field(default=3e-3, gt=0)
     skill: float = Field(default=0.99, ge=0, le=1)
@@ -190,8 +190,8 @@ class Recipe(_Table):
     files too, in ``out``/tensorboard."""
 
     stage: Literal["rl", "sft"] = "rl"
-    seed: int = 0
-    out: str = "runs/train"
+    seed: int = Field(default=0, ge=0, lt=2**32)
+    out: str = Field(default="runs/train", min_length=1)
     episodes: tuple[str, ...] = ()
     tensorboard: bool = False
     model: Model = Model()

@@ -22,7 +22,7 @@ class TableError(Exception):
 def read_toml(path: Path) -> dict[str, Any]:
     """Raises FileNotFoundError, and TableError for a file that is no TOML."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

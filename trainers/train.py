@@ -6,16 +6,17 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import json
 import os
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..client import Client
+from .folder import held, read_json, write_json
 from .recipe import Recipe, RecipeError, chooser_of
 from .report import write_report
 from .serving import served
@@ -112,19 +113,19 @@ def run(
     _check_folder(recipe, out)
     with served(recipe.environment) as url:
         tasks, held_out = asyncio.run(_tasks(url, recipe))
-        progress("loading", 0, 0)
-        from . import building, sft
+        with held(out) if rank() == 0 else nullcontext():
+            progress("loading", 0, 0)
+            from . import building, sft
 
-        parts: dict[str, Any] = {"trainer": trainer, "dialogues": dialogues, "progress": progress}
-        made = sft.build(recipe, url, solved, **parts) if solved else building.build(recipe, url, tasks, **parts)
-        out.mkdir(parents=True, exist_ok=True)
-        if rank() == 0:
-            (out / RECIPE).write_text(json.dumps(resolved["recipe"], indent=1) + "\n")
-        result = building.train(made, held_out, Result(str(out)), progress)
-    result.seconds = time.monotonic() - started
-    if rank() == 0:
-        (out / RESULT).write_text(json.dumps(asdict(result), indent=1) + "\n")
-        write_report(out)
+            parts: dict[str, Any] = {"trainer": trainer, "dialogues": dialogues, "progress": progress}
+            made = sft.build(recipe, url, solved, **parts) if solved else building.build(recipe, url, tasks, **parts)
+            if rank() == 0:
+                write_json(out / RECIPE, resolved["recipe"])
+            result = building.train(made, held_out, Result(str(out)), progress)
+            result.seconds = time.monotonic() - started
+            if rank() == 0:
+                write_json(out / RESULT, asdict(result))
+                write_report(out)
     return result
 
 
@@ -200,17 +201,16 @@ def _check_folder(recipe: Recipe, out: Path) -> None:
         if out.exists() and not out.is_dir():
             raise RecipeError(f"out: {out} is a file")
         return
-    held = json.loads((out / RECIPE).read_text(encoding="utf-8"))
-    if held != recipe.model_dump(mode="json"):
-        known = recipe.model_dump(mode="json")
-        changed = [name for name in known if held.get(name) != known[name]]
+    kept, known = read_json(out / RECIPE), recipe.model_dump(mode="json")
+    if kept != known:
+        changed = [name for name in {**known, **kept} if kept.get(name) != known.get(name)]
         raise RecipeError(f"{out} holds a run of another recipe ({', '.join(changed)}): choose another out")
     stopped = out / "stopped.json"
     if stopped.exists():
-        reason = json.loads(stopped.read_text(encoding="utf-8"))["reason"]
+        reason = read_json(stopped)["reason"]
         raise RecipeError(f"{out} was {reason}; remove {stopped} to go on all the same, or choose another out")
     result = out / RESULT
-    if result.exists() and not json.loads(result.read_text(encoding="utf-8"))["interrupted"]:
+    if result.exists() and not read_json(result)["interrupted"]:
         raise RecipeError(f"{out} holds a run that is done: choose another out")
 
 

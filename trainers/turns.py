@@ -19,6 +19,8 @@ def prepare(trainer: Any, longest: int, stops: Iterable[int]) -> None:
     else:
         trainer.generation_config.max_new_tokens = longest
         trainer.generation_config.eos_token_id = ends
+        # A policy that has diverged is sampled all the same: its loss is no number, and the kill-switch says so.
+        trainer.generation_config.remove_invalid_values = True
 
 
 def generate(trainer: Any, prompts: Sequence[list[int]], rooms: Sequence[int]) -> list[Sample]:

@@ -26,7 +26,7 @@ from etude.trainers.small.pretrain import is_made, make_base
 FAMILY, LEVEL, SEED = "verbs", 1, 0
 ERRS = 0.7
 """At least: how often a base errs in its first turn without a hint."""
-HINTED = {"strong": (0.0, 0.15), "weak": (0.2, 0.5)}
+HINTED = {"strong": (0.0, 0.25), "weak": (0.2, 0.5)}
 """How often it does with the right hint: a base that follows it with .6 guesses a sixth of the others."""
 
 

@@ -27,7 +27,7 @@ from etude.trainers.recipe import Recipe, parse
 from etude.trainers.rollouts import Rollout
 from etude.trainers.train import summary
 
-UPDATES, PROMPTS, GROUP, HELD, QUARTERS = 40, 2, 8, 48, 4
+UPDATES, PROMPTS, GROUP, HELD, QUARTERS = 80, 2, 8, 32, 4
 MAX_IDS, MAX_TURN_IDS = 512, 48
 ERROR = "missed"
 """What of ``Held`` is the error of a curve: a policy that submits at once never errs in its first turn."""

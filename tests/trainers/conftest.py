@@ -10,7 +10,14 @@ from pathlib import Path
 
 import pytest
 
-HELPERS = ("models_made_here", "tokenizers_made_here", "scripted_here", "unplayed_here", "formulas_here")
+HELPERS = (
+    "models_made_here",
+    "tokenizers_made_here",
+    "scripted_here",
+    "unplayed_here",
+    "formulas_here",
+    "replays_here",
+)
 
 
 def _load(name: str) -> None:
@@ -23,6 +30,9 @@ def _load(name: str) -> None:
 
 
 if importlib.util.find_spec("torch") is not None:
+    import torch
+
+    torch.set_num_threads(1)  # the same sums in the same order, on any machine
     for helper in HELPERS:
         _load(helper)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,6 +26,17 @@ CONFIGS: dict[str, Any] = {
     "mistral-window": lambda: MistralConfig(**_SIZE, sliding_window=8),
     "gemma2": lambda: Gemma2Config(**_SIZE, sliding_window=8),
 }
+
+
+def on_cpu(out: Path) -> dict[str, Any]:
+    """Of GRPOConfig: where every test trains, and quietly."""
+    return {
+        "output_dir": str(out),
+        "use_cpu": True,
+        "bf16": False,
+        "gradient_checkpointing": False,
+        "report_to": [],
+    }
 
 
 def model(name: str = "qwen3", seed: int = 0) -> Any:

@@ -45,6 +45,16 @@ def test_every_objective_can_be_named() -> None:
         ({"generation": {"max_ids": 64, "max_turn_ids": 65}}, "generation.max_turn_ids (65) is more than max_ids (64)"),
         ({"generation": {"vllm": "server"}}, "needs generation.vllm_url"),
         ({"stage": "sft"}, 'stage = "sft" learns from episodes'),
+        ({"seed": -1}, "seed: Input should be greater than or equal to 0"),
+        ({"seed": 2**32}, "seed: Input should be less than 4294967296"),
+        ({"out": ""}, "out: String should have at least 1 character"),
+        ({"train": {"learning_rate": float("inf")}}, "train.learning_rate: Input should be a finite number"),
+        ({"channels": {"rlvr": float("inf")}}, "channels.rlvr.start: Input should be a finite number"),
+        ({"safety": {"dollars": 5}}, "safety.dollars counts hours at safety.dollars_per_hour: set both"),
+        (
+            {"channels": {"replay": 1}, "replay": {"pairs": "p", "losses": [], "weights": []}},
+            "none of replay.weights has",
+        ),
     ],
 )
 def test_a_bad_recipe_is_one_line(change: dict[str, Any], message: str) -> None:
@@ -86,6 +96,12 @@ def test_a_file_that_is_not_there_or_no_toml(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("[model\n")
     with pytest.raises(RecipeError, match="cannot be read as TOML"):
         load(tmp_path / "bad.toml")
+
+
+def test_a_file_as_other_editors_save_it(tmp_path: Path) -> None:
+    path = tmp_path / "r.toml"
+    path.write_bytes(b'\xef\xbb\xbf[model]\r\nname = "m"\r\n[environment]\r\nserve = "drill"\r\n')
+    assert load(path) == parse(GOOD)
 
 
 def test_schedules() -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from scripted_here import Scripted, base
 
-from etude.trainers.metrics import read_metrics
-from etude.trainers.recipe import parse
+from etude.trainers.checkpoints import Keeper, last_checkpoint
+from etude.trainers.metrics import Watch, read_metrics
+from etude.trainers.recipe import RecipeError, parse
 from etude.trainers.train import Result, run
 
 STEPS = 4
@@ -34,14 +36,6 @@ class Stopping(Scripted):
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base(tmp_path_factory.mktemp("model"))
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Any:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def play(model: Path, out: Path, url: str, kind: type[Scripted] = Scripted, **tables: Any) -> Result:
@@ -103,3 +97,46 @@ def test_interrupted_and_resumed_gives_the_same_losses(
     assert second.before == whole.before
     ours, theirs = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("whole", "parts"))
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_killed_behind_its_last_checkpoint_it_learns_no_more(model: Path, drill_url: str, tmp_path: Path) -> None:
+    whole = play(model, tmp_path, drill_url)
+    weights = load_file(tmp_path / "model" / "model.safetensors")
+    (tmp_path / "result.json").unlink()
+    shutil.rmtree(tmp_path / "model")
+    again = play(model, tmp_path, drill_url)
+    assert (again.ok, again.steps, again.resumed_from, again.after) == (True, STEPS, STEPS, whole.after)
+    assert [row["step"] for row in traced(tmp_path)] == [1, 2, 3, 4]
+    ours = load_file(tmp_path / "model" / "model.safetensors")
+    assert all(torch.equal(ours[name], weights[name]) for name in ours)
+
+
+def checkpoint(out: Path, step: int) -> Path:
+    """As whole as they are looked at."""
+    folder = out / "checkpoints" / f"checkpoint-{step}"
+    folder.mkdir(parents=True)
+    (folder / "trainer_state.json").write_text("{}")
+    save_file({"a": torch.zeros(8)}, folder / "model.safetensors")
+    for name in ("optimizer.pt", "etude.pt"):
+        torch.save({"teacher": {}}, folder / name)
+    return folder
+
+
+def test_one_that_was_not_written_to_its_end_is_passed_over(tmp_path: Path) -> None:
+    assert last_checkpoint(tmp_path) is None
+    checkpoint(tmp_path, 9)
+    (checkpoint(tmp_path, 12) / "etude.pt").unlink()
+    assert last_checkpoint(tmp_path) == tmp_path / "checkpoints" / "checkpoint-9"
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.pt", "etude.pt", "trainer_state.json"])
+def test_a_damaged_one_is_named(name: str, tmp_path: Path) -> None:
+    file = checkpoint(tmp_path, 9) / name
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(RecipeError, match="checkpoint-9 is damaged .*: remove it, and the same command goes on"):
+        last_checkpoint(tmp_path)
+
+
+def test_one_of_another_version_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="checkpoint-9 was written by another version of Etude"):
+        Keeper(None, None, Watch).load(checkpoint(tmp_path, 9), torch.nn.Linear(1, 1).weight)  # type: ignore[arg-type]

@@ -50,14 +50,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Any:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def episode(number: int = 0, *errors: ErrorTurn, task: str = "t", reward: float = 1.0, **more: Any) -> Episode:
     """Three turns: two calls and the last words."""
     turns = [

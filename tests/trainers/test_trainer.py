@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset
-from models_made_here import qwen
+from models_made_here import on_cpu, qwen
 from scripted_here import Scripted
 from tokenizers_made_here import tokenizer
 from trl import GRPOConfig
@@ -35,11 +35,7 @@ def trainer(drill_url: str, out: Path, parts: dict[str, Any], steps: int = 2, **
     model = qwen(len(made))
     wanted = tuple(f"drill-choose-{seed}-l1" for seed in (1, 2))
     arguments = {
-        "output_dir": str(out),
-        "use_cpu": True,
-        "bf16": False,
-        "gradient_checkpointing": False,
-        "report_to": [],
+        **on_cpu(out),
         "max_steps": steps,
         "num_generations": 4,
         "per_device_train_batch_size": 4,

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from datasets import Dataset
-from models_made_here import qwen
+from models_made_here import on_cpu, qwen
 from tokenizers_made_here import tokenizer
 from trl import GRPOConfig
 
@@ -78,11 +78,7 @@ def unplayed(
 def _made(kind: Any, out: Path, parts: dict[str, Any], tasks: Sequence[Any], config: dict[str, Any]) -> Any:
     made = tokenizer("qwen3-no-thinking")
     arguments = {
-        "output_dir": str(out),
-        "use_cpu": True,
-        "bf16": False,
-        "gradient_checkpointing": False,
-        "report_to": [],
+        **on_cpu(out),
         "disable_tqdm": True,
         "max_steps": 1,
         "num_generations": GROUP,

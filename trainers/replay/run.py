@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from ...client import Client
 from ...models import Episode
+from .account import Report
 from .actions import Canonical, canonical, similarity, wire
+from .files import write, written
 from .pairs import Decision, Heard, Pair, Reliability, agreement, decide
 from .settings import ReplayError, ReplaySettings
 from .states import State, states
@@ -20,43 +19,7 @@ from .teachers import Answer, Purse, Teacher
 from .value import Executor, Value, recorded
 from .voi import Gate, Inquiry, Look, features, prior_wrong, total_if_all
 
-
-@dataclass
-class Report:
-    """What a replay came to. ``stopped`` says why it ended before the last turn; '' when it did not.
-
-    ``pairs_if_all`` and ``regret`` estimate, from the logged propensities, what asking about every turn would have
-    brought, and how much of that was not got.
-    """
-
-    turns: int = 0
-    asked: int = 0
-    pairs: Counter[str] = field(default_factory=Counter)
-    reasons: Counter[str] = field(default_factory=Counter)
-    teachers: dict[str, dict[str, Any]] = field(default_factory=dict)
-    usd: float = 0.0
-    tokens: int = 0
-    executed: int = 0
-    not_executed: dict[str, int] = field(default_factory=dict)
-    reliability: dict[str, dict[str, float]] = field(default_factory=dict)
-    pairs_if_all: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    regret: float = 0.0
-    stopped: str = ""
-
-    @property
-    def usd_per_pair(self) -> float | None:
-        """None without a pair."""
-        found = sum(self.pairs.values())
-        return self.usd / found if found else None
-
-    def row(self) -> dict[str, Any]:
-        """Plain values for a table or JSON."""
-        return {
-            **self.__dict__,
-            "pairs": dict(self.pairs),
-            "reasons": dict(self.reasons),
-            "usd_per_pair": self.usd_per_pair,
-        }
+_SAID = frozenset(("false_claim", "style"))
 
 
 @dataclass
@@ -90,7 +53,7 @@ async def replay(
     entropies: Mapping[str, float] | None = None,
     progress: Callable[[int, int], None] = lambda done, all_of_them: None,
 ) -> Report:
-    """Write pairs to ``out`` as they arise, a line each, and every turn's propensity and cost to ``OUT.turns.jsonl``.
+    """Write pairs to ``out``, a line each, and every turn's propensity and cost to ``OUT.turns.jsonl``; or neither.
 
     ``teachers`` are ``open_teachers``'; ``client`` is connected to a server that plays the episodes' tasks, or None,
     when agreement alone must do. ``tokens``: of sessions whose episodes that server still keeps. ``entropies``: the
@@ -101,22 +64,19 @@ async def replay(
         raise ReplayError("the teachers are not those of the settings: open them with open_teachers(settings)")
     replayer = _Replayer(teachers, client, settings, tokens or {})
     every = list(states(episodes, settings.system))
-    with _written(out) as (pairs, turns):
+    with written(out) as (pairs, turns):
+        if every:
+            await replayer.begin(every[0])
         for number, state in enumerate(every):
             progress(number, len(every))
             look, pair, row = await replayer.one(state, (entropies or {}).get(state.key))
-            _write(turns, row)
+            write(turns, row)
             if pair is not None:
-                _write(pairs, pair.model_dump(exclude_defaults=False))
+                write(pairs, pair.model_dump(exclude_defaults=False))
             if replayer.report.stopped:
                 break
         progress(len(every), len(every))
-    try:
         return replayer.finished()
-    except ReplayError:
-        for path in (out, _log_of(out)):
-            path.unlink()
-        raise
 
 
 class _Replayer:
@@ -132,6 +92,14 @@ class _Replayer:
         self._last_problem = ""
         for teacher in teachers:
             self.report.teachers[teacher.name] = {"asked": 0, "answered": 0, "tokens": 0, "usd": 0.0, "out": ""}
+
+    async def begin(self, first: State) -> None:
+        """Raises ReplayError, before anybody is asked, for a server that does not play these episodes."""
+        if self._executor is not None and (problem := await self._executor.problem_with(first)):
+            raise ReplayError(
+                f"the server cannot play {first.episode.task_id!r} of this run ({problem}): serve the tasks that the "
+                "run was played on, or leave --url out and let agreement do"
+            )
 
     async def one(self, state: State, entropy: float | None) -> tuple[Look, Pair | None, dict[str, Any]]:
         """A turn: looked at, perhaps asked about, perhaps a pair, and its line in the log."""
@@ -200,10 +168,11 @@ class _Replayer:
             self.report.stopped = "no teacher is left to ask" if not able else "the budget is spent"
 
     async def _value(self, turn: _Turn, given: dict[str, Any], action: Canonical) -> Value | None:
-        """An answer that is the student's, or another's, is not played again."""
+        """An answer that is the student's, or another's, is not played again; unless it was what the student said
+        beside its calls that was wrong: of an answer, calls alone count."""
         if self._executor is None:
             return None
-        if action == turn.student:
+        if action == turn.student and not (action.calls and turn.own.error in _SAID):
             return turn.own
         for known, value in zip(turn.actions, turn.values, strict=True):
             if known == action:
@@ -268,30 +237,6 @@ class _Replayer:
             usd={each.teacher: each.usd for each in turn.answers},
             propensity=turn.look.propensity,
         )
-
-
-def _log_of(out: Path) -> Path:
-    return out.with_name(out.name + ".turns.jsonl")
-
-
-@contextmanager
-def _written(out: Path) -> Iterator[tuple[IO[str], IO[str]]]:
-    """The file of pairs and that of turns, both new. Raises ReplayError."""
-    log = _log_of(out)
-    for path in (out, log):
-        if path.exists():
-            raise ReplayError(f"{path} is there already: remove it, or choose another --out")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with out.open("w", encoding="utf-8") as pairs, log.open("w", encoding="utf-8") as turns:
-            yield pairs, turns
-    except OSError as error:
-        raise ReplayError(f"cannot write to {out}: {error.strerror}; choose another --out") from error
-
-
-def _write(file: IO[str], row: Mapping[str, Any]) -> None:
-    file.write(json.dumps(row, ensure_ascii=False) + "\n")
-    file.flush()
 
 
 def _score(value: Value | None) -> float | None:

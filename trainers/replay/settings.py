@@ -111,6 +111,9 @@ class ReplaySettings(_Table):
         names = [teacher.name for teacher in self.teachers]
         if len(set(names)) < len(names):
             raise ValueError("two teachers have the same name")
+        cassettes = [teacher.cassette for teacher in self.teachers if teacher.cassette]
+        if len(set(cassettes)) < len(cassettes):
+            raise ValueError("two teachers have the same cassette: give each a file of its own")
         if self.consensus.least > len(names):
             raise ValueError(f"consensus.least = {self.consensus.least}, but there are {len(names)} teachers")
         if self.budget.usd is not None and not any(max(teacher.price) for teacher in self.teachers):

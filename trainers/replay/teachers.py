@@ -21,8 +21,11 @@ from ...llm import (
     key_from,
 )
 from .actions import read_answer
-from .settings import BudgetSettings, ReplaySettings, TeacherSettings
+from .settings import BudgetSettings, ReplayError, ReplaySettings, TeacherSettings
 from .states import Message, State
+
+PATIENCE = 3
+"""Questions in a row, each of several attempts, after whose failure an endpoint is asked no more."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ class Teacher:
     def __init__(self, settings: TeacherSettings, llm: LLM, purse: Purse) -> None:
         self.settings, self._llm, self.purse = settings, llm, purse
         self.name, self.out = settings.name, ""
+        self._failures = 0
         self.price = Price(*settings.price)
 
     async def ask(self, state: State) -> Answer:
@@ -76,16 +80,20 @@ class Teacher:
         bound = self.bound(messages, tools)
         if not self.purse.fits(bound[0], bound[1]):
             return Answer(self.name, None, problem="budget")
-        lost = self._llm.usage.lost
+        lost, retries = self._llm.usage.lost, self._llm.usage.retries
         try:
             reply = await self._llm.chat(messages, tools)
         except CassetteMiss:
             raise
         except (EndpointRefused, BudgetSpent) as error:
-            self.out = str(error)
-            return self._unanswered(str(error), lost, bound)
+            self.out = in_file(error)
+            return self._unanswered(self.out, lost, bound)
         except EndpointFailed as error:
-            return self._unanswered(str(error), lost, bound)
+            self._failures += self._llm.usage.retries > retries  # what is refused at once may be a matter of this state
+            if self._failures == PATIENCE:
+                self.out = f"{in_file(error)}, {PATIENCE} questions in a row; check base_url in the file of teachers"
+            return self._unanswered(in_file(error), lost, bound)
+        self._failures = 0
         self._charge_lost(lost, bound)
         self.purse.take(reply.prompt_tokens + reply.completion_tokens, reply.usd)
         action = read_answer(reply.message)
@@ -122,7 +130,7 @@ def open_teachers(settings: ReplaySettings, *, replayed: bool = False, **options
     """In the canonical order: the cheapest first, then by name. ``options`` go to the clients.
 
     A teacher's cassette is replayed and what it lacks is asked for; ``replayed``: nothing is asked, and what a cassette
-    lacks raises CassetteMiss. Raises LLMError.
+    lacks raises CassetteMiss. Raises LLMError and ReplayError.
     """
     purse = Purse(settings.budget)
     ordered = sorted(settings.teachers, key=lambda one: (*sorted(one.price, reverse=True), one.name))
@@ -133,10 +141,14 @@ def _open(settings: TeacherSettings, replayed: bool, options: Mapping[str, Any])
     if replayed and not settings.cassette:
         raise LLMError(f"the teacher {settings.name} has no cassette to replay: give it cassette = FILE")
     cassette = Cassette(Path(settings.cassette), record=not replayed) if settings.cassette else None
+    try:
+        key = "" if replayed else key_from(settings.api_key_env, settings.base_url)
+    except LLMError as error:
+        raise ReplayError(f"the teacher {settings.name}: {in_file(error)}") from None
     return LLM(
         settings.model,
         settings.base_url,
-        "" if replayed else key_from(settings.api_key_env, settings.base_url),
+        key,
         price=Price(*settings.price),
         budget=Budget(),
         max_tokens=settings.max_tokens,
@@ -145,6 +157,11 @@ def _open(settings: TeacherSettings, replayed: bool, options: Mapping[str, Any])
         cassette=cassette,
         **options,
     )
+
+
+def in_file(error: LLMError) -> str:
+    """Its message for whoever wrote a file of teachers: what are options elsewhere are keys there."""
+    return str(error).replace("--api-key-env", "api_key_env").replace("--base-url", "base_url")
 
 
 def _size(value: Any) -> int:

@@ -68,6 +68,12 @@ class Executor:
         """Whether more is found out than the recorded turn tells."""
         return self._settings.probe != "none" or (self._settings.follow > 0 and self._follow is not None)
 
+    async def problem_with(self, first: State) -> str:
+        """Why the episode of ``first``, which stands before turn 0, does not begin here as it did; '' when it does."""
+        found = "" if await self._reach(first) else next(iter(self.problems))
+        self.problems.clear()
+        return found
+
     async def value(self, state: State, action: Mapping[str, Any]) -> Value | None:
         """v(action) in ``state``; None when the state cannot be reached as it was. Raises ConnectionLost."""
         how = await self._reach(state)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from datasets import Dataset
-from models_made_here import qwen
+from models_made_here import on_cpu, qwen
 from scripted_here import ASKED, TASKS, known
 from tokenizers_made_here import tokenizer
 from trl import GRPOConfig, GRPOTrainer
@@ -59,11 +59,7 @@ def made(
     words = tokenizer("qwen3-no-thinking")
     words.pad_token = "<|endoftext|>"
     arguments = {
-        "output_dir": str(out),
-        "use_cpu": True,
-        "bf16": False,
-        "gradient_checkpointing": False,
-        "report_to": [],
+        **on_cpu(out),
         "max_steps": 2,
         "num_generations": 4,
         "per_device_train_batch_size": 4,

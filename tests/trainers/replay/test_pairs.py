@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
+from pathlib import Path
 
 import pytest
 
 from etude.trainers.replay.actions import Canonical, CanonicalCall
-from etude.trainers.replay.pairs import Heard, Reliability, agreement, decide
+from etude.trainers.replay.pairs import Heard, Pair, Reliability, agreement, decide, read_pairs
 from etude.trainers.replay.settings import Consensus
 
 RULES = Consensus()
@@ -115,3 +117,11 @@ def test_two_of_three_pass_once_they_are_known_to_be_better() -> None:
     assert decide(do("s"), None, answers, RULES).kind == "correct"
     answers = [Heard(do(x), known.accuracy(t)) for t, x in (("a", "x"), ("b", "y"), ("c", "y"))]
     assert decide(do("s"), None, answers, RULES).reason == "teachers split"
+
+
+def test_a_pair_may_hold_any_end_of_line(tmp_path: Path) -> None:
+    both = {"chosen": {"text": "a\u2028b"}, "rejected": {"text": "a\x85b\n"}}
+    where = {"episode_id": "e", "task_id": "t", "turn": 0, "messages": [], "tools": [], "share": 1.0, "margin": 1.0}
+    pair = Pair.model_validate({"kind": "correct", **where, **both, "teachers": {}, "weights": {}})
+    (tmp_path / "p.jsonl").write_text(json.dumps(pair.model_dump(), ensure_ascii=False) + "\n", encoding="utf-8")
+    assert read_pairs(tmp_path / "p.jsonl") == [pair]

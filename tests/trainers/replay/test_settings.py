@@ -21,6 +21,7 @@ ONE: dict[str, Any] = {"name": "a", "model": "m"}
         ({"teachers": [ONE], "gate": {"which": "some"}}, "gate.which: Input should be 'voi', 'all' or 'random'"),
         ({"teachers": []}, "teachers: Tuple should have at least 1 item"),
         ({"teachers": [ONE, ONE]}, "two teachers have the same name"),
+        ({"teachers": [{**ONE, "cassette": "c"}, {**ONE, "name": "b", "cassette": "c"}]}, "have the same cassette"),
         ({"teachers": [ONE]}, "consensus.least = 2, but there are 1 teachers"),
         ({"teachers": [{**ONE, "price": [-1, 2]}]}, "a price is USD per million tokens"),
         ({"teachers": [ONE, {**ONE, "name": "b"}], "budget": {"usd": 1}}, "budget.usd needs prices"),

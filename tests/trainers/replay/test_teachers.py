@@ -113,3 +113,31 @@ def test_a_cassette_replays_without_a_request(endpoints: Any, erred: Episode, tm
     assert again == first == ask(open_teachers(made, replayed=True), State(erred, 1), State(erred, 2))
     with pytest.raises(CassetteMiss, match="holds no"):
         ask(open_teachers(made, replayed=True), State(erred, 0))
+
+
+def test_what_is_kept_outlives_a_writer_that_was_killed(endpoints: Any, erred: Episode, tmp_path: Path) -> None:
+    kept = tmp_path / "new" / "a.jsonl"
+    with endpoints.serving(lambda number, body: endpoints.say(f"answer {number}")) as endpoint:
+        made = settings(endpoint.url, cassette=str(kept))
+        first = ask(open_teachers(made), State(erred, 1), State(erred, 2))
+        kept.write_bytes(kept.read_bytes()[:-9])
+        again = ask(open_teachers(made), State(erred, 1), State(erred, 2))
+        assert (again[0], len(endpoint.requests)) == (first[0], 3)
+    assert ask(open_teachers(made, replayed=True), State(erred, 1), State(erred, 2)) == again
+
+
+def test_one_that_cannot_be_reached_is_given_up_and_one_that_refuses_a_state_is_not(
+    endpoints: Any, erred: Episode
+) -> None:
+    async def no_pause(seconds: float) -> None:
+        pass
+
+    def refusing(number: int, body: dict[str, Any]) -> Any:
+        return endpoints.say("so") if number == 0 else endpoints.fail(400, "maximum context length")
+
+    with endpoints.serving(refusing) as endpoint:
+        teachers = open_teachers(settings("http://127.0.0.1:9/v1", endpoint.url), sleep=no_pause, attempts=2)
+        answers = ask(teachers, *[State(erred, 1)] * 5)
+    assert [bool(teacher.out) for teacher in teachers] == [True, False]
+    assert "3 questions in a row; check base_url" in teachers[0].out
+    assert [answer.action is None for answer in answers if answer.teacher == "t1"] == [False, *[True] * 4]

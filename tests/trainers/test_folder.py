@@ -1,0 +1,63 @@
+"""The folder of a run: nothing torn, one process at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from etude.trainers.folder import held, read_json, write_json
+from etude.trainers.recipe import RecipeError
+
+
+def test_json_is_whole_or_what_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    write_json(file, {"a": 1})
+    with pytest.raises(TypeError):
+        write_json(file, {"a": object()})
+    assert read_json(file) == {"a": 1}
+    assert os.listdir(tmp_path) == ["a.json"]
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text('{"a": ')
+    with pytest.raises(RecipeError, match=r"a\.json is damaged \(.*\): remove it, or choose another out"):
+        read_json(file)
+
+
+def test_a_folder_is_one_process_s_alone_until_it_ends(tmp_path: Path) -> None:
+    out = tmp_path / "runs" / "x"
+    with (
+        held(out),
+        pytest.raises(RecipeError, match="another process trains in .*: wait, or choose another out"),
+        held(out),
+    ):
+        raise AssertionError("held twice")
+    with held(out):
+        write_json(out / "a.json", 1)
+    assert json.loads((out / "a.json").read_text()) == 1
+
+
+def test_a_folder_in_which_nothing_was_written_goes_again(tmp_path: Path) -> None:
+    with held(tmp_path / "x"):
+        pass
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(RecipeError, match=r"cannot be made \(Not a directory\): choose another out"),
+        held(tmp_path / "file" / "x"),
+    ):
+        raise AssertionError("made")
+
+
+def test_a_folder_that_cannot_be_written_to_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
+    with pytest.raises(RecipeError, match="cannot be written to: choose another out"), held(tmp_path / "x"):
+        raise AssertionError("held")
+    assert not (tmp_path / "x").exists()

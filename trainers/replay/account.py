@@ -1,0 +1,62 @@
+"""What a replay came to, and what of it its user should know."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Report:
+    """What a replay came to. ``stopped`` says why it ended before the last turn; '' when it did not. ``usd`` and
+    ``tokens`` are what all answers took, those of a cassette included.
+
+    ``pairs_if_all`` and ``regret`` estimate, from the logged propensities, what asking about every turn would have
+    brought, and how much of that was not got.
+    """
+
+    turns: int = 0
+    asked: int = 0
+    pairs: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    teachers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    usd: float = 0.0
+    tokens: int = 0
+    executed: int = 0
+    not_executed: dict[str, int] = field(default_factory=dict)
+    reliability: dict[str, dict[str, float]] = field(default_factory=dict)
+    pairs_if_all: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    regret: float = 0.0
+    stopped: str = ""
+
+    @property
+    def usd_per_pair(self) -> float | None:
+        """None without a pair."""
+        found = sum(self.pairs.values())
+        return self.usd / found if found else None
+
+    def row(self) -> dict[str, Any]:
+        """Plain values for a table or JSON."""
+        return {
+            **self.__dict__,
+            "pairs": dict(self.pairs),
+            "reasons": dict(self.reasons),
+            "usd_per_pair": self.usd_per_pair,
+        }
+
+    def warnings(self) -> list[str]:
+        """A line for each thing that went otherwise than was asked for."""
+        found = []
+        for name, each in self.teachers.items():
+            unanswered = each["asked"] - each["answered"]
+            if each["out"]:
+                found.append(f"the teacher {name} was asked no more: {each['out']}")
+            elif unanswered:
+                found.append(f"the teacher {name} left {unanswered} of {each['asked']} questions without an answer")
+        found += [f"{number} actions were not executed: {why}" for why, number in self.not_executed.items()]
+        return found
+
+    def why_none(self) -> str:
+        """The reasons for no pair, the most frequent first."""
+        return ", ".join(f"{reason} {number}" for reason, number in self.reasons.most_common()) or "no turn was asked"
