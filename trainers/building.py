@@ -13,7 +13,7 @@ from transformers import PrinterCallback
 from trl.trainer.grpo_config import GRPOConfig
 
 from . import distillation, objectives
-from .checkpoints import CHECKPOINTS, Interrupt, Keeper, last_checkpoint, resume, step_of
+from .checkpoints import CHECKPOINTS, Interrupt, Keeper, last_checkpoint, resume, step_of, writing
 from .folder import read_json, write_json
 from .loading import Start, open_model
 from .metrics import METRICS, Metrics, Watch, read_metrics
@@ -98,7 +98,8 @@ def train(made: Made, held_out: Sequence[str], result: Result, progress: Progres
         rows = read_metrics(out / METRICS)
         result.warnings = [*made.warnings, *warnings_of(rows, made.recipe.model_dump(), moe=made.moe)]
         if not result.interrupted:
-            trainer.save_model(str(out / MODEL))
+            with writing():
+                trainer.save_model(str(out / MODEL))
             made.tokenizer.save_pretrained(out / MODEL)
             result.after = evaluate(made, held_out, progress) if not result.stopped else None
     finally:

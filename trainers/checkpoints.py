@@ -47,10 +47,23 @@ def step_of(checkpoint: Path) -> int:
 def resume(trainer: Any, checkpoint: Path | None) -> None:
     """Train, from a checkpoint or the start; after the last step not at all: transformers would make one more."""
     if checkpoint is None or step_of(checkpoint) < trainer.args.max_steps:
-        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        with writing():
+            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         return
     trainer._load_from_checkpoint(str(checkpoint))
     trainer.state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Around what saves weights. Raises RecipeError when the disk takes no more, as torch and safetensors say it."""
+    try:
+        yield
+    except (SafetensorError, RuntimeError) as error:
+        said = str(error)
+        if isinstance(error, RuntimeError) and "PytorchStreamWriter" not in said and "inline_container" not in said:
+            raise
+        raise RecipeError(f"out: weights cannot be written ({said.splitlines()[0]}): make room for them") from None
 
 
 def _check(checkpoint: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.trainer_utils import set_seed
 from transformers.utils import logging as hf_logging
@@ -35,10 +36,13 @@ class Start:
         return TemplateChat(self.tokenizer, sampler, arguments=self.arguments)
 
     def weights(self) -> Any:
-        """The model, in the recipe's type. Seeds every chance first."""
+        """The model, in the recipe's type. Seeds every chance first. Raises RecipeError."""
         set_seed(self.recipe.seed)
         dtype = getattr(torch, self.recipe.model.dtype)
-        return AutoModelForCausalLM.from_pretrained(self.where, config=self.config, dtype=dtype)
+        try:
+            return AutoModelForCausalLM.from_pretrained(self.where, config=self.config, dtype=dtype)
+        except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+            raise RecipeError(f"model.name: no weights can be read from {self.where}: {_line(error)}") from None
 
     @property
     def moe(self) -> bool:
@@ -86,6 +90,8 @@ def _tokenizer(where: str) -> Any:
         raise RecipeError(f"model.name: no tokenizer can be read from {where}: {_line(error)}") from None
     if getattr(tokenizer, "pad_token", None) is None and getattr(tokenizer, "eos_token", None) is not None:
         tokenizer.pad_token = tokenizer.eos_token
+    if getattr(tokenizer, "pad_token", None) is None:
+        raise RecipeError(f"model.name: the tokenizer of {where} has no eos_token: name one in tokenizer_config.json")
     return tokenizer
 
 

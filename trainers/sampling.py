@@ -41,6 +41,7 @@ class Batcher:
     @contextmanager
     def playing(self) -> Iterator[None]:
         """Around each rollout: who is under way may still ask for a turn."""
+        loop = asyncio.get_running_loop()
         self._under_way += 1
         self._begun += 1
         _NUMBER.set(self._begun)
@@ -48,7 +49,7 @@ class Batcher:
             yield
         finally:
             self._under_way -= 1
-            asyncio.get_running_loop().call_soon(self._send)
+            loop.call_soon(self._send)
 
     async def sample(self, ids: Sequence[int], room: int) -> Sample:
         """One turn of at most ``room`` ids. Raises what ``generate`` raises, in every rollout of the batch."""

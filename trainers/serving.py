@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import signal
 import subprocess
@@ -16,6 +17,8 @@ from .recipe import Environment, RecipeError
 
 DRILL = "drill"
 _GRACE_S = 10.0
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
 
 
 @contextmanager
@@ -39,7 +42,12 @@ def served(environment: Environment) -> Iterator[str]:
 def _started(environment: Environment, errors: int) -> Iterator[subprocess.Popen[str]]:
     # A session of its own: an interrupt is ours to hear, and the step under way still needs the server.
     process = subprocess.Popen(
-        _command(environment), stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
+        _command(environment),
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        text=True,
+        start_new_session=True,
+        preexec_fn=_end_with_us,
     )
     with process, _ended_by_sigterm():
         try:
@@ -50,6 +58,11 @@ def _started(environment: Environment, errors: int) -> Iterator[subprocess.Popen
                 process.wait(_GRACE_S)
             except subprocess.TimeoutExpired:
                 process.kill()
+
+
+def _end_with_us() -> None:
+    """In the server, before it begins: the system ends it when this process is killed."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 @contextmanager

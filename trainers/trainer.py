@@ -229,7 +229,9 @@ class EtudeTrainer(_Base):
 
     def close(self) -> None:
         """End the sessions. Idempotent."""
-        self._runner.run(self._sessions.close())
+        runner, self._runner = self._runner, asyncio.Runner()
+        with runner:  # whose end cancels what an interrupt left under way
+            runner.run(self._sessions.close())
 
 
 def _play(prompts: list[Any], trainer: EtudeTrainer) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -173,6 +174,7 @@ def show(found: dict[str, Any]) -> None:
             f"{arm['tokens'][0] / 1e6:8.2f} {arm['censored']:2} / {len(arm['seeds'])} {kl:>8} {follows:>8}"
         )
     print()
+    show_curves({name: arm["curve"] for name, arm in found["arms"].items() if len(arm["curve"]) > 1})
     for one in found["contrasts"]:
         value = f"{one['value']:+.3f} [{one['low']:+.3f}, {one['high']:+.3f}]"
         what = f"{one['left']} : {one['right']}, {one['measure']}"
@@ -181,6 +183,16 @@ def show(found: dict[str, Any]) -> None:
     for name, held in found["checks"].items():
         print(f"{name:55} {held}")
     print(f"{dict(found['runs'])}, {found['cpu_minutes']:.1f} CPU minutes")
+
+
+def show_curves(curves: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+    """The error's interquartile mean at every other evaluation of the shortest run."""
+    shown = min(curves.values(), key=lambda curve: curve[-1][0], default=[])[::2]
+    print(f"{'error after':20}" + "".join(f" {episodes:>7.0f}" for episodes, _ in shown) + "  episodes")
+    for name, curve in curves.items():
+        errors = dict(curve)
+        print(f"{name:20}" + "".join(f" {errors.get(episodes, math.nan):7.3f}" for episodes, _ in shown))
+    print()
 
 
 # --- the command -------------------------------------------------------------------------------------------------

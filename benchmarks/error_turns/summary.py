@@ -148,13 +148,20 @@ def compared(
 
 
 def summarised(rows: Sequence[Row], measures: Mapping[str, Measure] = MEASURES) -> dict[str, Any]:
-    """One arm: each measure as (interquartile mean, low, high), how many seeds were censored, every seed's value."""
+    """One arm: each measure as (interquartile mean, low, high), how many seeds were censored, every seed's value.
+
+    ``curve``: [episodes, interquartile mean of the error] at each evaluation.
+    """
     found: dict[str, Any] = {"seeds": [row["seed"] for row in rows], "rate": rows[0]["rate"]}
     for name, measure in measures.items():
         values = [measure(row) for row in rows]
         found[name] = (float(iqm(torch.tensor(values, dtype=torch.double))), *interval(resampled(values, name)))
         found[f"{name}_seeds"] = values
     found["censored"] = sum(reached(row) is None for row in rows)
+    found["curve"] = [
+        [episodes, round(float(iqm(torch.tensor(errors, dtype=torch.double))), 5)]
+        for episodes, *errors in zip(rows[0]["episodes"], *(row["errors"] for row in rows), strict=False)
+    ]
     for name in ("good_turn_kl", "follows"):
         known = [row[name] for row in rows if row[name] is not None]
         found[name] = float(iqm(torch.tensor(known, dtype=torch.double))) if known else None

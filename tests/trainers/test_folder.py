@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
+from etude.trainers.checkpoints import writing
 from etude.trainers.folder import held, read_json, write_json
 from etude.trainers.recipe import RecipeError
 
@@ -61,3 +67,21 @@ def test_a_folder_that_cannot_be_written_to_is_one_line(tmp_path: Path, monkeypa
     with pytest.raises(RecipeError, match="cannot be written to: choose another out"), held(tmp_path / "x"):
         raise AssertionError("held")
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("save", [save_file, torch.save])
+def test_a_file_that_grows_no_more_is_one_line(save: Callable[..., None], tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    heard = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(RecipeError, match=r"weights cannot be written \(.*\): make room for them"), writing():
+            save({"a": torch.zeros(99_999)}, tmp_path / "weights")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, heard)
+
+
+def test_a_defect_is_not_said_to_be_the_disk_s() -> None:
+    with pytest.raises(RuntimeError, match="must match"), writing():
+        torch.zeros(2) + torch.zeros(3)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from scripted_here import Scripted, base
 
@@ -203,3 +207,41 @@ def test_a_bad_recipe_is_one_line(
 def test_replay_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["replay", str(tmp_path), "--teachers", str(tmp_path / "t.toml")]) == 1
     assert "there is no file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("model.safetensors", "model.name: no weights can be read from"),
+        ("tokenizer_config.json", "has no eos_token: name one in tokenizer_config.json"),
+    ],
+)
+def test_a_model_that_is_not_whole_is_one_line(
+    file: str, said: str, model: Path, drill_url: str, tmp_path: Path
+) -> None:
+    shutil.copytree(model, tmp_path / "model")
+    broken = tmp_path / "model" / file
+    if file.endswith(".json"):
+        kept = json.loads(broken.read_text())
+        broken.write_text(json.dumps({key: kept[key] for key in kept if key not in ("eos_token", "pad_token")}))
+    else:
+        broken.write_bytes(broken.read_bytes()[:-1])
+    with pytest.raises(RecipeError) as refused:
+        play(recipe(tmp_path / "model", tmp_path / "run", drill_url))
+    assert said in str(refused.value) and "\n" not in str(refused.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_server_of_ours_ends_with_us_even_when_we_are_killed() -> None:
+    code = (
+        "import os, signal; from etude.trainers.recipe import Environment; from etude.trainers.serving import served\n"
+        "with served(Environment(serve='drill')) as url: print(url, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    url = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stdout.strip()
+    assert url.startswith("http://")
+    for _ in range(1000):  # it has work to end
+        try:
+            httpx.get(f"{url}/health", timeout=1.0)
+        except httpx.ConnectError:
+            return
+    raise AssertionError("it serves on")
