@@ -514,7 +514,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - the one place where errors become a line and an exit code
         return _failed(error)
     if result == INTERRUPTED:
-        console.show_error("interrupted; `generate`, `run`, `replay` and `train` go on there when run again")
+        console.show_error("interrupted: run again, `generate`, `run`, `replay` and `train` go on where they stopped")
     return result if isinstance(result, int) else 0
 
 
