@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 HAS_TORCH = importlib.util.find_spec("torch") is not None
-NEEDS_TORCH = ["trainers/test_*.py", "trainers/loops/*", "trainers/replay/*", "benchmarks/*"]
+NEEDS_TORCH = ["trainers/test_*.py", "trainers/loops", "trainers/replay", "benchmarks/*"]
 collect_ignore_glob = [] if HAS_TORCH else NEEDS_TORCH
 
 
