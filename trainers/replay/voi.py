@@ -133,10 +133,6 @@ class Inquiry:
         if action is not None:
             self.heard[teacher] = (action, value)
 
-    def wrong_now(self) -> float:
-        """P(the student was wrong)."""
-        return 1 - self._odds()[0]
-
     def _clear(self) -> bool:
         if any(value is not None and value > 0 for _, value in self.heard.values()):
             return True

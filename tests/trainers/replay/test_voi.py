@@ -62,7 +62,7 @@ def test_the_odds_are_bayes_rule() -> None:
     asking.hear(1, do("s"))
     right = 0.7 * (0.2 / 4) * 0.9
     wrong = 0.3 / 4 * (0.8 * (0.1 / 4) + 3 * (0.2 / 4) * (0.1 / 4))
-    assert asking.wrong_now() == pytest.approx(wrong / (right + wrong))
+    assert asking._odds()[0] == pytest.approx(right / (right + wrong))
 
 
 def test_the_model_learns_where_the_student_errs() -> None:
