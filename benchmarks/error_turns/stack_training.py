@@ -22,10 +22,11 @@ from etude.benchmarks.error_turns.stack_arms import ARMS, ArmTrainer, NoRounding
 from etude.environments.drills.tasks import Name
 from etude.environments.drills.words import READING
 from etude.trainers.building import Made, build
+from etude.trainers.folder import write_json
 from etude.trainers.metrics import METRICS, good_turns_kl, read_metrics
 from etude.trainers.recipe import Recipe, parse
 from etude.trainers.rollouts import Rollout
-from etude.trainers.train import summary
+from etude.trainers.train import RECIPE, summary
 
 UPDATES, PROMPTS, GROUP, HELD, QUARTERS = 80, 2, 8, 32, 4
 MAX_IDS, MAX_TURN_IDS = 512, 48
@@ -95,6 +96,7 @@ def made(arm: Arm, rate: float, seed: int, base: Path, url: str, out: Path, step
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     recipe = recipe_of(arm, rate, seed, base, url, out, steps)
+    write_json(out / RECIPE, recipe.model_dump(mode="json"))
     trainer = functools.partial(ArmTrainer, arm=arm)
     tasks = learned(seed, PROMPTS * steps)
     found = build(recipe, url, tasks, trainer=trainer, dialogues=None, progress=lambda what, done, of: None)

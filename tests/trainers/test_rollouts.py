@@ -199,8 +199,8 @@ def test_rollouts_at_the_same_time_are_sampled_in_batches(url: str, words: Any) 
         chat = TemplateChat(words, batcher.sample)
 
         async def one(name: str) -> Rollout:
-            async with Client(url) as client:
-                with batcher.playing():
+            with batcher.playing():
+                async with Client(url) as client:
                     return await rollout({"task_id": name}, chat, client)
 
         return await asyncio.gather(*map(one, names))

@@ -327,6 +327,6 @@ def test_a_tool_that_shares_a_noun_alone_is_not_offered() -> None:
         nearest_name("read_contract_weight", ["delete_contract_weight", "show_contract_weight"])
         == "show_contract_weight"
     )
-    assert nearest_name("retrieve_car_due_date", ["delete_car_due_date", "look_up_car_due_date"]) == ""
+    assert nearest_name("retrieve_car_due_date", ["delete_car_due_date", "weigh_car_due_date"]) == ""
     assert nearest_name("retrieve_car_due_date", ["delete_car_due_date", "read_car_due_date"]) == "read_car_due_date"
     assert nearest_name("car_due_date_show", ["car_due_date_overwrite", "car_due_date_get"]) == "car_due_date_get"
