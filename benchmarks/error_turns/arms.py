@@ -22,7 +22,8 @@ GROUPS, GROUP = 4, 8
 @dataclass(frozen=True)
 class Arm:
     """``reward``: sparse, dense, penalty or none. ``hint``: right, wrong, raw, null or none. ``learns``: from the
-    teacher's distribution, or from one of its samples that worked (sft)."""
+    teacher's distribution, or from one of its samples that worked (sft). ``replay``: from pairs too, which (A) has
+    not."""
 
     reward: str = ""
     hint: str = ""
@@ -33,6 +34,7 @@ class Arm:
     gate: bool = False
     base: str = "strong"
     times: int = 1
+    replay: bool = False
 
 
 _DISTILL = Arm(hint="right")

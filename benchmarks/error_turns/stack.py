@@ -5,7 +5,8 @@
 
 Drills of the family ``verbs``, level 1, served by ``etude serve`` (one process for all runs of a command), and the real
 trainer on small bases that ``trainers.small`` makes in DIR/bases, unless --bases says where they are: DIR/strong and
-DIR/weak. Runs, result file and report are as in mechanism.py; each run's metrics are in DIR/runs.
+DIR/weak. What arms with replay-DPO learn from is made in DIR/pairs. Runs, result file and report are as in
+mechanism.py; each run's metrics are in DIR/runs.
 """
 
 from __future__ import annotations
@@ -21,20 +22,24 @@ from typing import Any
 
 import torch
 
-from etude.benchmarks.error_turns import driver, stack_bases, stack_training, summary
+from etude.benchmarks.error_turns import driver, stack_bases, stack_pairs, stack_training, summary
 from etude.benchmarks.error_turns.bases import SKILL
 from etude.benchmarks.error_turns.driver import EVALUATED, Refused, Run
 from etude.benchmarks.error_turns.stack_arms import ARMS
 from etude.benchmarks.error_turns.stack_summary import CONTRASTS, MEASURES, show
 from etude.trainers.recipe import Environment, RecipeError
+from etude.trainers.replay.settings import ReplayError
 from etude.trainers.serving import DRILL, served
 
 EXPERIMENT = driver.Experiment(ARMS, CONTRASTS, summary.checks, MEASURES)
 SERVED = Environment(serve=DRILL, knobs={"families": [stack_bases.FAMILY], "level": stack_bases.LEVEL})
 
 
-def run_one(run: Run, places: Mapping[str, Path], url: str, out: Path, updates: int) -> dict[str, Any]:
-    return stack_training.train(run, places[ARMS[run.arm].base], url, out, updates=updates)
+def run_one(
+    run: Run, places: Mapping[str, Path], pairs: Mapping[str, Path], url: str, out: Path, updates: int
+) -> dict[str, Any]:
+    base = ARMS[run.arm].base
+    return stack_training.train(run, places[base], url, out, updates=updates, pairs=pairs.get(base))
 
 
 def evaluated(known: set[str], places: Mapping[str, Path], url: str, updates: int) -> Iterator[dict[str, Any]]:
@@ -65,11 +70,17 @@ def places_of(options: argparse.Namespace) -> dict[str, Path]:
     return there
 
 
+def pairs_of(options: argparse.Namespace, places: Mapping[str, Path], url: str) -> dict[str, Path]:
+    """The files of pairs of those bases whose chosen arms learn from some. Raises Refused and ReplayError."""
+    needed = sorted({ARMS[name].base for name in options.arms if ARMS[name].replay})
+    return {name: stack_pairs.pairs(places[name], url, options.out / "pairs") for name in needed}
+
+
 def prepare(options: argparse.Namespace, url: str) -> driver.Ready:
     places = places_of(options)
     digests = {name: stack_bases.digest(path) for name, path in places.items()}
     given: dict[str, Any] = {"places": places, "url": url, "updates": options.updates}
-    run = functools.partial(run_one, out=options.out, **given)
+    run = functools.partial(run_one, out=options.out, pairs=pairs_of(options, places, url), **given)
     return driver.Ready(digests, functools.partial(evaluated, **given), run)
 
 
@@ -83,7 +94,7 @@ def go(options: argparse.Namespace) -> None:
     try:
         with served(SERVED) as url:
             show(driver.go(experiment, options, functools.partial(prepare, url=url)))
-    except RecipeError as error:
+    except (RecipeError, ReplayError) as error:
         raise Refused(str(error)) from None
 
 

@@ -1,7 +1,8 @@
 """The arms of experiment (B): what of ``arms.ARMS`` goes through the real stack, as a trainer that differs by an arm.
 
 An arm changes what a rollout was worth, which turns are sites, which hint stands there, or what is learned there;
-everything else is ``EtudeTrainer``'s, and the recipe of ``stack_training`` says the rest (weights, teacher, gate).
+everything else is ``EtudeTrainer``'s, and the recipe of ``stack_training`` says the rest (weights, teacher, gate,
+pairs). Arms with replay-DPO are (B)'s alone.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from etude.environments.drills.words import READING
 from etude.models import ErrorTurn, Hint
 from etude.trainers.divergence import log_probabilities
 from etude.trainers.forwards import head_of, student_rows, tokens_read
+from etude.trainers.replay.encoding import Encoded
 from etude.trainers.rollouts import Rollout, Sample
 from etude.trainers.sites import Site
 from etude.trainers.trainer import EtudeTrainer
@@ -29,16 +31,18 @@ from etude.trainers.turns import generate
 
 LEFT_OUT = ("weak_ema_05", "weak_ema_001", "weak_trust_region", "weak_grpo_dense")
 ARMS: dict[str, Arm] = {name: arm for name, arm in arms.ARMS.items() if name not in LEFT_OUT}
+ARMS |= {"replay": Arm(replay=True), "sparse_distill_replay": replace(ARMS["sparse_distill"], replay=True)}
 
 
 class ArmTrainer(EtudeTrainer):
-    """``read``: forward tokens of training so far, counted as in (A): a cache for sampling, one packed forward."""
+    """``read``: forward tokens of training so far, counted as in (A): a cache for sampling, one packed forward. Of a
+    pair, its prompt once and both turns, and all pairs once more for the reference."""
 
     model_wrapped: Any
 
     def __init__(self, model: Any, parts: Any, *, arm: Arm, **arguments: Any) -> None:
         super().__init__(model, parts, **arguments)
-        self.arm, self.read = arm, 0
+        self.arm, self.read = arm, 0 if parts.replay is None else tokens_of(parts.replay.pairs)
         self._texts: list[tuple[str, str]] = []
         self._tools: dict[str, set[str]] = {}
 
@@ -82,6 +86,15 @@ class ArmTrainer(EtudeTrainer):
         return errors
 
     # --- what is learned there -----------------------------------------------------------------------------------
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        replay = self.parts.replay
+        if replay is not None:
+            before = replay._drawn
+            self.read += tokens_of([replay.pairs[index] for index in replay._draw(self)])
+            replay._drawn = before  # the channel draws the same ones again
+        loss: Tensor = super()._compute_loss(model, inputs)
+        return loss
 
     def _distilled(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         if self.arm.learns == "sample":
@@ -147,6 +160,10 @@ class NoRounding(TrainerCallback):
         found = [value.grad for value in model.parameters() if value.grad is not None]
         if torch.nn.utils.get_total_norm(found) < ROUNDING:
             model.zero_grad()
+
+
+def tokens_of(pairs: Sequence[Encoded]) -> int:
+    return sum(len(pair.prompt) + len(pair.chosen) + len(pair.rejected) for pair in pairs)
 
 
 def less_errors(rollout: Rollout) -> Rollout:

@@ -71,7 +71,9 @@ def learned(seed: int, number: int) -> list[str]:
     return [Name(stack_bases.FAMILY, each, stack_bases.LEVEL).task_id for each in seeds]
 
 
-def recipe_of(arm: Arm, rate: float, seed: int, base: Path, url: str, out: Path, steps: int) -> Recipe:
+def recipe_of(
+    arm: Arm, rate: float, seed: int, base: Path, url: str, out: Path, steps: int, pairs: Path | None = None
+) -> Recipe:
     return parse(
         {
             "seed": seed,
@@ -81,7 +83,12 @@ def recipe_of(arm: Arm, rate: float, seed: int, base: Path, url: str, out: Path,
             "train": {
                 "steps": steps, "prompts": PROMPTS, "group": GROUP, "micro": PROMPTS * GROUP, "learning_rate": rate,
             },
-            "channels": {"rlvr": float(bool(arm.reward or not arm.hint)), "distillation": float(bool(arm.hint))},
+            "channels": {
+                "rlvr": float(bool(arm.reward or not (arm.hint or arm.replay))),
+                "distillation": float(bool(arm.hint)),
+                "replay": float(arm.replay),
+            },
+            "replay": {"pairs": str(pairs.resolve())} if arm.replay and pairs else {},
             "distillation": {"gate": arm.gate, "teacher": arm.teacher, "rate": arm.rate},
             "generation": {"max_ids": MAX_IDS, "max_turn_ids": MAX_TURN_IDS},
             # Above log 2, so that the drift of a moving teacher is measured and stops nothing.
@@ -91,11 +98,13 @@ def recipe_of(arm: Arm, rate: float, seed: int, base: Path, url: str, out: Path,
     )  # fmt: skip
 
 
-def made(arm: Arm, rate: float, seed: int, base: Path, url: str, out: Path, steps: int) -> Made:
-    """A run that can begin, in a folder of its own; nothing is saved on the way."""
+def made(
+    arm: Arm, rate: float, seed: int, base: Path, url: str, out: Path, steps: int, pairs: Path | None = None
+) -> Made:
+    """A run that can begin, in a folder of its own; nothing is saved on the way. ``pairs``: for an arm with replay."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    recipe = recipe_of(arm, rate, seed, base, url, out, steps)
+    recipe = recipe_of(arm, rate, seed, base, url, out, steps, pairs)
     write_json(out / RECIPE, recipe.model_dump(mode="json"))
     trainer = functools.partial(ArmTrainer, arm=arm)
     tasks = learned(seed, PROMPTS * steps)
@@ -188,14 +197,14 @@ def note(curve: Curve, number: int, tokens: int, train: Held, other: Held) -> No
     curve.eval.append(other)
 
 
-def train(run: Run, base: Path, url: str, out: Path, *, updates: int) -> dict[str, Any]:
+def train(run: Run, base: Path, url: str, out: Path, *, updates: int, pairs: Path | None = None) -> dict[str, Any]:
     """One run as a row of the result file. ``updates`` of an arm with ``times`` are that many times more."""
     torch.set_num_threads(1)
     first = of_base(base, url, False)
     arm, started, curve = ARMS[run.arm], time.process_time(), Curve()
     steps = updates * arm.times
     folder = out / "runs" / f"{run.arm}-{run.rate:g}-{run.seed}"
-    trainer = made(arm, run.rate, run.seed, base, url, folder, steps).trainer
+    trainer = made(arm, run.rate, run.seed, base, url, folder, steps, pairs).trainer
     note(curve, 0, 0, *first)
     before = copy.deepcopy(trainer.model).eval()
     watch = Evaluate(trainer, curve, max(updates // QUARTERS, 1), updates)
