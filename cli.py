@@ -434,6 +434,7 @@ def demo(
 
 
 INTERRUPTED = 130  # what typer makes of Ctrl-C: 128 + SIGINT
+TERMINATED = 143  # 128 + SIGTERM
 
 CATALOGUE = {
     "generators": (".generators", "GENERATORS"),
@@ -513,7 +514,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except Exception as error:  # noqa: BLE001 - the one place where errors become a line and an exit code
         return _failed(error)
-    if result == INTERRUPTED:
+    if result in (INTERRUPTED, TERMINATED):
         console.show_error("interrupted: run again, `generate`, `run`, `replay` and `train` go on where they stopped")
     return result if isinstance(result, int) else 0
 

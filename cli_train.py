@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from .trainers.replay.settings import ReplaySettings
 
 app = typer.Typer()
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 
 
 @app.command()
@@ -27,22 +30,21 @@ def train(
     change: Annotated[
         list[str] | None, typer.Option("-o", help="KEY=VALUE over the recipe, such as train.steps=20; repeatable.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the resolved run; load nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and print the resolved run; load nothing.")] = False,
     as_json: Json = False,
 ) -> None:
     """Train a model on what a server plays, or on solved episodes. Run again, an interrupted run goes on."""
     from .trainers.recipe import load
     from .trainers.report import REPORT
-    from .trainers.sft_rows import select
-    from .trainers.train import plan, run, world
+    from .trainers.train import check, run
 
     found = load(recipe, change or [])
     if dry_run:
-        resolved = plan(found, world(), select(found, read_episodes))
+        _, resolved = check(found, read_episodes)
         _show(resolved, _flat(resolved), as_json)
         return
     _hush()
-    with console.progress_bar("train") as progress:
+    with console.progress_bar("train") as progress, _sigterm_interrupts() as heard:
         result = run(found, progress, dialogues=write_dialogues, episodes=read_episodes)
     for warning in result.warnings:
         console.show_warning(warning)
@@ -57,7 +59,7 @@ def train(
     if result.stopped:
         console.show_error(result.stopped)
     if result.interrupted:
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(TERMINATED if heard else INTERRUPTED)
     if not result.ok:
         raise typer.Exit(1)
 
@@ -149,6 +151,30 @@ def read_episodes(run: Path) -> list[Episode]:
     from .environments.stored import stored_episodes
 
     return [one.episode for one in stored_episodes(run)]
+
+
+@contextmanager
+def _sigterm_interrupts() -> Iterator[list[int]]:
+    """SIGTERM does what Ctrl-C does wherever it comes, and the exit code tells of it. Yields a list that it fills."""
+    heard: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield heard
+        return
+
+    def interrupt(number: int, frame: Any) -> None:
+        heard.append(number)
+        ours = signal.getsignal(signal.SIGINT)
+        if not callable(ours):  # a shell starts what runs behind it with SIGINT ignored
+            raise KeyboardInterrupt
+        ours(signal.SIGINT, frame)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield heard
+    except KeyboardInterrupt:
+        raise typer.Exit(TERMINATED if heard else INTERRUPTED) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _hush() -> None:

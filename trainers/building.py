@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from trl.trainer.grpo_config import GRPOConfig
 from . import distillation, objectives
 from .checkpoints import CHECKPOINTS, Interrupt, Keeper, last_checkpoint, resume, step_of, writing
 from .folder import read_json, write_json
-from .loading import Start, open_model
+from .loading import Start, keep_arguments, open_model
 from .metrics import METRICS, Metrics, Watch, read_metrics
 from .playing import Limits
 from .recipe import Recipe, chooser_of
@@ -40,7 +40,7 @@ class Callbacks:
 
 @dataclass(frozen=True)
 class Made:
-    """A run that can begin."""
+    """A run that can begin. ``arguments`` go to the chat template."""
 
     recipe: Recipe
     trainer: Any
@@ -48,6 +48,7 @@ class Made:
     callbacks: Callbacks
     warnings: list[str]
     moe: bool
+    arguments: Mapping[str, Any]
 
 
 def build(
@@ -78,7 +79,7 @@ def build(
     )
     watch = Watch(made, teacher, drift=recipe.safety.teacher_drift > 0, kl=recipe.safety.kl_to_base > 0)
     callbacks = watched(made, recipe, Keeper(teacher, replay, watch), progress, watch)
-    return Made(recipe, made, start.tokenizer, callbacks, warnings, start.moe)
+    return Made(recipe, made, start.tokenizer, callbacks, warnings, start.moe, start.arguments)
 
 
 def train(made: Made, held_out: Sequence[str], result: Result, progress: Progress) -> Result:
@@ -101,6 +102,8 @@ def train(made: Made, held_out: Sequence[str], result: Result, progress: Progres
             with writing():
                 trainer.save_model(str(out / MODEL))
             made.tokenizer.save_pretrained(out / MODEL)
+            if rank() == 0:
+                keep_arguments(out / MODEL, made.arguments)
             result.after = evaluate(made, held_out, progress) if not result.stopped else None
     finally:
         trainer.close()

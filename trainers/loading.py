@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +15,20 @@ from transformers.trainer_utils import set_seed
 from transformers.utils import logging as hf_logging
 
 from .chat import Sampler, TemplateChat
+from .folder import write_json
 from .forwards import check_model
 from .recipe import Recipe, RecipeError
+from .small.model import CONTEXT
 from .small.pretrain import is_made, make_base
 from .train import Progress, WriteDialogues, world
 
 BASE = "base"
+ARGUMENTS = "template_arguments.json"
+"""In a saved model's folder: the arguments of the chat template that it was trained with."""
+_PLAIN = {"enable_thinking": False}
+"""What a model that is made here knows."""
+_STRETCHED = ("linear", "dynamic", "yarn")
+"""Rotations whose positions are ``factor`` times those that the config tells."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +68,35 @@ def open_model(recipe: Recipe, dialogues: WriteDialogues | None, progress: Progr
     """Raises RecipeError, ChatError for a template without tools, UnfitModel for what is no text decoder."""
     hf_logging.disable_progress_bar()
     hf_logging.set_verbosity_error()
+    if recipe.model.make:
+        _check_room(recipe, CONTEXT)
     where = _base(recipe, Path(recipe.out), dialogues, progress)
-    plain = {"enable_thinking": False} if recipe.model.make else {}
+    plain = _PLAIN if recipe.model.make else _kept_arguments(Path(where))
     tokenizer, arguments = _tokenizer(where), {**plain, **recipe.model.template}
     TemplateChat(tokenizer, never, arguments=arguments)
-    return Start(recipe, where, tokenizer, arguments, _config(where))
+    config = _config(where)
+    _check_room(recipe, _context(config))
+    _check_vocabulary(where, tokenizer, config)
+    return Start(recipe, where, tokenizer, arguments, config)
+
+
+def keep_arguments(folder: Path, arguments: Mapping[str, Any]) -> None:
+    """Beside a saved model: a recipe that names ``folder`` then writes the same prompts, unless it says otherwise."""
+    write_json(folder / ARGUMENTS, dict(arguments))
+
+
+def _kept_arguments(folder: Path) -> dict[str, Any]:
+    """None in a folder of somebody else's. Raises RecipeError."""
+    path = folder / ARGUMENTS
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_bytes())
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise RecipeError(f"model.name: {path} holds no arguments: remove it, and give them as model.template")
+    return found
 
 
 def _base(recipe: Recipe, out: Path, dialogues: WriteDialogues | None, progress: Progress) -> str:
@@ -80,6 +113,7 @@ def _base(recipe: Recipe, out: Path, dialogues: WriteDialogues | None, progress:
         progress("dialogues", 0, 0)
         dialogues(rows, recipe)
         make_base(rows, recipe.model.sizes, folder, seed=recipe.seed, progress=progress)
+        keep_arguments(folder, _PLAIN)
     return str(folder)
 
 
@@ -102,6 +136,34 @@ def _config(where: str) -> Any:
         raise RecipeError(f"model.name: no model can be read from {where}: {_line(error)}") from None
     check_model(config)
     return config
+
+
+def _context(config: Any) -> int | None:
+    """Positions that the model reads; None where its config tells of no end."""
+    text = config.get_text_config()
+    most, rope = getattr(text, "max_position_embeddings", None), getattr(text, "rope_parameters", None) or {}
+    if not most or rope.get("rope_type") not in _STRETCHED:
+        return most
+    return max(most, int((rope.get("original_max_position_embeddings") or most) * (rope.get("factor") or 1)))
+
+
+def _check_room(recipe: Recipe, context: int | None) -> None:
+    room = recipe.generation.max_ids
+    if context and room > context:
+        raise RecipeError(
+            f"generation.max_ids ({room}) is more than the model's context (max_position_embeddings: {context}): "
+            f"set it to {context} or less"
+        )
+
+
+def _check_vocabulary(where: str, tokenizer: Any, config: Any) -> None:
+    ids = max(tokenizer.get_vocab().values(), default=-1) + 1
+    rows = getattr(config.get_text_config(), "vocab_size", None)
+    if rows and ids > rows:
+        raise RecipeError(
+            f"model.name: the tokenizer of {where} has {ids} ids, but its model's embedding {rows} rows: give the "
+            "tokenizer that it was trained with, or resize_token_embeddings"
+        )
 
 
 def _line(error: Exception) -> str:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .recipe import Recipe
+
+
+UNREAD = {"sft": ("objective", "channels", "distillation", "replay"), "rl": ("sft", "episodes")}
+"""What a stage does not read, and a recipe of it must not set."""
 
 
 def problems(recipe: Recipe) -> list[str]:
@@ -42,6 +47,14 @@ def problems(recipe: Recipe) -> list[str]:
         found.append("replay.losses and replay.weights have different lengths")
     if (recipe.objective.kl == "off") != (recipe.objective.kl_weight == 0):
         found.append("objective.kl and objective.kl_weight go together: set both, or neither")
+    moving = recipe.distillation.teacher != "frozen"
+    if channels.distillation.used and moving and not recipe.safety.teacher_drift:
+        found.append(
+            f'distillation.teacher = "{recipe.distillation.teacher}" moves with its student, and such teachers '
+            "collapse: set safety.teacher_drift"
+        )
+    if recipe.objective.kl == "k1_in_reward" and moving:
+        found.append('objective.kl = "k1_in_reward" is to the first weights: set distillation.teacher = "frozen"')
     if train.save_every % train.epochs_on_a_batch:
         found.append(
             f"train.save_every ({train.save_every}) must be a multiple of train.epochs_on_a_batch "
@@ -50,6 +63,12 @@ def problems(recipe: Recipe) -> list[str]:
     if room.vllm == "server" and not room.vllm_url:
         found.append('generation.vllm = "server" needs generation.vllm_url')
     return found
+
+
+def unread(stage: str, written: Iterable[str]) -> list[str]:
+    """The same, for what a recipe of this stage sets; a resolved one has everything."""
+    names = [name if name == "episodes" else f"[{name}]" for name in UNREAD[stage] if name in written]
+    return [f'stage = "{stage}" does not read {", ".join(names)}: take it out'] if names else []
 
 
 def _sft_problems(recipe: Recipe) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ..hints.chooser import Chooser
-from .problems import problems
+from .problems import problems, unread
 from .tables import TableError, read_toml, validated
 
 
@@ -26,16 +26,23 @@ class _Table(BaseModel):
 
 
 class Schedule(_Table):
-    """A weight over the run. ``start`` goes to ``end`` between the shares ``after`` and ``until`` of all steps."""
+    """A weight over the run. ``start`` goes to ``end`` between the shares ``after`` and ``until`` of all steps; where
+    these are equal it is a step: ``start`` before, ``end`` from there on."""
 
     start: float = Field(ge=0)
     end: float = Field(ge=0)
     after: float = Field(default=0.0, ge=0, le=1)
     until: float = Field(default=1.0, ge=0, le=1)
 
+    @model_validator(mode="after")
+    def _forward(self) -> Schedule:
+        if self.until < self.after:
+            raise ValueError(f"until ({self.until:g}) is less than after ({self.after:g}): swap them")
+        return self
+
     def __call__(self, done: float) -> float:
         """The weight when the share ``done`` of the steps has been made."""
-        if self.until <= self.after:
+        if self.until == self.after:
             return self.start if done < self.after else self.end
         part = min(max((done - self.after) / (self.until - self.after), 0.0), 1.0)
         return self.start + part * (self.end - self.start)
@@ -155,12 +162,12 @@ class Distillation(_Table):
 
 
 class Replay(_Table):
-    """Channel three. ``pairs``: what ``etude replay`` wrote."""
+    """Channel three. ``pairs``: what ``etude replay`` wrote. ``losses``: TRL's names; see ``replay.loss``."""
 
     pairs: str = ""
     batch: int = Field(default=4, ge=1)
     beta: float = Field(default=0.1, gt=0)
-    losses: tuple[str, ...] = ("sigmoid_norm", "sft")
+    losses: tuple[Literal["sigmoid", "sigmoid_norm", "ipo", "hinge", "robust", "sft"], ...] = ("sigmoid_norm", "sft")
     weights: tuple[float, ...] = (1.0, 0.2)
 
 
@@ -233,9 +240,12 @@ def load(path: Path, changes: Sequence[str] = ()) -> Recipe:
 def parse(table: dict[str, Any], where: str = "the recipe") -> Recipe:
     """Raises RecipeError that names the first wrong key, with the nearest right one."""
     try:
-        return validated(Recipe, table, where)
+        recipe = validated(Recipe, table, where)
     except TableError as error:
         raise RecipeError(str(error)) from None
+    for problem in unread(recipe.stage, table):
+        raise RecipeError(f"{where}: {problem}")
+    return recipe
 
 
 def chooser_of(recipe: Recipe) -> Chooser | None:

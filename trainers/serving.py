@@ -67,8 +67,10 @@ def _end_with_us() -> None:
 
 @contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """Whoever ends this process ends the server with it: SIGTERM unwinds like an exit. Main thread only."""
-    if threading.current_thread() is not threading.main_thread():
+    """Whoever ends this process ends the server with it: SIGTERM unwinds like an exit. Main thread only, and only
+    where nobody hears it yet: whoever does unwinds too."""
+    unheard = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if threading.current_thread() is not threading.main_thread() or not unheard:
         yield
         return
     before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))

@@ -70,7 +70,7 @@ def build(
     )
     callbacks = watched(made, recipe, Keeper(None, rows), progress)
     warnings = [f"{number} episodes left out: {reason}" for reason, number in rows.left.items()]
-    return Made(recipe, made, start.tokenizer, callbacks, warnings, start.moe)
+    return Made(recipe, made, start.tokenizer, callbacks, warnings, start.moe, start.arguments)
 
 
 def dataset(rows: Rows, recipe: Recipe) -> Dataset:

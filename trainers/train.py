@@ -1,5 +1,6 @@
 """``etude train``: runs a recipe. Whatever can be found wrong is found before weights are loaded, in this order: the
-recipe with this machine, the folder, the server and its tasks, the tokenizer's template, the pairs.
+recipe with this machine and the files that it names, the folder, the server and its tasks, the tokenizer and its
+template, the model's context and vocabulary.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from typing import Any
 from ..client import Client
 from .folder import held, read_json, write_json
 from .recipe import Recipe, RecipeError, chooser_of
-from .report import write_report
+from .replay.pairs import read_pairs
+from .report import is_run, read_run, write_report
 from .serving import served
 from .sft_rows import ReadEpisodes, Solved, select
 from .sft_rows import plan as sft_plan
@@ -89,6 +91,19 @@ def plan(recipe: Recipe, processes: int = 1, solved: Solved | None = None) -> di
     }
 
 
+def check(recipe: Recipe, episodes: ReadEpisodes | None = None) -> tuple[Solved | None, dict[str, Any]]:
+    """All that can be found wrong without a model and without a server of tasks: of a run, and of a dry run.
+
+    Returns what stage "sft" learns from, and the plan. Raises RecipeError, ReplayError, RunError. Imports no torch.
+    """
+    _check_machine(recipe)
+    _check_files(recipe)
+    solved = select(recipe, episodes)
+    resolved = plan(recipe, world(), solved)
+    _check_folder(recipe, Path(recipe.out))
+    return solved, resolved
+
+
 def run(
     recipe: Recipe,
     progress: Progress = lambda phase, done, total: None,
@@ -101,16 +116,14 @@ def run(
 
     A run that was interrupted goes on from its last checkpoint, with the losses that it would have had. ``dialogues``
     writes what a model made here is pretrained on; ``episodes`` reads those that stage "sft" learns from; ``trainer``
-    replaces EtudeTrainer, or SolvedTrainer. Raises RecipeError, ChatError, UnfitModel, ReplayError and ServerError in
-    one line each.
+    replaces EtudeTrainer, or SolvedTrainer. Raises RecipeError, ChatError, UnfitModel, ReplayError, RunError and
+    ServerError in one line each.
     """
     started = time.monotonic()
-    _check_machine(recipe)
-    solved, out = select(recipe, episodes), Path(recipe.out)
-    resolved = plan(recipe, world(), solved)
+    solved, resolved = check(recipe, episodes)
+    out = Path(recipe.out)
     if recipe.model.make and dialogues is None:
         raise RecipeError("model.make needs dialogues to pretrain on: `etude train` writes them")
-    _check_folder(recipe, out)
     with served(recipe.environment) as url:
         tasks, held_out = asyncio.run(_tasks(url, recipe))
         with held(out) if rank() == 0 else nullcontext():
@@ -168,20 +181,17 @@ def _check_machine(recipe: Recipe) -> None:
         raise RecipeError('generation.vllm = "server" is for one process: with several set "colocate"')
     if recipe.generation.vllm == "server":
         _check_vllm(recipe.generation.vllm_url)
+
+
+def _check_files(recipe: Recipe) -> None:
     name = recipe.model.name
     if name.startswith(("/", "./", "../", "~")) and not (Path(name).expanduser() / "config.json").is_file():
         raise RecipeError(f"model.name: there is no model in {name}")
     chooser_of(recipe)
-    if recipe.channels.replay.used and not Path(recipe.replay.pairs).is_file():
-        raise RecipeError(f"replay.pairs: there is no file {recipe.replay.pairs}: `etude replay` writes one")
-    moving = recipe.channels.distillation.used and recipe.distillation.teacher != "frozen"
-    if moving and not recipe.safety.teacher_drift:
-        raise RecipeError(
-            f'distillation.teacher = "{recipe.distillation.teacher}" moves with its student, and such teachers '
-            "collapse: set safety.teacher_drift"
-        )
-    if recipe.objective.kl == "k1_in_reward" and recipe.distillation.teacher != "frozen":
-        raise RecipeError('objective.kl = "k1_in_reward" is to the first weights: set distillation.teacher = "frozen"')
+    if recipe.channels.replay.used:
+        if not Path(recipe.replay.pairs).is_file():
+            raise RecipeError(f"replay.pairs: there is no file {recipe.replay.pairs}: `etude replay` writes one")
+        read_pairs(Path(recipe.replay.pairs))
 
 
 def _check_vllm(url: str) -> None:
@@ -197,20 +207,26 @@ def _check_vllm(url: str) -> None:
 
 def _check_folder(recipe: Recipe, out: Path) -> None:
     """A folder holds one run. It goes on where it was interrupted, unless it was ended on purpose."""
-    if not (out / RECIPE).exists():
-        if out.exists() and not out.is_dir():
-            raise RecipeError(f"out: {out} is a file")
+    near = next(each for each in (out, *out.parents) if each.exists())
+    if not near.is_dir():
+        raise RecipeError(f"out: {near} is a file: choose another out")
+    if not os.access(near, os.W_OK):
+        raise RecipeError(f"out: {near} cannot be written to: choose another out")
+    if not is_run(out):
         return
-    kept, known = read_json(out / RECIPE), recipe.model_dump(mode="json")
+    found, known = read_run(out), recipe.model_dump(mode="json")
+    kept = found.recipe
     if kept != known:
         changed = [name for name in {**known, **kept} if kept.get(name) != known.get(name)]
         raise RecipeError(f"{out} holds a run of another recipe ({', '.join(changed)}): choose another out")
     stopped = out / "stopped.json"
     if stopped.exists():
-        reason = read_json(stopped)["reason"]
-        raise RecipeError(f"{out} was {reason}; remove {stopped} to go on all the same, or choose another out")
-    result = out / RESULT
-    if result.exists() and not read_json(result)["interrupted"]:
+        told = read_json(stopped)
+        reason = told.get("reason") if isinstance(told, dict) else None
+        raise RecipeError(
+            f"{out} was {reason or 'stopped'}; remove {stopped} to go on all the same, or choose another out"
+        )
+    if found.result is not None and not found.result["interrupted"]:
         raise RecipeError(f"{out} holds a run that is done: choose another out")
 
 

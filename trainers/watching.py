@@ -111,7 +111,7 @@ def left_out(rows: Sequence[Row]) -> Counter[str]:
     for row in rows:
         for name, value in row.items():
             if name.startswith(LEFT_OUT):
-                found[name.removeprefix(LEFT_OUT).replace("_", " ")] += round(value)
+                found[name.removeprefix(LEFT_OUT).replace("_", " ")] += round(number(value) or 0)
     return found
 
 

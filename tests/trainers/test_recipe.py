@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 
 from etude.hints.chooser import Chooser
 from etude.trainers.objectives import OBJECTIVES
-from etude.trainers.recipe import Objective, Recipe, RecipeError, Schedule, chooser_of, load, parse
+from etude.trainers.recipe import Objective, Recipe, RecipeError, Replay, Schedule, chooser_of, load, parse
+from etude.trainers.replay.loss import LOSSES
 
 GOOD: dict[str, Any] = {"model": {"name": "m"}, "environment": {"serve": "drill"}}
 
@@ -40,11 +42,36 @@ def test_every_objective_can_be_named() -> None:
         ({"train": {"prompts": 3, "group": 5, "micro": 4}}, "= 15 episodes do not divide into micro-batches of 4"),
         ({"channels": {"rlvr": 0}}, "every channel's weight is 0"),
         ({"channels": {"replay": 0.1}}, "channels.replay has a weight, but replay.pairs names no file"),
+        (
+            {"channels": {"rlvr": {"start": 1, "end": 0, "after": 0.5, "until": 0.25}}},
+            "channels.rlvr: until (0.25) is less than after (0.5): swap them",
+        ),
         ({"channels": {"rlvr": -1}}, "channels.rlvr.start: Input should be greater than or equal to 0"),
         ({"objective": {"kl": "k3"}}, "objective.kl and objective.kl_weight go together"),
         ({"generation": {"max_ids": 64, "max_turn_ids": 65}}, "generation.max_turn_ids (65) is more than max_ids (64)"),
         ({"generation": {"vllm": "server"}}, "needs generation.vllm_url"),
         ({"stage": "sft"}, 'stage = "sft" learns from episodes'),
+        (
+            {"stage": "sft", "episodes": "runs/x", "channels": {"rlvr": 1.0}},
+            'the recipe: stage = "sft" does not read [channels]: take it out',
+        ),
+        (
+            {"stage": "sft", "episodes": "runs/x", "replay": {}, "objective": {}, "distillation": {"cap": 3}},
+            'the recipe: stage = "sft" does not read [objective], [distillation], [replay]: take it out',
+        ),
+        ({"sft": {}, "episodes": "runs/x"}, 'the recipe: stage = "rl" does not read [sft], episodes: take it out'),
+        (
+            {"channels": {"distillation": 1}, "distillation": {"teacher": "ema"}, "safety": {"teacher_drift": 0}},
+            'distillation.teacher = "ema" moves with its student, and such teachers collapse: set safety.teacher_drift',
+        ),
+        (
+            {"objective": {"kl": "k1_in_reward", "kl_weight": 0.1}, "distillation": {"teacher": "live"}},
+            'objective.kl = "k1_in_reward" is to the first weights: set distillation.teacher = "frozen"',
+        ),
+        (
+            {"replay": {"losses": ["dpo"], "weights": [1.0]}},
+            "replay.losses.0: Input should be 'sigmoid', 'sigmoid_norm'",
+        ),
         ({"seed": -1}, "seed: Input should be greater than or equal to 0"),
         ({"seed": 2**32}, "seed: Input should be less than 4294967296"),
         ({"out": ""}, "out: String should have at least 1 character"),
@@ -80,6 +107,7 @@ def test_changes_are_put_over_the_file(tmp_path: Path) -> None:
         ("=3", "is not KEY=VALUE"),
         ("train.stepz=3", "[train]: unknown key 'stepz'"),
         ("model.name.x=3", "name is a value, not a table"),
+        ("sft.reward=0.5", 'stage = "rl" does not read [sft]: take it out'),
     ],
 )
 def test_a_bad_change_is_one_line(tmp_path: Path, change: str, message: str) -> None:
@@ -88,6 +116,16 @@ def test_a_bad_change_is_one_line(tmp_path: Path, change: str, message: str) -> 
     with pytest.raises(RecipeError) as refused:
         load(path, [change])
     assert message in str(refused.value)
+
+
+def test_every_loss_of_replay_can_be_named() -> None:
+    inner, _ = typing.get_args(Replay.model_fields["losses"].annotation)
+    assert set(LOSSES) == set(typing.get_args(inner))
+
+
+def test_the_shipped_recipes_are_good(root: Path) -> None:
+    found = {path.name: load(path).stage for path in (root / "recipes").glob("*.toml")}
+    assert found == {"tiny.toml": "rl", "small.toml": "rl", "sft.toml": "sft"}
 
 
 def test_a_file_that_is_not_there_or_no_toml(tmp_path: Path) -> None:
@@ -112,8 +150,9 @@ def test_schedules() -> None:
     assert not Schedule(start=0, end=0).used
 
 
-def test_recipes_are_plain_data() -> None:
-    recipe = parse(GOOD)
+@pytest.mark.parametrize("stage", [{}, {"stage": "sft", "episodes": "runs/x"}])
+def test_recipes_are_plain_data(stage: dict[str, Any]) -> None:
+    recipe = parse({**GOOD, **stage})
     assert Recipe.model_validate_json(recipe.model_dump_json()) == recipe
 
 

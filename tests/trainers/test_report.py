@@ -265,10 +265,15 @@ def test_flat_groups_are_counted_and_warned_of_while_it_runs() -> None:
     assert "pass@4 was 0 on 4 of 6 groups: easier tasks, or a larger group, would teach more" in said
 
 
-def test_the_recipe_is_shown_as_one_can_be_written() -> None:
-    recipe = resolved()
+@pytest.mark.parametrize("stage", [{}, {"stage": "sft", "episodes": ["runs/x"]}])
+def test_the_recipe_is_shown_as_one_can_be_written(stage: dict[str, Any]) -> None:
+    recipe = resolved(**stage)
     shown = tomllib.loads(toml(recipe))
     assert parse(shown).model_dump(mode="json") == recipe
+
+
+def test_the_recipe_is_on_the_page() -> None:
+    recipe = resolved()
     (pre,) = re.findall(r"<pre>(.*?)</pre>", render(run()), re.DOTALL)
     assert unescape(pre) == toml(recipe)
 
@@ -314,6 +319,80 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="no training run in .*: `etude train` makes one"):
         write_report(tmp_path)
     assert not (tmp_path / "report.html").exists()
+
+
+def without(*keys: str, **changed: Any) -> str:
+    """A resolved recipe that lacks a key, or has other values."""
+    table: dict[str, Any] = resolved()
+    inner: dict[str, Any] = table
+    for key in keys[:-1]:
+        inner = inner[key]
+    for key in keys[-1:]:
+        del inner[key]
+    return json.dumps({**table, **changed})
+
+
+LINE = '{"step": 1, "loss": 1.0}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("metrics.jsonl", LINE + '{"step": 2, "lo\n' + LINE, "metrics.jsonl:2 is no JSON: remove the line"),
+        ("metrics.jsonl", LINE + '{"step": 2, "lo\n', "metrics.jsonl:2 is no JSON: remove the line"),
+        ("metrics.jsonl", LINE + "\n" + LINE, "metrics.jsonl:2 is no JSON: remove the line"),
+        ("metrics.jsonl", "\xff\n" + LINE, "metrics.jsonl:1 is no JSON: remove the line"),
+        ("metrics.jsonl", LINE + "[1]\n" + LINE, "metrics.jsonl:2 is no table of numbers: remove the line"),
+        ("metrics.jsonl", LINE + "3", "metrics.jsonl:2 is no table of numbers: remove the line"),
+        ("metrics.jsonl", '{"step": 1, "loss": "x"}\n', "metrics.jsonl:1 is no table of numbers: remove the line"),
+        ("metrics.jsonl", '{"step": 1, "loss": 1e308}\n', "metrics.jsonl:1 is no table of numbers: remove the line"),
+        ("metrics.jsonl", '{"step": -1, "loss": 1}\n', "metrics.jsonl:1 is of no step: remove the line"),
+        ("metrics.jsonl", LINE + '{"loss": 1.0}\n', "metrics.jsonl:2 is of no step: remove the line"),
+        ("metrics.jsonl", "", "metrics.jsonl has no line, but the run made 4 steps: put back what `etude train`"),
+        ("metrics.jsonl", None, "metrics.jsonl has no line, but the run made 4 steps: put back what `etude train`"),
+        ("recipe.json", None, "has metrics.jsonl, but no recipe.json: put back what `etude train` wrote there"),
+        ("recipe.json", "", "recipe.json is damaged (Expecting value"),
+        ("recipe.json", without()[:40], "recipe.json is damaged (Unterminated string"),
+        ("recipe.json", "[]", "recipe.json is damaged (no table): put back what `etude train` wrote there"),
+        ("recipe.json", "null", "recipe.json is damaged (no table)"),
+        ("recipe.json", without("train"), "recipe.json is damaged (train: Field required)"),
+        ("recipe.json", without("channels", "rlvr", "end"), "damaged (channels.rlvr.end: Field required)"),
+        ("recipe.json", without(safety=3), "recipe.json is damaged (safety: Input should be a valid dictionary)"),
+        ("result.json", "{", "result.json is damaged (Expecting property name"),
+        ("result.json", "[]", "result.json is damaged (no table): remove it"),
+        ("result.json", '{"steps": "4"}', "result.json is damaged (steps: Input should be a valid integer): remove it"),
+        ("result.json", json.dumps({**RESULT, "after": 3}), "result.json is damaged (after: no table): remove it"),
+        ("before.json", "[]", "before.json is damaged (no table): remove it"),
+        ("before.json", json.dumps({**EVALUATION, "solved": 7}), "before.json is damaged (solved: Input should be"),
+    ],
+)
+def test_a_damaged_file_is_one_line(
+    name: str, text: str | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = stored(tmp_path / "run", result=RESULT, before=EVALUATION)
+    (folder / name).unlink()
+    if text is not None:
+        (folder / name).write_text(text, encoding="latin-1")
+    assert cli.main(["report", str(folder), "--out", str(tmp_path / "page.html")]) == 1
+    (shown,) = capsys.readouterr().err.splitlines()
+    assert shown.startswith("error: ") and said in shown
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_a_run_before_its_first_step_has_a_page(tmp_path: Path) -> None:
+    folder = stored(tmp_path / "run")
+    (folder / "metrics.jsonl").write_text("")
+    (folder / "before.json").write_text("null")
+    assert write_report(folder).steps == 0
+    assert "Under way: 0 of 4 steps" in words((folder / "report.html").read_text())
+
+
+def test_what_is_no_number_is_left_out_of_the_page(tmp_path: Path) -> None:
+    folder = stored(tmp_path / "run")
+    none = {"step": 5, "loss": math.inf, "groups/flat": -math.inf, "distillation/left_out/too_long": math.nan}
+    (folder / "recipe.json").write_text(json.dumps(resolved(channels={"distillation": 1.0})))
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*rows(), none]))
+    assert write_report(folder).steps == 5
 
 
 def test_the_command_makes_the_page_without_torch(tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from etude.trainers import loading, sft
 from etude.trainers.chat import TemplateChat
 from etude.trainers.metrics import read_metrics
 from etude.trainers.recipe import RecipeError, parse
+from etude.trainers.report import toml
 from etude.trainers.rollouts import Rollout, Sample, rollout
 from etude.trainers.sft_rows import Solved, encode, masked, select
 from etude.trainers.train import Result, plan, run
@@ -315,13 +317,34 @@ def test_from_played_drills_to_a_model_that_rl_starts_from(runs: Path, drill_url
     assert len(AutoTokenizer.from_pretrained(tmp_path / "sft" / "model")) == learned.config.vocab_size
     rl = {
         "out": str(tmp_path / "rl"),
-        "model": {"name": str(tmp_path / "sft" / "model"), "template": {"enable_thinking": False}},
+        "model": {"name": str(tmp_path / "sft" / "model")},
         "environment": {"url": drill_url},
         "train": {"steps": 1, "prompts": 1, "group": 2, "micro": 2, "evaluate_tasks": 1},
     }
+    for name in ("sft/model", "sft/base"):
+        assert arguments({**rl, "model": {"name": str(tmp_path / name)}}) == {"enable_thinking": False}
     assert play(rl, Scripted).ok
+    assert arguments({**rl, "model": {"name": str(tmp_path / "rl" / "model")}}) == {"enable_thinking": False}
     with pytest.raises(RecipeError, match="holds a run that is done"):
         play(table)
+
+
+def arguments(table: dict[str, Any]) -> dict[str, Any]:
+    """Of the chat template, as a run of this recipe gives them."""
+    return dict(loading.open_model(parse(table), None, lambda phase, done, total: None).arguments)
+
+
+def test_a_recipe_s_own_arguments_come_first(model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(model, folder)
+    loading.keep_arguments(folder, {"enable_thinking": False, "other": 1})
+    table = recipe(folder, tmp_path / "out")
+    assert arguments({**table, "model": {"name": str(folder)}}) == {"enable_thinking": False, "other": 1}
+    own = {"name": str(folder), "template": {"enable_thinking": True}}
+    assert arguments({**table, "model": own}) == {"enable_thinking": True, "other": 1}
+    (folder / loading.ARGUMENTS).write_text("[")
+    with pytest.raises(RecipeError, match="holds no arguments: remove it, and give them as model.template"):
+        arguments({**table, "model": own})
 
 
 def test_it_is_evaluated_where_there_is_an_environment(model: Path, runs: Path, drill_url: str, tmp_path: Path) -> None:
@@ -342,12 +365,12 @@ def test_it_is_evaluated_where_there_is_an_environment(model: Path, runs: Path, 
 class Stopping(sft.SolvedTrainer):
     """Gets Ctrl-C in the middle of its second step, once."""
 
-    at = 2
+    at, number = 2, signal.SIGINT
 
     def compute_loss(self, *arguments: Any, **more: Any) -> Any:
         if self.state.global_step + 1 == type(self).at:
             type(self).at = 0
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), self.number)
         return super().compute_loss(*arguments, **more)
 
 
@@ -378,6 +401,62 @@ def test_a_run_goes_on_with_the_episodes_that_it_began_with(model: Path, runs: P
     fewer = read_episodes(runs / "oracle")[1:]
     with pytest.raises(RecipeError, match="they have changed since the run was interrupted"):
         run(parse(table), episodes=lambda folder: fewer)
+
+
+GOES_ON = "error: interrupted: run again, `generate`, `run`, `replay` and `train` go on where they stopped"
+
+
+@pytest.fixture
+def sigterm() -> Iterator[None]:
+    """Where nobody hears SIGTERM, it is an error and not the end of all tests."""
+
+    def unheard(number: int, frame: Any) -> None:
+        raise AssertionError("nobody heard SIGTERM")
+
+    before = signal.signal(signal.SIGTERM, unheard)
+    yield
+    assert signal.signal(signal.SIGTERM, before) is unheard
+
+
+def test_sigterm_saves_and_says_what_ctrl_c_does(
+    model: Path,
+    runs: Path,
+    tmp_path: Path,
+    sigterm: None,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = toml(parse(recipe(model, tmp_path / "run", runs / "oracle")).model_dump(mode="json"))
+    (tmp_path / "r.toml").write_text(text)
+    monkeypatch.setattr(sft, "SolvedTrainer", type("Ended", (Stopping,), {"at": 2, "number": signal.SIGTERM}))
+    assert cli.main(["train", str(tmp_path / "r.toml")]) == 143
+    assert capsys.readouterr().err.splitlines()[-1] == GOES_ON
+    assert (tmp_path / "run" / "checkpoints" / "checkpoint-2").is_dir()
+    monkeypatch.undo()
+    assert cli.main(["train", str(tmp_path / "r.toml")]) == 0
+    assert [row["step"] for row in read_metrics(tmp_path / "run" / "metrics.jsonl")] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("interrupts", [signal.default_int_handler, signal.SIG_IGN])
+def test_sigterm_before_the_first_step_ends_it_at_once(
+    interrupts: Any,
+    model: Path,
+    runs: Path,
+    tmp_path: Path,
+    sigterm: None,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = toml(parse(recipe(model, tmp_path / "run", runs / "oracle")).model_dump(mode="json"))
+    (tmp_path / "r.toml").write_text(text)
+    monkeypatch.setattr(loading.Start, "weights", lambda start: os.kill(os.getpid(), signal.SIGTERM))
+    before = signal.signal(signal.SIGINT, interrupts)
+    try:
+        assert cli.main(["train", str(tmp_path / "r.toml")]) == 143
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert capsys.readouterr().err.splitlines()[-1] == GOES_ON
+    assert not (tmp_path / "run").exists()
 
 
 # --- what is refused ----------------------------------------------------------------------------------------------
@@ -441,7 +520,7 @@ def no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_dry_run_counts_episodes_and_turns(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = f'stage = "sft"\nepisodes = ["{runs / "stumbler"}", "{runs / "noop"}"]\n[model]\nname = "./m"\n'
+    text = f'stage = "sft"\nepisodes = ["{runs / "stumbler"}", "{runs / "noop"}"]\n[model]\nname = "some/model"\n'
     (tmp_path / "r.toml").write_text(text)
     capsys.readouterr()
     assert cli.main(["train", str(tmp_path / "r.toml"), "--dry-run", "--json"]) == 0

@@ -11,12 +11,13 @@ from typing import Any
 
 import httpx
 import pytest
+from models_made_here import qwen
 from scripted_here import Scripted, base
 
 from etude import cli
 from etude.trainers import loading
 from etude.trainers.metrics import read_metrics
-from etude.trainers.recipe import RecipeError, parse
+from etude.trainers.recipe import RecipeError, load, parse
 from etude.trainers.train import Result, order, plan, run
 
 DRILL = {"serve": "drill", "knobs": {"families": ["choose"], "level": 1}}
@@ -108,6 +109,10 @@ def test_a_moving_teacher_is_watched(model: Path, drill_url: str, tmp_path: Path
         ({"channels": {"replay": 1.0}, "replay": {"pairs": "no.jsonl"}}, "there is no file no.jsonl"),
         ({"distillation": {"teacher": "live"}, "safety": {"teacher_drift": 0.0}}, "set safety.teacher_drift"),
         ({"generation": {"vllm": "colocate"}}, "needs vllm: pip install"),
+        (
+            {"generation": {"max_ids": 8193}},
+            "generation.max_ids (8193) is more than the model's context (max_position_embeddings: 8192): set it to",
+        ),
         ({"environment": {"serve": "no/such/tasks", "knobs": {}}}, "cannot serve 'no/such/tasks'"),
         ({"environment": {"serve": "", "url": "http://127.0.0.1:9", "knobs": {}}}, "is the server running?"),
         ({"environment": {"knobs": {"families": ["chose"]}}}, "Did you mean 'choose'?"),
@@ -126,6 +131,47 @@ def test_what_cannot_run_is_refused_before_weights_load(
     assert type(caught.value).__module__.startswith("etude.")
     assert said in str(caught.value) and "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_vocabulary_beyond_the_embedding_is_refused_before_weights_load(
+    model: Path, drill_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import AutoTokenizer
+
+    made = AutoTokenizer.from_pretrained(model)
+    qwen(len(made) - 3).save_pretrained(tmp_path / "model")
+    made.save_pretrained(tmp_path / "model")
+    monkeypatch.setattr(loading, "AutoModelForCausalLM", None)
+    with pytest.raises(RecipeError) as refused:
+        play(recipe(tmp_path / "model", tmp_path / "run", drill_url))
+    assert f"has {len(made)} ids, but its model's embedding {len(made) - 3} rows: give the" in str(refused.value)
+    assert "\n" not in str(refused.value) and not (tmp_path / "run").exists()
+
+
+def test_a_context_is_minded_before_a_model_is_made(tmp_path: Path) -> None:
+    table = recipe(Path(), tmp_path / "run", generation={"max_ids": 40_000}, model={"name": "", "make": "drill"})
+
+    def never(path: Path, given: Any) -> None:
+        raise AssertionError("dialogues were written")
+
+    with pytest.raises(RecipeError, match=r"generation.max_ids \(40000\) is more than the model's context .*: 32768\)"):
+        loading.open_model(parse(table), never, lambda phase, done, total: None)
+
+
+@pytest.mark.parametrize(
+    ("rope", "context"),
+    [
+        ({"rope_type": "default"}, 4096),
+        ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}, 16_384),
+        ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024}, 4096),
+        ({"rope_type": "linear", "factor": 2.0}, 8192),
+    ],
+)
+def test_a_stretched_rotation_reads_further(rope: dict[str, Any], context: int) -> None:
+    from transformers import Qwen3Config
+
+    config = Qwen3Config(max_position_embeddings=4096, rope_parameters={**rope, "rope_theta": 10_000.0})
+    assert loading._context(config) == context
 
 
 def test_a_template_without_tools_is_refused_before_weights_load(
@@ -172,7 +218,9 @@ def test_a_dry_run_prints_the_resolved_run_without_torch(tmp_path: Path) -> None
     import subprocess
     import sys
 
-    (tmp_path / "r.toml").write_text(RECIPE)
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "config.json").write_text("{}")
+    (tmp_path / "r.toml").write_text(RECIPE.replace("./m", str(tmp_path / "m")))
     code = (
         "import sys\nfrom etude.cli import main\n"
         f"code = main(['train', {str(tmp_path / 'r.toml')!r}, '--dry-run', '-o', 'train.steps=7', '--json'])\n"
@@ -202,6 +250,55 @@ def test_a_bad_recipe_is_one_line(
     assert cli.main(["train", "r.toml"]) == 1
     shown = capsys.readouterr().err.splitlines()
     assert len(shown) == 1 and shown[0].startswith("error: ") and said in shown[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (["model.name=./no"], "model.name: there is no model in ./no"),
+        (["distillation.teacher=ema", "safety.teacher_drift=0", "channels.distillation=1"], "set safety.teacher_drift"),
+        (
+            ["distillation.teacher=ema", "objective.kl=k1_in_reward", "objective.kl_weight=0.1"],
+            'set distillation.teacher = "frozen"',
+        ),
+        (["channels.replay=1", "replay.pairs=no.jsonl"], "replay.pairs: there is no file no.jsonl"),
+        (["channels.replay=1", "replay.pairs=empty"], "empty holds no pair: there is nothing to learn from"),
+        (["channels.replay=1", "replay.pairs=bad"], "bad:1 is no pair: remove the line, or replay again"),
+        (["distillation.chooser=bad"], "distillation.chooser: bad holds none: `etude hints choose` writes one"),
+        (["out=bad"], "out: bad is a file: choose another out"),
+        (["out=bad/x/y"], "out: bad is a file: choose another out"),
+        (["out=run"], "run holds a run of another recipe (seed): choose another out"),
+        (["out=run", "seed=1"], "run holds a run that is done: choose another out"),
+        (["out=torn", "seed=1"], "metrics.jsonl:1 is no JSON: remove the line"),
+        (["out=lost", "seed=1"], "lost has metrics.jsonl, but no recipe.json: put back what `etude train` wrote there"),
+    ],
+)
+def test_a_dry_run_says_what_the_run_would_say(
+    changes: list[str],
+    said: str,
+    model: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = RECIPE.replace("./m", str(model))
+    for name, content in {"r.toml": text, "empty": "", "bad": "{"}.items():
+        Path(name).write_text(content)
+    done = {"steps": 1, "stopped": "", "interrupted": False, "warnings": [], "after": None}
+    for name, metrics in {"run": '{"step": 1, "loss": 1.0}\n', "torn": "{\n", "lost": ""}.items():
+        Path(name).mkdir()
+        Path(name, "metrics.jsonl").write_text(metrics)
+        Path(name, "result.json").write_text(json.dumps(done))
+        kept = load(Path("r.toml"), [f"out={name}", "seed=1"]).model_dump(mode="json")
+        Path(name, "recipe.json").write_text(json.dumps(kept))
+    Path("lost", "recipe.json").unlink()
+    options = [word for change in changes for word in ("-o", change)]
+    lines = []
+    for how in (["--dry-run"], []):
+        assert cli.main(["train", "r.toml", *options, *how]) == 1
+        lines += capsys.readouterr().err.splitlines()[-1:]
+    assert lines[0] == lines[1] and lines[0].startswith("error: ") and said in lines[0]
 
 
 def test_replay_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

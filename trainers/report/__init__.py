@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..problems import UNREAD
 from ..watching import duration, groups_of, number, total, warnings_of
 from .curves import sections
 from .drawing import HEIGHT, WIDTH, exact
@@ -69,7 +70,7 @@ def write_report(folder: Path, out: Path | None = None) -> Written:
     """
     page = folder / REPORT if out is None else out
     run = read_run(folder)
-    data = render(run).encode()
+    data = render(run).encode(errors="replace")
     part = page.with_name(f"{page.name}.part")
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
@@ -167,7 +168,8 @@ def _metrics(run: Run) -> list[Metric]:
 
 
 def toml(recipe: Mapping[str, Any]) -> str:
-    """A resolved recipe, as a recipe may be written; what is not set is left out."""
+    """A resolved recipe, as a recipe may be written; what is not set, or not read, is left out."""
+    recipe = {name: value for name, value in recipe.items() if name not in UNREAD.get(recipe["stage"], ())}
     plain = {name: value for name, value in recipe.items() if not isinstance(value, dict)}
     lines = [f"{name} = {_value(value)}" for name, value in plain.items() if value is not None]
     for name, table in recipe.items():

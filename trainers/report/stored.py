@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 METRICS, RECIPE, RESULT, BEFORE, STOPPED = (
     "metrics.jsonl",
@@ -16,8 +19,56 @@ METRICS, RECIPE, RESULT, BEFORE, STOPPED = (
 )
 
 
+_MANY, _MOST = 2**31, 1e100
+"""Steps, and values: no step measures as much."""
+
+
 class RunError(Exception):
-    """A folder that holds no training run; says what does."""
+    """A folder that holds no training run, or a damaged one; says what to do."""
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+
+class _Train(_Table):
+    steps: int = Field(ge=1, lt=_MANY)
+    prompts: int = Field(ge=1, lt=_MANY)
+    group: int = Field(ge=1, lt=_MANY)
+    micro: int = Field(ge=1, lt=_MANY)
+
+
+class _Weight(_Table):
+    start: float
+    end: float
+
+
+class _Recipe(_Table):
+    """What is read of a resolved recipe, of whatever version; so are those below of their files."""
+
+    stage: str
+    train: _Train
+    channels: dict[str, _Weight]
+    safety: dict[str, float]
+
+
+class _Evaluation(_Table):
+    episodes: int
+    valid: int = Field(ge=0)
+    solved: float = Field(ge=0, le=1)
+    error_turn_rate: float
+    reward: float
+
+
+class _Result(_Table):
+    steps: int
+    stopped: str
+    interrupted: bool
+    warnings: list[str]
+    after: _Evaluation | None
+
+
+_PUT_BACK = "put back what `etude train` wrote there, or choose another folder"
 
 
 @dataclass(frozen=True)
@@ -43,30 +94,63 @@ class Run:
 
 def is_run(folder: Path) -> bool:
     """Whether ``etude train`` wrote there."""
-    return (folder / RECIPE).is_file()
+    return (folder / RECIPE).is_file() or (folder / METRICS).is_file()
 
 
 def read_run(folder: Path) -> Run:
     """Raises RunError."""
     if not is_run(folder):
         raise RunError(f"no training run in {folder}: `etude train` makes one")
-    try:
-        recipe, result, before = (_json(folder / name) for name in (RECIPE, RESULT, BEFORE))
-        return Run(str(folder), recipe, read_metrics(folder / METRICS), result, before)
-    except ValueError as error:
-        raise RunError(f"{folder} holds a file that is no JSON: {error}") from None
+    recipe, rows = _read(folder / RECIPE, _Recipe, _PUT_BACK), read_metrics(folder / METRICS)
+    if recipe is None:
+        raise RunError(f"{folder} has {METRICS}, but no {RECIPE}: {_PUT_BACK}")
+    result, before = _read(folder / RESULT, _Result, "remove it"), _read(folder / BEFORE, _Evaluation, "remove it")
+    if result is not None and result["steps"] > 0 and not rows:
+        raise RunError(f"{folder / METRICS} has no line, but the run made {result['steps']} steps: {_PUT_BACK}")
+    return Run(str(folder), recipe, rows, result, before)
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of ``metrics.jsonl``; none when there is no file. A torn last line is left out."""
+    """The lines of ``metrics.jsonl``; none when there is no file. A torn last line is left out; RunError for others."""
+    *lines, torn = path.read_bytes().split(b"\n") if path.exists() else [b""]
     rows = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+    for number, line in enumerate([*lines, torn] if torn else lines, start=1):
         try:
-            rows.append(json.loads(line))
+            row = json.loads(line)
         except ValueError:
-            break
+            if number > len(lines):
+                break
+            raise RunError(f"{path}:{number} is no JSON: remove the line") from None
+        if not isinstance(row, dict) or not all(_is_number(value) for value in row.values()):
+            raise RunError(f"{path}:{number} is no table of numbers: remove the line")
+        if not isinstance(row.get("step"), int) or not 0 <= row["step"] < _MANY:
+            raise RunError(f"{path}:{number} is of no step: remove the line")
+        rows.append(row)
     return rows
 
 
-def _json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+def _is_number(value: Any) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return abs(value) < _MOST or value in (math.inf, -math.inf) or value != value  # a loss may be none
+
+
+def _read(path: Path, kind: type[BaseModel], remedy: str) -> dict[str, Any] | None:
+    """None where there is no file; a run without an evaluation has null in its place. Raises RunError."""
+    if not path.exists():
+        return None
+    try:
+        table: dict[str, Any] | None = json.loads(path.read_bytes())
+        if table is not None or kind is not _Evaluation:
+            kind.model_validate(table)
+    except ValueError as error:
+        raise RunError(f"{path} is damaged ({_what(error)}): {remedy}") from None
+    return table
+
+
+def _what(error: ValueError) -> str:
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors(include_url=False)[0]
+    said = "no table" if first["type"] == "model_type" else first["msg"]
+    return ": ".join(filter(None, [".".join(map(str, first["loc"])), said]))
