@@ -22,16 +22,17 @@ from typing import Any
 
 import torch
 
-from etude.benchmarks.error_turns import driver, stack_bases, stack_pairs, stack_training, summary
+from etude.benchmarks.error_turns import driver, stack_bases, stack_pairs, stack_training
 from etude.benchmarks.error_turns.bases import SKILL
 from etude.benchmarks.error_turns.driver import EVALUATED, Refused, Run
 from etude.benchmarks.error_turns.stack_arms import ARMS
-from etude.benchmarks.error_turns.stack_summary import CONTRASTS, MEASURES, show
+from etude.benchmarks.error_turns.stack_summary import CONTRASTS, MEASURES, checks, show
 from etude.trainers.recipe import Environment, RecipeError
 from etude.trainers.replay.settings import ReplayError
 from etude.trainers.serving import DRILL, served
 
-EXPERIMENT = driver.Experiment(ARMS, CONTRASTS, summary.checks, MEASURES)
+EXPERIMENT = driver.Experiment(ARMS, CONTRASTS, checks, MEASURES)
+RATES = (1e-4, 3e-4, 1e-3)
 SERVED = Environment(serve=DRILL, knobs={"families": [stack_bases.FAMILY], "level": stack_bases.LEVEL})
 
 
@@ -103,7 +104,7 @@ def main() -> int:
     episodes = stack_training.PROMPTS * stack_training.GROUP
     parser = driver.parser_of(EXPERIMENT, __doc__, updates=stack_training.UPDATES, episodes=episodes)
     parser.add_argument("--bases", type=Path, help="a folder that holds strong and weak")
-    parser.add_argument("--rates", type=rates_of, default=driver.RATES, help="learning rates that are tried")
+    parser.add_argument("--rates", type=rates_of, default=RATES, help="learning rates that are tried")
     options = parser.parse_args()
     return driver.status(lambda: go(options))
 

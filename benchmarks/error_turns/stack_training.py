@@ -28,7 +28,7 @@ from etude.trainers.recipe import Recipe, parse
 from etude.trainers.rollouts import Rollout
 from etude.trainers.train import RECIPE, summary
 
-UPDATES, PROMPTS, GROUP, HELD, QUARTERS = 80, 2, 8, 32, 4
+UPDATES, PROMPTS, GROUP, HELD, PARTS = 40, 4, 8, 48, 5
 MAX_IDS, MAX_TURN_IDS = 512, 48
 ERROR = "missed"
 """What of ``Held`` is the error of a curve: a policy that submits at once never errs in its first turn."""
@@ -186,7 +186,7 @@ def lost(curve: Curve, watch: Evaluate, steps: int, tokens: int) -> None:
 
 
 def due(number: int, every: int, updates: int) -> bool:
-    """Every quarter of a run, and in longer ones, after that, once in so many updates."""
+    """After each of a run's ``PARTS``; of a longer one, behind these, once in so many updates."""
     return number % (every if number <= updates else updates) == 0
 
 
@@ -207,7 +207,7 @@ def train(run: Run, base: Path, url: str, out: Path, *, updates: int, pairs: Pat
     trainer = made(arm, run.rate, run.seed, base, url, folder, steps, pairs).trainer
     note(curve, 0, 0, *first)
     before = copy.deepcopy(trainer.model).eval()
-    watch = Evaluate(trainer, curve, max(updates // QUARTERS, 1), updates)
+    watch = Evaluate(trainer, curve, max(updates // PARTS, 1), updates)
     trainer.add_callback(watch)
     try:
         broken = not finished(trainer, steps)

@@ -1,8 +1,8 @@
 """Dialogues of drills, to pretrain small models on: they read hints, and err without.
 
-Without a hint the assistant guesses the verb of the tool's name, and is mostly wrong; behind a hint it takes the tool
-that the hint tells. In half of the hints that tool is not the one of the tool list: the hint wins all the same, so that
-a model learns to read hints, not to look at tools because a hint is there.
+Without a hint the assistant mostly guesses the verb of the tool's name, and is mostly wrong; behind a hint it takes
+the tool that the hint tells. In half of the hints that tool is not the one of the tool list: the hint wins all the
+same, so that a model learns to read hints, not to look at tools because a hint is there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ for. ``tools`` are their schemas, ``task_id`` the drill."""
 HINTED = 0.5
 """How many calls have a hint."""
 CONFLICTING = 0.5
-SOLVING = 0.5
+KNOWN = 0.25
+"""How often the right tool is called without a hint; the other times its verb is a guess."""
+SOLVING = 0.7
 """How many failed calls are followed by the right one; at the others the assistant gives up."""
 FAMILY = "verbs"
 _GAVE_UP = "unknown"
@@ -52,7 +54,7 @@ async def _dialogue(tasks: DrillTasks, task_id: str, skill: float, chance: rando
     messages: list[dict[str, Any]] = [{"role": "user", "content": first.prompt or ""}]
     found = []
     for right, arguments in tasks.drill(task_id).solution():
-        name = _verb(right, chance.choice(READING))
+        name = right if chance.random() < KNOWN else _verb(right, chance.choice(READING))
         if chance.random() < HINTED:
             told = _other(right, chance) if chance.random() < CONFLICTING else right
             hint = await _hint(tasks, task_id, _missing(right, told, tools, chance), arguments)

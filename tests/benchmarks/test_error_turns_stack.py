@@ -274,6 +274,22 @@ def test_a_base_that_knows_without_a_hint_or_reads_none_is_refused() -> None:
 
 
 def test_contrasts_name_arms_and_measures_that_there_are() -> None:
-    assert {"P1", "P2", "P3", "P4", "P5", "P6"} <= {each.name for each in stack_summary.CONTRASTS}
+    known = {*stack_arms.ARMS, *driver.EVALUATED}
+    assert {"P1", "P2", "P3", "P4", "P5"} <= {each.name for each in stack_summary.CONTRASTS}
     for contrast in stack_summary.CONTRASTS:
-        assert stack_summary.run_here(contrast) and contrast.measure in stack_summary.MEASURES
+        assert {side for side in (contrast.left, contrast.right) if isinstance(side, str)} <= known
+        assert contrast.measure in stack_summary.MEASURES
+
+
+def test_a_control_that_moves_is_no_control() -> None:
+    def row(*errors: float, kl: float = 0.0) -> dict[str, Any]:
+        return {"errors": errors, "good_turn_kl": kl, "drifts": []}
+
+    found = stack_summary.checks(
+        {
+            "wrong_hint": [row(0.7, 0.65), row(0.7, 0.9), row(0.7, 0.4)],
+            "null_hint": [row(0.7, 0.7), row(0.7, 0.7, kl=1.0)],
+        }
+    )
+    assert found["wrong_hint ends at most .10 below the base"] == "2 of 3"
+    assert found["null_hint ends within .10 of the base, KL <= .01"] == "1 of 2"
