@@ -53,6 +53,7 @@ def url() -> Iterator[str]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stack_training, "HELD", 2)
+    monkeypatch.setattr(stack_training, "PROMPTS", 2)
     monkeypatch.setattr(stack_training, "GROUP", 2)
     monkeypatch.setattr(stack_training, "MAX_IDS", 700)
     monkeypatch.setattr(stack_training, "MAX_TURN_IDS", 8)
