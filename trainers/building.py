@@ -68,7 +68,7 @@ def build(
     teacher = _teacher(recipe, model)
     if replay is not None:
         replay.prepare(model)
-    parts = _parts(start, url, teacher, replay)
+    parts = _parts(start, url, teacher, replay, _reference(recipe, model, teacher))
     rows = order(tasks, max(plan(recipe)["episodes"] // recipe.train.group, len(tasks)), recipe.seed)
     made = (trainer or EtudeTrainer)(
         model,
@@ -159,7 +159,7 @@ def _replay(start: Start) -> tuple[Any, list[str]]:
 
 
 def _teacher(recipe: Recipe, model: Any) -> Teacher | None:
-    if not recipe.channels.distillation.used and recipe.objective.kl != "k1_in_reward":
+    if not recipe.channels.distillation.used:
         return None
     options = recipe.distillation
     teacher = Teacher(options.teacher, every=options.every, rate=options.rate)
@@ -167,7 +167,18 @@ def _teacher(recipe: Recipe, model: Any) -> Teacher | None:
     return teacher
 
 
-def _parts(start: Start, url: str, teacher: Teacher | None, replay: Any) -> Parts:
+def _reference(recipe: Recipe, model: Any, teacher: Teacher | None) -> Teacher | None:
+    """The first weights, for k1: a frozen teacher's, or a copy of their own. A resumed run starts from them too."""
+    if recipe.objective.kl != "k1_in_reward":
+        return None
+    if teacher is not None and teacher.kind == "frozen":
+        return teacher
+    reference = Teacher("frozen")
+    reference.start(model)
+    return reference
+
+
+def _parts(start: Start, url: str, teacher: Teacher | None, replay: Any, reference: Teacher | None) -> Parts:
     recipe = start.recipe
     options, room = recipe.distillation, recipe.generation
     return Parts(
@@ -191,6 +202,7 @@ def _parts(start: Start, url: str, teacher: Teacher | None, replay: Any) -> Part
         recovery=options.recovery,
         chooser=chooser_of(recipe),
         k1=recipe.objective.kl_weight if recipe.objective.kl == "k1_in_reward" else 0.0,
+        reference=reference,
     )
 
 

@@ -53,8 +53,6 @@ def problems(recipe: Recipe) -> list[str]:
             f'distillation.teacher = "{recipe.distillation.teacher}" moves with its student, and such teachers '
             "collapse: set safety.teacher_drift"
         )
-    if recipe.objective.kl == "k1_in_reward" and moving:
-        found.append('objective.kl = "k1_in_reward" is to the first weights: set distillation.teacher = "frozen"')
     if train.save_every % train.epochs_on_a_batch:
         found.append(
             f"train.save_every ({train.save_every}) must be a multiple of train.epochs_on_a_batch "

@@ -53,7 +53,8 @@ class Channels:
 class Parts:
     """What the trainer is made of besides TRL's own arguments. ``chat`` is made around the sampler it is given.
 
-    ``chooser`` puts the hint that it takes for the best one first; a site has the first hint.
+    ``chooser`` puts the hint that it takes for the best one first; a site has the first hint. ``reference``: the first
+    weights, that k1 is measured to.
     """
 
     url: str
@@ -69,6 +70,7 @@ class Parts:
     recovery: bool = False
     chooser: Chooser | None = None
     k1: float = 0.0
+    reference: Teacher | None = None
 
 
 _Base: Any = GRPOTrainer
@@ -185,9 +187,9 @@ class EtudeTrainer(_Base):
         return float(getattr(self.parts.channels, channel)(done))
 
     def _less_k1(self, output: dict[str, Any]) -> Tensor:
-        """Advantages less k1 to the teacher's weights, as Composer 2 reports it."""
-        if self.parts.teacher is None:
-            raise UnfitModel("k1 in the reward needs a reference: give a teacher")
+        """Advantages less k1 to the first weights, as Composer 2 reports it."""
+        if self.parts.reference is None:
+            raise UnfitModel("k1 in the reward needs a reference: give one")
         ids = torch.cat([output["prompt_ids"], output["completion_ids"]], dim=1)
         attention = torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1)
         keep, mask = output["completion_ids"].size(1), output["completion_mask"] * output["tool_mask"]
@@ -196,7 +198,7 @@ class EtudeTrainer(_Base):
             rows, heat = self.args.per_device_train_batch_size, self.temperature
             own, reference = (
                 completion_logps(which, ids, attention, keep, temperature=heat, rows=rows)
-                for which in (student, self.parts.teacher.model(student))
+                for which in (student, self.parts.reference.model(student))
             )
         self._note("kl_k1", float(((own - reference) * mask).sum() / mask.sum().clamp(min=1)))
         return k1_in_reward(output["advantages"], own, reference, mask, self.num_generations, self.parts.k1)

@@ -124,9 +124,12 @@ def test_the_recipe_s_k3_is_the_corrected_one(tmp_path: Path) -> None:
     assert unplayed(tmp_path).args.use_bias_correction_kl
 
 
-def test_k1_in_the_reward_of_a_trainer(tmp_path: Path) -> None:
-    """Advantages less the weight times what each sequence's log-probability has gained, centred in its group."""
-    trainer = unplayed(tmp_path, parts={"teacher": Teacher("frozen"), "k1": 0.5}, invent=any_length)
+@pytest.mark.parametrize("teacher", [None, "live"])
+def test_k1_in_the_reward_of_a_trainer(teacher: str | None, tmp_path: Path) -> None:
+    """Advantages less the weight times what each sequence's log-probability has gained since the first weights,
+    centred in its group, whoever teaches."""
+    parts = {"reference": Teacher("frozen"), "k1": 0.5, "teacher": Teacher(teacher) if teacher else None}
+    trainer = unplayed(tmp_path, parts=parts, invent=any_length)
     plain = unplayed(tmp_path, invent=any_length)
     with torch.no_grad():
         for parameter in trainer.model.parameters():

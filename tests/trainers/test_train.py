@@ -257,10 +257,6 @@ def test_a_bad_recipe_is_one_line(
     [
         (["model.name=./no"], "model.name: there is no model in ./no"),
         (["distillation.teacher=ema", "safety.teacher_drift=0", "channels.distillation=1"], "set safety.teacher_drift"),
-        (
-            ["distillation.teacher=ema", "objective.kl=k1_in_reward", "objective.kl_weight=0.1"],
-            'set distillation.teacher = "frozen"',
-        ),
         (["channels.replay=1", "replay.pairs=no.jsonl"], "replay.pairs: there is no file no.jsonl"),
         (["channels.replay=1", "replay.pairs=empty"], "empty holds no pair: there is nothing to learn from"),
         (["channels.replay=1", "replay.pairs=bad"], "bad:1 is no pair: remove the line, or replay again"),

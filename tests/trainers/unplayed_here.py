@@ -91,8 +91,8 @@ def _made(kind: Any, out: Path, parts: dict[str, Any], tasks: Sequence[Any], con
     given = Parts(chat=lambda sampler: TemplateChat(made, sampler, arguments={"enable_thinking": False}), **parts)
     rows = Dataset.from_list(reset_rows(tasks))
     model = qwen(len(made))
-    if given.teacher is not None:
-        given.teacher.start(model)  # as a recipe does: before TRL has changed the model
+    for kept in filter(None, (given.teacher, given.reference)):
+        kept.start(model)  # as a recipe does: before TRL has changed the model
     return kind(model, given, args=GRPOConfig(**arguments), train_dataset=rows, processing_class=made)
 
 
