@@ -181,7 +181,9 @@ def serve(
     faults: Annotated[
         str | None, typer.Option(help="Make calls fail on purpose: rate=0.2,timeout,seed=7 or renamed@3.")
     ] = None,
-    knob: Annotated[list[str] | None, typer.Option(help="KEY=VALUE for drills: families, level; repeatable.")] = None,
+    knob: Annotated[
+        list[str] | None, typer.Option(help="KEY=VALUE: turns, tools; for drills families, level; repeatable.")
+    ] = None,
 ) -> None:
     """Serve tasks over OpenEnv until interrupted."""
     settings = knobs(knob or [])

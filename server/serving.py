@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import logging
 import os
-import secrets
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ from ..environments import wire
 from ..environments.coding import SessionError
 from ..environments.frames import Infrastructure
 from ..environments.tasks import Tasks, TaskSet, TaskSetError
-from ..generators.export import nemo_gym
 from ..models import Task
 from ..registry import UnknownName
 from .guard import MAX_BODY, Guard
@@ -33,7 +32,7 @@ from .listening import listen as listen
 from .listening import why_not
 from .rest_routes import add_rest_routes
 from .sessions import HTTP_IDLE_S, Archive, SessionServer, find_episode
-from .sources import sessions_of, tasks_of, tools_of
+from .sources import CODING, row_of, sessions_of, tasks_of, tools_of
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +49,7 @@ def create_app(
     environment: str = "coding",
     backend: str = "auto",
     faults: str = "",
+    knobs: Mapping[str, Any] | None = None,
     make_session: Callable[[], wire.Session] | None = None,
     max_sessions: int | None = None,
     mode: str | None = None,
@@ -59,17 +59,19 @@ def create_app(
     """The ASGI application.
 
     ``tasks`` are what ``environment`` plays (none: ``reset`` says how to make some); ``backend`` is the sandbox;
-    ``faults`` go into every episode (see ``environments.faults``); ``make_session`` replaces the sessions;
-    ``max_sessions`` defaults to MAX_CONCURRENT_ENVS, else 64; ``mode`` to OPENENV_MODE, else ``simulation``. Raises
-    UnknownName, and ValueError for a value that makes no sense.
+    ``faults`` go into every episode (see ``environments.faults``); ``knobs`` are those of coding sessions;
+    ``make_session`` replaces the sessions; ``max_sessions`` defaults to MAX_CONCURRENT_ENVS, else 64; ``mode`` to
+    OPENENV_MODE, else ``simulation``. Raises UnknownName, and ValueError for a value that makes no sense.
     """
     played = tasks if tasks is not None else TaskSet([])
     archive = Archive()
-    session = make_session or sessions_of(environment, played, backend=backend, faults=faults)
+    knobs = knobs if environment == CODING else None
+    session = make_session or sessions_of(environment, played, backend=backend, faults=faults, knobs=knobs)
     shown = make_session or sessions_of(environment, played, backend=backend, keep=False)
+    listed = tools_of(environment, knobs)
 
     def make(admit: Callable[[], None] | None = None) -> wire.EtudeEnvironment:
-        return wire.EtudeEnvironment(played, session, tools=tools_of(environment), archive=archive.add, admit=admit)
+        return wire.EtudeEnvironment(played, session, tools=listed, archive=archive.add, admit=admit)
 
     server = SessionServer(make, max_sessions=max_sessions or sessions_from_environment(), http_idle_s=http_idle_s)
 
@@ -83,7 +85,7 @@ def create_app(
     app.state.sessions = server
     app.add_middleware(Guard, max_body=max_body)
     _add_errors(app)
-    _add_routes(app, played, shown, server, archive)
+    _add_routes(app, played, functools.partial(row_of, session=shown, knobs=knobs), server, archive)
     mode = mode or os.environ.get("OPENENV_MODE", ServerMode.SIMULATION.value)
     server.register_routes(app, mode=mode)
     if mode == ServerMode.SIMULATION.value:  # the other mode serves tools, not episodes
@@ -128,7 +130,11 @@ def _add_errors(app: FastAPI) -> None:
 
 
 def _add_routes(
-    app: FastAPI, tasks: Tasks, shown: Callable[[], wire.Session], server: SessionServer, archive: Archive
+    app: FastAPI,
+    tasks: Tasks,
+    row: Callable[[Task], Awaitable[dict[str, Any]]],
+    server: SessionServer,
+    archive: Archive,
 ) -> None:
     @app.get("/tasks", tags=["Tasks"], summary="Public rows of the task set")
     async def list_tasks(
@@ -143,7 +149,7 @@ def _add_routes(
         split: str | None = None, offset: int = Query(0, ge=0), limit: int = Query(PAGE, ge=1, le=PAGE)
     ) -> Response:
         total, places = _page(tasks, split, offset, limit)
-        rows = [await _row(task, shown) async for task in _one_by_one(tasks, places)]
+        rows = [await row(task) async for task in _one_by_one(tasks, places)]
         return JSONResponse({"total": total, "rows": rows})
 
     @app.get("/tasks/{task_id:path}", tags=["Tasks"], summary="One task's public row")
@@ -177,21 +183,6 @@ async def _one_by_one(tasks: Tasks, places: Sequence[tuple[str, int]]) -> AsyncI
     for place in places:
         yield tasks.get_task(*place)
         await asyncio.sleep(0)
-
-
-async def _row(task: Task, session: Callable[[], wire.Session]) -> dict[str, Any]:
-    """A coding task's row is known without a sandbox; other sessions need none, and say what their policy reads.
-
-    ``session`` keeps nothing for forks: anybody may ask for rows, and would drive out the episodes of those who play.
-    """
-    if task.environment == "coding":
-        return nemo_gym.row(task)
-    played = session()
-    try:
-        first = await played.reset(task_id=task.task_id)
-    finally:
-        await played.close()
-    return nemo_gym.row_of(task, first.prompt or "", first.tools or [], secrets.token_hex(16))
 
 
 # --- Serving ----------------------------------------------------------------------------------------------------
@@ -229,7 +220,7 @@ def serve(
     """Serve until SIGINT or SIGTERM, then end every session. Returns the exit code; says why on stderr when not 0.
 
     ``tasks_dir`` defaults to ETUDE_TASKS, ``environment`` to ETUDE_ENV, else ``coding``, ``faults`` to ETUDE_FAULTS;
-    ``knobs`` are for drills; port 0 takes a free one; ``ready`` is called with the address.
+    ``knobs`` are coding's or the drills'; port 0 takes a free one; ``ready`` is called with the address.
     """
     try:
         listening = listen(host, port)
@@ -244,6 +235,7 @@ def serve(
                 environment=name,
                 backend=backend,
                 faults=os.environ.get("ETUDE_FAULTS", "") if faults is None else faults,
+                knobs=knobs,
                 max_sessions=max_sessions,
                 mode=mode,
             )

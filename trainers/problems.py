@@ -21,8 +21,8 @@ def problems(recipe: Recipe) -> list[str]:
         found.append('give model.name (a folder, or a name on the Hub), or model.make = "drill"')
     if recipe.model.make and recipe.model.sizes.hidden % (2 * recipe.model.sizes.heads):
         found.append("model.sizes.hidden must be an even multiple of model.sizes.heads")
-    if recipe.environment.knobs and recipe.environment.serve != "drill":
-        found.append('environment.knobs are for drills: they go with environment.serve = "drill"')
+    if recipe.environment.knobs and not recipe.environment.serve:
+        found.append("environment.knobs are for a server of the run's own: they go with environment.serve")
     if recipe.safety.dollars and not recipe.safety.dollars_per_hour:
         found.append("safety.dollars counts hours at safety.dollars_per_hour: set both")
     if recipe.stage == "sft":

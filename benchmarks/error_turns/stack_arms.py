@@ -1,8 +1,9 @@
-"""The arms of experiment (B): what of ``arms.ARMS`` goes through the real stack, as a trainer that differs by an arm.
+"""The arms of experiments through the real stack: what of ``arms.ARMS`` goes through it, as a trainer that differs by
+an arm.
 
 An arm changes what a rollout was worth, which turns are sites, which hint stands there, or what is learned there;
 everything else is ``EtudeTrainer``'s, and the recipe of ``stack_training`` says the rest (weights, teacher, gate,
-pairs). Arms with replay-DPO are (B)'s alone.
+pairs). Arms with replay-DPO are not in (A).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from transformers import TrainerCallback
 from etude.benchmarks.error_turns import arms
 from etude.benchmarks.error_turns.arms import Arm
 from etude.benchmarks.error_turns.training import ROUNDING
-from etude.environments.drills.words import READING
+from etude.benchmarks.error_turns.worlds import World
 from etude.models import ErrorTurn, Hint
 from etude.trainers.divergence import log_probabilities
 from etude.trainers.forwards import head_of, student_rows, tokens_read
@@ -40,11 +41,11 @@ class ArmTrainer(EtudeTrainer):
 
     model_wrapped: Any
 
-    def __init__(self, model: Any, parts: Any, *, arm: Arm, **arguments: Any) -> None:
+    def __init__(self, model: Any, parts: Any, *, arm: Arm, world: World, **arguments: Any) -> None:
         super().__init__(model, parts, **arguments)
-        self.arm, self.read = arm, 0 if parts.replay is None else tokens_of(parts.replay.pairs)
+        self.arm, self.world = arm, world
+        self.read = 0 if parts.replay is None else tokens_of(parts.replay.pairs)
         self._texts: list[tuple[str, str]] = []
-        self._tools: dict[str, set[str]] = {}
 
     # --- what an episode is worth --------------------------------------------------------------------------------
 
@@ -66,13 +67,19 @@ class ArmTrainer(EtudeTrainer):
         self.read += sum(len(rollout.ids) for rollout in played) * (2 if self.arm.reward else 1)
         if not self.arm.hint:
             return [[] for _ in played]
-        self._texts += [(r.task_id, error.hints[0].text) for r in played for error in r.error_turns if error.hints]
+        self._texts += [told for rollout in played for told in self._of_its_task(rollout)]
         self._played = [replace(r, error_turns=self._told(r, place)) for place, r in enumerate(played)]
         sites: list[list[Site]] = super()._choose_sites()
         self._played = played
         if self.arm.hint == "null":
             return [[replace(site, hint=[]) for site in some] for some in sites]
         return sites
+
+    def _of_its_task(self, rollout: Rollout) -> list[tuple[str, str]]:
+        """Task and text of the hints that are wrong for others."""
+        telling = self.world.telling
+        errors = [error for error in rollout.error_turns if error.hints and (not telling or error.kind in telling)]
+        return [(rollout.task_id, error.hints[0].text) for error in errors]
 
     def _told(self, rollout: Rollout, place: int) -> list[ErrorTurn]:
         """The error turns as this arm has them: at other turns, or with other hints."""
@@ -136,21 +143,7 @@ class ArmTrainer(EtudeTrainer):
             self.model_wrapped = wrapped
 
     def _works(self, task_id: str, sample: Sample) -> bool:
-        """Whether it calls tools that read, and that the environment has."""
-        calls = self._chat.action(sample.ids).get("tool_calls") or []
-        names = [call["name"] for call in calls]
-        known = self._tools_of(task_id)
-        return bool(names) and all(name in known and name.endswith(READING) for name in names)
-
-    def _tools_of(self, task_id: str) -> set[str]:
-        async def asked() -> set[str]:
-            async with self._sessions.one() as client:
-                first = await client.reset(task_id=task_id)
-            return {tool["function"]["name"] for tool in first.tools or []}
-
-        if task_id not in self._tools:
-            self._tools[task_id] = self._runner.run(asked())
-        return self._tools[task_id]
+        return self.world.works(task_id, self._chat.action(sample.ids).get("tool_calls") or [])
 
 
 class NoRounding(TrainerCallback):

@@ -7,7 +7,6 @@ turn; and the account of both. Playing and asking are seeded. What all this took
 from __future__ import annotations
 
 import asyncio
-import itertools
 import shutil
 import tempfile
 import time
@@ -22,9 +21,9 @@ import torch
 from etude.benchmarks.error_turns import stack_bases, stack_training
 from etude.benchmarks.error_turns.arms import Arm
 from etude.benchmarks.error_turns.driver import Refused
-from etude.benchmarks.error_turns.stack_teachers import Drills, Knows, Scripted, endpoint
+from etude.benchmarks.error_turns.stack_teachers import Knows, Scripted, endpoint
+from etude.benchmarks.error_turns.worlds import World
 from etude.client import Client
-from etude.environments.drills.tasks import Name
 from etude.environments.journal import Journal
 from etude.environments.scores import summarise
 from etude.environments.stored import stored_episodes
@@ -37,8 +36,6 @@ from etude.trainers.replay.teachers import open_teachers
 from etude.trainers.rollouts import rollout
 
 EPISODES, AT_ONCE, SEED = 128, 32, 0
-FIRST = 10**5
-"""Seeds of the drills that the base plays here: behind those held out, before those of any run."""
 TEACHERS = {"teacher_90": 0.9, "teacher_85": 0.85, "teacher_80": 0.8}
 """How often each is right: what its script does, and what `etude replay` is told at first."""
 AGENT, PAIRS, ACCOUNT, PART = "base", "pairs.jsonl", "account.json", ".part"
@@ -52,22 +49,15 @@ class Kept(NamedTuple):
     cut: bool
 
 
-def drills(number: int) -> list[str]:
-    """Of the split ``train``."""
-    seeds = itertools.islice((seed for seed in itertools.count(FIRST) if seed % 10 != 9), number)
-    return [Name(stack_bases.FAMILY, seed, stack_bases.LEVEL).task_id for seed in seeds]
-
-
-def pairs(base: Path, url: str, folder: Path, *, tasks: Sequence[str] = (), knows: Knows | None = None) -> Path:
-    """The file of pairs of ``base``; it is made unless it is there. ``tasks`` (default: drills) are those of the server
-    at ``url``, and ``knows`` tells the teachers of them. Raises Refused and ReplayError."""
+def pairs(world: World, base: Path, url: str, folder: Path, *, tasks: Sequence[str] = ()) -> Path:
+    """The file of pairs of ``base``; it is made unless it is there. ``tasks`` (default: the world's own ``EPISODES``)
+    are those of the server at ``url``. Raises Refused and ReplayError."""
     kept, digest = folder / base.name, stack_bases.digest(base)
     if not kept.exists():
         part = kept.with_name(kept.name + PART)
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
-        given = knows or Drills(stack_bases.FAMILY, stack_bases.LEVEL)
-        account = made(base, url, part, tasks or drills(EPISODES), given)
+        account = made(world, base, url, part, tasks or world.played(EPISODES))
         write_json(part / ACCOUNT, {"base": digest, **account})
         part.rename(kept)
     if read_json(kept / ACCOUNT)["base"] != digest:
@@ -75,14 +65,14 @@ def pairs(base: Path, url: str, folder: Path, *, tasks: Sequence[str] = (), know
     return kept / PAIRS
 
 
-def made(base: Path, url: str, out: Path, tasks: Sequence[str], knows: Knows) -> dict[str, Any]:
+def made(world: World, base: Path, url: str, out: Path, tasks: Sequence[str]) -> dict[str, Any]:
     """Play and ask; the account. Raises Refused when no pair arises."""
     started = time.process_time()
-    tokens, cut = play(base, url, out, tasks)
+    tokens, cut = play(world, base, url, out, tasks)
     if not tokens:
-        raise Refused(f"the base {base.name} ended no episode within {stack_training.MAX_IDS} ids")
+        raise Refused(f"the base {base.name} ended no episode within {world.max_ids} ids")
     playing = time.process_time()
-    report = asyncio.run(ask(out, url, knows, tokens))
+    report = asyncio.run(ask(out, url, world.knows(), tokens))
     if not report.pairs:
         raise Refused(f"no turn of the base {base.name} became a pair ({report.why_none()}): {out} says more")
     seconds = {"playing": playing - started, "asking": time.process_time() - playing}
@@ -92,7 +82,7 @@ def made(base: Path, url: str, out: Path, tasks: Sequence[str], knows: Knows) ->
 # --- the base's episodes -----------------------------------------------------------------------------------------
 
 
-def play(base: Path, url: str, out: Path, tasks: Sequence[str]) -> tuple[dict[str, str], int]:
+def play(world: World, base: Path, url: str, out: Path, tasks: Sequence[str]) -> tuple[dict[str, str], int]:
     """An episode of each task, sampled as in training, into ``out``; their sessions' tokens, by their ids.
 
     Those that were cut are left out, since their last turn is not the base's; how many, comes second.
@@ -100,7 +90,7 @@ def play(base: Path, url: str, out: Path, tasks: Sequence[str]) -> tuple[dict[st
     settings = {"url": url, "sandbox": None, "annotate": "state"}
     about = {"agent": AGENT, "cause": "", "sample": 0, "settings": settings, "usage": {}}
     with tempfile.TemporaryDirectory() as folder, Journal(out, AGENT, settings) as journal:
-        trainer = stack_training.made(Arm(), 1e-9, SEED, base, url, Path(folder) / "run", 1).trainer
+        trainer = stack_training.made(world, Arm(), 1e-9, SEED, base, url, Path(folder) / "run", 1).trainer
         trainer.model.eval()
         torch.manual_seed(SEED)
         try:

@@ -22,7 +22,6 @@ MEASURES: dict[str, Measure] = {
     "new_nouns_turns": last("eval", "turns"),
     "new_nouns_solved": last("eval", "solved"),
 }
-SHOWN = tuple(name for name in MEASURES if name not in summary.MEASURES)
 CONTRASTS = (
     Contrast("P1", "dense_distill", "grpo_dense", "area", "below", 0.0),
     Contrast("P2", "sparse_distill", "grpo_sparse", "final", "below", -0.10),
@@ -74,9 +73,10 @@ def checks(arms: Mapping[str, Sequence[Row]]) -> dict[str, str]:
     }
 
 
-def show(found: dict[str, Any]) -> None:
+def show(found: dict[str, Any], measures: Mapping[str, Measure]) -> None:
     """What (A)'s tables do not have: interquartile means and intervals of rates."""
-    print(f"\n{'arm':22}" + "".join(f" {name:>18}" for name in SHOWN))
+    shown = [name for name in measures if name not in summary.MEASURES]
+    print(f"\n{'arm':22}" + "".join(f" {name:>18}" for name in shown))
     for name, arm in found["arms"].items():
-        parts = ["{:.2f} [{:.2f}, {:.2f}]".format(*arm[each]) for each in SHOWN]
+        parts = ["{:.2f} [{:.2f}, {:.2f}]".format(*arm[each]) for each in shown]
         print(f"{name:22}" + "".join(f" {part:>18}" for part in parts))

@@ -1,6 +1,6 @@
 """Scripted teachers of known accuracy, each behind an endpoint of its own on the loopback, for ``etude replay`` to ask.
 
-What they know of an environment's tasks is a ``Knows``; that of drills is ``Drills``, and nothing else here is theirs.
+What they know of an environment's tasks is a ``Knows``.
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
 
-from etude.environments.drills.tasks import DrillTasks
-from etude.environments.drills.words import READING
-
 Call = tuple[str, dict[str, Any]]
 """A tool's name and its arguments."""
 Messages = Sequence[Mapping[str, Any]]
@@ -29,29 +26,6 @@ class Knows(Protocol):
     def right(self, task_id: str, messages: Messages) -> Call: ...
 
     def wrong(self, task_id: str, messages: Messages, chance: random.Random) -> Call: ...
-
-
-class Drills:
-    """Drills of the family ``verbs``. Wrong is a reading tool with another verb, which there is not."""
-
-    def __init__(self, family: str, level: int) -> None:
-        self._tasks = DrillTasks([family], level=level)
-
-    def right(self, task_id: str, messages: Messages) -> Call:
-        """The first of the solution's calls that is not made yet; then the answer is submitted."""
-        left = self._left(task_id, messages)
-        return left[0] if left else ("submit", {"answer": self._tasks.drill(task_id).answer})
-
-    def wrong(self, task_id: str, messages: Messages, chance: random.Random) -> Call:
-        drill = self._tasks.drill(task_id)
-        name, arguments = (self._left(task_id, messages) or drill.solution()[-1:])[0]
-        stem = next(name.removesuffix(verb) for verb in READING if name.endswith(f"_{verb}"))
-        known = {tool.name for tool in drill.tools}
-        return chance.choice([stem + verb for verb in READING if stem + verb not in known]), arguments
-
-    def _left(self, task_id: str, messages: Messages) -> list[Call]:
-        made = calls_made(messages)
-        return [step for step in self._tasks.drill(task_id).solution() if step not in made]
 
 
 def calls_made(messages: Messages) -> list[Call]:

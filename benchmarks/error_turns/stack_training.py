@@ -1,13 +1,13 @@
-"""One run of one arm of experiment (B): a recipe, ``ArmTrainer``, and evaluations on the way on held-out drills."""
+"""One run of one arm in a world: a recipe, ``ArmTrainer``, and evaluations on the way on held-out tasks."""
 
 from __future__ import annotations
 
 import copy
 import functools
-import random
 import shutil
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,7 @@ from etude.benchmarks.error_turns import bases, stack_bases
 from etude.benchmarks.error_turns.arms import Arm
 from etude.benchmarks.error_turns.driver import Run
 from etude.benchmarks.error_turns.stack_arms import ARMS, ArmTrainer, NoRounding, erred
-from etude.environments.drills.tasks import Name
-from etude.environments.drills.words import READING
+from etude.benchmarks.error_turns.worlds import World
 from etude.trainers.building import Made, build
 from etude.trainers.folder import write_json
 from etude.trainers.metrics import METRICS, good_turns_kl, read_metrics
@@ -28,20 +27,16 @@ from etude.trainers.recipe import Recipe, parse
 from etude.trainers.rollouts import Rollout
 from etude.trainers.train import RECIPE, summary
 
-UPDATES, PROMPTS, GROUP, HELD, PARTS = 40, 4, 8, 48, 5
-MAX_IDS, MAX_TURN_IDS = 512, 48
 ERROR = "missed"
 """What of ``Held`` is the error of a curve: a policy that submits at once never errs in its first turn."""
 CHUNK = 4
 """Rollouts that ``good_turns_kl`` reads at a time."""
-FIRST, LAST = 10**6, 10**9
-"""Seeds of drills that are trained on; held-out ones are below, those of pretraining above."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """Of one split's held-out episodes: the share of first turns that err, of first turns that do not read (they err,
-    or submit at once), of all turns that err, and of solved episodes."""
+    """Of one split's held-out episodes: the share of first turns that err, of first turns that err or do not
+    try (see ``World.tries``), of all turns that err, and of solved episodes."""
 
     first: float
     missed: float
@@ -51,7 +46,7 @@ class Held:
 
 @dataclass
 class Curve:
-    """At update 0 and at each evaluation. ``train`` and ``eval`` are the splits: known nouns, and others."""
+    """At update 0 and at each evaluation. ``train`` and ``eval`` are the splits: known words, and others."""
 
     episodes: list[int] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
@@ -59,20 +54,8 @@ class Curve:
     eval: list[Held] = field(default_factory=list)
 
 
-def held_out(split: str) -> list[str]:
-    seeds = [seed for seed in range(10 * HELD) if (seed % 10 == 9) == (split == "eval")]
-    return [Name(stack_bases.FAMILY, seed, stack_bases.LEVEL).task_id for seed in seeds[:HELD]]
-
-
-def learned(seed: int, number: int) -> list[str]:
-    """Drills of the split ``train`` that the run of this seed learns from, each once."""
-    chance = random.Random(f"drills {seed}")
-    seeds = [chance.randrange(FIRST, LAST, 10) + chance.randrange(9) for _ in range(number)]
-    return [Name(stack_bases.FAMILY, each, stack_bases.LEVEL).task_id for each in seeds]
-
-
 def recipe_of(
-    arm: Arm, rate: float, seed: int, base: Path, url: str, out: Path, steps: int, pairs: Path | None = None
+    world: World, arm: Arm, rate: float, seed: int, base: Path, url: str, out: Path, steps: int, pairs: Path | None
 ) -> Recipe:
     return parse(
         {
@@ -81,7 +64,8 @@ def recipe_of(
             "model": {"name": str(base.resolve()), "template": {"enable_thinking": False}},
             "environment": {"url": url},
             "train": {
-                "steps": steps, "prompts": PROMPTS, "group": GROUP, "micro": PROMPTS * GROUP, "learning_rate": rate,
+                "steps": steps, "prompts": world.prompts, "group": world.group, "micro": world.episodes,
+                "learning_rate": rate,
             },
             "channels": {
                 "rlvr": float(bool(arm.reward or not (arm.hint or arm.replay))),
@@ -90,7 +74,7 @@ def recipe_of(
             },
             "replay": {"pairs": str(pairs.resolve())} if arm.replay and pairs else {},
             "distillation": {"gate": arm.gate, "teacher": arm.teacher, "rate": arm.rate},
-            "generation": {"max_ids": MAX_IDS, "max_turn_ids": MAX_TURN_IDS},
+            "generation": {"max_ids": world.max_ids, "max_turn_ids": world.max_turn_ids},
             # Above log 2, so that the drift of a moving teacher is measured and stops nothing.
             "safety": {"teacher_drift": 1.0, "hack_rate": 0.0},
         },
@@ -99,15 +83,23 @@ def recipe_of(
 
 
 def made(
-    arm: Arm, rate: float, seed: int, base: Path, url: str, out: Path, steps: int, pairs: Path | None = None
+    world: World,
+    arm: Arm,
+    rate: float,
+    seed: int,
+    base: Path,
+    url: str,
+    out: Path,
+    steps: int,
+    pairs: Path | None = None,
 ) -> Made:
     """A run that can begin, in a folder of its own; nothing is saved on the way. ``pairs``: for an arm with replay."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    recipe = recipe_of(arm, rate, seed, base, url, out, steps, pairs)
+    recipe = recipe_of(world, arm, rate, seed, base, url, out, steps, pairs)
     write_json(out / RECIPE, recipe.model_dump(mode="json"))
-    trainer = functools.partial(ArmTrainer, arm=arm)
-    tasks = learned(seed, PROMPTS * steps)
+    trainer = functools.partial(ArmTrainer, arm=arm, world=world)
+    tasks = world.learned(seed, world.prompts * steps)
     found = build(recipe, url, tasks, trainer=trainer, dialogues=None, progress=lambda what, done, of: None)
     found.trainer.args.save_strategy = "no"
     found.trainer.add_callback(NoRounding())
@@ -116,34 +108,29 @@ def made(
 
 def evaluated(trainer: ArmTrainer) -> tuple[Held, Held, list[Rollout]]:
     """The policy as it is on both held-out sets, sampled with the same luck each time; the first set's rollouts too."""
-    training = trainer.model.training
+    training, world = trainer.model.training, trainer.world
     trainer.model.eval()
     torch.manual_seed(0)
-    played = trainer.play([{"task_id": name} for split in ("train", "eval") for name in held_out(split)])
+    played = trainer.play([{"task_id": name} for name in world.tested()])
     trainer.model.train(training)
-    return held(played[:HELD]), held(played[HELD:]), played[:HELD]
+    known, other = played[: world.held], played[world.held :]
+    return held(known, world.tries), held(other, world.tries), known
 
 
-def held(played: list[Rollout]) -> Held:
+def held(played: list[Rollout], tries: Callable[[Rollout], bool]) -> Held:
     found = summary(played)
     first = sum(0 in erred(rollout) for rollout in played) / len(played)
-    missed = sum(0 in erred(rollout) or not reads_first(rollout) for rollout in played) / len(played)
+    missed = sum(0 in erred(rollout) or not tries(rollout) for rollout in played) / len(played)
     return Held(*(round(share, 5) for share in (first, missed, found.error_turn_rate, found.solved)))
 
 
-def reads_first(rollout: Rollout) -> bool:
-    """Whether its first turn calls a tool that reads, of whatever name: one that submits at once cannot err."""
-    turn = next((message for message in rollout.messages if message["role"] == "assistant"), {})
-    return any(call["name"].endswith(READING) for call in turn.get("tool_calls") or [])
-
-
 @functools.cache
-def of_base(base: Path, url: str, hint: bool) -> tuple[Held, Held]:
+def of_base(world: World, base: Path, url: str, hint: bool) -> tuple[Held, Held]:
     """Before any update, with or without the right hint before the first turn."""
     with tempfile.TemporaryDirectory() as folder:
-        trainer = made(Arm(), 1e-9, 0, base, url, Path(folder) / "run", 1).trainer
+        trainer = made(world, Arm(), 1e-9, 0, base, url, Path(folder) / "run", 1).trainer
         if hint:
-            texts = stack_bases.right_hints([*held_out("train"), *held_out("eval")])
+            texts = world.right_hints(world.tested())
             trainer._chat = stack_bases.Hinted(trainer._chat, texts)
         try:
             return evaluated(trainer)[:2]
@@ -164,7 +151,8 @@ class Evaluate(TrainerCallback):
     def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         if self.due(state.global_step, state.max_steps):
             train, other, self.last = evaluated(self._trainer)
-            note(self._curve, state.global_step, self._trainer.read, train, other)
+            episodes = state.global_step * self._trainer.world.episodes
+            note(self._curve, episodes, self._trainer.read, train, other)
 
 
 def finished(trainer: ArmTrainer, steps: int) -> bool:
@@ -178,36 +166,38 @@ def finished(trainer: ArmTrainer, steps: int) -> bool:
     return bool(trainer.state.global_step == steps)
 
 
-def lost(curve: Curve, watch: Evaluate, steps: int, tokens: int) -> None:
+def lost(world: World, curve: Curve, watch: Evaluate, steps: int, tokens: int) -> None:
     """A run that broke off errs in every turn from its next evaluation on."""
-    for number in range(curve.episodes[-1] // (PROMPTS * GROUP) + 1, steps + 1):
+    for number in range(curve.episodes[-1] // world.episodes + 1, steps + 1):
         if watch.due(number, steps):
-            note(curve, number, tokens, *[Held(1.0, 1.0, 1.0, 0.0)] * 2)
+            note(curve, number * world.episodes, tokens, *[Held(1.0, 1.0, 1.0, 0.0)] * 2)
 
 
 def due(number: int, every: int, updates: int) -> bool:
-    """After each of a run's ``PARTS``; of a longer one, behind these, once in so many updates."""
+    """After each part of a run; of a longer one, behind these, once in so many updates."""
     return number % (every if number <= updates else updates) == 0
 
 
-def note(curve: Curve, number: int, tokens: int, train: Held, other: Held) -> None:
-    curve.episodes.append(number * PROMPTS * GROUP)
+def note(curve: Curve, episodes: int, tokens: int, train: Held, other: Held) -> None:
+    curve.episodes.append(episodes)
     curve.tokens.append(tokens)
     curve.train.append(train)
     curve.eval.append(other)
 
 
-def train(run: Run, base: Path, url: str, out: Path, *, updates: int, pairs: Path | None = None) -> dict[str, Any]:
+def train(
+    world: World, run: Run, base: Path, url: str, out: Path, *, updates: int, pairs: Path | None = None
+) -> dict[str, Any]:
     """One run as a row of the result file. ``updates`` of an arm with ``times`` are that many times more."""
     torch.set_num_threads(1)
-    first = of_base(base, url, False)
+    first = of_base(world, base, url, False)
     arm, started, curve = ARMS[run.arm], time.process_time(), Curve()
     steps = updates * arm.times
     folder = out / "runs" / f"{run.arm}-{run.rate:g}-{run.seed}"
-    trainer = made(arm, run.rate, run.seed, base, url, folder, steps, pairs).trainer
+    trainer = made(world, arm, run.rate, run.seed, base, url, folder, steps, pairs).trainer
     note(curve, 0, 0, *first)
     before = copy.deepcopy(trainer.model).eval()
-    watch = Evaluate(trainer, curve, max(updates // PARTS, 1), updates)
+    watch = Evaluate(trainer, curve, max(updates // world.parts, 1), updates)
     trainer.add_callback(watch)
     try:
         broken = not finished(trainer, steps)
@@ -215,8 +205,8 @@ def train(run: Run, base: Path, url: str, out: Path, *, updates: int, pairs: Pat
     finally:
         trainer.close()
     if broken:
-        lost(curve, watch, steps, trainer.read)
-    drifts = drifts_at(folder, [episodes // (PROMPTS * GROUP) for episodes in curve.episodes])
+        lost(world, curve, watch, steps, trainer.read)
+    drifts = drifts_at(folder, [episodes // world.episodes for episodes in curve.episodes])
     found = row(run, bases.digest(before), curve, broken=broken, drifts=drifts, kl=kl)
     return found | {"cpu_seconds": round(time.process_time() - started, 2), "updates": updates}
 

@@ -27,11 +27,10 @@ def rows(tasks: TaskSet, episodes: Path | None = None) -> list[dict[str, Any]]:
     return [row(task) for task in tasks]
 
 
-def row(task: Task) -> dict[str, Any]:
-    """Raises ExportError."""
+def row(task: Task, names: Sequence[str] = tuple(TOOLS)) -> dict[str, Any]:
+    """``names``: of the tools that its session gives. Raises ExportError."""
     if task.environment != "coding":
         raise ExportError(f"{task.task_id} is played by {task.environment!r}: only coding tasks have such rows")
-    names = list(TOOLS)
     key = hashlib.sha256(task.model_dump_json().encode()).hexdigest()[:32]
     return row_of(task, prompt(task, names), schemas(names), key)
 

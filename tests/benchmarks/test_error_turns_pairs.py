@@ -7,6 +7,7 @@ import json
 import random
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,16 @@ import torch
 
 from etude.benchmarks.error_turns import (
     arms,
+    drill_world,
     driver,
-    stack,
     stack_arms,
     stack_bases,
+    stack_command,
     stack_pairs,
     stack_teachers,
     stack_training,
 )
+from etude.benchmarks.error_turns.drill_world import DRILLS as WORLD
 from etude.environments.drills.dialogues import dialogues
 from etude.environments.drills.tasks import DrillTasks
 from etude.environments.stored import stored_episodes
@@ -36,9 +39,11 @@ from etude.trainers.small.pretrain import make_base
 
 torch.set_num_threads(1)  # as the command does; two threads on busy cores wait for each other
 TINY = Sizes(hidden=32, layers=1, heads=2, vocabulary=600, dialogues=24, copying=0, reading=1, steps=4, batch=2)
-TASKS = DrillTasks([stack_bases.FAMILY], level=stack_bases.LEVEL)
-KNOWS = stack_teachers.Drills(stack_bases.FAMILY, stack_bases.LEVEL)
-DRILLS = stack_pairs.drills(12)
+ROOMY = replace(WORLD, max_ids=2000, max_turn_ids=200)
+"""The tokenizer of a tiny base writes long."""
+TASKS = DrillTasks([drill_world.FAMILY], level=drill_world.LEVEL)
+KNOWS = WORLD.knows()
+DRILLS = WORLD.played(12)
 THING = re.compile(r"[A-Z]{3}-\d{5}")
 
 
@@ -77,7 +82,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with served(stack.SERVED) as found:
+    with served(drill_world.SERVED) as found:
         yield found
 
 
@@ -88,15 +93,8 @@ def file(base: Path, url: str, tmp_path_factory: pytest.TempPathFactory) -> Path
     (folder / "strong.part").mkdir()
     (folder / "strong.part" / "episodes.jsonl").write_text("torn")
     with pytest.MonkeyPatch.context() as patch:
-        roomy(patch)
         patch.setattr(stack_arms.ArmTrainer, "_generate_turns", erring_then_giving_up)
-        return stack_pairs.pairs(base, url, folder, tasks=DRILLS)
-
-
-def roomy(patch: pytest.MonkeyPatch) -> None:
-    """The tokenizer of a tiny base writes long."""
-    patch.setattr(stack_training, "MAX_IDS", 2000)
-    patch.setattr(stack_training, "MAX_TURN_IDS", 200)
+        return stack_pairs.pairs(ROOMY, base, url, folder, tasks=DRILLS)
 
 
 def called(action: dict[str, Any]) -> stack_teachers.Call:
@@ -152,39 +150,36 @@ def test_the_folder_is_a_run_with_its_account(file: Path) -> None:
 
 def test_a_second_call_makes_nothing_anew(file: Path, base: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stack_pairs, "made", lambda *given: pytest.fail("it was made"))
-    assert stack_pairs.pairs(base, url, file.parent.parent, tasks=DRILLS) == file
+    assert stack_pairs.pairs(ROOMY, base, url, file.parent.parent, tasks=DRILLS) == file
 
 
 def test_made_again_elsewhere_the_pairs_are_the_same(
     file: Path, base: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    roomy(monkeypatch)
     monkeypatch.setattr(stack_arms.ArmTrainer, "_generate_turns", erring_then_giving_up)
-    again = stack_pairs.pairs(base, url, tmp_path, tasks=DRILLS)
+    again = stack_pairs.pairs(ROOMY, base, url, tmp_path, tasks=DRILLS)
     assert again.read_bytes() == file.read_bytes()
 
 
 def test_pairs_of_another_base_are_refused(file: Path, base: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stack_bases, "digest", lambda path: "other")
     with pytest.raises(driver.Refused, match="holds pairs of another base: remove it"):
-        stack_pairs.pairs(base, url, file.parent.parent)
+        stack_pairs.pairs(ROOMY, base, url, file.parent.parent)
 
 
 def test_teachers_that_know_nothing_are_refused(
     base: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    roomy(monkeypatch)
     monkeypatch.setattr(stack_arms.ArmTrainer, "_generate_turns", erring_then_giving_up)
     monkeypatch.setattr(stack_pairs, "TEACHERS", {"one": 1e-9, "two": 1e-9})
     with pytest.raises(driver.Refused, match="no turn of the base strong became a pair"):
-        stack_pairs.pairs(base, url, tmp_path, tasks=DRILLS[:3])
+        stack_pairs.pairs(ROOMY, base, url, tmp_path, tasks=DRILLS[:3])
     assert not (tmp_path / "strong").exists()
 
 
 def test_episodes_that_were_cut_are_left_out(
     base: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    roomy(monkeypatch)
 
     def one_without_end(trainer: Any, prompts: list[list[int]], rooms: list[int]) -> list[Sample]:
         """It errs on in the first drill, as if it had read no result."""
@@ -195,19 +190,19 @@ def test_episodes_that_were_cut_are_left_out(
         return erring_then_giving_up(trainer, encoded, rooms)
 
     monkeypatch.setattr(stack_arms.ArmTrainer, "_generate_turns", one_without_end)
-    found = stack_pairs.pairs(base, url, tmp_path / "some", tasks=DRILLS[:4])
+    found = stack_pairs.pairs(ROOMY, base, url, tmp_path / "some", tasks=DRILLS[:4])
     assert [one.episode.task_id for one in stored_episodes(found.parent)] == DRILLS[1:4]
     account = json.loads((found.parent / stack_pairs.ACCOUNT).read_text())
     assert (account["episodes"], account["cut"]) == (3, 1)
     with pytest.raises(driver.Refused, match="ended no episode within 2000 ids"):
-        stack_pairs.pairs(base, url, tmp_path / "none", tasks=DRILLS[:1])
+        stack_pairs.pairs(ROOMY, base, url, tmp_path / "none", tasks=DRILLS[:1])
 
 
 def test_the_bases_drills_are_neither_held_out_nor_trained_on() -> None:
-    seeds = [int(name.split("-")[2]) for name in stack_pairs.drills(200)]
-    held = {int(name.split("-")[2]) for split in ("train", "eval") for name in stack_training.held_out(split)}
-    assert len(set(seeds)) == 200 and not held & set(seeds) and max(seeds) < stack_training.FIRST
-    assert {TASKS.by_id(name).split for name in stack_pairs.drills(200)} == {"train"}
+    seeds = [int(name.split("-")[2]) for name in WORLD.played(200)]
+    held = {int(name.split("-")[2]) for name in WORLD.tested()}
+    assert len(set(seeds)) == 200 and not held & set(seeds) and max(seeds) < drill_world.FIRST
+    assert {TASKS.by_id(name).split for name in WORLD.played(200)} == {"train"}
 
 
 # --- the teachers ------------------------------------------------------------------------------------------------
@@ -240,10 +235,7 @@ def test_behind_the_last_call_the_answer_is_right_and_a_missing_tool_wrong() -> 
 def test_a_run_learns_from_the_pairs(
     arm: str, file: Path, base: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stack_training, "PROMPTS", 1)
-    monkeypatch.setattr(stack_training, "GROUP", 2)
-    monkeypatch.setattr(stack_training, "MAX_IDS", 1000)
-    monkeypatch.setattr(stack_training, "MAX_TURN_IDS", 8)
+    small = replace(WORLD, prompts=1, group=2, max_ids=1000, max_turn_ids=8)
     drawn: list[list[str]] = []
     counted: list[list[str]] = []
     scores, tokens_of = Replay._scores, stack_arms.tokens_of
@@ -258,7 +250,7 @@ def test_a_run_learns_from_the_pairs(
 
     monkeypatch.setattr(Replay, "_scores", scored)
     monkeypatch.setattr(stack_arms, "tokens_of", counting)
-    made = stack_training.made(stack_arms.ARMS[arm], 1e-3, 7, base, url, tmp_path, 2, file).trainer
+    made = stack_training.made(small, stack_arms.ARMS[arm], 1e-3, 7, base, url, tmp_path, 2, file).trainer
     before = [value.detach().clone() for value in made.model.parameters()]
     assert stack_training.finished(made, 2)
     made.close()
@@ -275,10 +267,12 @@ def test_pairs_are_made_for_arms_that_learn_from_some_alone(tmp_path: Path, monk
     monkeypatch.setattr(stack_pairs, "pairs", lambda *given: asked.append(given) or tmp_path / "pairs.jsonl")
     places = {"strong": tmp_path / "strong", "weak": tmp_path / "weak"}
     others = [name for name, arm in stack_arms.ARMS.items() if not arm.replay]
-    assert stack.pairs_of(argparse.Namespace(arms=others, out=tmp_path), places, "url") == {} and not asked
+    assert (
+        stack_command.pairs_of(WORLD, argparse.Namespace(arms=others, out=tmp_path), places, "url") == {} and not asked
+    )
     chosen = argparse.Namespace(arms=["distill", "replay", "sparse_distill_replay"], out=tmp_path)
-    assert stack.pairs_of(chosen, places, "url") == {"strong": tmp_path / "pairs.jsonl"}
-    assert asked == [(tmp_path / "strong", "url", tmp_path / "pairs")]
+    assert stack_command.pairs_of(WORLD, chosen, places, "url") == {"strong": tmp_path / "pairs.jsonl"}
+    assert asked == [(WORLD, tmp_path / "strong", "url", tmp_path / "pairs")]
 
 
 def test_the_mechanisms_arms_learn_from_no_pairs() -> None:

@@ -14,7 +14,18 @@ from typing import Any
 import pytest
 import torch
 
-from etude.benchmarks.error_turns import driver, stack, stack_arms, stack_bases, stack_summary, stack_training
+from etude.benchmarks.error_turns import (
+    drill_world,
+    driver,
+    stack,
+    stack_arms,
+    stack_bases,
+    stack_command,
+    stack_summary,
+    stack_training,
+)
+from etude.benchmarks.error_turns.bases import SKILL
+from etude.benchmarks.error_turns.drill_world import DRILLS
 from etude.environments.drills.dialogues import dialogues
 from etude.models import ErrorTurn, Hint, Reward
 from etude.trainers.recipe import Sizes
@@ -22,6 +33,7 @@ from etude.trainers.rollouts import Rollout, Span
 from etude.trainers.serving import served
 from etude.trainers.small.pretrain import make_base
 
+SMALL = replace(DRILLS, held=2, prompts=2, group=2, max_ids=700, max_turn_ids=8)
 TINY = Sizes(hidden=32, layers=1, heads=2, vocabulary=600, dialogues=24, reading=1, steps=4, batch=2)
 
 
@@ -46,22 +58,12 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with served(stack.SERVED) as found:
+    with served(drill_world.SERVED) as found:
         yield found
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stack_training, "HELD", 2)
-    monkeypatch.setattr(stack_training, "PROMPTS", 2)
-    monkeypatch.setattr(stack_training, "GROUP", 2)
-    monkeypatch.setattr(stack_training, "MAX_IDS", 700)
-    monkeypatch.setattr(stack_training, "MAX_TURN_IDS", 8)
-    stack_training.of_base.cache_clear()
-
-
 def trainer(arm: str, base: Path, url: str, out: Path) -> Any:
-    return stack_training.made(stack_arms.ARMS[arm], 1e-3, 7, base, url, out, 2).trainer
+    return stack_training.made(SMALL, stack_arms.ARMS[arm], 1e-3, 7, base, url, out, 2).trainer
 
 
 # --- what an arm changes -----------------------------------------------------------------------------------------
@@ -98,8 +100,9 @@ class Told(stack_arms.ArmTrainer):
     """The arm's choice of hints alone."""
 
     def __init__(self, arm: str, played: list[Rollout]) -> None:
-        self.arm, self.args, self.state = stack_arms.ARMS[arm], SimpleNamespace(seed=0), SimpleNamespace(global_step=0)
-        self._texts = [(each.task_id, e.hints[0].text) for each in played for e in each.error_turns]
+        self.world, self.arm = DRILLS, stack_arms.ARMS[arm]
+        self.args, self.state = SimpleNamespace(seed=0), SimpleNamespace(global_step=0)
+        self._texts = [told for each in played for told in self._of_its_task(each)]
 
 
 def test_raw_and_wrong_hints() -> None:
@@ -127,7 +130,8 @@ def test_who_submits_at_once_does_not_err_and_yet_misses() -> None:
         turn = {"role": "assistant", "tool_calls": [{"name": name, "arguments": {}}]}
         return replace(rollout(*errors), messages=[{"role": "user", "content": "?"}, turn])
 
-    found = stack_training.held([said("submit"), said("car_owner_get"), said("car_owner_get", 0), rollout()])
+    played = [said("submit"), said("car_owner_get"), said("car_owner_get", 0), rollout()]
+    found = stack_training.held(played, DRILLS.tries)
     assert (found.first, found.missed) == (0.25, 0.75)
 
 
@@ -135,13 +139,13 @@ def test_who_submits_at_once_does_not_err_and_yet_misses() -> None:
 
 
 def test_a_null_hint_is_spliced_nowhere_and_the_sites_are_those_of_the_right_one(
-    base: Path, url: str, tmp_path: Path, small: None
+    base: Path, url: str, tmp_path: Path
 ) -> None:
     found = {}
     for arm in ("distill", "null_hint"):
         made = trainer(arm, base, url, tmp_path / arm)
         torch.manual_seed(0)
-        made._played = made.play([{"task_id": name} for name in stack_training.learned(7, 2)])
+        made._played = made.play([{"task_id": name} for name in SMALL.learned(7, 2)])
         found[arm] = [[replace(site, hint=[]) for site in sites] for sites in made._choose_sites()]
         if arm == "null_hint":
             made._played = []
@@ -151,25 +155,25 @@ def test_a_null_hint_is_spliced_nowhere_and_the_sites_are_those_of_the_right_one
 
 
 @pytest.mark.parametrize("arm", ["grpo_penalty", "sft_resample", "dense_distill", "ema_05"])
-def test_a_run_is_a_function_of_its_seed(arm: str, base: Path, url: str, tmp_path: Path, small: None) -> None:
+def test_a_run_is_a_function_of_its_seed(arm: str, base: Path, url: str, tmp_path: Path) -> None:
     run = driver.Run(arm, 1e-3, 7)
-    one, two = (stack_training.train(run, base, url, tmp_path, updates=2) for _ in range(2))
+    one, two = (stack_training.train(SMALL, run, base, url, tmp_path, updates=2) for _ in range(2))
     assert {**one, "cpu_seconds": 0} == {**two, "cpu_seconds": 0}
     assert (one["episodes"], one["broken"]) == ([0, 4, 8], False)
     assert 0 < one["tokens"][1] < one["tokens"][2]
 
 
-def test_a_run_that_is_no_number_any_more_errs_from_there_on(base: Path, url: str, tmp_path: Path, small: None) -> None:
-    row = stack_training.train(driver.Run("distill", 1e38, 7), base, url, tmp_path, updates=4)
+def test_a_run_that_is_no_number_any_more_errs_from_there_on(base: Path, url: str, tmp_path: Path) -> None:
+    row = stack_training.train(SMALL, driver.Run("distill", 1e38, 7), base, url, tmp_path, updates=4)
     assert (row["broken"], row["episodes"], row["errors"][-1]) == (True, [0, 4, 8, 12, 16], 1.0)
     assert row["held"]["eval"][-1]["solved"] == 0
 
 
 def test_resamples_that_work_are_learned_and_others_are_not(
-    base: Path, url: str, tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch
+    base: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = trainer("sft_resample", base, url, tmp_path / "run")
-    made._played = made.play([{"task_id": name} for name in stack_training.learned(7, 2)])
+    made._played = made.play([{"task_id": name} for name in SMALL.learned(7, 2)])
     sites = made._choose_sites()
     inputs = {"rollouts": made._played, "sites": sites, "site_tokens": torch.tensor(10)}
     monkeypatch.setattr(stack_arms.ArmTrainer, "_works", lambda self, task, sample: False)
@@ -180,11 +184,11 @@ def test_resamples_that_work_are_learned_and_others_are_not(
     made.close()
 
 
-def test_only_calls_of_reading_tools_that_there_are_work(base: Path, url: str, tmp_path: Path, small: None) -> None:
+def test_only_calls_of_reading_tools_that_there_are_work(base: Path, url: str, tmp_path: Path) -> None:
     made = trainer("sft_resample", base, url, tmp_path / "run")
-    task = stack_training.held_out("train")[0]
-    known = sorted(made._tools_of(task))
-    reads = next(name for name in known if name.endswith(stack_arms.READING))
+    task = SMALL.held_out("train", 1)[0]
+    known = [tool.name for tool in drill_world.DrillTasks(["verbs"], level=1).drill(task).tools]
+    reads = next(name for name in known if name.endswith(drill_world.READING))
 
     def works(*names: str) -> bool:
         calls = "".join(f'<tool_call>\n{{"name": "{name}", "arguments": {{}}}}\n</tool_call>' for name in names)
@@ -196,17 +200,15 @@ def test_only_calls_of_reading_tools_that_there_are_work(base: Path, url: str, t
     made.close()
 
 
-def test_the_ceiling_reads_the_right_hint_before_its_first_turn(
-    base: Path, url: str, tmp_path: Path, small: None
-) -> None:
+def test_the_ceiling_reads_the_right_hint_before_its_first_turn(base: Path, url: str, tmp_path: Path) -> None:
     made = trainer("distill", base, url, tmp_path / "run")
-    task = stack_training.held_out("train")[0]
-    hints = stack_bases.right_hints([task])
+    task = SMALL.held_out("train", 1)[0]
+    hints = SMALL.right_hints([task])
     plain = made.play([{"task_id": task}])[0]
     made._chat = stack_bases.Hinted(made._chat, hints)
     told = made.play([{"task_id": task}])[0]
     (text,) = hints.values()
-    (right, _), *_ = stack_bases.DrillTasks(["verbs"], level=1).drill(task).solution()
+    (right, _), *_ = drill_world.DrillTasks(["verbs"], level=1).drill(task).solution()
     assert f"use {right}" in text
     written = made._tokenizer.decode(told.ids[: told.prompt])
     assert text in written
@@ -214,15 +216,6 @@ def test_the_ceiling_reads_the_right_hint_before_its_first_turn(
     begin = plain.turns[0].begin
     assert told.ids[:begin] + told.ids[begin + inserted : told.prompt] == plain.ids[: plain.prompt]
     made.close()
-
-
-def test_drills_that_are_trained_on_are_not_held_out_nor_pretrained_on() -> None:
-    seeds = [int(name.split("-")[2]) for name in stack_training.learned(1, 200)]
-    assert all(10**6 <= seed < 10**9 and seed % 10 != 9 for seed in seeds)
-    held = [int(name.split("-")[2]) for split in ("train", "eval") for name in stack_training.held_out(split)]
-    assert len(set(held)) == 2 * stack_training.HELD and max(held) < 10**6
-    assert [seed % 10 == 9 for seed in held] == [False] * stack_training.HELD + [True] * stack_training.HELD
-    assert stack_training.learned(1, 5) != stack_training.learned(2, 5)
 
 
 def test_longer_runs_are_evaluated_less_often_after_the_others_end() -> None:
@@ -233,45 +226,51 @@ def test_longer_runs_are_evaluated_less_often_after_the_others_end() -> None:
 
 
 def test_a_command_tunes_counts_and_reports_and_goes_on_where_it_was(
-    base: Path, tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(stack_bases, "check", lambda name, plain, with_hint: None)
+    monkeypatch.setattr(stack_bases, "check", lambda *asked: None)
+    monkeypatch.setenv("MAX_CONCURRENT_ENVS", "64")
+    small = replace(stack.STACK, world=SMALL)
     options = argparse.Namespace(
         out=tmp_path, report=False, arms=["distill"], tuning=1, seeds=1, updates=1, jobs=1, bases=base.parent,
-        rates=(1e-4, 1e-3),
+        rates=(1e-4, 1e-3), make_bases=False,
     )  # fmt: skip
-    stack.go(options)
+    stack_command.go(small, options)
     rows = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
     assert [(row["arm"], row["seed"]) for row in rows] == [
         ("base", 0), ("ceiling", 0), ("distill", 1000), ("distill", 1000), ("distill", 1),
     ]  # fmt: skip
     assert set(json.loads((tmp_path / "report.json").read_text())["arms"]) == {"base", "ceiling", "distill"}
-    monkeypatch.setattr(stack, "run_one", lambda *run, **more: pytest.fail("it was done"))
-    stack.go(options)
-    stack.go(argparse.Namespace(**{**vars(options), "report": True}))
+    monkeypatch.setattr(stack_command, "run_one", lambda *run, **more: pytest.fail("it was done"))
+    stack_command.go(small, options)
+    stack_command.go(small, argparse.Namespace(**{**vars(options), "report": True}))
     assert "new_nouns_solved" in capsys.readouterr().out
 
 
+def tiny_sizes(name: str) -> Sizes:
+    return TINY.model_copy(update={"skill": SKILL[name]})
+
+
 def test_bases_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stack_bases, "sizes", lambda name: TINY.model_copy(update={"skill": stack_bases.SKILL[name]}))
     options = argparse.Namespace(arms=["weak_live"], bases=None, out=tmp_path)
-    assert stack.places_of(options) == {"weak": tmp_path / "bases" / "weak"}
+    tiny = replace(DRILLS, sizes=tiny_sizes)
+    assert stack_command.places_of(tiny, options) == {"weak": tmp_path / "bases" / "weak"}
     first = stack_bases.digest(tmp_path / "bases" / "weak")
     monkeypatch.setattr(stack_bases, "make_base", None)
-    stack.places_of(options)
+    stack_command.places_of(tiny, options)
     assert stack_bases.digest(tmp_path / "bases" / "weak") == first
 
 
 def test_a_folder_without_the_bases_is_refused(tmp_path: Path) -> None:
     options = argparse.Namespace(arms=["weak_live", "distill"], bases=tmp_path, out=tmp_path)
     with pytest.raises(driver.Refused, match="holds no strong and no weak"):
-        stack.places_of(options)
+        stack_command.places_of(DRILLS, options)
 
 
 def test_a_base_that_knows_without_a_hint_or_reads_none_is_refused() -> None:
     for plain, with_hint, said in ((0.2, 0.0, "without a hint"), (0.9, 0.5, "with the right hint")):
         with pytest.raises(stack_bases.UnfitBase, match=said):
-            stack_bases.check("strong", plain, with_hint)
+            stack_bases.check(DRILLS, "strong", plain, with_hint)
 
 
 def test_contrasts_name_arms_and_measures_that_there_are() -> None:
