@@ -23,6 +23,7 @@ from etude.benchmarks.error_turns import (
     stack_command,
     stack_summary,
     stack_training,
+    summary,
 )
 from etude.benchmarks.error_turns.bases import SKILL
 from etude.benchmarks.error_turns.drill_world import DRILLS
@@ -293,3 +294,13 @@ def test_a_control_that_moves_is_no_control() -> None:
     )
     assert found["wrong_hint ends at most .10 below the base"] == "2 of 3"
     assert found["null_hint ends within .10 of the base, KL <= .01"] == "1 of 2"
+
+
+def test_the_counted_runs_have_the_rate_that_their_tuning_chose(root: Path) -> None:
+    rows = driver.load(root / "benchmarks/error_turns/results/stack.jsonl")
+    trained = [row for row in rows if row["arm"] in stack_arms.ARMS and row["seed"] < summary.TUNING]
+    assert trained
+    for row in trained:
+        experiment = replace(stack.STACK.experiment, rates=stack_command.RATES)
+        assert row["rate"] == driver.chosen(experiment, row["arm"], rows, 1)
+        assert (row["updates"], len(row["episodes"])) == (40, 6)

@@ -55,7 +55,7 @@ def test_hints_win_also_over_the_tool_list(rows: list[dict[str, Any]]) -> None:
 def test_without_a_hint_most_first_turns_err(rows: list[dict[str, Any]]) -> None:
     alone = [row for row in rows if not hinted(row)]
     erred = [row["messages"][2]["content"].startswith("error tool_not_found") for row in alone]
-    assert 0.7 < sum(erred) / len(erred) < 0.95
+    assert 0.5 < sum(erred) / len(erred) < 0.75  # five sixths of the guesses, which are three quarters
 
 
 def test_skill_is_how_often_a_hint_is_followed() -> None:
