@@ -21,9 +21,9 @@ GROUPS, GROUP = 4, 8
 
 @dataclass(frozen=True)
 class Arm:
-    """``reward``: sparse, dense, penalty or none. ``hint``: right, wrong, raw, null or none. ``learns``: from the
-    teacher's distribution, or from one of its samples that worked (sft). ``replay``: from pairs too, which (A) has
-    not."""
+    """``reward``: sparse, dense, penalty or none. ``hint``: right, wrong, raw, null, none, or of ``hint_sources``.
+    ``learns``: from the teacher's distribution, or from one of its samples that worked (sft). ``replay``: from pairs
+    too, which (A) has not."""
 
     reward: str = ""
     hint: str = ""

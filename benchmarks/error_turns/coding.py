@@ -19,12 +19,15 @@ from etude.benchmarks.error_turns.repair_world import REPAIRS
 from etude.benchmarks.error_turns.stack_arms import ARMS
 from etude.benchmarks.error_turns.stack_command import Stack, command
 from etude.benchmarks.error_turns.stack_summary import checks, last
-from etude.benchmarks.error_turns.summary import Measure
+from etude.benchmarks.error_turns.summary import Contrast, Measure
 
 RUN = (
-    "grpo_sparse grpo_dense grpo_penalty distill sparse_distill dense_distill wrong_hint null_hint raw_error "
-    "sft_resample good_turn gated replay sparse_distill_replay"
+    "distill grpo_sparse sparse_distill wrong_hint grpo_dense dense_distill raw_error grpo_penalty sft_resample "
+    "good_turn sparse_distill_replay replay gated null_hint"
 ).split()
+"""In the order of PREREGISTERED_CODING.md."""
+RATES = (3e-4,)
+"""What (B)'s tuning chose for every arm that learned; nothing is tuned here."""
 MEASURES: dict[str, Measure] = {
     **summary.MEASURES,
     "first": last("train", "first"),
@@ -35,7 +38,23 @@ MEASURES: dict[str, Measure] = {
     "new_words_solved": last("eval", "solved"),
 }
 """``new_words``: modules and functions that no run trains on."""
-STACK = Stack(REPAIRS, Experiment(ARMS, (), checks, MEASURES), RUN)
+CONTRASTS = (
+    Contrast("P1", "sparse_distill", "grpo_sparse", "solved", "above", 0.0),
+    Contrast("P2", "dense_distill", "grpo_dense", "area", "below", 0.0),
+    Contrast("P3", "distill", "base", "solved", "above", 0.30),
+    Contrast("P4", "distill", "wrong_hint", "final", "below", -0.30),
+    Contrast("P5", "sparse_distill", "grpo_sparse", "new_words_solved", "above", 0.0),
+    Contrast("S1", "distill", "grpo_sparse", "solved", "above", 0.0),
+    Contrast("S2", "distill", "grpo_dense", "solved", "above", 0.0),
+    Contrast("S3", "sparse_distill", "distill", "solved", "above", 0.0),
+    Contrast("S4", "distill", "base", "new_words_solved", "above", 0.30),
+    Contrast("S5", "distill", "raw_error", "final", "below", -0.10),
+    Contrast("S6", "distill", "grpo_penalty", "area", "below", 0.0),
+    Contrast("S7", "distill", "sft_resample", "area", "below", 0.0),
+    Contrast("S8", "distill", "good_turn", "area", "below", 0.0),
+    Contrast("S9", "sparse_distill_replay", "sparse_distill", "solved", "above", 0.0),
+)
+STACK = Stack(REPAIRS, Experiment(ARMS, CONTRASTS, checks, MEASURES, RATES), RUN)
 
 if __name__ == "__main__":
     sys.exit(command(STACK, __doc__))

@@ -17,6 +17,7 @@ from etude.environments.drill import DrillSession
 from etude.environments.drills import dialogues as drill_dialogues
 from etude.environments.drills.tasks import DrillTasks, Name
 from etude.environments.drills.words import READING
+from etude.models import ErrorTurn
 from etude.trainers.recipe import Environment, Sizes
 from etude.trainers.rollouts import Rollout
 from etude.trainers.serving import DRILL, served
@@ -99,6 +100,12 @@ def reads_what_there_is(task_id: str, calls: Calls) -> bool:
     return bool(calls) and all(call["name"] in known and call["name"].endswith(READING) for call in calls)
 
 
+def retold(error: ErrorTurn, call: Mapping[str, Any]) -> str | None:
+    if error.kind != "tool_not_found" or not call["name"].endswith(READING):
+        return None
+    return f"There is no tool {error.tool!r}; use {call['name']}."
+
+
 class Drills:
     """What teachers know. Wrong is a reading tool with another verb, which there is not."""
 
@@ -135,6 +142,7 @@ DRILLS = World(
     hinted={"strong": (0.0, 0.15), "weak": (0.1, 0.45)},
     tries=reads_first,
     works=reads_what_there_is,
+    retold=retold,
     prompts=4,
     group=8,
     held=48,

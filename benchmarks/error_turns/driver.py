@@ -1,8 +1,8 @@
 """What the experiments have in common: runs that are tuned, counted, kept line by line, and summed up.
 
-First each arm's learning rate is chosen on tuning seeds, then the counted seeds, 1 and up, are run. Every run adds one
-line to DIR/runs.jsonl, and a command that was stopped goes on where it was. The report goes to the terminal and to
-DIR/report.json.
+First each arm's learning rate is chosen on tuning seeds, unless there is only one; then the counted seeds, 1 and up,
+are run. Every run adds one line to DIR/runs.jsonl, and a command that was stopped goes on where it was. The report goes
+to the terminal and to DIR/report.json.
 """
 
 from __future__ import annotations
@@ -94,16 +94,20 @@ def alike(rows: Sequence[Row], digests: Mapping[str, str], updates: int) -> None
 
 
 def tuning_runs(experiment: Experiment, name: str, number: int) -> list[Run]:
-    """Each rate on the same tuning seeds; an arm of ten times the length on the first alone."""
+    """Each rate on the same tuning seeds; an arm of ten times the length on the first alone. None for a single rate."""
+    if len(experiment.rates) == 1:
+        return []
     seeds = range(summary.TUNING, summary.TUNING + (number if experiment.arms[name].times == 1 else min(number, 1)))
     return [Run(name, rate, seed) for rate in experiment.rates for seed in seeds]
 
 
 def chosen(experiment: Experiment, name: str, rows: Sequence[Row], number: int) -> float | None:
     """The rate of least mean area on the tuning seeds, the lesser of equals; None before all of them are done."""
+    if len(experiment.rates) == 1:
+        return experiment.rates[0]
     wanted = tuning_runs(experiment, name, number)
     areas = {Run(row["arm"], row["rate"], row["seed"]): summary.area(row) for row in rows}
-    if not wanted or not set(wanted) <= set(areas):
+    if not set(wanted) <= set(areas):
         return None
     return min(experiment.rates, key=lambda rate: sum(areas[run] for run in wanted if run.rate == rate))
 

@@ -18,6 +18,7 @@ from etude.benchmarks.error_turns.stack_teachers import Call, Messages, calls_ma
 from etude.benchmarks.error_turns.worlds import Calls, World, first_calls
 from etude.environments.starts import prompt
 from etude.environments.tasks import FILE_NAME, write_tasks
+from etude.models import ErrorTurn
 from etude.trainers.recipe import Environment, Sizes
 from etude.trainers.rollouts import Rollout
 from etude.trainers.serving import served
@@ -118,6 +119,13 @@ def _path(arguments: Any) -> Any:
     return arguments.get("path") if isinstance(arguments, Mapping) else None
 
 
+def retold(error: ErrorTurn, call: Mapping[str, Any]) -> str | None:
+    path = _path(call["arguments"])
+    if error.kind != "file_not_found" or call["name"] != EDIT or not isinstance(path, str):
+        return None
+    return f"There is no `{error.message.partition(': ')[2]}`; the nearest path is {path}."
+
+
 class Repairs:
     """What teachers know. Wrong is an edit in a folder where the module is not."""
 
@@ -144,10 +152,11 @@ REPAIRS = World(
     hinted={"strong": (0.0, 0.15), "weak": (0.1, 0.45)},
     tries=edits_first,
     works=edits_what_is_listed,
+    retold=retold,
     prompts=2,
     group=8,
-    held=32,
-    parts=4,
+    held=40,
+    parts=2,
     max_ids=640,
     max_turn_ids=48,
     telling=frozenset({"file_not_found"}),

@@ -16,10 +16,16 @@ import sys
 from etude.benchmarks.error_turns.drill_world import DRILLS
 from etude.benchmarks.error_turns.driver import Experiment
 from etude.benchmarks.error_turns.stack_arms import ARMS
-from etude.benchmarks.error_turns.stack_command import Stack, command
+from etude.benchmarks.error_turns.stack_command import RATES, Stack, command
 from etude.benchmarks.error_turns.stack_summary import CONTRASTS, MEASURES, checks
 
-STACK = Stack(DRILLS, Experiment(ARMS, CONTRASTS, checks, MEASURES))
+RUN = (
+    "distill grpo_dense dense_distill grpo_sparse sparse_distill wrong_hint null_hint grpo_penalty raw_error "
+    "sft_resample good_turn gated live replay sparse_distill_replay weak_distill weak_dense_distill weak_live "
+    "ema_05 ema_001 trust_region grpo_dense_10x"
+).split()
+"""In the order of PREREGISTERED_STACK.md."""
+STACK = Stack(DRILLS, Experiment(ARMS, CONTRASTS, checks, MEASURES, RATES), RUN)
 
 if __name__ == "__main__":
     sys.exit(command(STACK, __doc__))

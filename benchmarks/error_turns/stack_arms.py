@@ -3,7 +3,7 @@ an arm.
 
 An arm changes what a rollout was worth, which turns are sites, which hint stands there, or what is learned there;
 everything else is ``EtudeTrainer``'s, and the recipe of ``stack_training`` says the rest (weights, teacher, gate,
-pairs). Arms with replay-DPO are not in (A).
+pairs). Arms with replay-DPO, and those of other sources of hints, are not in (A).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from transformers import TrainerCallback
 
 from etude.benchmarks.error_turns import arms
 from etude.benchmarks.error_turns.arms import Arm
+from etude.benchmarks.error_turns.hint_sources import SOURCES
 from etude.benchmarks.error_turns.training import ROUNDING
 from etude.benchmarks.error_turns.worlds import World
 from etude.models import ErrorTurn, Hint
@@ -33,6 +34,7 @@ from etude.trainers.turns import generate
 LEFT_OUT = ("weak_ema_05", "weak_ema_001", "weak_trust_region", "weak_grpo_dense")
 ARMS: dict[str, Arm] = {name: arm for name, arm in arms.ARMS.items() if name not in LEFT_OUT}
 ARMS |= {"replay": Arm(replay=True), "sparse_distill_replay": replace(ARMS["sparse_distill"], replay=True)}
+ARMS |= {name: Arm(hint=name) for name in ("introspection", "sibling")}
 
 
 class ArmTrainer(EtudeTrainer):
@@ -85,8 +87,9 @@ class ArmTrainer(EtudeTrainer):
         """The error turns as this arm has them: at other turns, or with other hints."""
         chance = random.Random(f"arm {self.args.seed} {rollout.task_id} {place} {self.state.global_step}")
         errors = at_good_turns(rollout, chance) if self.arm.where == "good" else rollout.error_turns
-        if self.arm.hint == "raw":
-            return [hinted(error, error.message) for error in errors]
+        if self.arm.hint in SOURCES:
+            told = SOURCES[self.arm.hint]
+            return [hinted(error, told(error, rollout, self._played, self.world)) for error in errors]
         if self.arm.hint == "wrong":
             others = [text for task, text in self._texts if task != rollout.task_id]
             return [hinted(error, chance.choice(others)) for error in errors] if others else []
@@ -194,6 +197,6 @@ def at_good_turns(rollout: Rollout, chance: random.Random) -> list[ErrorTurn]:
     return [error.model_copy(update={"turn": turn}) for error, turn in zip(errors, turns, strict=False)]
 
 
-def hinted(error: ErrorTurn, text: str) -> ErrorTurn:
-    """With this hint alone; one that had none gets none."""
-    return error.model_copy(update={"hints": [Hint(text=text)] if error.hints else []})
+def hinted(error: ErrorTurn, text: str | None) -> ErrorTurn:
+    """With this hint alone, or with none; one that had none gets none."""
+    return error.model_copy(update={"hints": [Hint(text=text)] if error.hints and text else []})

@@ -81,7 +81,8 @@ def tasks_of(world: World, options: argparse.Namespace) -> list[str]:
     """All that may be played: what is held out, what pairs are made from, and what each run learns from."""
     arms = [ARMS[name] for name in options.arms]
     number = world.prompts * options.updates * max(arm.times for arm in arms)
-    seeds = [*range(1, options.seeds + 1), *range(TUNING, TUNING + options.tuning)]
+    tuning = options.tuning if len(options.rates) > 1 else 0
+    seeds = [*range(1, options.seeds + 1), *range(TUNING, TUNING + tuning)]
     found = [*world.tested(), *world.learned(0, world.prompts)]
     found += world.played(stack_pairs.EPISODES) if any(arm.replay for arm in arms) else []
     return found + [name for seed in seeds for name in world.learned(seed, number)]
@@ -118,7 +119,8 @@ def command(stack: Stack, description: str | None) -> int:
     world = stack.world
     parser = driver.parser_of(stack.experiment, description, updates=world.updates, episodes=world.episodes)
     parser.add_argument("--bases", type=Path, help="a folder that holds strong and weak")
-    parser.add_argument("--rates", type=rates_of, default=RATES, help="learning rates that are tried")
+    rates = stack.experiment.rates
+    parser.add_argument("--rates", type=rates_of, default=rates, help="that are tried; a single one is not tuned")
     parser.add_argument("--make-bases", action="store_true", help="strong and weak, in DIR/bases, and nothing else")
     if stack.arms:
         parser.set_defaults(arms=list(stack.arms))

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from etude.benchmarks.error_turns.stack_teachers import Knows
+from etude.models import ErrorTurn
 from etude.trainers.recipe import Sizes
 from etude.trainers.rollouts import Rollout
 
 Calls = Sequence[Mapping[str, Any]]
 """Of one turn: each with ``name`` and ``arguments``."""
+Retold = Callable[[ErrorTurn, Mapping[str, Any]], str | None]
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class World:
 
     ``tries``: whether the first turn of a rollout does what can err, so that it is no way out not to. ``works``:
     whether these calls would not err as a first turn of the task. ``telling``: kinds of ErrorTurns whose hints are of
-    their task alone, and wrong for others (none given: all).
+    their task alone, and wrong for others (none given: all). ``retold``: what the environment says of an error, with
+    this other call in the place of its advice; None when that call is none, or the error of another kind.
     """
 
     served: Callable[[Path, Sequence[str]], AbstractContextManager[str]]
@@ -47,6 +50,7 @@ class World:
     hinted: Mapping[str, tuple[float, float]] = field(hash=False)
     tries: Callable[[Rollout], bool]
     works: Callable[[str, Calls], bool]
+    retold: Retold
     prompts: int
     group: int
     held: int
@@ -68,5 +72,9 @@ class World:
 
 def first_calls(rollout: Rollout) -> Calls:
     """Of its first turn."""
-    turn = next((message for message in rollout.messages if message["role"] == "assistant"), {})
-    return turn.get("tool_calls") or []
+    return next(iter(calls_of(rollout)), [])
+
+
+def calls_of(rollout: Rollout) -> list[Calls]:
+    """Of each turn."""
+    return [turn.get("tool_calls") or [] for turn in rollout.messages if turn["role"] == "assistant"]

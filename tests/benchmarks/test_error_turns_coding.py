@@ -6,7 +6,7 @@ import argparse
 import json
 import pickle
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ import torch
 from etude.benchmarks.error_turns import (
     coding,
     driver,
-    repair_dialogues,
     repair_world,
     repairs,
     stack_arms,
@@ -26,20 +25,16 @@ from etude.benchmarks.error_turns import (
     stack_pairs,
     stack_training,
 )
-from etude.benchmarks.error_turns.bases import SKILL
 from etude.benchmarks.error_turns.drill_world import DRILLS
 from etude.benchmarks.error_turns.repair_world import REPAIRS, of_id
 from etude.benchmarks.error_turns.stack_teachers import Call
 from etude.benchmarks.error_turns.worlds import World
 from etude.environments.tasks import TaskSet
 from etude.models import ErrorTurn, Hint, Reward
-from etude.trainers.recipe import Sizes
 from etude.trainers.replay.pairs import read_pairs
 from etude.trainers.rollouts import Rollout, Sample
-from etude.trainers.small.pretrain import make_base
 
 torch.set_num_threads(1)  # as the command does; two threads on busy cores wait for each other
-TINY = Sizes(hidden=32, layers=1, heads=2, vocabulary=600, dialogues=24, copying=0, reading=1, steps=4, batch=2)
 SMALL = replace(REPAIRS, held=2, prompts=1, group=2, max_ids=2000, max_turn_ids=200)
 """The tokenizer of a tiny base writes long."""
 PLAYED = REPAIRS.played(3)
@@ -48,12 +43,8 @@ TASKS = [*SMALL.tested(), *SMALL.learned(0, 1), *SMALL.learned(7, 2), *PLAYED]
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("bases")
-    rows = folder / "rows.jsonl"
-    rows.write_text("".join(json.dumps(row) + "\n" for row in repair_dialogues.dialogues(TINY.dialogues)))
-    make_base(rows, TINY, folder / "strong")
-    return folder / "strong"
+def base(tiny_base: Callable[[World], Path]) -> Path:
+    return tiny_base(REPAIRS)
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +112,7 @@ def test_another_process_knows_a_world_again(world: World) -> None:
 
 
 def test_the_server_has_every_task_that_a_run_needs(tmp_path: Path) -> None:
-    options = argparse.Namespace(arms=["distill", "replay"], seeds=2, tuning=1, updates=3)
+    options = argparse.Namespace(arms=["distill", "replay"], seeds=2, tuning=1, updates=3, rates=(1e-4, 1e-3))
     folder = repair_world.written(tmp_path, stack_command.tasks_of(SMALL, options))
     tasks = TaskSet.load(folder)
     for seed in (1, 2, 1000):
@@ -239,18 +230,16 @@ def test_the_right_edit_becomes_the_chosen_side_of_a_pair(
 # --- the command -------------------------------------------------------------------------------------------------
 
 
-def tiny_sizes(name: str) -> Sizes:
-    return TINY.model_copy(update={"skill": SKILL[name]})
-
-
-def test_bases_can_be_made_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    stack = replace(coding.STACK, world=replace(SMALL, sizes=tiny_sizes))
+def test_bases_can_be_made_alone(
+    tiny: Callable[[World], World], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stack = replace(coding.STACK, world=tiny(SMALL))
     stack_command.go(stack, argparse.Namespace(out=tmp_path, make_bases=True, rates=stack_command.RATES))
     assert capsys.readouterr().out.split() == [str(tmp_path / "bases" / name) for name in ("strong", "weak")]
     assert not (tmp_path / "tasks").exists()
 
 
-def test_a_command_serves_tunes_counts_and_reports(
+def test_a_command_serves_counts_and_reports_a_single_rate_without_tuning(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(stack_bases, "check", lambda *asked: None)
@@ -260,7 +249,8 @@ def test_a_command_serves_tunes_counts_and_reports(
         rates=(1e-3,), make_bases=False,
     )  # fmt: skip
     stack_command.go(replace(coding.STACK, world=replace(SMALL, max_ids=700, max_turn_ids=8)), options)
-    assert set(json.loads((tmp_path / "report.json").read_text())["arms"]) == {"base", "ceiling", "null_hint"}
+    found = json.loads((tmp_path / "report.json").read_text())
+    assert set(found["arms"]) == {"base", "ceiling", "null_hint"} and found["runs"] == {"counted": 3}
     assert "new_words_solved" in capsys.readouterr().out
 
 

@@ -6,7 +6,6 @@ import argparse
 import json
 import random
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,19 +25,14 @@ from etude.benchmarks.error_turns import (
     stack_training,
 )
 from etude.benchmarks.error_turns.drill_world import DRILLS as WORLD
-from etude.environments.drills.dialogues import dialogues
 from etude.environments.drills.tasks import DrillTasks
 from etude.environments.stored import stored_episodes
 from etude.trainers.metrics import METRICS, read_metrics
-from etude.trainers.recipe import Sizes
 from etude.trainers.replay.loss import Replay
 from etude.trainers.replay.pairs import Pair, read_pairs
 from etude.trainers.rollouts import Sample
-from etude.trainers.serving import served
-from etude.trainers.small.pretrain import make_base
 
 torch.set_num_threads(1)  # as the command does; two threads on busy cores wait for each other
-TINY = Sizes(hidden=32, layers=1, heads=2, vocabulary=600, dialogues=24, copying=0, reading=1, steps=4, batch=2)
 ROOMY = replace(WORLD, max_ids=2000, max_turn_ids=200)
 """The tokenizer of a tiny base writes long."""
 TASKS = DrillTasks([drill_world.FAMILY], level=drill_world.LEVEL)
@@ -69,21 +63,6 @@ def erring_then_giving_up(trainer: Any, prompts: list[list[int]], rooms: list[in
         turn = f"<tool_call>\n{call}\n</tool_call><|im_end|>"
         said.append(Sample(trainer.processing_class.encode(turn, add_special_tokens=False)))
     return said
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("bases")
-    rows = folder / "rows.jsonl"
-    rows.write_text("".join(json.dumps(row) + "\n" for row in dialogues(TINY.dialogues)))
-    make_base(rows, TINY, folder / "strong")
-    return folder / "strong"
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with served(drill_world.SERVED) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,17 +25,12 @@ from etude.benchmarks.error_turns import (
     stack_training,
     summary,
 )
-from etude.benchmarks.error_turns.bases import SKILL
 from etude.benchmarks.error_turns.drill_world import DRILLS
-from etude.environments.drills.dialogues import dialogues
+from etude.benchmarks.error_turns.worlds import World
 from etude.models import ErrorTurn, Hint, Reward
-from etude.trainers.recipe import Sizes
 from etude.trainers.rollouts import Rollout, Span
-from etude.trainers.serving import served
-from etude.trainers.small.pretrain import make_base
 
 SMALL = replace(DRILLS, held=2, prompts=2, group=2, max_ids=700, max_turn_ids=8)
-TINY = Sizes(hidden=32, layers=1, heads=2, vocabulary=600, dialogues=24, reading=1, steps=4, batch=2)
 
 
 def rollout(*errors: int, turns: int = 3, task: str = "a", solved: float = 0.0) -> Rollout:
@@ -46,21 +41,6 @@ def rollout(*errors: int, turns: int = 3, task: str = "a", solved: float = 0.0) 
         for turn in errors
     ]
     return Rollout(task, "e", list(range(spans[-1].end)), 5, spans, [], Reward(value=solved), "submit", False, marked)
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("bases")
-    rows = folder / "rows.jsonl"
-    rows.write_text("".join(json.dumps(row) + "\n" for row in dialogues(TINY.dialogues)))
-    make_base(rows, TINY, folder / "strong")
-    return folder / "strong"
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with served(drill_world.SERVED) as found:
-        yield found
 
 
 def trainer(arm: str, base: Path, url: str, out: Path) -> Any:
@@ -101,7 +81,7 @@ class Told(stack_arms.ArmTrainer):
     """The arm's choice of hints alone."""
 
     def __init__(self, arm: str, played: list[Rollout]) -> None:
-        self.world, self.arm = DRILLS, stack_arms.ARMS[arm]
+        self.world, self.arm, self._played = DRILLS, stack_arms.ARMS[arm], played
         self.args, self.state = SimpleNamespace(seed=0), SimpleNamespace(global_step=0)
         self._texts = [told for each in played for told in self._of_its_task(each)]
 
@@ -248,17 +228,13 @@ def test_a_command_tunes_counts_and_reports_and_goes_on_where_it_was(
     assert "new_nouns_solved" in capsys.readouterr().out
 
 
-def tiny_sizes(name: str) -> Sizes:
-    return TINY.model_copy(update={"skill": SKILL[name]})
-
-
-def test_bases_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bases_are_made_once(tiny: Callable[[World], World], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = argparse.Namespace(arms=["weak_live"], bases=None, out=tmp_path)
-    tiny = replace(DRILLS, sizes=tiny_sizes)
-    assert stack_command.places_of(tiny, options) == {"weak": tmp_path / "bases" / "weak"}
+    world = tiny(DRILLS)
+    assert stack_command.places_of(world, options) == {"weak": tmp_path / "bases" / "weak"}
     first = stack_bases.digest(tmp_path / "bases" / "weak")
     monkeypatch.setattr(stack_bases, "make_base", None)
-    stack_command.places_of(tiny, options)
+    stack_command.places_of(world, options)
     assert stack_bases.digest(tmp_path / "bases" / "weak") == first
 
 
