@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ..client import Client, ConnectionLost
+from ..client import Client, ConnectionLost, Infrastructure
 from .rollouts import Chat, Rollout, rollout
 from .sampling import Batcher
 
@@ -57,8 +57,9 @@ async def play(
 ) -> list[Rollout]:
     """One rollout of each task, in their order. Tools of different rollouts run at the same time.
 
-    A session that is lost, as when the server starts again, costs its rollout one new try in a fresh session. Raises
-    ConnectionLost when that is lost too, and ServerError for what the server refuses.
+    A session that is lost, as when the server starts again, costs its rollout one new try in a fresh session, and so
+    does a machine that fails before the first turn. Raises ConnectionLost or Infrastructure when that fails too, and
+    ServerError for what the server refuses.
     """
     given = limits or Limits()
 
@@ -72,7 +73,7 @@ async def play(
         with batcher.playing():
             try:
                 return await once(task)
-            except ConnectionLost:
+            except (ConnectionLost, Infrastructure):
                 return await once(task)
 
     return list(await asyncio.gather(*(one(task) for task in tasks)))

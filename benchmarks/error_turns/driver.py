@@ -130,18 +130,25 @@ def run_all(runs: Sequence[Run], run: Callable[[Run], dict[str, Any]], jobs: int
         yield from map(run, runs)
         return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        for future in as_completed([pool.submit(run, each) for each in runs]):
-            yield future.result()
+        try:
+            for future in as_completed([pool.submit(run, each) for each in runs]):
+                yield future.result()
+        finally:  # what was not begun is not run when one fails or nobody asks for more
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 # --- the report --------------------------------------------------------------------------------------------------
 
 
 def counted(experiment: Experiment, rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """By arm. Raises Refused for an arm whose runs differ in their learning rate."""
     found = defaultdict(list)
     for row in sorted(rows, key=lambda row: row["seed"]):
         if row["seed"] < summary.TUNING:
             found[row["arm"]].append(row)
+    for name, some in found.items():
+        if len({row["rate"] for row in some}) > 1:
+            raise Refused(f"{name} was counted at several learning rates: keep one's runs in the result file")
     return {name: found[name] for name in (*EVALUATED, *experiment.arms) if name in found}
 
 

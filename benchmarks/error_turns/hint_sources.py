@@ -1,7 +1,7 @@
 """Where a hint may come from, besides the environment's template.
 
 A source says something of an error turn, or nothing. ``introspection`` and ``sibling`` know a better call, and say it
-in the environment's words for it, so that they differ in what they know and not in how they put it.
+in one sentence of the environment's, so that these two differ in what they know and not in how they put it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def introspection(error: ErrorTurn, rollout: Rollout, batch: Sequence[Rollout], 
 
 
 def sibling(error: ErrorTurn, rollout: Rollout, batch: Sequence[Rollout], world: World) -> str | None:
-    """What the first solved rollout of the same task did, in a turn that did not err; none where none is solved."""
+    """What a solved rollout of the same task did in a turn that did not err (the first that has such a call; it may be
+    this one, later on); none where none is solved."""
     solved = (other for other in batch if other.task_id == rollout.task_id and other.reward.value >= 1)
     return next(_told(error, (call for other in solved for call in good_calls(other)), world), None)
 

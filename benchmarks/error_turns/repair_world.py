@@ -12,6 +12,7 @@ from typing import Any
 
 from etude.benchmarks.error_turns import repair_dialogues, repairs
 from etude.benchmarks.error_turns.bases import SKILL
+from etude.benchmarks.error_turns.driver import Refused
 from etude.benchmarks.error_turns.repair_dialogues import EDITED
 from etude.benchmarks.error_turns.repairs import FOLDERS, Repair, repair, task_id
 from etude.benchmarks.error_turns.stack_teachers import Call, Messages, calls_made
@@ -26,6 +27,7 @@ from etude.trainers.serving import served
 TURNS = 3
 """A wrong edit, the right one, and submit."""
 EDIT, SUBMIT = "edit_file", "submit"
+_MISSING = "no such file: "
 SEED = 0
 PLAYED = 10**5
 """Seeds from here on are those that pairs are made from; held-out ones are below."""
@@ -68,8 +70,12 @@ def serving(folder: Path, task_ids: Sequence[str]) -> Iterator[str]:
 
 
 def written(folder: Path, task_ids: Sequence[str]) -> Path:
+    """Raises Refused for a folder of tasks that were made otherwise."""
     file, wanted = folder / FILE_NAME, dict.fromkeys(task_ids)
-    known = [json.loads(line)["task_id"] for line in file.read_text().splitlines()] if file.is_file() else []
+    rows = [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
+    known = [row["task_id"] for row in rows]
+    if any(row["problem_statement"] != of_id(row["task_id"]).statement for row in rows):
+        raise Refused(f"{folder} holds other repairs under the same names: use another --out")
     if not set(wanted) <= set(known):
         on = repairs.snapshot()
         folder.mkdir(parents=True, exist_ok=True)
@@ -120,10 +126,10 @@ def _path(arguments: Any) -> Any:
 
 
 def retold(error: ErrorTurn, call: Mapping[str, Any]) -> str | None:
-    path = _path(call["arguments"])
-    if error.kind != "file_not_found" or call["name"] != EDIT or not isinstance(path, str):
+    path, missing = _path(call["arguments"]), error.message.removeprefix(_MISSING)
+    if call["name"] != EDIT or not isinstance(path, str) or missing == error.message:
         return None
-    return f"There is no `{error.message.partition(': ')[2]}`; the nearest path is {path}."
+    return f"There is no `{missing}`; the nearest path is {path}."
 
 
 class Repairs:

@@ -1,7 +1,8 @@
 """The world of experiment (C): tiny repositories with one wrong expression, as tasks of the coding environment.
 
 The statement names the function, its module without the folder, what it returns and what it should, and lists the
-sources. The folder differs from task to task, so that it has to be read from the list; a wrong one is an ErrorTurn.
+sources. All are in one folder, as one package's are; which differs from task to task, so that it has to be read from
+the list. A wrong one is an ErrorTurn.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ TOOLS = ["edit_file", "submit"]
 """What ``reset(tools=...)`` is given."""
 FOLDERS = ("app", "base", "core", "data", "lib", "util")
 LISTED = 4
-"""Modules of a repository, each in a folder of its own."""
+"""Modules of a repository, all in the same folder."""
 MODULES = {
     "train": (
         "account basket bill block board bottle branch bridge budget cable camera card chart coin desk "
@@ -145,12 +146,12 @@ def task_id(seed: int) -> str:
 def repair(seed: int) -> Repair:
     """The same seed gives the same exercise."""
     chance, split = random.Random(f"repair {seed}"), split_of(seed)
-    names, folders = chance.sample(MODULES[split], LISTED), chance.sample(FOLDERS, LISTED)
+    names, folder = chance.sample(MODULES[split], LISTED), chance.choice(FOLDERS)
     functions = chance.sample(FUNCTIONS[split], LISTED + 1)
     mutation = chance.choice(MUTATIONS)
     old, parameters, right = _mutated(mutation, chance)
-    modules = [Module(f"{folders[0]}/{names[0]}.py", functions[0], parameters, right, functions[-1])]
-    for name, folder, function in zip(names[1:], folders[1:], functions[1:-1], strict=True):
+    modules = [Module(f"{folder}/{names[0]}.py", functions[0], parameters, right, functions[-1])]
+    for name, function in zip(names[1:], functions[1:-1], strict=True):
         _, given, returns = _mutated(chance.choice(MUTATIONS), chance)
         modules.append(Module(f"{folder}/{name}.py", function, given, returns, functions[-1]))
     listed = chance.sample([module.path for module in modules], LISTED)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -26,7 +26,6 @@ from etude.trainers.sites import Site
 
 MOVED = ("divergence", "failed", "right")
 WRONG, LEARNED = "wrong", "learned"
-_OPEN = Settings(gate=False)
 
 
 @dataclass(frozen=True)
@@ -48,69 +47,78 @@ class Gap:
 
 
 def gaps(trainer: ArmTrainer, tasks: Sequence[str], group: int) -> list[Gap]:
-    """Of the policy as it is: ``group`` episodes of each task, all sources at each error turn."""
+    """Of the policy as it is: ``group`` episodes of each task, all sources at each error turn. So many tasks are played
+    at once as in an update; hints that are wrong come from these."""
     trainer.model.eval()
     torch.manual_seed(0)
-    played = trainer.play([{"task_id": name} for name in tasks for _ in range(group)])
-    return [gap for place, rollout in enumerate(played) for gap in _of_rollout(trainer, rollout, place, played)]
+    measure, found = _Measure(trainer), list[Gap]()
+    for start in range(0, len(tasks), trainer.world.prompts):
+        some = tasks[start : start + trainer.world.prompts]
+        played = trainer.play([{"task_id": name} for name in some for _ in range(group)])
+        for place, rollout in enumerate(played, start * group):
+            found += measure.rollout(rollout, place, played)
+    return found
 
 
-def _of_rollout(trainer: ArmTrainer, rollout: Rollout, place: int, played: Sequence[Rollout]) -> Iterator[Gap]:
-    firsts = {error.turn: error for error in reversed(rollout.error_turns) if error.hints and not error.injected}
-    for turn, error in sorted(firsts.items()):
-        for source, text in _texts(trainer, error, rollout, place, played).items():
-            site = _site(trainer, rollout, error, text)
-            moved = _moved(trainer, rollout, site) if site else dict.fromkeys(MOVED, 0.0)
-            known = rollout.task_id, place, turn, error.kind, source, site is not None
-            yield Gap(*known, **moved, context=context_of(error, rollout.error_turns))
+class _Measure:
+    def __init__(self, trainer: ArmTrainer) -> None:
+        self._trainer, self._chat = trainer, trainer._chat
+        self._distiller, self._knows = Distiller(Settings(gate=False)), trainer.world.knows()
 
+    def rollout(self, rollout: Rollout, place: int, played: Sequence[Rollout]) -> Iterator[Gap]:
+        """At each turn that erred and has a hint of the environment's: the first such error of the turn."""
+        firsts = {error.turn: error for error in reversed(rollout.error_turns) if error.hints and not error.injected}
+        for turn, error in sorted(firsts.items()):
+            right = self._right(rollout, turn)
+            for source, text in self._texts(error, rollout, place, played).items():
+                site = self._site(rollout, error, text)
+                moved = self._moved(rollout, site, right) if site else dict.fromkeys(MOVED, 0.0)
+                known = rollout.task_id, place, turn, error.kind, source, site is not None
+                yield Gap(*known, **moved, context=context_of(error, rollout.error_turns))
 
-def _texts(
-    trainer: ArmTrainer, error: ErrorTurn, rollout: Rollout, place: int, played: Sequence[Rollout]
-) -> dict[str, str | None]:
-    others = [told for other in played if other.task_id != rollout.task_id for _, told in trainer._of_its_task(other)]
-    chance = random.Random(f"wrong {place} {error.turn}")
-    found = {name: source(error, rollout, played, trainer.world) for name, source in SOURCES.items()}
-    return {**found, WRONG: chance.choice(others) if others else None}
+    def _texts(
+        self, error: ErrorTurn, rollout: Rollout, place: int, played: Sequence[Rollout]
+    ) -> dict[str, str | None]:
+        hints = [hint for other in played for hint in self._trainer._of_its_task(other)]
+        others = [text for task, text in hints if task != rollout.task_id]
+        chance = random.Random(f"wrong {place} {error.turn}")
+        found = {name: source(error, rollout, played, self._trainer.world) for name, source in SOURCES.items()}
+        return {**found, WRONG: chance.choice(others) if others else None}
 
+    def _site(self, rollout: Rollout, error: ErrorTurn, text: str | None) -> Site | None:
+        span = rollout.turns[error.turn]
+        inserted = self._chat.insert_for(rollout, error.turn, text) if text and span.start < span.end else None
+        if inserted is None:
+            return None
+        return Site(error.turn, error.kind, span.begin - inserted.back, span.start, span.end, inserted.ids)
 
-def _site(trainer: ArmTrainer, rollout: Rollout, error: ErrorTurn, text: str | None) -> Site | None:
-    inserted = trainer._chat.insert_for(rollout, error.turn, text) if text else None
-    if inserted is None:
-        return None
-    span = rollout.turns[error.turn]
-    return Site(error.turn, error.kind, span.begin - inserted.back, span.start, span.end, inserted.ids)
+    def _moved(self, rollout: Rollout, site: Site, right: list[int]) -> dict[str, float]:
+        instead = [*rollout.ids[: site.start], *right]
+        failed = self._measured(rollout, site)
+        gained = self._measured(replace(rollout, ids=instead), replace(site, end=len(instead)))
+        return {
+            "divergence": failed["divergence"] / failed["tokens"],
+            "failed": failed["teacher_gain"],
+            "right": -gained["teacher_gain"],
+        }
 
+    def _measured(self, rollout: Rollout, site: Site) -> dict[str, float]:
+        model: Any = self._trainer.model
+        with torch.no_grad():
+            return self._distiller.loss(model, model, [(replace(rollout, logprobs=[]), [site])]).metrics
 
-def _moved(trainer: ArmTrainer, rollout: Rollout, site: Site) -> dict[str, float]:
-    right = [*rollout.ids[: site.start], *_right(trainer, rollout, site)]
-    failed = _measured(trainer, rollout, site)
-    gained = _measured(trainer, replace(rollout, ids=right), replace(site, end=len(right)))
-    return {
-        "divergence": failed["divergence"] / failed["tokens"],
-        "failed": failed["teacher_gain"],
-        "right": -gained["teacher_gain"],
-    }
-
-
-def _measured(trainer: ArmTrainer, rollout: Rollout, site: Site) -> dict[str, float]:
-    model: Any = trainer.model
-    with torch.no_grad():
-        return Distiller(_OPEN).loss(model, model, [(replace(rollout, logprobs=[]), [site])]).metrics
-
-
-def _right(trainer: ArmTrainer, rollout: Rollout, site: Site) -> list[int]:
-    """The ids of the call that leads on from before this turn."""
-    made = [
-        {"tool_calls": [{"function": {**call, "arguments": json.dumps(call["arguments"])}} for call in calls]}
-        for calls in calls_of(rollout)[: site.turn]
-    ]
-    name, arguments = trainer.world.knows().right(rollout.task_id, made)
-    call = {"id": "call_0", "type": "function", "function": {"name": name, "arguments": arguments}}
-    turn = {"role": "assistant", "content": "", "tool_calls": [call]}
-    opening = rollout.ids[rollout.turns[site.turn].begin : site.start]
-    ids: list[int] = trainer._chat.turn(turn, opening)
-    return ids
+    def _right(self, rollout: Rollout, turn: int) -> list[int]:
+        """The ids of the call that leads on from before this turn."""
+        made = [
+            {"tool_calls": [{"function": {**call, "arguments": json.dumps(call["arguments"])}} for call in calls]}
+            for calls in calls_of(rollout)[:turn]
+        ]
+        name, arguments = self._knows.right(rollout.task_id, made)
+        call = {"id": "call_0", "type": "function", "function": {"name": name, "arguments": arguments}}
+        span = rollout.turns[turn]
+        opening = rollout.ids[span.begin : span.start]
+        ids: list[int] = self._chat.turn({"role": "assistant", "content": "", "tool_calls": [call]}, opening)
+        return ids
 
 
 # --- which source to take ----------------------------------------------------------------------------------------
@@ -136,7 +144,7 @@ def _chosen(seen: Sequence[Gap], side: int, found: Sequence[Gap], half: Mapping[
 
 
 def _logged(gap: Gap) -> Logged:
-    return Logged(gap.context, tuple(SOURCES), gap.source, 1 / len(SOURCES), gap.right, f"{gap.task} {gap.place}")
+    return Logged(gap.context, tuple(SOURCES), gap.source, 1 / len(SOURCES), gap.right, gap.task)
 
 
 def _by_turn(found: Sequence[Gap]) -> list[list[Gap]]:
@@ -144,7 +152,3 @@ def _by_turn(found: Sequence[Gap]) -> list[list[Gap]]:
     for gap in found:
         turns.setdefault((gap.place, gap.turn), []).append(gap)
     return list(turns.values())
-
-
-def as_rows(found: Sequence[Gap]) -> list[dict[str, Any]]:
-    return [asdict(gap) for gap in found]

@@ -15,6 +15,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ from etude.trainers.recipe import RecipeError
 
 WORLDS = {"drills": DRILLS, "repairs": REPAIRS}
 TASKS, GROUP = 48, 8
+LEAST = 10
+"""Turns of a kind."""
 ARMS = {
     "template": "distill", "raw": "raw_error", "introspection": "introspection", "sibling": "sibling",
     WRONG: "wrong_hint", "nothing": "null_hint",
@@ -48,14 +51,14 @@ def measure(options: argparse.Namespace) -> list[Gap]:
     tasks = world.played(options.tasks)
     try:
         with world.served(options.out, [*tasks, *world.learned(0, world.prompts)]) as url:
-            made = stack_training.made(world, Arm(hint="right"), 1e-9, 0, base, url, options.out / "playing", 1)
+            made = stack_training.made(world, Arm(), 1e-9, 0, base, url, options.out / "playing", 1)
             try:
                 found = source_gaps.gaps(made.trainer, tasks, GROUP)
             finally:
                 made.trainer.close()
     except RecipeError as error:
         raise Refused(str(error)) from None
-    lines = [json.dumps(row) + "\n" for row in source_gaps.as_rows(found)]
+    lines = [json.dumps(asdict(gap)) + "\n" for gap in found]
     (options.out / f"gaps-{options.world}.jsonl").write_text("".join(lines), encoding="utf-8")
     return found
 
@@ -68,9 +71,11 @@ def read(path: Path) -> list[Gap]:
 
 
 def table(found: Sequence[Gap]) -> dict[str, dict[str, Any]]:
-    """By kind and source: how many turns, the share with a hint, and the mean of each measure with its interval."""
+    """By kind and source: how many turns, the share with a hint, and the mean of each measure with its interval. Kinds
+    of fewer turns than ``LEAST`` are left out."""
     whole = [*found, *learned(found)]
-    kinds = [kind for kind, _ in Counter(gap.kind for gap in found).most_common()]
+    turns = Counter(gap.kind for gap in found if gap.source == WRONG)
+    kinds = [kind for kind, number in turns.most_common() if number >= LEAST]
     return {
         kind: {
             source: _row([gap for gap in whole if (gap.kind, gap.source) == (kind, source)]) for source in _sources()
@@ -96,7 +101,7 @@ def _mean(found: Sequence[Gap], name: str) -> tuple[float, float, float]:
     for gap in found:
         sums[where[gap.task]] += getattr(gap, name)
         counts[where[gap.task]] += 1
-    drawn = torch.randint(len(tasks), (RESAMPLES // 10, len(tasks)), generator=stream("gaps", name))
+    drawn = torch.randint(len(tasks), (RESAMPLES, len(tasks)), generator=stream("gaps", name))
     means = sums[drawn].sum(1) / counts[drawn].sum(1)
     return float(sums.sum() / counts.sum()), *interval(means)
 
@@ -111,11 +116,13 @@ def gain(row: Row) -> float:
 
 def foretold(moved: Mapping[str, Mapping[str, Any]], rows: Sequence[Row]) -> dict[str, Any]:
     """``gains``: of each source that has counted runs. ``correlation``: of each measure's ranks with the gains'
-    (Spearman), over sources, with the interval of resampled seeds."""
+    (Spearman), over sources, with the interval of resampled seeds. Raises Refused for less than three sources."""
     by_arm = {
         source: [row for row in rows if row["arm"] == arm and row["seed"] < TUNING] for source, arm in ARMS.items()
     }
     gains = {source: [gain(row) for row in some] for source, some in by_arm.items() if some}
+    if len(gains) < 3:
+        raise Refused(f"the runs have {len(gains)} of the arms {', '.join(ARMS.values())}: a rank takes three or more")
     drawn = torch.stack([resampled(values, f"gain {source}") for source, values in gains.items()], 1)
     now = torch.tensor([[float(iqm(torch.tensor(values, dtype=torch.double))) for values in gains.values()]])
     found: dict[str, Any] = {}
@@ -146,6 +153,8 @@ def report(options: argparse.Namespace) -> None:
             show(name, found[name])
     if not found:
         raise Refused(f"{options.out} holds no gaps yet: measure them first")
+    if missing := [path for path in options.runs if not path.is_file()]:
+        raise Refused(f"--runs: there is no {missing[0]}")
     rows = [row for path in options.runs for row in driver.load(path)]
     if rows and "drills" in found:
         kind = next(iter(found["drills"]))

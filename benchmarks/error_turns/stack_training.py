@@ -118,9 +118,10 @@ def evaluated(trainer: ArmTrainer) -> tuple[Held, Held, list[Rollout]]:
 
 
 def held(played: list[Rollout], tries: Callable[[Rollout], bool]) -> Held:
-    found = summary(played)
-    first = sum(0 in erred(rollout) for rollout in played) / len(played)
-    missed = sum(0 in erred(rollout) or not tries(rollout) for rollout in played) / len(played)
+    """Of the valid ones: an episode that the machine spoiled says nothing of the policy."""
+    found, valid = summary(played), [rollout for rollout in played if rollout.reward.valid]
+    first = sum(0 in erred(rollout) for rollout in valid) / max(len(valid), 1)
+    missed = sum(0 in erred(rollout) or not tries(rollout) for rollout in valid) / max(len(valid), 1)
     return Held(*(round(share, 5) for share in (first, missed, found.error_turn_rate, found.solved)))
 
 

@@ -76,5 +76,10 @@ def first_calls(rollout: Rollout) -> Calls:
 
 
 def calls_of(rollout: Rollout) -> list[Calls]:
-    """Of each turn."""
-    return [turn.get("tool_calls") or [] for turn in rollout.messages if turn["role"] == "assistant"]
+    """Of each turn; a call whose name is no text has none."""
+    said = [turn.get("tool_calls") or [] for turn in rollout.messages if turn["role"] == "assistant"]
+    return [[{**call, "name": _text(call.get("name"))} for call in calls] for calls in said]
+
+
+def _text(name: Any) -> str:
+    return name if isinstance(name, str) else ""

@@ -128,11 +128,17 @@ def test_tasks_are_written_once_and_added_to(tmp_path: Path) -> None:
     assert file.stat().st_mtime_ns == before
     repair_world.written(tmp_path, PLAYED[1:2])
     assert {task.task_id for task in TaskSet.load(tmp_path)} == set(PLAYED[:2])
+    file.write_text(file.read_text().replace("should return", "must return"))
+    with pytest.raises(driver.Refused, match="other repairs under the same names"):
+        repair_world.written(tmp_path, PLAYED[:1])
 
 
 def test_who_submits_at_once_does_not_err_and_yet_misses() -> None:
-    found = stack_training.held([rollout("submit"), rollout("edit_file"), rollout()], REPAIRS.tries)
-    assert (found.first, found.missed) == (0.0, round(2 / 3, 5))
+    played = [rollout("submit"), rollout("edit_file"), rollout()]
+    spoiled = replace(rollout(), reward=Reward(valid=False))
+    for some in (played, [*played, spoiled]):
+        found = stack_training.held(some, REPAIRS.tries)
+        assert (found.first, found.missed) == (0.0, round(2 / 3, 5)), "what the machine spoiled does not count"
 
 
 def test_an_edit_of_a_listed_file_works() -> None:

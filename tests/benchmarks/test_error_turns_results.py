@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from etude.benchmarks.error_turns import arms, bases, mechanism, summary
+from etude.benchmarks.error_turns import arms, bases, driver, mechanism, summary
 
 
 def test_the_result_file_goes_on_where_it_was_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,6 +41,25 @@ def test_the_result_file_goes_on_where_it_was_cut(tmp_path: Path, monkeypatch: p
     assert [json.loads(line) for line in path.read_text().splitlines()] == [json.loads(x) for x in text.splitlines()]
     with pytest.raises(mechanism.Refused, match="another length"):
         mechanism.go(argparse.Namespace(**{**vars(options), "updates": 2}))
+
+
+def failing(run: mechanism.Run) -> dict[str, object]:
+    if run.seed == 0:
+        raise ValueError("the first one fails")
+    Path(run.arm, str(run.seed)).touch()
+    return {}
+
+
+def test_runs_that_were_not_begun_when_one_fails_are_not_run(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="the first one fails"):
+        list(driver.run_all([mechanism.Run(str(tmp_path), 1e-3, seed) for seed in range(40)], failing, 2))
+    assert len(list(tmp_path.iterdir())) < 39
+
+
+def test_an_arm_of_several_rates_is_refused() -> None:
+    rows = [{"arm": "distill", "rate": rate, "seed": 1} for rate in (1e-3, 3e-4)]
+    with pytest.raises(driver.Refused, match="several learning rates"):
+        driver.counted(mechanism.EXPERIMENT, rows)
 
 
 def row(errors: list[float], **more: object) -> dict[str, object]:

@@ -18,7 +18,7 @@ from etude.benchmarks.error_turns.repair_world import REPAIRS
 from etude.benchmarks.error_turns.source_gaps import Gap
 from etude.benchmarks.error_turns.stack_teachers import Call
 from etude.models import ErrorTurn, Hint, Reward
-from etude.trainers.rollouts import Rollout, Sample
+from etude.trainers.rollouts import Rollout, Sample, Span
 
 TASK = DRILLS.played(1)[0]
 RIGHT, ARGUMENTS = DRILLS.knows().right(TASK, [])
@@ -72,13 +72,22 @@ def test_repairs_are_told_as_the_environment_tells_them() -> None:
     assert REPAIRS.retold(error, {"name": "submit", "arguments": {}}) is None
     assert REPAIRS.retold(error, {"name": "edit_file", "arguments": "{"}) is None
     assert (
-        REPAIRS.retold(error.model_copy(update={"kind": "edit_failed"}), {"name": "edit_file", "arguments": right})
+        REPAIRS.retold(
+            error.model_copy(update={"message": "app is a folder; list_files shows what is in it"}),
+            {"name": "edit_file", "arguments": right},
+        )
         is None
     )
 
 
 def _right(task: str) -> Call:
     return REPAIRS.knows().right(task, [])
+
+
+def test_a_call_without_a_name_is_no_better_one() -> None:
+    one = rollout(WRONG, "submit", errors=(0,))
+    one.messages[1]["tool_calls"] = [{"name": None, "arguments": {}}, {"name": ["a"], "arguments": "{"}]
+    assert told("introspection", one) is None
 
 
 def test_an_arm_has_its_source_at_the_same_turns() -> None:
@@ -128,9 +137,9 @@ def test_every_source_is_measured_at_every_error_turn(
 def test_the_right_turn_is_the_one_that_leads_on(base: Path, url: str, tmp_path: Path) -> None:
     made = sources.stack_training.made(DRILLS, stack_arms.ARMS["distill"], 1e-9, 0, base, url, tmp_path / "run", 1)
     prompt = made.trainer._chat.prompt([{"role": "user", "content": "?"}], [])
-    span = sources.source_gaps.Site(0, "", 0, len(prompt.ids), len(prompt.ids), [])
-    one = replace(rollout(WRONG), ids=prompt.ids, turns=[argparse.Namespace(begin=prompt.generation)])
-    ids = source_gaps._right(made.trainer, one, span)
+    spoken = Span(prompt.generation, len(prompt.ids), len(prompt.ids))
+    one = replace(rollout(WRONG), ids=prompt.ids, turns=[spoken])
+    ids = source_gaps._Measure(made.trainer)._right(one, 0)
     made.trainer.close()
     assert made.trainer._chat.action(ids)["tool_calls"] == [{"name": RIGHT, "arguments": ARGUMENTS}]
 
@@ -193,6 +202,8 @@ def test_what_moves_the_right_turn_foretells_and_what_only_moves_does_not() -> N
 def test_a_report_of_nothing_and_bases_that_are_not_there_are_refused(tmp_path: Path) -> None:
     with pytest.raises(driver.Refused, match="holds no gaps yet"):
         sources.report(argparse.Namespace(out=tmp_path, runs=[]))
+    with pytest.raises(driver.Refused, match="a rank takes three or more"):
+        sources.foretold({}, [row("distill", 0.1, 1)])
     with pytest.raises(driver.Refused, match="holds no strong"):
         sources.measure(argparse.Namespace(out=tmp_path, bases=tmp_path, world="drills", tasks=1))
 
