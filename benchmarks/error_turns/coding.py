@@ -25,7 +25,7 @@ RUN = (
     "distill grpo_sparse sparse_distill wrong_hint grpo_dense dense_distill raw_error grpo_penalty sft_resample "
     "good_turn sparse_distill_replay replay gated null_hint"
 ).split()
-"""In the order of PREREGISTERED_CODING.md."""
+"""In the order of PREREGISTERED_CODING.md; its contrasts are those of PREREGISTERED_CODING_2.md."""
 RATES = (3e-4,)
 """What (B)'s tuning chose for every arm that learned; nothing is tuned here."""
 MEASURES: dict[str, Measure] = {
@@ -47,7 +47,7 @@ CONTRASTS = (
     Contrast("S1", "distill", "grpo_sparse", "solved", "above", 0.0),
     Contrast("S2", "distill", "grpo_dense", "solved", "above", 0.0),
     Contrast("S3", "sparse_distill", "distill", "solved", "above", 0.0),
-    Contrast("S4", "distill", "base", "new_words_solved", "above", 0.30),
+    Contrast("S4", "distill", "base", "new_words_solved", "above", 0.20),
     Contrast("S5", "distill", "raw_error", "final", "below", -0.10),
     Contrast("S6", "distill", "grpo_penalty", "area", "below", 0.0),
     Contrast("S7", "distill", "sft_resample", "area", "below", 0.0),
