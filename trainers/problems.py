@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .recipe import Recipe
 
 
-UNREAD = {"sft": ("objective", "channels", "distillation", "replay"), "rl": ("sft", "episodes")}
+UNREAD = {
+    "sft": ("[objective]", "[channels]", "[distillation]", "[replay]", "train.prompts", "train.group"),
+    "rl": ("[sft]", "episodes"),
+}
 """What a stage does not read, and a recipe of it must not set."""
 
 
@@ -63,9 +66,11 @@ def problems(recipe: Recipe) -> list[str]:
     return found
 
 
-def unread(stage: str, written: Iterable[str]) -> list[str]:
+def unread(stage: str, written: Mapping[str, Any]) -> list[str]:
     """The same, for what a recipe of this stage sets; a resolved one has everything."""
-    names = [name if name == "episodes" else f"[{name}]" for name in UNREAD[stage] if name in written]
+    train = written.get("train") or {}
+    there = {*written, *(f"[{name}]" for name in written), *(f"train.{name}" for name in train)}
+    names = [name for name in UNREAD[stage] if name in there]
     return [f'stage = "{stage}" does not read {", ".join(names)}: take it out'] if names else []
 
 
