@@ -10,14 +10,13 @@ from __future__ import annotations
 import operator
 import random
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from etude.environments.snapshots import Snapshot, build_snapshot, make_patch
-from etude.environments.tasks import TaskSet
 from etude.models import GeneratorRef, Task
 
 TOOLS = ["edit_file", "submit"]
@@ -219,8 +218,3 @@ def _tests(module: Module) -> str:
         f"    assert [{found} {loops}] == {module.returns.values(module.parameters)}\n"
         f"\n\ndef test_{module.other}():\n    assert {module.other}(3) == 3\n"
     )
-
-
-def tasks(seeds: Iterable[int], on: Snapshot) -> TaskSet:
-    """The repairs of these seeds."""
-    return TaskSet(task(repair(seed), on) for seed in seeds)

@@ -17,6 +17,7 @@ from etude.benchmarks.error_turns.repairs import FOLDERS, FUNCTIONS, LISTED, MOD
 from etude.environments.coding import Budget, CodingSession
 from etude.environments.snapshots import Snapshot
 from etude.environments.starts import prompt
+from etude.environments.tasks import TaskSet
 from etude.environments.tools import schemas
 from etude.hints.templates.paths import nearest_paths
 from etude.models import Episode
@@ -44,7 +45,7 @@ def played(snapshot: Snapshot, of: Repair, *calls: Call) -> Episode:
     """The calls, each a turn, in the strongest sandbox that works here; three turns at most."""
 
     async def run() -> Episode:
-        session = CodingSession(repairs.tasks([of.seed], snapshot), budget=Budget(turns=3), tools=TOOLS)
+        session = CodingSession(TaskSet([repairs.task(of, snapshot)]), budget=Budget(turns=3), tools=TOOLS)
         try:
             await session.reset(task_id=repairs.task_id(of.seed))
             for name, arguments in calls:
