@@ -262,3 +262,14 @@ def test_a_command_serves_counts_and_reports_a_single_rate_without_tuning(
 
 def test_arms_that_are_run_by_default_are_arms() -> None:
     assert set(coding.RUN) <= set(coding.STACK.experiment.arms) and len(coding.RUN) == 14
+
+
+def test_the_counted_runs_are_of_one_rate_base_and_length(root: Path) -> None:
+    rows = driver.load(root / "benchmarks/error_turns/results/coding.jsonl")
+    trained = [row for row in rows if row["arm"] in stack_arms.ARMS]
+    assert trained and {row["rate"] for row in trained} == set(coding.RATES)
+    assert {(row["base"], row["updates"]) for row in rows} == {(rows[0]["base"], REPAIRS.updates)}
+    assert all(row["episodes"] == [0, 128, 256, 384] for row in trained)
+    arms = [row["arm"] for row in trained]
+    complete = [name for name in coding.RUN if arms.count(name) == 5]
+    assert complete == coding.RUN[: len(complete)], "in the registered order"
