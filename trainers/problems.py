@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .recipe import Recipe
 
 
-UNREAD = {
-    "sft": ("[objective]", "[channels]", "[distillation]", "[replay]", "train.prompts", "train.group"),
-    "rl": ("[sft]", "episodes"),
-}
+UNREAD = {"sft": ("objective", "channels", "distillation", "replay"), "rl": ("sft", "episodes")}
 """What a stage does not read, and a recipe of it must not set."""
 
 
@@ -66,11 +63,9 @@ def problems(recipe: Recipe) -> list[str]:
     return found
 
 
-def unread(stage: str, written: Mapping[str, Any]) -> list[str]:
+def unread(stage: str, written: Iterable[str]) -> list[str]:
     """The same, for what a recipe of this stage sets; a resolved one has everything."""
-    train = written.get("train") or {}
-    there = {*written, *(f"[{name}]" for name in written), *(f"train.{name}" for name in train)}
-    names = [name for name in UNREAD[stage] if name in there]
+    names = [name if name == "episodes" else f"[{name}]" for name in UNREAD[stage] if name in written]
     return [f'stage = "{stage}" does not read {", ".join(names)}: take it out'] if names else []
 
 

@@ -59,10 +59,6 @@ def test_every_objective_can_be_named() -> None:
             {"stage": "sft", "episodes": "runs/x", "replay": {}, "objective": {}, "distillation": {"cap": 3}},
             'the recipe: stage = "sft" does not read [objective], [distillation], [replay]: take it out',
         ),
-        (
-            {"stage": "sft", "episodes": "runs/x", "train": {"steps": 9, "group": 4, "prompts": 2}},
-            'the recipe: stage = "sft" does not read train.prompts, train.group: take it out',
-        ),
         ({"sft": {}, "episodes": "runs/x"}, 'the recipe: stage = "rl" does not read [sft], episodes: take it out'),
         (
             {"channels": {"distillation": 1}, "distillation": {"teacher": "ema"}, "safety": {"teacher_drift": 0}},
