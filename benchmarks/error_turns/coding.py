@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import sys
 
-from etude.benchmarks.error_turns import summary
 from etude.benchmarks.error_turns.driver import Experiment
 from etude.benchmarks.error_turns.repair_world import REPAIRS
 from etude.benchmarks.error_turns.stack_arms import ARMS
 from etude.benchmarks.error_turns.stack_command import Stack, command
-from etude.benchmarks.error_turns.stack_summary import checks, last
-from etude.benchmarks.error_turns.summary import Contrast, Measure
+from etude.benchmarks.error_turns.stack_summary import checks, measures
+from etude.benchmarks.error_turns.summary import Contrast
 
 RUN = (
     "distill grpo_sparse sparse_distill wrong_hint grpo_dense dense_distill raw_error grpo_penalty sft_resample "
@@ -28,15 +27,7 @@ RUN = (
 """In the order of PREREGISTERED_CODING.md; its contrasts are those of PREREGISTERED_CODING_2.md."""
 RATES = (3e-4,)
 """What (B)'s tuning chose for every arm that learned; nothing is tuned here."""
-MEASURES: dict[str, Measure] = {
-    **summary.MEASURES,
-    "first": last("train", "first"),
-    "turns": last("train", "turns"),
-    "solved": last("train", "solved"),
-    "new_words": last("eval", "missed"),
-    "new_words_turns": last("eval", "turns"),
-    "new_words_solved": last("eval", "solved"),
-}
+MEASURES = measures("new_words")
 """``new_words``: modules and functions that no run trains on."""
 CONTRASTS = (
     Contrast("P1", "sparse_distill", "grpo_sparse", "solved", "above", 0.0),

@@ -1,4 +1,4 @@
-"""Where a hint may come from, besides the environment's template.
+"""Where a hint may come from.
 
 A source says something of an error turn, or nothing. ``introspection`` and ``sibling`` know a better call, and say it
 in one sentence of the environment's, so that these two differ in what they know and not in how they put it.

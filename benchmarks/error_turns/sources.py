@@ -72,10 +72,12 @@ def read(path: Path) -> list[Gap]:
 
 def table(found: Sequence[Gap]) -> dict[str, dict[str, Any]]:
     """By kind and source: how many turns, the share with a hint, and the mean of each measure with its interval. Kinds
-    of fewer turns than ``LEAST`` are left out."""
+    of fewer turns than ``LEAST`` are left out. Raises Refused when no kind has as many."""
     whole = [*found, *learned(found)]
     turns = Counter(gap.kind for gap in found if gap.source == WRONG)
     kinds = [kind for kind, number in turns.most_common() if number >= LEAST]
+    if not kinds:
+        raise Refused(f"no kind of error has {LEAST} turns: play more --tasks")
     return {
         kind: {
             source: _row([gap for gap in whole if (gap.kind, gap.source) == (kind, source)]) for source in _sources()

@@ -13,15 +13,20 @@ def last(split: str, what: str) -> Measure:
     return lambda row: float(row["held"][split][-1][what])
 
 
-MEASURES: dict[str, Measure] = {
-    **summary.MEASURES,
-    "first": last("train", "first"),
-    "turns": last("train", "turns"),
-    "solved": last("train", "solved"),
-    "new_nouns": last("eval", "missed"),
-    "new_nouns_turns": last("eval", "turns"),
-    "new_nouns_solved": last("eval", "solved"),
-}
+def measures(other: str) -> dict[str, Measure]:
+    """(A)'s, and shares of the last evaluation; ``other`` is what the split ``eval`` is called."""
+    return {
+        **summary.MEASURES,
+        "first": last("train", "first"),
+        "turns": last("train", "turns"),
+        "solved": last("train", "solved"),
+        other: last("eval", "missed"),
+        f"{other}_turns": last("eval", "turns"),
+        f"{other}_solved": last("eval", "solved"),
+    }
+
+
+MEASURES = measures("new_nouns")
 CONTRASTS = (
     Contrast("P1", "dense_distill", "grpo_dense", "area", "below", 0.0),
     Contrast("P2", "sparse_distill", "grpo_sparse", "final", "below", -0.10),

@@ -17,7 +17,7 @@ from transformers import TrainerCallback
 
 from etude.benchmarks.error_turns import bases, stack_bases
 from etude.benchmarks.error_turns.arms import Arm
-from etude.benchmarks.error_turns.driver import Run
+from etude.benchmarks.error_turns.driver import Refused, Run
 from etude.benchmarks.error_turns.stack_arms import ARMS, ArmTrainer, NoRounding, erred
 from etude.benchmarks.error_turns.worlds import World
 from etude.trainers.building import Made, build
@@ -118,10 +118,12 @@ def evaluated(trainer: ArmTrainer) -> tuple[Held, Held, list[Rollout]]:
 
 
 def held(played: list[Rollout], tries: Callable[[Rollout], bool]) -> Held:
-    """Of the valid ones: an episode that the machine spoiled says nothing of the policy."""
+    """Of the valid ones: an episode that the machine spoiled says nothing of the policy. Raises Refused without any."""
     found, valid = summary(played), [rollout for rollout in played if rollout.reward.valid]
-    first = sum(0 in erred(rollout) for rollout in valid) / max(len(valid), 1)
-    missed = sum(0 in erred(rollout) or not tries(rollout) for rollout in valid) / max(len(valid), 1)
+    if not valid:
+        raise Refused("the server's machine spoiled every episode of an evaluation: `etude doctor` says what it lacks")
+    first = sum(0 in erred(rollout) for rollout in valid) / len(valid)
+    missed = sum(0 in erred(rollout) or not tries(rollout) for rollout in valid) / len(valid)
     return Held(*(round(share, 5) for share in (first, missed, found.error_turn_rate, found.solved)))
 
 

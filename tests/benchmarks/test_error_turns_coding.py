@@ -139,6 +139,8 @@ def test_who_submits_at_once_does_not_err_and_yet_misses() -> None:
     for some in (played, [*played, spoiled]):
         found = stack_training.held(some, REPAIRS.tries)
         assert (found.first, found.missed) == (0.0, round(2 / 3, 5)), "what the machine spoiled does not count"
+    with pytest.raises(driver.Refused, match="spoiled every episode"):
+        stack_training.held([spoiled], REPAIRS.tries)
 
 
 def test_an_edit_of_a_listed_file_works() -> None:

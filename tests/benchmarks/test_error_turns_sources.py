@@ -204,6 +204,8 @@ def test_a_report_of_nothing_and_bases_that_are_not_there_are_refused(tmp_path: 
         sources.report(argparse.Namespace(out=tmp_path, runs=[]))
     with pytest.raises(driver.Refused, match="a rank takes three or more"):
         sources.foretold({}, [row("distill", 0.1, 1)])
+    with pytest.raises(driver.Refused, match="no kind of error has 10 turns"):
+        sources.table([gap("wrong", 1.0)])
     with pytest.raises(driver.Refused, match="holds no strong"):
         sources.measure(argparse.Namespace(out=tmp_path, bases=tmp_path, world="drills", tasks=1))
 
