@@ -203,6 +203,7 @@ def _parts(start: Start, url: str, teacher: Teacher | None, replay: Any, referen
         chooser=chooser_of(recipe),
         k1=recipe.objective.kl_weight if recipe.objective.kl == "k1_in_reward" else 0.0,
         reference=reference,
+        gradients_every=recipe.train.gradients_every,
     )
 
 

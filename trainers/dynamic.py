@@ -2,8 +2,9 @@
 in dynamic sampling (DAPO, arXiv:2503.14476, section 3.2) another task is played in the place of each, until every group
 has some variance or the rounds are used up.
 
-What was replaced is learned from by no channel. Which tasks come in is a function of the run's seed, the step and what
-was played, so that all ranks, and a resumed run, take the same.
+What was replaced is no part of RLVR; its error turns still teach, and its episodes count in what is logged. Which tasks
+come in is a function of the run's seed, the step and what was played, so that all ranks, and a resumed run, take the
+same.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ ROUNDS = 3
 
 @dataclass(frozen=True)
 class Sampled:
-    """This rank's ``rollouts``, and of all ranks: how many groups were ``replaced``, each time counted, and how many
-    are still without variance."""
+    """This rank's ``rollouts``, with what was played in each one's place ``before`` it; and of all ranks: how many
+    groups were ``replaced``, each time counted, and how many are still without variance."""
 
     rollouts: list[Rollout]
+    before: list[list[Rollout]]
     replaced: int
     given_up: int
 
@@ -103,6 +105,7 @@ def sample(
     """
     now = list(tasks)
     played, replaced = play(now), 0
+    before: list[list[Rollout]] = [[] for _ in now]
     again = _numbers(flat(played))
     for _ in range(rounds - 1):
         if not again:
@@ -112,10 +115,11 @@ def sample(
         for row in mine:
             now[row] = instead[(first + row) // group]
         for row, rollout in zip(mine, play([now[row] for row in mine]), strict=True):
+            before[row].append(played[row])
             played[row] = rollout
         replaced += len(again)
         again = _numbers(flat(played))
-    return Sampled(played, replaced, len(again))
+    return Sampled(played, before, replaced, len(again))
 
 
 def fresh_tasks(pool: Sequence[str], used: Iterable[str], chance: random.Random) -> Iterator[str]:

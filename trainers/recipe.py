@@ -96,7 +96,8 @@ class Environment(_Table):
 
 
 class Train(_Table):
-    """``prompts`` tasks a step, ``group`` episodes each; ``micro`` episodes in one forward."""
+    """``prompts`` tasks a step, ``group`` episodes each; ``micro`` episodes in one forward. ``gradients_every``: each
+    channel's own gradient is measured once in so many steps, at the cost of its backward pass; 0: never."""
 
     steps: int = Field(default=100, ge=1)
     prompts: int = Field(default=4, ge=1)
@@ -109,6 +110,7 @@ class Train(_Table):
     epochs_on_a_batch: int = Field(default=1, ge=1)
     save_every: int = Field(default=50, ge=1)
     evaluate_tasks: int = Field(default=32, ge=1)
+    gradients_every: int = Field(default=10, ge=0)
 
 
 class Sft(_Table):

@@ -23,7 +23,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from ..hints.chooser import Chooser, learned
 from ..models import ErrorTurn
-from . import dynamic
+from . import balance, dynamic
 from .distillation import Distiller, Settings
 from .forwards import UnfitModel, check_model, completion_logps
 from .objectives import Objective, flat_groups, k1_in_reward, overlong_penalty
@@ -35,6 +35,7 @@ from .sampling import Batcher
 from .sites import CAP, Site, choose
 from .teachers import Teacher
 from .turns import generate, prepare
+from .watching import of_episodes
 
 Weight = Callable[[float], float]
 """A channel's weight at a share of the run, 0 at its start and 1 at its end."""
@@ -54,7 +55,8 @@ class Parts:
     """What the trainer is made of besides TRL's own arguments. ``chat`` is made around the sampler it is given.
 
     ``chooser`` puts the hint that it takes for the best one first; a site has the first hint. ``reference``: the first
-    weights, that k1 is measured to.
+    weights, that k1 is measured to. ``gradients_every``: each channel's gradient is measured once in so
+    many steps; 0: never.
     """
 
     url: str
@@ -71,6 +73,7 @@ class Parts:
     chooser: Chooser | None = None
     k1: float = 0.0
     reference: Teacher | None = None
+    gradients_every: int = 0
 
 
 _Base: Any = GRPOTrainer
@@ -94,6 +97,7 @@ class EtudeTrainer(_Base):
         self._distiller = Distiller(parts.distillation)
         self._rows: Sequence[Mapping[str, Any]] = []
         self._played: list[Rollout] = []
+        self._before: list[list[Rollout]] = []
 
     # --- episodes ------------------------------------------------------------------------------------------------
 
@@ -112,10 +116,13 @@ class EtudeTrainer(_Base):
         self._note("groups/flat", float(flat.float().mean()))
         unsolved = (rewards.view(-1, self.num_generations).nan_to_num() < 1).all(-1)
         self._note("groups/unsolved", float(unsolved.float().mean()))
-        self._note_episodes()
-        output["rollouts"] = self._played
-        output["sites"] = self._choose_sites()
-        tokens = sum(site.end - site.start for sites in output["sites"] for site in sites)
+        everything = [*self._played, *(rollout for row in self._before for rollout in row)]
+        self._note_all(of_episodes(everything))
+        sites = self._choose_sites(everything)
+        left = iter(zip(everything[len(self._played) :], sites[len(self._played) :], strict=True))
+        output["rollouts"], output["sites"] = self._played, sites[: len(self._played)]
+        output["before"] = [[next(left) for _ in row] for row in self._before]
+        tokens = sum(site.end - site.start for some in sites for site in some)
         output["site_tokens"] = self.accelerator.gather(torch.tensor(tokens, device=self.accelerator.device)).sum()
         if self.parts.k1:
             output["advantages"] = self._less_k1(output)
@@ -124,20 +131,22 @@ class EtudeTrainer(_Base):
     def _sampled(self) -> list[Rollout]:
         """An episode of each row, or of the task that dynamic sampling played in its place."""
         tasks = [row[RESET] for row in self._rows]
+        self._before = [[] for _ in tasks]
         if not self.parts.objective.dynamic_sampling:
             return self.play([json.loads(task) for task in tasks])
         found = dynamic.play_varied(self, tasks, self.train_dataset.unique(RESET))
         self._note("groups/replaced", found.replaced)
         self._note("groups/given_up", found.given_up)
+        self._before = found.before
         return found.rollouts
 
-    def _choose_sites(self) -> list[list[Site]]:
+    def _choose_sites(self, played: Sequence[Rollout]) -> list[list[Site]]:
         """Nothing is chosen, and no hint spliced, while the channel's weight is 0."""
         if not self._weight("distillation"):
-            return [[] for _ in self._played]
+            return [[] for _ in played]
         left: Counter[str] = Counter()
         chosen = []
-        for place, rollout in enumerate(self._played):
+        for place, rollout in enumerate(played):
             if self.parts.chooser is not None:
                 rollout.error_turns = _chosen_first(self.parts.chooser, rollout.error_turns)
             sites, reasons = choose(
@@ -151,21 +160,22 @@ class EtudeTrainer(_Base):
             chosen.append(sites)
             left += reasons
         self._note("distillation/chosen", sum(map(len, chosen)))
-        for reason, count in left.items():
-            self._note(f"distillation/left_out/{reason.replace(' ', '_')}", count)
+        self._note_all({f"distillation/left_out/{reason.replace(' ', '_')}": count for reason, count in left.items()})
         return chosen
 
     # --- the loss ------------------------------------------------------------------------------------------------
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         rlvr, distillation, replay = (self._weight(name) for name in ("rlvr", "distillation", "replay"))
-        # Every rank must reach every parameter through the wrapper, also when it has no site of its own.
-        total: Tensor = rlvr * super()._compute_loss(model, inputs) if rlvr else _anchor(model, inputs)
+        terms: dict[str, Tensor] = {"rlvr": rlvr * super()._compute_loss(model, inputs)} if rlvr else {}
         if distillation:
-            total = total + distillation * self._distilled(model, inputs)
+            terms["distillation"] = distillation * self._distilled(model, inputs)
         if replay:
-            total = total + replay * self.parts.replay.loss(self, model)
-        return total
+            terms["replay"] = replay * self.parts.replay.loss(self, model)
+        if len(terms) > 1 and balance.due(self, self.parts.gradients_every):
+            self._note_all(balance.gradient_norms(terms, self.model))
+        # Every rank must reach every parameter through the wrapper, also when it has no site of its own.
+        return sum(terms.values(), 0.0 if rlvr else _anchor(model, inputs))  # type: ignore[return-value]
 
     def _distilled(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         """Divided by the site tokens of the whole step, as TRL divides ``dapo`` by its tokens."""
@@ -174,12 +184,12 @@ class EtudeTrainer(_Base):
             raise UnfitModel("distillation has a weight, but no teacher")
         teacher = self.parts.teacher.model(student)
         batch = list(zip(inputs["rollouts"], inputs["sites"], strict=True))
+        batch += [pair for row in inputs["before"] for pair in row]
         loss = self._distiller.loss(student, teacher, batch)
         share = self.current_gradient_accumulation_steps / self.args.steps_per_generation if student.training else 1.0
         tokens = inputs["site_tokens"].clamp(min=1) / self.accelerator.num_processes * share
         self._note("distillation/loss", float(loss.total.detach() / tokens))
-        for name, value in loss.metrics.items():
-            self._note(f"distillation/{name}", value)
+        self._note_all({f"distillation/{name}": value for name, value in loss.metrics.items()})
         return loss.total / tokens
 
     def _weight(self, channel: str) -> float:
@@ -208,14 +218,9 @@ class EtudeTrainer(_Base):
     def _note(self, name: str, value: float) -> None:
         self._metrics["train" if self.model.training else "eval"][name].append(value)
 
-    def _note_episodes(self) -> None:
-        valid = [rollout for rollout in self._played if rollout.reward.valid]
-        self._note("episodes/valid", len(valid) / max(len(self._played), 1))
-        self._note("episodes/solved", sum(r.reward.value >= 1 for r in valid) / max(len(valid), 1))
-        turns = sum(len(rollout.turns) for rollout in valid)
-        self._note("episodes/error_turn_rate", sum(len({e.turn for e in r.error_turns}) for r in valid) / max(turns, 1))
-        self._note("episodes/truncated", sum(r.truncated for r in valid) / max(len(valid), 1))
-        self._note("episodes/hack_rate", sum(map(_hacked, valid)) / max(len(valid), 1))
+    def _note_all(self, found: Mapping[str, float]) -> None:
+        for name, value in found.items():
+            self._note(name, value)
 
     def play(self, tasks: Sequence[Mapping[str, Any]]) -> list[Rollout]:
         """An episode of each task, with the policy as it is; each is the arguments of a ``reset``."""
@@ -259,10 +264,6 @@ def _shaped(rollout: Rollout, parts: Parts) -> float | None:
         return None
     room = parts.limits.max_ids - rollout.prompt
     return rollout.reward.value + overlong_penalty(len(rollout.ids) - rollout.prompt, room, parts.objective.overlong)
-
-
-def _hacked(rollout: Rollout) -> bool:
-    return any(finding.severity == "confirmed" for finding in rollout.findings)
 
 
 def _reward(prompts: Any, completions: Any, reward: list[float | None], **_: Any) -> list[float | None]:

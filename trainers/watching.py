@@ -5,17 +5,24 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Any
+
+from .rollouts import Rollout
 
 Row = Mapping[str, Any]
 """The metrics of one step, as a line of ``metrics.jsonl`` holds them."""
 LEFT_OUT = "distillation/left_out/"
+GRADIENT = "gradient/"
+"""And a channel's name: the norm of its own gradient, where it was measured."""
 _GROUPS = ("groups/flat", "groups/unsolved")
 _PACE = 20
 """Steps that the time left is told from."""
 _FEW_HELPED = 0.1
 _ENOUGH_SITES = 20
 _MANY_INVALID = 0.1
+_MUCH = 5.0
+"""Times: a gradient that much larger than RLVR's leaves little of it, since the optimizer sees their sum."""
 
 
 class Steps:
@@ -74,6 +81,7 @@ def warnings_of(rows: Sequence[Row], recipe: Mapping[str, Any], *, moe: bool = F
         )
     if "distillation" in used:
         found += _of_sites(rows)
+    found += _of_gradients(rows)
     if mean(rows, "episodes/valid", 1.0) < 1 - _MANY_INVALID:
         found.append(
             f"{1 - mean(rows, 'episodes/valid', 1.0):.0%} of the episodes were not valid: see the server's log"
@@ -96,6 +104,34 @@ def _of_sites(rows: Sequence[Row]) -> list[str]:
     if sites >= _ENOUGH_SITES and helped < _FEW_HELPED * sites:
         return [f"hints helped at {helped / sites:.0%} of the sites: this model hardly reads them"]
     return []
+
+
+def _of_gradients(rows: Sequence[Row]) -> list[str]:
+    found = []
+    for name in ("distillation", "replay"):
+        pairs = [[number(row.get(GRADIENT + channel)) for channel in (name, "rlvr")] for row in rows]
+        ratios = [own / other for own, other in pairs if own and other]
+        if ratios and median(ratios) > _MUCH:
+            times = f"{median(ratios):.0f} times"
+            found.append(
+                f"the gradient of {name} is {times} RLVR's, which hardly counts beside it: lower channels.{name}"
+            )
+    return found
+
+
+def of_episodes(played: Sequence[Rollout]) -> dict[str, float]:
+    """Metrics of a step's episodes; all but the first are of the valid ones."""
+    valid = [rollout for rollout in played if rollout.reward.valid]
+    number, turns = max(len(valid), 1), sum(len(rollout.turns) for rollout in valid)
+    erred = sum(len({error.turn for error in rollout.error_turns}) for rollout in valid)
+    hacked = sum(any(each.severity == "confirmed" for each in rollout.findings) for rollout in valid)
+    return {
+        "episodes/valid": len(valid) / max(len(played), 1),
+        "episodes/solved": sum(rollout.reward.value >= 1 for rollout in valid) / number,
+        "episodes/error_turn_rate": erred / max(turns, 1),
+        "episodes/truncated": sum(rollout.truncated for rollout in valid) / number,
+        "episodes/hack_rate": hacked / number,
+    }
 
 
 def groups_of(rows: Sequence[Row], prompts: int) -> tuple[int, int, int]:

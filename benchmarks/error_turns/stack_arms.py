@@ -64,15 +64,13 @@ class ArmTrainer(EtudeTrainer):
 
     # --- which sites, which hints --------------------------------------------------------------------------------
 
-    def _choose_sites(self) -> list[list[Site]]:
-        played = self._played
+    def _choose_sites(self, played: Sequence[Rollout]) -> list[list[Site]]:
         self.read += sum(len(rollout.ids) for rollout in played) * (2 if self.arm.reward else 1)
         if not self.arm.hint:
             return [[] for _ in played]
         self._texts += [told for rollout in played for told in self._of_its_task(rollout)]
-        self._played = [replace(r, error_turns=self._told(r, place)) for place, r in enumerate(played)]
-        sites: list[list[Site]] = super()._choose_sites()
-        self._played = played
+        told = [replace(rollout, error_turns=self._told(rollout, place)) for place, rollout in enumerate(played)]
+        sites: list[list[Site]] = super()._choose_sites(told)
         if self.arm.hint == "null":
             return [[replace(site, hint=[]) for site in some] for some in sites]
         return sites

@@ -182,7 +182,7 @@ def test_a_wrong_folder_is_a_site_and_its_hint_the_right_path(
     monkeypatch.setattr(stack_arms.ArmTrainer, "_generate_turns", says("wrong", "right", "submit"))
     made = trainer("distill", base, url, tmp_path)
     made._played = made.play([{"task_id": PLAYED[0]}])
-    (played,), ((site,),) = made._played, made._choose_sites()
+    (played,), ((site,),) = made._played, made._choose_sites(made._played)
     made.close()
     assert (played.reward.value, played.end, len(played.turns)) == (1.0, "submit", 3)
     assert (site.turn, site.kind) == (0, "file_not_found")
@@ -195,7 +195,7 @@ def test_of_a_wrong_third_turn_the_site_is_the_budgets(
     monkeypatch.setattr(stack_arms.ArmTrainer, "_generate_turns", says("wrong", "wrong", "wrong"))
     made = trainer("distill", base, url, tmp_path)
     made._played = made.play([{"task_id": PLAYED[0]}])
-    (played,), (sites,) = made._played, made._choose_sites()
+    (played,), (sites,) = made._played, made._choose_sites(made._played)
     made.close()
     assert (played.reward.value, played.end) == (0.0, "budget")
     assert [(site.turn, site.kind) for site in sites] == [(0, "file_not_found"), (1, "file_not_found"), (2, "budget")]

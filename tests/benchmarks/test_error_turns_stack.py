@@ -127,7 +127,7 @@ def test_a_null_hint_is_spliced_nowhere_and_the_sites_are_those_of_the_right_one
         made = trainer(arm, base, url, tmp_path / arm)
         torch.manual_seed(0)
         made._played = made.play([{"task_id": name} for name in SMALL.learned(7, 2)])
-        found[arm] = [[replace(site, hint=[]) for site in sites] for sites in made._choose_sites()]
+        found[arm] = [[replace(site, hint=[]) for site in sites] for sites in made._choose_sites(made._played)]
         if arm == "null_hint":
             made._played = []
         made.close()
@@ -155,7 +155,7 @@ def test_resamples_that_work_are_learned_and_others_are_not(
 ) -> None:
     made = trainer("sft_resample", base, url, tmp_path / "run")
     made._played = made.play([{"task_id": name} for name in SMALL.learned(7, 2)])
-    sites = made._choose_sites()
+    sites = made._choose_sites(made._played)
     inputs = {"rollouts": made._played, "sites": sites, "site_tokens": torch.tensor(10)}
     monkeypatch.setattr(stack_arms.ArmTrainer, "_works", lambda self, task, sample: False)
     assert float(made._learned_from_samples(made.model, inputs)) == 0

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from unplayed_here import GROUP, Unplayed, batch, made_up, unplayed
+from scripted_here import Scripted
+from unplayed_here import GROUP, Unplayed, batch, drilled, made_up, unplayed
 
+from etude.models import Finding
+from etude.trainers.distillation import Settings
 from etude.trainers.dynamic import ROUNDS, fresh_tasks, sample
 from etude.trainers.objectives import OBJECTIVES, flat_groups, objective
 from etude.trainers.rollouts import Rollout
+from etude.trainers.teachers import Teacher
+from etude.trainers.trainer import Channels
 
 
 def mixed(*good: str) -> Callable[[str, int], Rollout]:
@@ -49,6 +55,7 @@ def test_what_stays_flat_is_given_up_after_three_rounds() -> None:
     assert rounds == [["a", "a", "b", "b"], ["c", "c", "d", "d"], ["e", "e"]] and len(rounds) == ROUNDS
     assert [rollout.task_id for rollout in found.rollouts] == ["e", "e", "d", "d"]
     assert (found.replaced, found.given_up) == (3, 1)
+    assert [[rollout.task_id for rollout in row] for row in found.before] == [["a", "c"], ["a", "c"], ["b"], ["b"]]
 
 
 def test_nothing_more_is_played_when_every_group_varies() -> None:
@@ -134,6 +141,54 @@ def test_invalid_groups_are_replaced_too(tmp_path: Path) -> None:
     )
     batch(trainer, 0, 1)
     assert trainer._metrics["train"]["groups/replaced"] == [1]
+
+
+class AllErr(Scripted):
+    """Every rollout names a tool that there is not, and then solves: no group varies."""
+
+    erring, giving = 1.0, 0.0
+
+
+def test_error_turns_of_replaced_episodes_teach(drill_url: str, tmp_path: Path) -> None:
+    """Three rounds of two groups of four, each with one error turn: 24 sites, over all micro-batches."""
+    parts = {
+        "objective": objective("dapo"),
+        "channels": Channels(distillation=lambda done: 1.0),
+        "distillation": Settings(gate=False),
+        "teacher": Teacher("frozen"),
+    }
+    tasks = [{"task_id": f"drill-choose-{seed}-l1"} for seed in range(6)]
+    trainer = drilled(AllErr, drill_url, tmp_path, parts, tasks=tasks)
+    batches: list[dict[str, Any]] = []
+    real = trainer._compute_loss
+    trainer._compute_loss = lambda model, inputs: batches.append(inputs) or real(model, inputs)
+    trainer.train()
+    trainer.close()
+    (row,) = [row for row in trainer.state.log_history if "loss" in row]
+    assert (row["distillation/chosen"], row["groups/replaced"]) == (24, 4)
+    assert row["grad_norm"] > 0
+    sites = [site for b in batches for _, some in taught(b) for site in some]
+    assert len(sites) == 24
+    assert {int(b["site_tokens"]) for b in batches} == {sum(site.end - site.start for site in sites)}
+
+
+def test_replaced_episodes_count_in_what_is_logged(tmp_path: Path) -> None:
+    """Groups in which all hack are flat: the kill-switch would never hear of them."""
+    hack = Finding(exploit_id="a hack", severity="confirmed")
+
+    def invent(task: str, number: int) -> Rollout:
+        varies = task not in ("task-0", "task-1")
+        found = made_up(float(number % 2) if varies else 1.0, task)
+        return found if varies else replace(found, findings=[hack])
+
+    trainer = unplayed(tmp_path, "dapo", invent)
+    batch(trainer, 0, 1)
+    metrics = trainer._metrics["train"]
+    assert (metrics["groups/replaced"], metrics["episodes/hack_rate"]) == ([2], [0.5])
+
+
+def taught(inputs: dict[str, Any]) -> list[Any]:
+    return [*zip(inputs["rollouts"], inputs["sites"], strict=True), *(pair for row in inputs["before"] for pair in row)]
 
 
 # --- advantages, and what is left out ----------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,9 @@ class Retrying(Scripted):
             return self._said("submit", {"answer": drill.answer})
         return self._said("no_such_tool" if errs and "<tool_response>" not in text else name, arguments)
 
-    def _choose_sites(self) -> list[list[Site]]:
-        found = super()._choose_sites()
-        self.played = [*getattr(self, "played", []), *zip(self._played, found, strict=True)]
+    def _choose_sites(self, played: Sequence[Rollout]) -> list[list[Site]]:
+        found = super()._choose_sites(played)
+        self.played = [*getattr(self, "played", []), *zip(played, found, strict=True)]
         return found
 
 

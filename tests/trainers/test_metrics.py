@@ -89,6 +89,12 @@ def test_groups_are_counted_where_some_were_played() -> None:
             {"distillation": 1.0},
             ["hints helped at 5% of the sites"],
         ),
+        (
+            {"gradient/rlvr": 0.01, "gradient/distillation": 0.12, "gradient/replay": 0.04},
+            {"distillation": 1.0},
+            ["the gradient of distillation is 12 times RLVR's"],
+        ),
+        ({"gradient/rlvr": 0.0, "gradient/replay": 0.04}, {"distillation": 1.0}, []),
     ],
 )
 def test_a_run_warns_of_what_teaches_nothing(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from etude.trainers.chat import TemplateChat
 from etude.trainers.distillation import Settings
 from etude.trainers.objectives import objective
 from etude.trainers.playing import Limits
+from etude.trainers.rollouts import Rollout
 from etude.trainers.sites import Site
 from etude.trainers.teachers import Teacher
 from etude.trainers.trainer import Channels, EtudeTrainer, Parts, reset_rows
@@ -152,11 +154,11 @@ def test_a_learned_chooser_decides_which_hint_a_site_gets(drill_url: str, tmp_pa
     found = trainer(drill_url, tmp_path, {"channels": only("distillation"), "chooser": chooser}, steps=1)
     real, sites = found._choose_sites, []
 
-    def choose() -> list[list[Site]]:
-        for rollout in found._played:
+    def choose(played: Sequence[Rollout]) -> list[list[Site]]:
+        for rollout in played:
             for error in rollout.error_turns:
                 error.hints.append(other)
-        chosen = real()
+        chosen = real(played)
         sites.extend(site for some in chosen for site in some)
         return chosen
 

@@ -135,6 +135,12 @@ _REPLAY = [
 _OPTIMIZER = [
     _plot("total loss", loss="loss"),
     _plot("gradient norm", norm="grad_norm"),
+    _plot(
+        "gradient norm of each channel",
+        RLVR="gradient/rlvr",
+        distillation="gradient/distillation",
+        replay="gradient/replay",
+    ),
     _plot("learning rate", rate="learning_rate"),
     _plot("accuracy of tokens", True, accuracy="mean_token_accuracy"),
 ]
