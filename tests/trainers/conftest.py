@@ -14,6 +14,7 @@ HELPERS = (
     "models_made_here",
     "tokenizers_made_here",
     "scripted_here",
+    "solved_here",
     "unplayed_here",
     "formulas_here",
     "replays_here",

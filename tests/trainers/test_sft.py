@@ -1,8 +1,7 @@
-"""Stage "sft": solved episodes as ids and labels, the loss on them, and a run from `etude run` to a model."""
+"""Stage "sft": the loss on solved episodes, and a run from `etude run` to a model."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
@@ -14,28 +13,21 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from scripted_here import TASKS, Scripted, base
-from tokenizers_made_here import tokenizer
+from scripted_here import Scripted, base
+from solved_here import chat_of, episode, erred, recipe
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from etude import cli
 from etude.cli_train import read_episodes, write_dialogues
-from etude.client import Client
-from etude.models import Episode, ErrorTurn, Finding, Reward, ToolMessage, Turn
+from etude.models import Episode
 from etude.trainers import loading, sft
-from etude.trainers.chat import TemplateChat
 from etude.trainers.metrics import read_metrics
 from etude.trainers.recipe import RecipeError, parse
 from etude.trainers.report import toml
-from etude.trainers.rollouts import Rollout, Sample, rollout
-from etude.trainers.sft_rows import Solved, encode, masked, select
+from etude.trainers.sft_rows import Solved, encode, masked
 from etude.trainers.train import Result, plan, run
 
 TINY = {"hidden": 32, "layers": 1, "heads": 2, "vocabulary": 700, "dialogues": 24, "steps": 8, "batch": 2}
-TOOL = {
-    "type": "function",
-    "function": {"name": "look", "description": "Looks.", "parameters": {"type": "object", "properties": {}}},
-}
 
 
 @pytest.fixture(scope="module")
@@ -52,192 +44,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def episode(number: int = 0, *errors: ErrorTurn, task: str = "t", reward: float = 1.0, **more: Any) -> Episode:
-    """Three turns: two calls and the last words."""
-    turns = [
-        Turn(
-            action={"text": f"Now {turn}.", "tool_calls": [{"id": f"c{turn}", "name": "look", "arguments": {}}]},
-            messages=[ToolMessage(tool_call_id=f"c{turn}", name="look", content=f"ok\nresult {number}")],
-        )
-        for turn in range(2)
-    ]
-    return Episode(
-        episode_id=f"{task} {number}",
-        task_id=task,
-        prompt=f"Find {number}.",
-        tools=[TOOL],
-        turns=[*turns, Turn(action={"text": "It is done."})],
-        error_turns=list(errors),
-        reward=Reward(value=reward),
-        **more,
-    )
-
-
-def erred(turn: int, **more: Any) -> ErrorTurn:
-    return ErrorTurn(turn=turn, kind="invalid_args", **more)
-
-
-def recipe(folder: Path, out: Path, /, *folders: Path, **tables: Any) -> dict[str, Any]:
-    given: dict[str, Any] = {
-        "stage": "sft",
-        "episodes": [str(each) for each in folders] or ["runs/x"],
-        "out": str(out),
-        "model": {"name": str(folder), "template": {"enable_thinking": False}},
-        "train": {"steps": 4, "micro": 2, "learning_rate": 3e-3, "save_every": 4},
-        "sft": {"batch": 4},
-    }
-    for name, value in tables.items():
-        given[name] = {**given.get(name, {}), **value} if isinstance(value, dict) else value
-    return given
-
-
 def play(table: dict[str, Any], trainer: Any = None) -> Result:
     return run(parse(table), dialogues=write_dialogues, episodes=read_episodes, trainer=trainer)
-
-
-def chosen(episodes: Sequence[Episode], **options: Any) -> Solved:
-    found = select(parse(recipe(Path("m"), Path("o"), sft=options)), lambda folder: episodes)
-    assert found is not None
-    return found
-
-
-async def never(ids: Sequence[int], room: int) -> Sample:
-    raise AssertionError("nobody samples here")
-
-
-def chat_of(model: Path) -> TemplateChat:
-    return TemplateChat(AutoTokenizer.from_pretrained(model), never, arguments={"enable_thinking": False})
-
-
-def learned_text(row: dict[str, list[int]], model: Path) -> str:
-    labels = [label for label in row["labels"] if label != -100]
-    return str(AutoTokenizer.from_pretrained(model).decode(labels))
-
-
-# --- which episodes, which turns ----------------------------------------------------------------------------------
-
-
-def test_solved_episodes_without_a_confirmed_finding_are_taken() -> None:
-    hack = Finding(exploit_id="x", severity="confirmed")
-    doubt = Finding(exploit_id="x", severity="suspect")
-    solved = episode(0)
-    doubted = episode(1, findings=[doubt])
-    found = chosen([solved, episode(2, reward=0.5), episode(3, findings=[hack]), doubted])
-    assert found.episodes == [solved, doubted]
-    assert (found.valid, found.left) == (4, {"not solved": 1, "a confirmed finding": 1})
-
-
-def test_an_invalid_reward_is_none() -> None:
-    bad = episode(1).model_copy(update={"reward": Reward(value=1.0, valid=False)})
-    assert chosen([episode(0), bad]).left == {"not solved": 1}
-
-
-def test_a_lower_reward_may_do() -> None:
-    assert len(chosen([episode(0, reward=0.5), episode(1, reward=0.4)], reward=0.5).episodes) == 1
-
-
-def test_at_most_so_many_of_a_task_drawn_by_the_seed() -> None:
-    episodes = [episode(number, task=task) for task in "ab" for number in range(5)]
-    found = chosen(episodes, per_task=2)
-    assert [one.task_id for one in found.episodes] == ["a", "a", "b", "b"]
-    assert found.left == {"more than sft.per_task": 6}
-    assert found == chosen(episodes, per_task=2)
-
-
-def test_own_errors_are_masked_and_injected_faults_are_not() -> None:
-    assert masked(episode(0, erred(0), erred(1, injected=True))) == {0}
-    assert masked(episode(0, erred(0, injected=True), erred(0))) == {0}
-    assert chosen([episode(0, erred(0)), episode(1)]).turns == 5
-
-
-def test_an_episode_of_errors_alone_teaches_nothing() -> None:
-    found = chosen([episode(0), episode(1, erred(0), erred(1), erred(2))])
-    assert found.left == {"no turn to learn": 1}
-
-
-@pytest.mark.parametrize(
-    ("episodes", "said"),
-    [
-        ([episode(n, reward=0.0) for n in range(40)], "0 of 40 episodes are solved (a reward of 1 or more)"),
-        ([episode(0, erred(0), erred(1), erred(2))], "0 of 1 solved episodes can be learned from: 1 no turn to learn"),
-    ],
-)
-def test_nothing_to_learn_from_is_one_line(episodes: list[Episode], said: str) -> None:
-    with pytest.raises(RecipeError) as refused:
-        chosen(episodes)
-    assert said in str(refused.value) and "\n" not in str(refused.value)
-
-
-# --- as ids -------------------------------------------------------------------------------------------------------
-
-
-def test_an_error_turn_is_read_and_its_recovery_learned(model: Path) -> None:
-    (row,) = encode([episode(0, erred(0))], chat_of(model), system="", max_ids=10_000).rows
-    call = '<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call><|im_end|>'
-    assert learned_text(row, model) == f"Now 1.\n{call}It is done.<|im_end|>"
-    assert f"Now 0.\n{call}" in AutoTokenizer.from_pretrained(model).decode(row["input_ids"])
-    assert all(label in (-100, each) for each, label in zip(row["input_ids"], row["labels"], strict=True))
-
-
-def test_the_systems_words_come_first(model: Path) -> None:
-    (row,) = encode([episode(0)], chat_of(model), system="Be brief.", max_ids=10_000).rows
-    assert AutoTokenizer.from_pretrained(model).decode(row["input_ids"]).startswith("<|im_start|>system\nBe brief.")
-
-
-def test_what_is_too_long_is_left_out_and_counted(model: Path) -> None:
-    short, long = episode(0), episode(1).model_copy(update={"prompt": "Find it. " * 100})
-    size = len(encode([short], chat_of(model), system="", max_ids=10_000).rows[0]["input_ids"])
-    found = encode([short, long], chat_of(model), system="", max_ids=size)
-    assert len(found.rows) == 1
-    assert found.left == {f"longer than generation.max_ids = {size} ids": 1}
-
-
-THOUGHT = "<think>\nThe list tells.\n</think>\n\n"
-
-
-@pytest.mark.parametrize(("family", "thought"), [("qwen3", THOUGHT), ("qwen3-no-thinking", "")])
-def test_an_episode_has_the_ids_of_its_rollout(family: str, thought: str, drill_url: str) -> None:
-    """Thinking that the template drops from old turns, words beside calls, two calls in a turn, an error."""
-    task_id = next(iter(TASKS)).task_id
-    drill = TASKS.drill(task_id)
-    ((name, arguments),) = drill.solution()
-    right = json.dumps({"name": name, "arguments": arguments})
-    answer = json.dumps({"name": "submit", "arguments": {"answer": drill.answer}})
-    turns = [
-        thought + '<tool_call>\n{"name": "no_such_tool", "arguments": {"id": 1}}\n</tool_call>',
-        thought + f"Both.\n<tool_call>\n{right}\n</tool_call>\n<tool_call>\n{answer}\n</tool_call>",
-    ]
-    made: Any = tokenizer(family)
-    said = iter(turns)
-
-    async def sample(ids: Sequence[int], room: int) -> Sample:
-        return Sample(made.encode(next(said) + "<|im_end|>", add_special_tokens=False))
-
-    chat = TemplateChat(made, sample, arguments={} if thought else {"enable_thinking": False})
-    played, stored = asyncio.run(_played(drill_url, task_id, chat))
-    assert played.reward.value == 1.0 and {error.turn for error in played.error_turns} == {0}
-    (row,) = encode([stored], chat, system="", max_ids=10_000).rows
-    assert row["input_ids"] == played.ids
-    mask = [0] * played.prompt + played.mask
-    mask[played.turns[0].start : played.turns[0].end] = [0] * len(made.encode(turns[0] + "<|im_end|>"))
-    assert row["labels"] == [each if own else -100 for each, own in zip(played.ids, mask, strict=True)]
-
-
-async def _played(url: str, task_id: str, chat: TemplateChat) -> tuple[Rollout, Episode]:
-    """A rollout, and what the environment stores of it."""
-    async with Client(url) as client:
-        played = await rollout({"task_id": task_id}, chat, client)
-        first = await client.reset(task_id=task_id)
-    turns: list[Turn] = []
-    for message in played.messages[1:]:
-        if message["role"] == "assistant":
-            turns.append(Turn(action={key: value for key, value in message.items() if key != "role"}))
-        else:
-            turns[-1].messages.append(ToolMessage(**message))
-    told = {"prompt": first.prompt or "", "tools": first.tools or [], "turns": turns}
-    return played, Episode(
-        episode_id="e", task_id=task_id, error_turns=played.error_turns, reward=played.reward, **told
-    )
 
 
 # --- the loss -----------------------------------------------------------------------------------------------------
