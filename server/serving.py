@@ -90,6 +90,8 @@ def create_app(
     server.register_routes(app, mode=mode)
     if mode == ServerMode.SIMULATION.value:  # the other mode serves tools, not episodes
         add_rest_routes(app, server)
+    if tasks is not None and not len(tasks):
+        log.warning("%s", wire.NO_TASKS)
     return app
 
 
@@ -112,10 +114,7 @@ def app_from_environment() -> FastAPI:
 
 def load_tasks(folder: str | Path, environment: str = "coding", knobs: Mapping[str, Any] | None = None) -> Tasks:
     """The task set in ``folder``; none for an empty name, or its own. Raises TaskSetError, UnknownName, ValueError."""
-    tasks = tasks_of(environment, folder, knobs)
-    if not len(tasks):
-        log.warning("%s", wire.NO_TASKS)
-    return tasks
+    return tasks_of(environment, folder, knobs)
 
 
 def _add_errors(app: FastAPI) -> None:

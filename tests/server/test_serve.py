@@ -80,6 +80,24 @@ def test_a_missing_task_set_is_one_line_and_exit_code_1(tmp_path: Path, capfd: p
     assert error.startswith("error: no tasks.jsonl in ") and error.count("\n") == 1
 
 
+def test_a_bad_knob_is_one_line_also_where_there_are_no_tasks(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from etude.server.app import serve
+
+    monkeypatch.delenv("ETUDE_TASKS", raising=False)
+    assert serve(None, port=0, knobs={"turnss": 3}) == 1
+    assert capfd.readouterr().err == "error: coding has the knobs turns and tools, not turnss\n"
+
+
+def test_a_server_without_tasks_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    from etude.environments.tasks import TaskSet
+    from etude.server.app import create_app
+
+    create_app(TaskSet([]))
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["this server has no tasks"]
+
+
 def test_openenvs_import_style_loads_the_same_modules() -> None:
     code = (
         "import sys, server.app as a; app = a.app; assert app is a.app; import etude.server.app as b;"
