@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ..client import Client, Infrastructure
-from ..models import ErrorTurn, Finding, Observation, Reward
+from ..client import Infrastructure
+from ..models import ErrorTurn, Finding, Observation, Reward, State
 
 
 @dataclass(frozen=True)
@@ -86,10 +86,20 @@ class Chat(Protocol):
         ...
 
 
+class Wire(Protocol):
+    """What an episode is played through: ``client.Client``, or whoever stands in for it."""
+
+    async def reset(self, **arguments: Any) -> Observation: ...
+
+    async def step(self, action: Mapping[str, Any]) -> Observation: ...
+
+    async def state(self) -> State: ...
+
+
 async def rollout(
     task: Mapping[str, Any],
     chat: Chat,
-    client: Client,
+    client: Wire,
     *,
     system: str = "",
     max_ids: int = 32_768,
@@ -151,7 +161,7 @@ class _Played:
 
 
 async def _finished(
-    played: _Played, client: Client, seen: Observation, messages: list[dict[str, Any]], *, truncated: bool, void: bool
+    played: _Played, client: Wire, seen: Observation, messages: list[dict[str, Any]], *, truncated: bool, void: bool
 ) -> Rollout:
     state = await client.state()
     end = played.turns[-1].end if played.turns else played.prompt

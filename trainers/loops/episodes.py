@@ -148,19 +148,29 @@ class Episode:
             return [OVER] * len(calls)
         asked = [{"id": f"c{place}", "name": name, "arguments": given} for place, (name, given) in enumerate(calls)]
         try:
-            seen = await self._client.step({"tool_calls": asked})
+            seen = await self.step({"tool_calls": asked})
         except ServerError as error:
-            await self._lost(error)
             return [f"not run: {error}"] * len(calls)
-        self.outcome.turns += 1
         said = {message.tool_call_id: message.content for message in seen.messages if message.role == "tool"}
         more = [message.content for message in seen.messages if message.role != "tool"]
         results = [said.get(call["id"], OVER) for call in asked]
         results[-1] = "\n".join([results[-1], *more])
+        return results
+
+    async def step(self, action: Mapping[str, Any]) -> Observation:
+        """Play one turn as the wire takes it. Raises ServerError: the episode is void then."""
+        if self.over or self._client is None:
+            return Observation(done=True)
+        try:
+            seen = await self._client.step(action)
+        except ServerError as error:
+            await self._lost(error)
+            raise
+        self.outcome.turns += 1
         if seen.done:
             self.over = True
             await self.settle()
-        return results
+        return seen
 
     async def settle(self) -> Outcome:
         """The outcome; an episode that still goes on is submitted without a word, and so graded. Safe to call again."""
@@ -178,6 +188,11 @@ class Episode:
         self._client = None
         self._sessions.give(client)
         return self.outcome
+
+    async def give_up(self, error: Exception) -> None:
+        """It is void, for this reason of the player's own."""
+        self._void(error)
+        await self.leave()
 
     async def leave(self) -> None:
         """End what goes on, ungraded, and give up the session."""

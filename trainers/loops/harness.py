@@ -3,6 +3,9 @@
 HarnessRolloutWorker(
     harness_session_factory=functools.partial(EtudeSessionFactory, "http://127.0.0.1:8000"),
     harness_adapter=MCPHarnessAdapter(), dataset=Dataset.from_list(harness_rows(tasks)), ...)
+
+There a call is a turn, and the harness writes every prompt anew. ``owned.OwnedSessionFactory``, without an adapter,
+plays whole turns, broken ones too, and its ids are those that were sampled.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from openenv.core.harness import Message, ResourceSession, ResourceSessionFactor
 
 from ...hints.status import read_status
 from ...models import Observation
-from .episodes import Episode, Sessions
+from .episodes import Episode, Outcome, Sessions
 
 
 def harness_rows(tasks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -60,8 +63,8 @@ class EtudeSession(ResourceSession):
         ``artifacts`` are for whoever trains, not for the policy: error turns with their hints, each with ``message``,
         the place in ``transcript`` of the assistant's message that erred.
         """
-        outcome = self._sessions.run(self._episode.settle())
-        places = _callers(transcript)
+        outcome = self._settled()
+        places = self._turns_in(transcript)
         errors = [error.model_dump(mode="json") for error in outcome.error_turns]
         for error in errors:
             error["message"] = places[error["turn"]] if error["turn"] < len(places) else None
@@ -89,6 +92,13 @@ class EtudeSession(ResourceSession):
         """Idempotent; an episode that goes on ends ungraded."""
         self._sessions.run(self._episode.leave())
 
+    def _settled(self) -> Outcome:
+        return self._sessions.run(self._episode.settle())
+
+    def _turns_in(self, transcript: Sequence[Message]) -> list[int]:
+        """The place of each turn: here of the assistant's message that asked for each result."""
+        return _callers(transcript)
+
 
 class EtudeSessionFactory(ResourceSessionFactory[EtudeSession]):
     """Sessions on one server. It can be pickled; connections are opened where it is used.
@@ -103,15 +113,19 @@ class EtudeSessionFactory(ResourceSessionFactory[EtudeSession]):
 
     def create(self, task: Any, seed: int | None = None, episode_id: str | None = None) -> EtudeSession:
         """Raises as ``Episode.begin``, and ValueError for a task that is none of these."""
-        arguments = _arguments(task) or {"split": self.split}
-        given = {"seed": seed, "episode_id": episode_id, **arguments}
-        if "fork_of" in arguments:
-            given.pop("seed")
-        return EtudeSession(self._sessions, {k: v for k, v in given.items() if v is not None}, self.system)
+        return EtudeSession(self._sessions, self._given(task, seed, episode_id), self.system)
 
     def close(self) -> None:
         """End all sessions. Idempotent."""
         self._sessions.close()
+
+    def _given(self, task: Any, seed: int | None, episode_id: str | None) -> dict[str, Any]:
+        """The arguments of the ``reset``."""
+        arguments = _arguments(task) or {"split": self.split}
+        given = {"seed": seed, "episode_id": episode_id, **arguments}
+        if "fork_of" in arguments:
+            given.pop("seed")
+        return {name: value for name, value in given.items() if value is not None}
 
     def __reduce__(self) -> Any:
         return _made, (self.url, self.split, self.system)

@@ -31,6 +31,25 @@ def _load(name: str, path: Path) -> ModuleType:
 
 
 _load("stock_trainer_here", HERE / "stock_trainer.py")
+_load("engine_here", HERE / "engine_here.py")
+_load("worker_here", HERE / "worker_here.py")
+_load("owned_here", HERE / "owned_here.py")
+
+
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A policy's tokenizer, as a folder."""
+    folder = tmp_path_factory.mktemp("policy")
+    sys.modules["owned_here"].WORDS.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def world(drill_url: str, saved: str) -> Iterator[Any]:
+    made = sys.modules["owned_here"].World(drill_url, saved)
+    yield made
+    for factory in made.made:
+        factory.close()
 
 
 @pytest.fixture(scope="session")

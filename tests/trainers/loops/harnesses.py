@@ -11,3 +11,13 @@ def played(factory: Any, task: Any, calls: Any) -> Any:
     verified = session.verify([])
     session.close()
     return verified.env_reward, verified.artifacts["episode_id"], [result.done for result in results]
+
+
+def played_alone(factory: Any, task: Any) -> Any:
+    made = factory()
+    session = made.create(task, seed=0, episode_id="spawned")
+    ended = session.wait_for_completion()
+    trace = session.fetch_training_trace()
+    reward = session.verify([]).env_reward
+    made.close()
+    return ended, reward, [turn.node_id for turn in trace.turns]

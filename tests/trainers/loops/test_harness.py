@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
-import json
 import multiprocessing
 import pickle
-import queue
 import sys
 import threading
 from collections.abc import Sequence
@@ -16,6 +13,7 @@ from typing import Any
 
 import pytest
 from datasets import Dataset
+from engine_here import END, say
 from openenv.core.harness import (
     CLIHarnessAdapter,
     HarnessRolloutResult,
@@ -28,13 +26,12 @@ from openenv.core.harness import (
 )
 from openenv.core.llm_client import LLMResponse, ToolCall
 from scripted_here import TASKS
-from tokenizers_made_here import tokenizer
+from worker_here import Worker, white_box
 
 from etude.client import connect
 from etude.trainers.loops.harness import EtudeSessionFactory, harness_rows
 
 TASK = TASKS.list_tasks("train")[0].task_id
-END = "<|im_end|>"
 
 
 def solution() -> list[tuple[str, Any]]:
@@ -179,70 +176,6 @@ def test_a_factory_plays_in_a_spawned_process(drill_url: str) -> None:
     assert found == (1.0, "spawned", [False, True])
 
 
-class Worker:
-    """TRL's loop of HarnessRolloutWorker, or of a `kind` with `others`, in this process; `turn` stands in for vLLM."""
-
-    def __init__(self, url: str, turn: Any, kind: Any = None, **others: Any) -> None:
-        from accelerate.state import PartialState
-        from trl.experimental.async_grpo.openenv_harness import _HarnessRolloutLoop
-
-        PartialState()  # TRL's logger wants it
-        self.words = tokenizer("qwen3-2507")  # of a prefix-preserving template: one row an episode
-        harness = {
-            "harness_session_factory": functools.partial(EtudeSessionFactory, url),
-            "harness_adapter": MCPHarnessAdapter(),
-            "dataset": Dataset.from_list(harness_rows([{"task_id": TASK}])),
-        }
-        self.loop = (kind or _HarnessRolloutLoop)(
-            **(others or harness),
-            model_name="none",
-            reward_funcs=[],
-            processing_class=self.words,
-            eos_token_ids=[self.words.eos_token_id],
-            rollout_buffer=queue.Queue(),
-            model_version_value=multiprocessing.Value("i", 0),
-            heartbeat_value=multiprocessing.Value("d", 0.0),
-            failed_event=threading.Event(),
-            exception_info_queue=queue.Queue(),
-            metrics_queue=queue.Queue(),
-            num_generations=4,
-            max_inflight_tasks=4,
-            max_tokens=256,
-        )
-        self.turn = turn
-        self.loop._generate_one_turn = self.sample
-
-    async def sample(self, prompt_ids: list[int]) -> tuple[list[int], list[float]]:
-        text = self.words.decode(prompt_ids)
-        ids = self.words.encode(self.turn(text) + END, add_special_tokens=False)
-        return ids, [-0.25] * len(ids)
-
-    def group(self) -> list[Any]:
-        """TRL's own generate and score loops, until one group is scored."""
-
-        async def until_scored() -> list[Any]:
-            stop = asyncio.Event()
-            running = [asyncio.create_task(loop(stop)) for loop in (self.loop._generate_loop, self.loop._score_loop)]
-            while not self.loop._total_groups_scored:
-                await asyncio.sleep(0.01)
-                for task in running:
-                    if task.done():
-                        task.result()
-            stop.set()
-            await asyncio.gather(*running)
-            found = []
-            while not self.loop.rollout_buffer.empty():
-                found.append(self.loop.rollout_buffer.get_nowait())
-            return [sample for sample in found if sample.group_id == 0]  # the next groups are under way
-
-        asyncio.set_event_loop(self.loop._loop)
-        return list(self.loop._loop.run_until_complete(until_scored()))
-
-
-def say(name: str, arguments: Any) -> str:
-    return f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
-
-
 def test_trls_worker_generates_and_scores_a_group(drill_url: str) -> None:
     first = threading.Lock()
 
@@ -252,7 +185,7 @@ def test_trls_worker_generates_and_scores_a_group(drill_url: str) -> None:
             return say("no_such_tool", {})
         return say(*solution()[min(number - ("there is no tool" in text), 1)])
 
-    worker = Worker(drill_url, turn)
+    worker = Worker(turn, **white_box(drill_url, TASK))
     samples = worker.group()
     assert len(samples) == 4 and {sample.metrics["reward"] for sample in samples} == {1.0}
     assert {sample.metrics["rewards/harness_reward"] for sample in samples} == {1.0}
@@ -275,7 +208,7 @@ def test_trls_worker_keeps_a_lost_session_out_of_the_baseline(drill_url: str, mo
         return real(session, name, arguments)
 
     monkeypatch.setattr(harness.EtudeSession, "call_tool", call_tool)
-    worker = Worker(drill_url, lambda text: say(*solution()[min(text.count("<tool_response>"), 1)]))
+    worker = Worker(lambda text: say(*solution()[min(text.count("<tool_response>"), 1)]), **white_box(drill_url, TASK))
     rewards = [sample.metrics["reward"] for sample in worker.group()]
     assert sorted(map(str, rewards)) == ["1.0", "1.0", "1.0", "nan"]
 
@@ -288,7 +221,7 @@ def test_trls_asynchronous_loop_plays_an_environment_factory(drill_url: str) -> 
 
     factory = environment_factory(drill_url, tasks=[TASK])
     given = {"environment_factory": pickle.loads(pickle.dumps(factory)), "dataset": Dataset.from_list(factory.rows())}
-    worker = Worker("", lambda text: answered(text.count("<tool_response>")), kind=_AsyncRolloutLoop, **given)
+    worker = Worker(lambda text: answered(text.count("<tool_response>")), kind=_AsyncRolloutLoop, **given)
     samples = worker.group()
     assert [sample.metrics["rewards/EtudeEnvironment"] for sample in samples] == [1.0] * 4
     given["environment_factory"].close()
