@@ -23,7 +23,7 @@ GROUPS, GROUP = 4, 8
 class Arm:
     """``reward``: sparse, dense, penalty or none. ``hint``: right, wrong, raw, null, none, or of ``hint_sources``.
     ``learns``: from the teacher's distribution, or from one of its samples that worked (sft). ``replay``: from pairs
-    too, which (A) has not."""
+    too; ``weight``: distillation's beside a reward; (A) has neither."""
 
     reward: str = ""
     hint: str = ""
@@ -35,6 +35,7 @@ class Arm:
     base: str = "strong"
     times: int = 1
     replay: bool = False
+    weight: float = 1.0
 
 
 _DISTILL = Arm(hint="right")

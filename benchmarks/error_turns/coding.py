@@ -24,7 +24,8 @@ RUN = (
     "distill grpo_sparse sparse_distill wrong_hint grpo_dense dense_distill raw_error grpo_penalty sft_resample "
     "good_turn sparse_distill_replay replay gated null_hint"
 ).split()
-"""In the order of PREREGISTERED_CODING.md; its contrasts are those of PREREGISTERED_CODING_2.md."""
+"""In the order of PREREGISTERED_CODING.md; its contrasts are those of PREREGISTERED_CODING_2.md, W those of
+PREREGISTERED_BALANCE.md."""
 RATES = (3e-4,)
 """What (B)'s tuning chose for every arm that learned; nothing is tuned here."""
 MEASURES = measures("new_words")
@@ -44,6 +45,10 @@ CONTRASTS = (
     Contrast("S7", "distill", "sft_resample", "area", "below", 0.0),
     Contrast("S8", "distill", "good_turn", "area", "below", 0.0),
     Contrast("S9", "sparse_distill_replay", "sparse_distill", "solved", "above", 0.0),
+    Contrast("W1", "sparse_tenth", "sparse_distill", "solved", "above", 0.0),
+    Contrast("W2", "sparse_tenth", "grpo_sparse", "area", "below", -0.10),
+    Contrast("W3", "dense_tenth", "grpo_dense", "area", "below", 0.0),
+    Contrast("W4", "dense_tenth", "grpo_dense", "solved", "within", 0.05),
 )
 STACK = Stack(REPAIRS, Experiment(ARMS, CONTRASTS, checks, MEASURES, RATES), RUN)
 

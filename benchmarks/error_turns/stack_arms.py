@@ -35,6 +35,7 @@ LEFT_OUT = ("weak_ema_05", "weak_ema_001", "weak_trust_region", "weak_grpo_dense
 ARMS: dict[str, Arm] = {name: arm for name, arm in arms.ARMS.items() if name not in LEFT_OUT}
 ARMS |= {"replay": Arm(replay=True), "sparse_distill_replay": replace(ARMS["sparse_distill"], replay=True)}
 ARMS |= {name: Arm(hint=name) for name in ("introspection", "sibling")}
+ARMS |= {f"{reward}_tenth": replace(ARMS[f"{reward}_distill"], weight=0.1) for reward in ("sparse", "dense")}
 
 
 class ArmTrainer(EtudeTrainer):

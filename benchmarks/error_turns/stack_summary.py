@@ -1,4 +1,5 @@
-"""The measures, contrasts and checks of experiment (B), as PREREGISTERED_STACK.md has them."""
+"""The measures, contrasts and checks of experiment (B), as PREREGISTERED_STACK.md has them; its contrasts W are in
+PREREGISTERED_BALANCE.md."""
 
 from __future__ import annotations
 
@@ -52,6 +53,10 @@ CONTRASTS = (
     Contrast("S17", "sparse_distill_replay", "sparse_distill", "solved", "above", 0.0),
     Contrast("S18", "replay", "base", "final", "below", -0.05),
     Contrast("S19", "distill", "grpo_dense_10x", "final", "below", 0.0),
+    Contrast("W1", "sparse_tenth", "sparse_distill", "solved", "above", 0.0),
+    Contrast("W2", "sparse_tenth", "grpo_sparse", "final", "below", -0.10),
+    Contrast("W3", "dense_tenth", "grpo_dense", "area", "below", 0.0),
+    Contrast("W4", "dense_tenth", "grpo_dense", "solved", "above", 0.0),
 )
 
 

@@ -69,7 +69,7 @@ def recipe_of(
             },
             "channels": {
                 "rlvr": float(bool(arm.reward or not (arm.hint or arm.replay))),
-                "distillation": float(bool(arm.hint)),
+                "distillation": arm.weight if arm.hint else 0.0,
                 "replay": float(arm.replay),
             },
             "replay": {"pairs": str(pairs.resolve())} if arm.replay and pairs else {},
