@@ -80,15 +80,15 @@ def replay(
     import asyncio
 
     from .environments.stored import stored_episodes
-    from .trainers.replay.files import check_new, forget_answers, log_of, with_cassettes
+    from .trainers.replay.files import check_new, forget_answers, log_of
     from .trainers.replay.settings import load_settings
 
     settings = load_settings(teachers)
     episodes = [one.episode for one in stored_episodes(run)]
     check_new(out)
-    report = asyncio.run(_replay(episodes, with_cassettes(settings, out), out, url))
+    report = asyncio.run(_replay(episodes, settings, out, url))
     pairs = sum(report.pairs.values())
-    if pairs and not report.stopped:
+    if pairs and report.complete:
         forget_answers(out)
     row: dict[str, Any] = {"turns": report.turns, "asked": report.asked, "executed": report.executed, "pairs": pairs}
     row |= {"usd": report.usd, "usd per pair": report.usd_per_pair, "stopped": report.stopped, "out": str(out)}
@@ -98,15 +98,20 @@ def replay(
     if not pairs:
         console.show_error(f"no turn became a pair ({report.why_none()}): {log_of(out)} says more, answers are kept")
         raise typer.Exit(1)
+    if not report.complete:
+        why = report.stopped or f"{report.unheard} questions have no answer"
+        again = f"remove {out} and {log_of(out)} and give the same command"
+        console.show_warning(f"this is not the whole replay ({why}): answers are kept; to go on with them, {again}")
 
 
 async def _replay(episodes: Sequence[Episode], settings: ReplaySettings, out: Path, url: str | None) -> Report:
     from .client import Client, ConnectionLost
+    from .trainers.replay.files import answers_of, with_cassettes
     from .trainers.replay.run import replay as ask
     from .trainers.replay.settings import ReplayError
     from .trainers.replay.teachers import open_teachers
 
-    teachers = open_teachers(settings)
+    teachers = open_teachers(with_cassettes(settings, out), charges=answers_of(out) / "charges.log")
     client = None if url is None else await Client(url).connect()
     try:
         with console.progress_bar("replay") as progress:

@@ -3,7 +3,8 @@
 Every error is an ``LLMError`` with one line to show:
 
 - ``EndpointRefused``: nothing will work until a setting changes (key, model, address);
-- ``EndpointFailed``: this call got no answer, whatever was tried; ``ContextFull``: its messages were too long;
+- ``EndpointFailed``: this call got no answer, whatever was tried; ``ContextFull``: its messages were too long,
+  ``AccessDenied``: after answers, the key or the credit no longer suffices;
 - ``BudgetSpent``: the budget allows no further call;
 - ``CassetteMiss``: the cassette that is replayed does not hold this request.
 """
@@ -15,11 +16,12 @@ from .budget import Budget, Price, Usage
 from .cassettes import Cassette
 from .client import LLM
 from .endpoints import BASE_URL, key_from, shown
-from .errors import BudgetSpent, CassetteMiss, ContextFull, EndpointFailed, EndpointRefused, LLMError
+from .errors import AccessDenied, BudgetSpent, CassetteMiss, ContextFull, EndpointFailed, EndpointRefused, LLMError
 
 __all__ = [
     "BASE_URL",
     "LLM",
+    "AccessDenied",
     "Budget",
     "BudgetSpent",
     "Cassette",

@@ -12,7 +12,7 @@ from .answers import Reply, read_message, refusal, reply_of, size
 from .budget import Budget, Meter, Price, Usage
 from .cassettes import Cassette
 from .endpoints import BASE_URL, address, is_local, masked, secret_in, shown, usable
-from .errors import Again, EndpointFailed, EndpointRefused, one_line
+from .errors import AccessDenied, Again, EndpointFailed, EndpointRefused, one_line
 
 if TYPE_CHECKING:
     import httpx
@@ -186,7 +186,9 @@ class LLM:
             return Again(said, wait=0.0)
         error = refusal(status, headers, text, said)
         if self.usage.calls:  # among answers, a refusal is a matter of that call
-            return EndpointFailed(said) if isinstance(error, EndpointRefused) else error
+            denied = status == 402 or (isinstance(error, EndpointRefused) and status in (401, 403, 429))
+            failed = EndpointFailed(said) if isinstance(error, EndpointRefused) else error
+            return AccessDenied(str(error)) if denied else failed
         # A bad request may be bad luck, and several are under way at once; nothing but bad ones is a setting.
         self._bad += type(error) is EndpointFailed
         if self._bad > self.concurrency:

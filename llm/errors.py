@@ -19,6 +19,11 @@ class ContextFull(EndpointFailed):
     """The messages are longer than the model reads."""
 
 
+class AccessDenied(EndpointFailed):
+    """This call was refused, after others were answered, for the key or the account's credit: a reason to ask no more,
+    though another one may get an answer."""
+
+
 class BudgetSpent(LLMError):
     """The budget allows no further call."""
 

@@ -10,7 +10,8 @@ from typing import Any
 @dataclass
 class Report:
     """What a replay came to. ``stopped`` says why it ended before the last turn; '' when it did not. ``usd`` and
-    ``tokens`` are what all answers took, those of a cassette included.
+    ``tokens`` are what all answers took, those of a cassette included, and what else may be charged for.
+    ``unheard`` counts questions without an answer, of those about what comes after an answer too.
 
     ``pairs_if_all`` and ``regret`` estimate, from the logged propensities, what asking about every turn would have
     brought, and how much of that was not got.
@@ -29,6 +30,12 @@ class Report:
     pairs_if_all: tuple[float, float, float] = (0.0, 0.0, 0.0)
     regret: float = 0.0
     stopped: str = ""
+    unheard: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether another start would ask nothing: every teacher was heard whenever it was to be asked."""
+        return not self.stopped and not self.unheard
 
     @property
     def usd_per_pair(self) -> float | None:
@@ -40,6 +47,7 @@ class Report:
         """Plain values for a table or JSON."""
         return {
             **self.__dict__,
+            "complete": self.complete,
             "pairs": dict(self.pairs),
             "reasons": dict(self.reasons),
             "usd_per_pair": self.usd_per_pair,

@@ -1,7 +1,8 @@
 """Actions made comparable: the tools a turn calls, with normalised arguments, and how alike two turns are.
 
-Names, ids, paths and numbers are the same or not; only texts of several words can be alike in part, word by word.
-So two calls that differ in one id never count as one answer, however few letters they differ in.
+Names, ids, paths and numbers are the same or not; only texts of several words can be alike in part, word by word, and
+of a shell's command only what is neither a program, an operator, a path, an id nor an option's value. So two calls that
+differ in one id never count as one answer, however few letters they differ in. Nor do two that execution told apart.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ _REMARKS = frozenset(("summary", "timeout", "timeout_s"))
 """Arguments that change nothing in the world, or only how long one waits for it."""
 _EXPANDED = re.compile(r"[$`*?\[\]~#{}\\\n]")
 """What a shell reads otherwise inside quotes than outside: such a command keeps its quotes."""
+_NAMED = re.compile(r"[\d/=~]|::|\w\.\w|^\.")
+"""What a path, a test's id, a number, a version, an assignment or ``--option=value`` has, and a plain word has not."""
+_OPERATOR = re.compile(r"[();<>|&\n]+")
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,19 @@ def similarity(one: Canonical, other: Canonical) -> float:
     return math.prod(_call_similarity(a, b) for a, b in zip(one.calls, other.calls, strict=True))
 
 
+def is_same(
+    one: Canonical, other: Canonical, tau: float, value: float | None = None, other_value: float | None = None
+) -> bool:
+    """Whether two actions in one state are one answer: the same action, or as alike as ``tau`` and not told apart by
+    their executed values. What failed is one answer with the very same action only: one word may have mended it."""
+    if one == other:
+        return True
+    known = [each for each in (value, other_value) if each is not None]
+    if len(set(known)) > 1 or any(each < 0 for each in known):
+        return False
+    return similarity(one, other) >= tau
+
+
 def spoken(text: str) -> str:
     """A turn's text without what was thought."""
     return text.rpartition("</think>")[2].partition("<think>")[0].strip()
@@ -131,7 +148,7 @@ def _value(tool: str, name: str, value: Any) -> Any:
     if name == "command" and role(tool) == "shell":
         return _command(value)
     if name in _PATHS and value:
-        return ("text", posixpath.normpath(value.strip()))
+        return ("path", posixpath.normpath(value.strip()))
     return ("text", value.rstrip())
 
 
@@ -163,8 +180,23 @@ def _alike_values(one: Any, other: Any) -> float:
     if not isinstance(one, tuple) or not isinstance(other, tuple) or one[0] != other[0]:
         return 0.0
     if one[0] == "command":
-        return _alike(one[1:], other[1:])
-    return _alike(tuple(one[1].split()), tuple(other[1].split())) if len(one[1].split()) > 1 else 0.0
+        return _alike(one[1:], other[1:]) if _named(one[1:]) == _named(other[1:]) else 0.0
+    if one[0] == "path" or len(one[1].split()) < 2:
+        return 0.0
+    return _alike(tuple(one[1].split()), tuple(other[1].split()))
+
+
+def _named(words: Sequence[str]) -> list[str]:
+    """Of a command, in order, what is the same or not: programs, operators, paths, ids, numbers, options' values. A
+    word after an option counts as its value, since only the program knows better."""
+    found, before = [], ";"
+    for word in words:
+        begins = bool(_OPERATOR.fullmatch(before))  # a program, or the file that is read or written
+        option = before.startswith("-") and not word.startswith("-")
+        if begins or option or _OPERATOR.fullmatch(word) or _NAMED.search(word):
+            found.append(word)
+        before = word
+    return found
 
 
 def _alike(one: Sequence[str], other: Sequence[str]) -> float:

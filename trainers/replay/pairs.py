@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
 from ...models import Record
-from .actions import Canonical, similarity
+from .actions import Canonical, is_same, similarity
 from .settings import Consensus as Rules
 from .settings import ReplayError
 
@@ -39,16 +39,19 @@ class Reliability:
         self._counts[teacher, kind] = (right + weight, wrong + (score < 0))
 
     def accuracy(self, teacher: str, kind: str = "") -> float:
-        """In (0, 1)."""
+        """In (0, 1); ``kind`` '' is that of turns without an error."""
+        return _mean(self.overall(teacher), *self._counts.get((teacher, kind), (0.0, 0.0)))
+
+    def overall(self, teacher: str) -> float:
+        """In (0, 1): over all its executed answers, each counted once."""
         counts = [count for (name, _), count in sorted(self._counts.items()) if name == teacher]
-        overall = _mean(self._first[teacher], sum(c[0] for c in counts), sum(c[1] for c in counts))
-        return _mean(overall, *self._counts.get((teacher, kind), (0.0, 0.0)))
+        return _mean(self._first[teacher], sum(c[0] for c in counts), sum(c[1] for c in counts))
 
     def table(self) -> dict[str, dict[str, float]]:
-        """Every teacher's accuracy, in general and by kind."""
-        kinds = {name: sorted({kind for teacher, kind in self._counts if teacher == name}) for name in self._first}
+        """Every teacher's accuracy, under '' in general, and by kind of error."""
+        kinds = {name: sorted({kind for who, kind in self._counts if who == name and kind}) for name in self._first}
         return {
-            name: {"": round(self.accuracy(name), 4), **{k: round(self.accuracy(name, k), 4) for k in kinds[name]}}
+            name: {"": round(self.overall(name), 4), **{k: round(self.accuracy(name, k), 4) for k in kinds[name]}}
             for name in self._first
         }
 
@@ -56,7 +59,8 @@ class Reliability:
 @dataclass(frozen=True)
 class Agreement:
     """Answers as clusters, by weight; ``share`` is the first one's of all weight, ``margin`` its lead over the second.
-    ``medoids`` has each cluster's answer that is most like the others, the shortest of equal ones."""
+    ``medoids`` has each cluster's answer that is most like the others, the shortest of equal ones; where any was
+    executed, one of these. No two answers of a cluster were told apart by execution."""
 
     clusters: tuple[tuple[int, ...], ...]
     medoids: tuple[int, ...]
@@ -113,31 +117,45 @@ class Heard:
     value: float | None = None
 
 
-def agreement(actions: Sequence[Canonical], weights: Sequence[float], tau: float) -> Agreement | None:
-    """None for no answers. Two answers are in one cluster when a chain of answers, each as like the next as ``tau``,
-    leads from one to the other; so the result does not depend on the order of teachers."""
-    if not actions:
+def agreement(heard: Sequence[Heard], tau: float) -> Agreement | None:
+    """None for no answers. Two answers are in one cluster when a chain of answers, each ``is_same`` as the next, leads
+    from one to the other; so the result does not depend on the order of teachers."""
+    if not heard:
         return None
-    alike = [[similarity(one, other) for other in actions] for one in actions]
-    clusters = _linked(alike, tau)
-    medoids = {cluster: _medoid(cluster, alike, weights, actions) for cluster in clusters}
-    total = sum(weights)
-    mass = {cluster: sum(weights[index] for index in cluster) / total for cluster in clusters}
-    ordered = sorted(clusters, key=lambda cluster: (-round(mass[cluster], 12), repr(actions[medoids[cluster]])))
+    clusters = linked(heard, tau)
+    medoids = {cluster: _medoid(cluster, heard) for cluster in clusters}
+    total = sum(each.weight for each in heard)
+    mass = {cluster: sum(heard[index].weight for index in cluster) / total for cluster in clusters}
+
+    ordered = sorted(clusters, key=lambda cluster: (-round(mass[cluster], 12), repr(heard[medoids[cluster]].action)))
     second = mass[ordered[1]] if len(ordered) > 1 else 0.0
     return Agreement(
         tuple(ordered), tuple(medoids[cluster] for cluster in ordered), mass[ordered[0]], mass[ordered[0]] - second
     )
 
 
+def linked(heard: Sequence[Heard], tau: float) -> list[tuple[int, ...]]:
+    """The clusters of ``agreement``, by their first index. Where an answer that was not executed would join two that
+    were told apart, those that were executed are linked without it."""
+    found = []
+    for cluster in _components(range(len(heard)), heard, tau):
+        known = {heard[index].value for index in cluster} - {None}
+        executed = [index for index in cluster if heard[index].value is not None]
+        others = [index for index in cluster if heard[index].value is None]
+        apart = len(known) > 1
+        found += [*_components(executed, heard, tau), *_components(others, heard, tau)] if apart else [cluster]
+    return sorted(found)
+
+
 def decide(student: Canonical, student_value: float | None, heard: Sequence[Heard], rules: Rules) -> Decision:
     """Execution first: an answer that it proves better needs no agreement, and no agreement saves one that erred."""
-    found = agreement([each.action for each in heard], [each.weight for each in heard], rules.tau)
+    heard = [_known(each, student, student_value) for each in heard]
+    found = agreement(heard, rules.tau)
     if found is None:
         return Decision("", "no answers")
     mine = student_value or 0.0
-    proved = [i for i in found.medoids if (heard[i].value or 0.0) > max(mine, 0.0)]
-    proved = [i for i in proved if similarity(heard[i].action, student) < rules.tau]
+    others = {i for i, each in enumerate(heard) if not is_students(student, student_value, each, rules)}
+    proved = [i for i in found.medoids if i in others and (heard[i].value or 0.0) > max(mine, 0.0)]
     if proved:
         best = max(proved, key=lambda i: (heard[i].value or 0.0, -found.medoids.index(i)))
         return Decision("correct", "proved by execution", best, found)
@@ -146,14 +164,30 @@ def decide(student: Canonical, student_value: float | None, heard: Sequence[Hear
         return Decision("", "teachers split", agreement=found)
     if len(first) < rules.least:
         return Decision("", "too few answers", agreement=found)
-    if any(similarity(heard[i].action, student) >= rules.tau for i in first):
-        return _student_good(student, student_value, heard, found, rules)
+    if not others.issuperset(first):
+        return _student_good(student_value, heard, found, others)
     value = heard[chosen].value
     if value is not None and value < 0:
         return Decision("", "the consensus erred", agreement=found)
     if (value or 0.0) < mine:
         return Decision("", "the student's action is worth more", agreement=found)
     return Decision("correct", "consensus", chosen, found)
+
+
+def is_students(student: Canonical, student_value: float | None, answer: Heard, rules: Rules) -> bool:
+    """Whether a teacher's answer is what the student did, see ``is_same``: where that erred, the very same only."""
+    return is_same(student, answer.action, rules.tau, student_value, answer.value)
+
+
+def disagreed(
+    student: Canonical, student_value: float | None, heard: Sequence[Heard], decision: Decision, rules: Rules
+) -> bool:
+    """What the gate learns from a ``decision`` about answers: whether they made a better one than the student's, or
+    most teachers gave another."""
+    assert decision.agreement is not None, "somebody was heard"
+    each = zip(decision.agreement.clusters, decision.agreement.medoids, strict=True)
+    _, _, leading = min((-len(cluster), repr(heard[medoid].action), medoid) for cluster, medoid in each)
+    return decision.kind == "correct" or not is_students(student, student_value, heard[leading], rules)
 
 
 def read_pairs(path: Path) -> list[Pair]:
@@ -175,40 +209,39 @@ def read_pairs(path: Path) -> list[Pair]:
     return found
 
 
-def _student_good(
-    student: Canonical, value: float | None, heard: Sequence[Heard], found: Agreement, rules: Rules
-) -> Decision:
+def _student_good(value: float | None, heard: Sequence[Heard], found: Agreement, others: set[int]) -> Decision:
     """The others agree with the student, and one answer was seen to fail."""
-    failed = [i for cluster in found.clusters[1:] for i in cluster if (heard[i].value or 0.0) < 0]
-    failed = [i for i in failed if similarity(heard[i].action, student) < rules.tau]
+    failed = [i for cluster in found.clusters[1:] for i in cluster if i in others and (heard[i].value or 0.0) < 0]
     if not failed or (value is not None and value < 0):
         return Decision("", "the student agrees", agreement=found)
     return Decision("student_good", "an outlier failed", min(failed, key=lambda i: repr(heard[i].action)), found)
 
 
-def _linked(alike: Sequence[Sequence[float]], tau: float) -> list[tuple[int, ...]]:
-    """Connected components."""
-    left, found = set(range(len(alike))), []
+def _known(answer: Heard, student: Canonical, value: float | None) -> Heard:
+    """The student's very action has its value, executed again or not."""
+    return replace(answer, value=value) if answer.value is None and answer.action == student else answer
+
+
+def _components(among: Sequence[int], heard: Sequence[Heard], tau: float) -> list[tuple[int, ...]]:
+    """Connected ones."""
+    left, found = set(among), []
     while left:
         waiting, cluster = [min(left)], set()
         while waiting:
             here = waiting.pop()
             cluster.add(here)
             left.discard(here)
-            waiting += [other for other in left if alike[here][other] >= tau]
+            mine = heard[here]
+            waiting += [i for i in left if is_same(mine.action, heard[i].action, tau, mine.value, heard[i].value)]
         found.append(tuple(sorted(cluster)))
     return found
 
 
-def _medoid(
-    cluster: tuple[int, ...],
-    alike: Sequence[Sequence[float]],
-    weights: Sequence[float],
-    actions: Sequence[Canonical],
-) -> int:
-    def rank(index: int) -> tuple[float, int, str]:
-        likeness = sum(weights[other] * alike[index][other] for other in cluster)
-        return (-round(likeness, 9), actions[index].size, repr(actions[index]))
+def _medoid(cluster: tuple[int, ...], heard: Sequence[Heard]) -> int:
+    def rank(index: int) -> tuple[bool, float, int, str]:
+        mine = heard[index]
+        likeness = sum(heard[i].weight * similarity(mine.action, heard[i].action) for i in cluster)
+        return (mine.value is None, -round(likeness, 9), mine.action.size, repr(mine.action))
 
     return min(cluster, key=rank)
 

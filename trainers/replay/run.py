@@ -10,12 +10,13 @@ from typing import Any
 from ...client import Client
 from ...models import Episode
 from .account import Report
-from .actions import Canonical, canonical, similarity, wire
+from .actions import Canonical, canonical, wire
 from .files import write, written
-from .pairs import Decision, Heard, Pair, Reliability, agreement, decide
+from .pairs import Decision, Heard, Pair, Reliability, decide, disagreed
+from .purse import Purse
 from .settings import ReplayError, ReplaySettings
 from .states import State, states
-from .teachers import Answer, Purse, Teacher
+from .teachers import Answer, Teacher
 from .value import Executor, Value, recorded
 from .voi import Gate, Inquiry, Look, features, prior_wrong, total_if_all
 
@@ -114,8 +115,9 @@ class _Replayer:
             return look, None, told
         turn = _Turn(state, canonical(state.action, state.episode.tools), await self._own(state), look)
         await self._ask(turn, able)
-        decision = self._decide(turn)
-        self._learn(turn, row, decision, sum(costs))
+        heard = self._heard(turn)
+        decision = decide(turn.student, turn.own.score, heard, self.settings.consensus)
+        self._learn(turn, row, heard, decision, sum(costs))
         pair = self._pair(turn, decision) if decision.kind else None
         self._brought.append((state.episode.episode_id, float(pair is not None), look.propensity))
         costs_of = {answer.teacher: answer.usd for answer in turn.answers}
@@ -131,6 +133,7 @@ class _Replayer:
         report.regret = estimate.value - sum(report.pairs.values())
         for teacher in self.teachers:
             report.teachers[teacher.name]["out"] = teacher.out
+        report.unheard = sum(teacher.unheard for teacher in self.teachers)
         if report.asked and not any(each["answered"] for each in report.teachers.values()):
             why = next((teacher.out for teacher in self.teachers if teacher.out), self._last_problem)
             raise ReplayError(f"no teacher answered: {why}")
@@ -148,7 +151,8 @@ class _Replayer:
         """The cheapest first, until it is clear."""
         wrong = prior_wrong(turn.look, turn.state.error is not None)
         accuracies = [self._reliability.accuracy(teacher.name, turn.kind) for teacher in able]
-        inquiry = Inquiry(turn.student, accuracies, wrong, self.settings.consensus, self.settings.gate)
+        rules, gate = self.settings.consensus, self.settings.gate
+        inquiry = Inquiry(turn.student, accuracies, wrong, rules, gate, turn.own.score)
         self.report.asked += bool(able)
         while (index := inquiry.next()) is not None:
             answer = await able[index].ask(turn.state)
@@ -185,30 +189,27 @@ class _Replayer:
         able = [teacher for teacher in self.teachers if not teacher.out]
         return (await able[0].ask(state)).action if able else None
 
-    def _decide(self, turn: _Turn) -> Decision:
-        heard = [
+    def _heard(self, turn: _Turn) -> list[Heard]:
+        return [
             Heard(action, self._reliability.accuracy(turn.answers[i].teacher, turn.kind), _score(turn.values[i]))
             for i, action in enumerate(turn.actions)
             if action is not None
         ]
-        return decide(turn.student, turn.own.score, heard, self.settings.consensus)
 
-    def _learn(self, turn: _Turn, row: Mapping[str, float], decision: Decision, expected: float) -> None:
+    def _learn(
+        self, turn: _Turn, row: Mapping[str, float], heard: Sequence[Heard], decision: Decision, expected: float
+    ) -> None:
         for answer, value in zip(turn.answers, turn.values, strict=True):
             if value is not None:
                 self._reliability.observe(answer.teacher, turn.kind, value.score)
         self.report.reasons[decision.reason] += 1
         self.report.pairs.update([decision.kind] if decision.kind else [])
-        actions = [turn.actions[i] for i in turn.heard()]
-        found = agreement([each for each in actions if each], [1.0] * len(actions), self.settings.consensus.tau)
-        if found is None:
+        if not heard:
             return
-        leading = actions[found.medoids[0]]
-        assert leading is not None
-        disagreed = similarity(leading, turn.student) < self.settings.consensus.tau
+        differed = disagreed(turn.student, turn.own.score, heard, decision, self.settings.consensus)
         asked = [teacher for teacher in self.teachers if teacher.name in {answer.teacher for answer in turn.answers}]
         share = sum(each.expected_usd(turn.state) for each in asked) / expected if expected else 1.0
-        self._gate.learn(row, disagreed=disagreed, paired=bool(decision.kind), share=share)
+        self._gate.learn(row, disagreed=differed, paired=bool(decision.kind), share=share)
 
     def _pair(self, turn: _Turn, decision: Decision) -> Pair:
         answer = turn.answers[turn.heard()[decision.answer]]

@@ -17,8 +17,8 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from .actions import Canonical, CanonicalCall, similarity
-from .pairs import Heard, Reliability, agreement, decide
+from .actions import Canonical, CanonicalCall
+from .pairs import Heard, Reliability, decide, disagreed
 from .settings import Consensus, GateSettings
 from .voi import Gate, Inquiry, Look, prior_wrong
 
@@ -143,7 +143,8 @@ def _one(
     named = [world.teachers[k] for k in order]
     accuracies = [reliability.accuracy(teacher.name, kind) for teacher in named]
     student = _canonical(turn.student)
-    inquiry = Inquiry(student, accuracies, prior_wrong(look, flagged), rules, gate)
+    own = -1.0 if flagged else 0.0
+    inquiry = Inquiry(student, accuracies, prior_wrong(look, flagged), rules, gate, own)
     heard: list[tuple[int, Heard]] = []
     spent = 0.0
     while (index := inquiry.next()) is not None:
@@ -154,12 +155,11 @@ def _one(
         spent += named[index].usd
         if value is not None:
             reliability.observe(named[index].name, kind, value)
-    decision = decide(student, -1.0 if flagged else 0.0, [each for _, each in heard], rules)
-    found = agreement([each.action for _, each in heard], [1.0] * len(heard), rules.tau)
-    assert found is not None
-    disagreed = similarity(heard[found.medoids[0]][1].action, student) < rules.tau
+    answers = [each for _, each in heard]
+    decision = decide(student, own, answers, rules)
+    differed = disagreed(student, own, answers, decision, rules)
     whole = sum(teacher.usd for teacher in world.teachers)
-    doors.learn(row, disagreed=disagreed, paired=bool(decision.kind), share=spent / whole)
+    doors.learn(row, disagreed=differed, paired=bool(decision.kind), share=spent / whole)
     worth = 0.0
     if decision.kind:
         other = heard[decision.answer][0]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from ...llm import (
     LLM,
+    AccessDenied,
     Budget,
     BudgetSpent,
     Cassette,
@@ -21,7 +22,8 @@ from ...llm import (
     key_from,
 )
 from .actions import read_answer
-from .settings import BudgetSettings, ReplayError, ReplaySettings, TeacherSettings
+from .purse import Bound, Purse
+from .settings import ReplayError, ReplaySettings, TeacherSettings
 from .states import Message, State
 
 PATIENCE = 3
@@ -46,55 +48,47 @@ class Chat(Protocol):
     async def chat(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] = ()) -> Reply: ...
 
 
-@dataclass
-class Purse:
-    """What all teachers together may spend. A question is asked only when its upper bound still fits, so the budget is
-    never exceeded, as long as endpoints keep to ``max_tokens``."""
-
-    limits: BudgetSettings = field(default_factory=BudgetSettings)
-    usd: float = 0.0
-    tokens: int = 0
-
-    def fits(self, tokens: int, usd: float) -> bool:
-        limits = self.limits
-        enough_usd = limits.usd is None or self.usd + usd <= limits.usd
-        return enough_usd and (limits.tokens is None or self.tokens + tokens <= limits.tokens)
-
-    def take(self, tokens: int, usd: float) -> None:
-        self.tokens, self.usd = self.tokens + tokens, self.usd + usd
-
-
 class Teacher:
-    """One endpoint. ``out`` says why it is asked no more, once that is so."""
+    """One endpoint. ``out`` says why it is asked no more, once that is so; ``unheard`` counts the questions that got no
+    answer, or were not asked for want of budget: another start may have them answered."""
 
     def __init__(self, settings: TeacherSettings, llm: LLM, purse: Purse) -> None:
         self.settings, self._llm, self.purse = settings, llm, purse
-        self.name, self.out = settings.name, ""
+        self.name, self.out, self.unheard = settings.name, "", 0
         self._failures = 0
+        self._bound: Bound = (0, 0.0)
+        self._lost = 0
         self.price = Price(*settings.price)
+        self._sleep, llm.sleep = llm.sleep, self._between_attempts
 
     async def ask(self, state: State) -> Answer:
-        """Raises CassetteMiss, when a cassette is replayed that does not hold the question; nothing else."""
+        """Raises CassetteMiss, when a cassette is replayed that does not hold the question, and ReplayError, when what
+        was charged for cannot be written down; nothing else."""
         native = self.settings.calls == "native"
         messages, tools = (state.messages(), state.episode.tools) if native else (state.texts(), [])
         bound = self.bound(messages, tools)
         if not self.purse.fits(bound[0], bound[1]):
-            return Answer(self.name, None, problem="budget")
-        lost, retries = self._llm.usage.lost, self._llm.usage.retries
+            return self._unanswered("budget")
+        self._bound, self._lost = bound, self._llm.usage.lost
+        retries = self._llm.usage.retries
+        self.purse.under_way(bound)
         try:
             reply = await self._llm.chat(messages, tools)
         except CassetteMiss:
+            self._came_back()
             raise
-        except (EndpointRefused, BudgetSpent) as error:
+        except (EndpointRefused, AccessDenied, BudgetSpent) as error:
             self.out = in_file(error)
-            return self._unanswered(self.out, lost, bound)
+            self._came_back()
+            return self._unanswered(self.out)
         except EndpointFailed as error:
             self._failures += self._llm.usage.retries > retries  # what is refused at once may be a matter of this state
             if self._failures == PATIENCE:
                 self.out = f"{in_file(error)}, {PATIENCE} questions in a row; check base_url in the file of teachers"
-            return self._unanswered(in_file(error), lost, bound)
+            self._came_back()
+            return self._unanswered(in_file(error))
         self._failures = 0
-        self._charge_lost(lost, bound)
+        self._came_back()
         self.purse.take(reply.prompt_tokens + reply.completion_tokens, reply.usd)
         action = read_answer(reply.message)
         empty = not action.get("tool_calls") and not action["text"]
@@ -103,7 +97,7 @@ class Teacher:
             self.name, None if problem else action, reply.prompt_tokens, reply.completion_tokens, reply.usd, problem
         )
 
-    def bound(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> tuple[int, float]:
+    def bound(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Bound:
         """Tokens and USD that one question may cost at most: a token is a byte or more of its JSON."""
         prompt = _size(messages) + _size(tools)
         written = self.settings.max_tokens
@@ -116,23 +110,32 @@ class Teacher:
     async def close(self) -> None:
         await self._llm.close()
 
-    def _unanswered(self, problem: str, lost: int, bound: tuple[int, float]) -> Answer:
-        self._charge_lost(lost, bound)
+    def _unanswered(self, problem: str) -> Answer:
+        self.unheard += 1
         return Answer(self.name, None, problem=problem)
 
-    def _charge_lost(self, before: int, bound: tuple[int, float]) -> None:
+    def _came_back(self) -> None:
         """Attempts without a readable answer may be charged for: they count in full."""
-        times = self._llm.usage.lost - before
-        self.purse.take(times * bound[0], times * bound[1])
+        lost, self._lost = self._llm.usage.lost - self._lost, self._llm.usage.lost
+        self.purse.came_back(self._bound, lost)
+
+    async def _between_attempts(self, seconds: float) -> None:
+        """What the last one may cost is on file before the next one begins."""
+        self._came_back()
+        await self._sleep(seconds)
+        self.purse.under_way(self._bound)
 
 
-def open_teachers(settings: ReplaySettings, *, replayed: bool = False, **options: Any) -> list[Teacher]:
+def open_teachers(
+    settings: ReplaySettings, *, replayed: bool = False, charges: Path | None = None, **options: Any
+) -> list[Teacher]:
     """In the canonical order: the cheapest first, then by name. ``options`` go to the clients.
 
     A teacher's cassette is replayed and what it lacks is asked for; ``replayed``: nothing is asked, and what a cassette
-    lacks raises CassetteMiss. Raises LLMError and ReplayError.
+    lacks raises CassetteMiss. ``charges``: the file of what was charged for without an answer, see ``Purse``. Raises
+    LLMError and ReplayError.
     """
-    purse = Purse(settings.budget)
+    purse = Purse(settings.budget, kept=charges)
     ordered = sorted(settings.teachers, key=lambda one: (*sorted(one.price, reverse=True), one.name))
     return [Teacher(one, _open(one, replayed, options), purse) for one in ordered]
 

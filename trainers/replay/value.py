@@ -129,7 +129,13 @@ class Executor:
     async def _passed_before(self, state: State) -> bool | None:
         """Whether the visible tests passed in ``state``, which is left changed; None when they cannot be run."""
         if state.key not in self._before:
-            passed = await self._tests()
+            try:
+                passed = await self._tests()
+            except ConnectionLost:
+                raise
+            except ServerError as error:
+                self._problem("the visible tests cannot be run", error)
+                return None
             if passed is None:
                 self._problem("there are no visible tests to run", None)
                 return None
@@ -155,6 +161,7 @@ class Executor:
                 return "fork"
         try:
             seen = await self._replayed(episode, [turn.action for turn in state.past])
+            now = await self._client.state()
         except ConnectionLost:
             raise
         except ServerError as error:
@@ -163,7 +170,6 @@ class Executor:
         if not self._is_same(state, seen):
             self._problem("the episode went otherwise when it was played again", None)
             return None
-        now = await self._client.state()
         self._reached = (state.key, now.episode_id or "", now.token or "")
         return "replay"
 

@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 
 from ...hints.intervals import Interval
 from ...hints.parsing import parse_turn
-from .actions import Canonical, similarity
+from .actions import Canonical
+from .pairs import Heard, is_students, linked
 from .settings import Consensus, GateSettings
 from .states import State, is_own_error
 
@@ -111,14 +112,15 @@ class Gate:
 @dataclass
 class Inquiry:
     """One turn: who is asked next. ``accuracies`` are the teachers', the cheapest first; ``wrong`` is how likely the
-    student is to be wrong before anybody is asked."""
+    student is to be wrong before anybody is asked; ``value`` is its action's, where that is known."""
 
     student: Canonical
     accuracies: Sequence[float]
     wrong: float
     rules: Consensus
     settings: GateSettings
-    heard: dict[int, tuple[Canonical, float | None]] = field(default_factory=dict)
+    value: float | None = None
+    heard: dict[int, Heard] = field(default_factory=dict)
     asked: int = 0
 
     def next(self) -> int | None:
@@ -131,10 +133,10 @@ class Inquiry:
     def hear(self, teacher: int, action: Canonical | None, value: float | None = None) -> None:
         """Its answer, if it gave one, and the answer's executed value, if it was executed."""
         if action is not None:
-            self.heard[teacher] = (action, value)
+            self.heard[teacher] = Heard(action, self.accuracies[teacher], value)
 
     def _clear(self) -> bool:
-        if any(value is not None and value > 0 for _, value in self.heard.values()):
+        if any(each.value is not None and each.value > 0 for each in self.heard.values()):
             return True
         right, best, votes = self._odds()
         if 1 - right < 1 - self.settings.sure:
@@ -155,15 +157,12 @@ class Inquiry:
 
     def _groups(self) -> list[tuple[set[int], list[float]]]:
         """Who agrees with the student, then who with whom; with what executing their answers showed."""
-        groups: list[tuple[Canonical, set[int], list[float]]] = [(self.student, set(), [])]
-        for teacher, (action, value) in self.heard.items():
-            home = next((g for g in groups if similarity(g[0], action) >= self.rules.tau), None)
-            if home is None:
-                home = (action, set(), [])
-                groups.append(home)
-            home[1].add(teacher)
-            home[2].extend([] if value is None else [value])
-        return [(members, values) for _, members, values in groups]
+        mine = {t for t, each in self.heard.items() if is_students(self.student, self.value, each, self.rules)}
+        others = [teacher for teacher in self.heard if teacher not in mine]
+        clusters = linked([self.heard[teacher] for teacher in others], self.rules.tau)
+        groups = [mine, *({others[index] for index in cluster} for cluster in clusters)]
+        values = [[self.heard[teacher].value for teacher in sorted(group)] for group in groups]
+        return [(group, [v for v in known if v is not None]) for group, known in zip(groups, values, strict=True)]
 
     def _likelihood(self, group: set[int], values: Sequence[float]) -> float:
         """Of all answers, were this group's the right one."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from etude.trainers.replay.actions import Canonical, canonical, read_answer, similarity, spoken, wire
+from etude.trainers.replay.actions import Canonical, canonical, is_same, read_answer, similarity, spoken, wire
 
 TOOLS: list[dict[str, Any]] = [
     {"name": "bash", "parameters": {"properties": {"command": {"type": "string"}, "timeout_s": {"type": "number"}}}},
@@ -49,6 +49,49 @@ def test_ways_to_write_one_action(one: Canonical, other: Canonical) -> None:
 )
 def test_what_one_wrong_word_makes_another_action(one: Canonical, other: Canonical) -> None:
     assert similarity(one, other) == 0.0
+
+
+PYTEST = "python -m pytest tests/test_a.py -x -q --tb short"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (PYTEST, PYTEST.replace("test_a", "test_b")),
+        (PYTEST + " tests/test_c.py::test_one", PYTEST + " tests/test_c.py::test_two"),
+        (PYTEST, PYTEST.replace("short", "long")),
+        (PYTEST.replace("--tb short", "--tb=short"), PYTEST.replace("--tb short", "--tb=long")),
+        (PYTEST, PYTEST.replace("pytest", "pylint")),
+        ("head -n 20 -q --verbose a b c d e f", "head -n 30 -q --verbose a b c d e f"),
+        ("get the issue H-1234 of this project and show it", "get the issue H-1235 of this project and show it"),
+        ("cat a b c d e f g h", "rm a b c d e f g h"),
+        ("make all the parts of it && echo done", "make all the parts of it || echo done"),
+        ("echo a b c d e f > here", "echo a b c d e f > there"),
+        ('echo "$HOME" a b c d e src/a.py', 'echo "$HOME" a b c d e src/b.py'),
+    ],
+)
+def test_commands_that_name_something_else_are_not_alike(one: str, other: str) -> None:
+    assert similarity(call("bash", command=one), call("bash", command=other)) == 0.0
+
+
+def test_commands_are_alike_in_their_plain_words_and_options() -> None:
+    one, other = call("bash", command=PYTEST), call("bash", command=PYTEST.replace("-x -q", "-q"))
+    assert 0.8 < similarity(one, other) < 1
+    path = "my own folder with a long name/{}.py"
+    assert similarity(call("read_file", path=path.format("a b")), call("read_file", path=path.format("a c"))) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("value", "other_value", "same"),
+    [(None, None, True), (0.0, 0.0, True), (0.5, None, True), (0.0, 0.5, False), (-1.0, None, False), (-1, -1, False)],
+)
+def test_what_is_alike_is_one_answer_unless_execution_told_them_apart(
+    value: float | None, other_value: float | None, same: bool
+) -> None:
+    one = call("edit_file", path="a.py", old="x = 1", new="def f(a, b, c, d): return a + b")
+    near = call("edit_file", path="a.py", old="x = 1", new="def f(a, b, c, d): return a - b")
+    assert is_same(one, near, 0.8, value, other_value) == is_same(near, one, 0.8, other_value, value) == same
+    assert is_same(one, one, 0.8, value, other_value) and not is_same(one, near, 0.999)
 
 
 def test_a_shell_expands_in_double_quotes_only() -> None:

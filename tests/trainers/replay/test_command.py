@@ -111,10 +111,8 @@ def test_what_was_executed_counts(replayed: Replayed) -> None:
 
 def test_teachers_are_known_by_what_they_did(replayed: Replayed) -> None:
     accuracies = {name: each[""] for name, each in replayed.report["reliability"].items()}
-    # Two slips in twelve turns. A first guess is worth ten answers, and so is what is known in general where two more
-    # were given: at turns without an error.
-    right, wrong = (0.85 * 10 + 10) / (10 + 12), 0.85 * 10 / (10 + 12)
-    expected = {"right": (10 * right + 2) / 12, "wrong": 10 * wrong / 12, "failing": 0.85}
+    # Two slips in twelve turns. A first guess is worth ten answers.
+    expected = {"right": (0.85 * 10 + 10) / (10 + 12), "wrong": 0.85 * 10 / (10 + 12), "failing": 0.85}
     assert accuracies == pytest.approx(expected, abs=1e-4)
 
 
@@ -148,8 +146,36 @@ def test_what_went_otherwise_is_a_warning(
         file = teachers_file(tmp_path / "t.toml", {"right": right.url, "other": other.url}, **AHEAD)
         code = cli.main(["replay", str(played), "--teachers", str(file), "-o", str(tmp_path / "p"), "--url", url])
     assert code == 0 and len(other.requests) == 1
-    (warning,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
+    warning, last = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
     assert "the teacher other was asked no more" in warning and "check the key (api_key_env names" in warning
+    assert "not the whole replay (1 questions have no answer): answers are kept; to go on with them, remove" in last
+    assert (tmp_path / "p.answers").exists()
+
+
+def test_credit_that_ends_amid_answers_costs_none_of_them(endpoints: Any, played: Path, tmp_path: Path) -> None:
+    knows, paid = knowing(endpoints, played), threading.Event()
+
+    def running_dry(number: int, body: dict[str, Any]) -> Any:
+        return knows(number, body) if number < 4 or paid.is_set() else endpoints.fail(429, "insufficient_quota")
+
+    def replay() -> dict[str, Any]:
+        for path in (tmp_path / "p.jsonl", tmp_path / "p.jsonl.turns.jsonl"):
+            path.unlink(missing_ok=True)
+        done = etude("replay", played, "--teachers", file, "--out", tmp_path / "p.jsonl", "--json")
+        assert done.returncode == 0, done.stderr
+        assert ("not the whole replay (no teacher is left to ask)" in done.stderr) != paid.is_set()
+        return dict(json.loads(done.stdout))
+
+    with endpoints.serving(running_dry) as one, endpoints.serving(running_dry) as two:
+        file = teachers_file(tmp_path / "t.toml", {"one": one.url, "two": two.url}, gate=ALL)
+        cut = replay()
+        assert len(one.requests) == len(two.requests) == 5, "one that has no credit is asked no more"
+        assert not cut["complete"] and cut["unheard"] == 2 and sum(cut["pairs"].values()) > 0
+        assert all("no credit left" in cut["teachers"][name]["out"] for name in ("one", "two"))
+        paid.set()
+        whole = replay()
+        assert whole["complete"] and whole["turns"] == 12 and not (tmp_path / "p.jsonl.answers").exists()
+        assert len(one.requests) == len(two.requests) == 5 + 8, "nothing was paid for twice"
 
 
 def test_the_budget_ends_it_and_more_goes_on(endpoints: Any, played: Path, tmp_path: Path) -> None:
@@ -213,14 +239,17 @@ def test_a_replay_that_was_cut_short_goes_on(
             told = process.stderr.read()
         assert process.returncode == code and "Traceback" not in told
         assert not (tmp_path / "p.jsonl").exists() and not (tmp_path / "p.jsonl.turns.jsonl").exists()
+        (charge,) = rows(tmp_path / "p.jsonl.answers" / "charges.log")
         if sent == signal.SIGINT:
             assert "`replay`" in told and "go on where they stopped" in told and not list(tmp_path.glob("*.part"))
         gone.set()
-        subprocess.run(run(), check=True, capture_output=True)
+        report = json.loads(subprocess.run([*run(), "--json"], check=True, capture_output=True).stdout)
         asked = [len(one.requests) - 1, len(two.requests)]
     assert asked == [len(each.requests) for each in replayed.endpoints[:2]], "nothing was asked for twice"
     assert (tmp_path / "p.jsonl").read_bytes() == replayed.out.read_bytes()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["p.jsonl", "p.jsonl.turns.jsonl", "t.toml"]
+    assert charge["usd"] > 0 and report["usd"] == pytest.approx(replayed.report["usd"] + charge["usd"])
+    assert report["tokens"] == replayed.report["tokens"] + charge["tokens"], "what was under way may be charged for"
+    assert not report["complete"] and (tmp_path / "p.jsonl.answers").exists(), "one teacher failed"
 
 
 def test_a_server_that_goes_away_costs_no_answer(endpoints: Any, played: Path, url: str, tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from etude.trainers.replay.actions import Canonical, CanonicalCall
-from etude.trainers.replay.pairs import Heard, Pair, Reliability, agreement, decide, read_pairs
+from etude.trainers.replay.actions import Canonical, CanonicalCall, canonical, similarity
+from etude.trainers.replay.pairs import Heard, Pair, Reliability, agreement, decide, disagreed, read_pairs
 from etude.trainers.replay.settings import Consensus
 
 RULES = Consensus()
@@ -27,29 +27,92 @@ def heard(*answers: tuple[str, float, float | None]) -> list[Heard]:
     return [Heard(do(name), weight, value) for name, weight, value in answers]
 
 
+def edit(operator: str, old: str = "the line as it stands in the file") -> Canonical:
+    """Edits that differ in one word: more alike than ``RULES.tau``."""
+    new = f"def area(width, height): return width {operator} height # in square metres"
+    call = {"name": "edit_file", "arguments": {"path": "a.py", "old": old, "new": new}}
+    return canonical({"tool_calls": [call]})
+
+
+BAD, GOOD, OTHER = edit("+"), edit("*"), edit("-")
+
+
 def test_agreement_does_not_depend_on_the_order_of_teachers() -> None:
     chance = random.Random(0)
     for _ in range(500):
         words = [say(*chance.choices(["a", "b", "c", "d"], k=5)) for _ in range(5)]
         actions = [chance.choice([do("x"), do("y"), word]) for word in words]
-        weights = [chance.uniform(0.5, 1) for _ in actions]
+        values = {action: chance.choice([None, -1.0, 0.0, 1.0]) for action in actions}
+        answers = [Heard(action, chance.uniform(0.5, 1), values[action]) for action in actions]
         order = chance.sample(range(5), 5)
-        one = agreement(actions, weights, 0.8)
-        other = agreement([actions[i] for i in order], [weights[i] for i in order], 0.8)
+        one = agreement(answers, 0.8)
+        other = agreement([answers[i] for i in order], 0.8)
         assert one is not None and other is not None
         as_sets = [{actions[i] for i in cluster} for cluster in one.clusters]
         assert as_sets == [{actions[order[i]] for i in cluster} for cluster in other.clusters]
         assert actions[one.medoids[0]] == actions[order[other.medoids[0]]]
         assert one.share == pytest.approx(other.share) and one.margin == pytest.approx(other.margin)
         assert sorted(i for cluster in one.clusters for i in cluster) == list(range(5))
+        assert all(len({values[actions[i]] for i in cluster} - {None}) < 2 for cluster in one.clusters)
         assert 0 < one.share <= 1 and 0 <= one.margin <= one.share
 
 
 def test_the_medoid_is_the_middle_one_and_the_shorter_of_equals() -> None:
-    middle = agreement([say(*"abcdef"), say(*"abcdeg"), say(*"abcxeg")], [1, 1, 1], 0.8)
+    middle = agreement([Heard(say(*words), 1) for words in ("abcdef", "abcdeg", "abcxeg")], 0.8)
     assert middle is not None and middle.medoids[0] == 1 and len(middle.clusters) == 1
-    short = agreement([say(*"abcdefg"), say(*"abcdef")], [1, 1], 0.8)
+    short = agreement([Heard(say(*"abcdefg"), 1), Heard(say(*"abcdef"), 1)], 0.8)
     assert short is not None and short.medoids[0] == 1
+    executed = agreement([Heard(say(*"abcdefg"), 1, 1.0), Heard(say(*"abcdef"), 1)], 0.8)
+    assert executed is not None and executed.medoids[0] == 0 and len(executed.clusters) == 1
+
+
+def test_answers_that_execution_told_apart_are_not_one() -> None:
+    def clusters(*answers: tuple[Canonical, float | None]) -> list[list[int]]:
+        found = agreement([Heard(action, 1, value) for action, value in answers], RULES.tau)
+        assert found is not None
+        return sorted(map(list, found.clusters))
+
+    assert similarity(BAD, GOOD) > RULES.tau < similarity(GOOD, OTHER)
+    assert clusters((BAD, None), (GOOD, None)) == clusters((BAD, 0.0), (GOOD, 0.0)) == [[0, 1]]
+    assert clusters((BAD, 0.0), (GOOD, 0.5)) == [[0], [1]]
+    assert clusters((BAD, -1.0), (GOOD, None)) == [[0], [1]], "what failed speaks for nothing else"
+    assert clusters((BAD, 0.0), (OTHER, None), (GOOD, 0.5)) == [[0], [1], [2]], "nor does what is unknown join them"
+
+
+@pytest.mark.parametrize(
+    ("mine", "values", "kind", "reason"),
+    [
+        (-1.0, [None, None], "correct", "consensus"),
+        (-1.0, [0.0, 0.0], "correct", "consensus"),
+        (-1.0, [0.5, 0.5], "correct", "proved by execution"),
+        (-1.0, [-1.0, -1.0], "", "the consensus erred"),
+        (0.0, [0.5, 0.5], "correct", "proved by execution"),
+        (0.0, [0.0, 0.0], "", "the student agrees"),
+        (0.0, [None, None], "", "the student agrees"),
+        (1.0, [0.0, 0.0], "", "the student's action is worth more"),
+    ],
+)
+def test_a_fix_of_one_word_is_another_answer_once_execution_says_so(
+    mine: float, values: list[float | None], kind: str, reason: str
+) -> None:
+    answers = [Heard(GOOD, 0.85, value) for value in values]
+    decision = decide(BAD, mine, answers, RULES)
+    assert (decision.kind, decision.reason) == (kind, reason)
+    assert disagreed(BAD, mine, answers, decision, RULES) == (reason != "the student agrees")
+
+
+def test_the_student_is_not_good_where_execution_shows_a_better_answer() -> None:
+    answers = [Heard(GOOD, 0.9, 0.5), Heard(GOOD, 0.9, 0.5), Heard(do("nope"), 0.6, -1.0)]
+    decision = decide(BAD, 0.0, answers, RULES)
+    assert (decision.kind, answers[decision.answer].action) == ("correct", GOOD)
+
+
+def test_one_that_fails_as_the_student_did_does_not_speak_for_the_others() -> None:
+    answers = [Heard(BAD, 0.9), Heard(GOOD, 0.9), Heard(GOOD, 0.9), Heard(GOOD, 0.9)]
+    decision = decide(BAD, -1.0, answers, RULES)
+    assert (decision.kind, answers[decision.answer].action) == ("correct", GOOD)
+    alone = decide(BAD, -1.0, answers[:1] * 3, RULES)
+    assert alone.reason == "the student agrees" and not disagreed(BAD, -1.0, answers[:1] * 3, alone, RULES)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +170,15 @@ def test_reliability_is_learned_by_kind_and_starts_from_what_is_known_in_general
     assert known.accuracy("a", "timeout") > 0.95 > 0.4 > known.accuracy("b", "timeout")
     assert known.accuracy("b", "timeout") < known.accuracy("b", "traceback") < 0.85
     assert set(known.table()["a"]) == {"", "timeout"}
+
+
+def test_in_general_every_executed_answer_counts_once() -> None:
+    known = Reliability({"a": 0.85})
+    for kind, score, times in (("edit_failed", 1.0, 90), ("", -1.0, 10)):
+        for _ in range(times):
+            known.observe("a", kind, score)
+    assert known.table()["a"][""] == pytest.approx((8.5 + 90) / (10 + 100), abs=1e-4)
+    assert set(known.table()["a"]) == {"", "edit_failed"} and known.accuracy("a") < 0.5 < known.overall("a")
 
 
 def test_two_of_three_pass_once_they_are_known_to_be_better() -> None:

@@ -13,11 +13,13 @@ import pytest
 
 from etude.client import Client
 from etude.models import Episode
+from etude.trainers.replay.actions import canonical, similarity
 from etude.trainers.replay.pairs import Pair, read_pairs
 from etude.trainers.replay.run import Report, replay
 from etude.trainers.replay.settings import ReplayError, ReplaySettings, parse_settings
 from etude.trainers.replay.states import read_episodes
 from etude.trainers.replay.teachers import open_teachers
+from etude.trainers.replay.voi import Gate
 
 Script = Callable[[int, dict[str, Any]], Any]
 
@@ -133,6 +135,23 @@ def test_an_outlier_that_fails_speaks_for_the_student(
     assert {pair.rejected["tool_calls"][0]["name"] for pair in good} == {"also_none"}
     assert all(pair.values["student"] >= 0 > pair.values["t0"] for pair in good)
     assert good[0].turn > 0, "the outlier is outvoted only once it is known to fail"
+
+
+def test_a_fix_of_one_word_is_a_pair_and_teaches_the_gate(
+    endpoints: Any, serving: Any, url: str, erred: Episode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learned: list[tuple[bool, bool]] = []
+    monkeypatch.setattr(Gate, "learn", lambda self, row, **told: learned.append((told["disagreed"], told["paired"])))
+    words = "the note says where the key to the door of the {} cellar is kept"
+    wrong = {"tool_calls": [{"id": "x", "name": "submit", "arguments": {"answer": words.format("old")}}]}
+    slipped = erred.model_copy(deep=True)
+    slipped.turns[1].action = wrong
+    fixed = endpoints.call("submit", {"answer": words.format("new")})
+    urls = serving(*[lambda number, body: endpoints.say(None, fixed)] * 3)
+    assert similarity(*(canonical(each, erred.tools) for each in (wrong, {"tool_calls": [fixed]}))) > 0.8
+    _, pairs = replayed([slipped], made(urls, tmp_path), None, tmp_path / "p.jsonl")
+    assert [(pair.kind, pair.error) for pair in pairs if pair.turn == 1] == [("correct", "tool_not_found")]
+    assert learned[1] == (True, True)
 
 
 def test_teachers_who_split_make_no_pair(endpoints: Any, serving: Any, erred: Episode, tmp_path: Path) -> None:

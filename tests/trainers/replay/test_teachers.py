@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from etude.llm import CassetteMiss
 from etude.models import Episode
-from etude.trainers.replay.settings import ReplaySettings, parse_settings
+from etude.trainers.replay.settings import ReplayError, ReplaySettings, parse_settings
 from etude.trainers.replay.states import State
 from etude.trainers.replay.teachers import Answer, Teacher, open_teachers
 
@@ -93,10 +94,98 @@ def test_an_expensive_one_never_exceeds_the_budget_of_all(endpoints: Any, erred:
     assert asked == sum(answer.problem == "" for answer in answers) == 7
 
 
-def test_lost_attempts_count_in_full(endpoints: Any, erred: Episode) -> None:
-    async def no_pause(seconds: float) -> None:
-        pass
+async def no_pause(seconds: float) -> None:
+    pass
 
+
+@pytest.mark.parametrize(
+    ("status", "says", "out"),
+    [
+        (429, "insufficient_quota", "the account has no credit left"),
+        (401, "expired", "check the key (api_key_env names"),
+        (402, "more credits, please", "more credits, please"),
+        (403, "forbidden", "check the key (api_key_env names"),
+        (400, "odd", ""),
+    ],
+)
+def test_a_key_or_credit_that_ends_amid_answers_ends_the_asking(
+    status: int, says: str, out: str, endpoints: Any, erred: Episode
+) -> None:
+    def ending(number: int, body: dict[str, Any]) -> Any:
+        return endpoints.say("so") if number < 2 else endpoints.fail(status, says)
+
+    with endpoints.serving(ending) as endpoint:
+        (teacher,) = open_teachers(settings(endpoint.url), sleep=no_pause)
+        answers = ask([teacher], *[State(erred, 1)] * 3)
+        assert len(endpoint.requests) == 3, "without another attempt"
+    assert [answer.action is None for answer in answers] == [False, False, True]
+    assert out in teacher.out and bool(teacher.out) == bool(out) and teacher.unheard == 1
+
+
+def test_what_was_lost_counts_at_the_next_start(endpoints: Any, erred: Episode, tmp_path: Path) -> None:
+    def breaking(number: int, body: dict[str, Any]) -> Any:
+        return endpoints.GARBAGE if number < 3 else endpoints.say("so")
+
+    charges, kept = tmp_path / "new" / "charges.log", str(tmp_path / "a.jsonl")
+    with endpoints.serving(breaking) as endpoint:
+        made = settings(endpoint.url, cassette=kept)
+        (first,) = open_teachers(made, charges=charges, sleep=no_pause, attempts=2)
+        answers = ask([first], State(erred, 1), State(erred, 1))
+        bound = first.bound(State(erred, 1).messages(), erred.tools)
+        assert [answer.action is None for answer in answers] == [True, False] and len(endpoint.requests) == 4
+        (again,) = open_teachers(made, charges=charges)
+        assert (again.purse.tokens, again.purse.usd) == (3 * bound[0], pytest.approx(3 * bound[1]))
+        ask([again], State(erred, 1))
+    assert (again.purse.tokens, again.purse.usd) == (first.purse.tokens, pytest.approx(first.purse.usd))
+    (more,) = open_teachers(made, charges=charges)
+    assert more.purse.tokens == 3 * bound[0], "what a cassette answers is charged for once"
+
+
+@pytest.mark.parametrize("lost", [0, 2])
+def test_what_was_under_way_when_it_was_stopped_counts(
+    lost: int, endpoints: Any, erred: Episode, tmp_path: Path
+) -> None:
+    reached, charges = threading.Event(), tmp_path / "charges.log"
+
+    async def stopped(teacher: Teacher) -> None:
+        asking = asyncio.create_task(teacher.ask(State(erred, 1)))
+        await asyncio.to_thread(reached.wait, 60)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        await teacher.close()
+
+    def script(number: int, body: dict[str, Any]) -> Any:
+        if number < lost:
+            return endpoints.GARBAGE
+        reached.set()
+        return endpoints.STALL
+
+    with endpoints.serving(script) as endpoint:
+        (teacher,) = open_teachers(settings(endpoint.url), charges=charges, sleep=no_pause)
+        asyncio.run(stopped(teacher))
+    bound = teacher.bound(State(erred, 1).messages(), erred.tools)
+    charges.write_bytes(charges.read_bytes() + b'{"tokens": 99')
+    (again,) = open_teachers(settings(endpoint.url), charges=charges)
+    assert (again.purse.tokens, again.purse.usd) == ((1 + lost) * bound[0], pytest.approx((1 + lost) * bound[1]))
+    assert charges.read_bytes().endswith(b"}\n"), "a line that was cut off is removed"
+
+
+def test_where_everything_came_back_nothing_is_kept(endpoints: Any, erred: Episode, tmp_path: Path) -> None:
+    charges = tmp_path / "new" / "charges.log"
+    with endpoints.serving(lambda number, body: endpoints.fail(400) if number else endpoints.say("so")) as endpoint:
+        teachers = open_teachers(settings(endpoint.url, "http://127.0.0.1:9/v1"), charges=charges, sleep=no_pause)
+        ask(teachers, State(erred, 1), State(erred, 2))
+    assert list(tmp_path.iterdir()) == [] and teachers[0].purse.tokens == 15
+
+
+def test_charges_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
+    (tmp_path / "charges.log").write_text('{"tokens": "many"}\n')
+    with pytest.raises(ReplayError, match="charges.log, which cannot be read: remove it, and what it held is not"):
+        open_teachers(settings("http://127.0.0.1:9/v1"), charges=tmp_path / "charges.log")
+
+
+def test_lost_attempts_count_in_full(endpoints: Any, erred: Episode) -> None:
     with endpoints.serving(lambda number, body: endpoints.GARBAGE) as endpoint:
         (teacher,) = open_teachers(settings(endpoint.url), sleep=no_pause, attempts=2)
         (answer,) = ask([teacher], State(erred, 1))
@@ -129,9 +218,6 @@ def test_what_is_kept_outlives_a_writer_that_was_killed(endpoints: Any, erred: E
 def test_one_that_cannot_be_reached_is_given_up_and_one_that_refuses_a_state_is_not(
     endpoints: Any, erred: Episode
 ) -> None:
-    async def no_pause(seconds: float) -> None:
-        pass
-
     def refusing(number: int, body: dict[str, Any]) -> Any:
         return endpoints.say("so") if number == 0 else endpoints.fail(400, "maximum context length")
 

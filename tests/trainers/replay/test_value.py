@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from etude.client import Client
+import pytest
+
+from etude.client import Client, Infrastructure
 from etude.models import Episode
 from etude.trainers.replay.settings import ValueSettings
 from etude.trainers.replay.states import State
@@ -95,6 +97,31 @@ def test_a_state_that_is_not_the_stored_one_has_no_values(url: str, erred: Episo
 def test_a_probe_of_tests_needs_tests(url: str, erred: Episode, solution: list[dict[str, Any]]) -> None:
     found, executor = values(url, State(erred, 1), solution[1], settings=ValueSettings(probe="tests"))
     assert found == [None] and executor.problems == {"there are no visible tests to run": 1}
+
+
+@pytest.mark.parametrize("where", ["state", "run_tests"])
+def test_a_machine_that_fails_costs_one_value(
+    where: str, url: str, erred: Episode, solution: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures, honest = [f"the machine of {where} failed"], {"state": Client.state, "step": Client.step}
+
+    async def state(client: Client) -> Any:
+        if where == "state" and failures:
+            raise Infrastructure(failures.pop())
+        return await honest["state"](client)  # type: ignore[call-arg]
+
+    async def step(client: Client, action: Any) -> Any:
+        if where == action.get("tool") and failures:
+            raise Infrastructure(failures.pop())
+        return await honest["step"](client, action)  # type: ignore[call-arg]
+
+    monkeypatch.setattr(Client, "state", state)
+    monkeypatch.setattr(Client, "step", step)
+    settings = ValueSettings(probe="tests") if where == "run_tests" else None
+    found, executor = values(url, State(erred, 1), UNKNOWN, solution[1], settings=settings)
+    assert found[0] is None and any(f"the machine of {where} failed" in reason for reason in executor.problems)
+    assert sum(executor.problems.values()) == (1 if where == "state" else 2), "a drill has no tests"
+    assert where == "run_tests" or (found[1] is not None and found[1].score == 0.0)
 
 
 def test_what_the_episode_itself_tells(erred: Episode) -> None:

@@ -56,6 +56,18 @@ def test_execution_ends_the_asking_or_takes_an_answer_out() -> None:
     assert inquiry(0.97, "a", "a", "b", values=(-1.0, -1.0, 0.0)) == 3
 
 
+def test_a_fix_of_one_word_does_not_count_for_a_student_who_erred() -> None:
+    words = "def area(width, height): return width {} height # in square metres"
+    bad, good = (Canonical(words=tuple(words.format(sign).split())) for sign in "+*")
+    erred = Inquiry(bad, [0.8, 0.85, 0.9], 0.97, Consensus(), GateSettings(), -1.0)
+    unknown = Inquiry(bad, [0.8, 0.85, 0.9], 0.97, Consensus(), GateSettings(), 0.0)
+    for asking in (erred, unknown):
+        asking.hear(0, good, 0.0)
+        asking.hear(1, good, 0.0)
+    assert erred._odds()[0] < 0.01 < 0.3 < unknown._odds()[0]
+    assert erred._odds()[2] == 2 and unknown._odds()[2] == 0
+
+
 def test_the_odds_are_bayes_rule() -> None:
     asking = Inquiry(do("s"), [0.8, 0.9], 0.3, Consensus(), GateSettings())
     asking.hear(0, do("a"))

@@ -1,0 +1,96 @@
+"""What all teachers together may spend, over every start of a replay that was cut short.
+
+Answers count when they are given, by a cassette too. What may be charged for without an answer that is kept, a broken
+one or a question under way when the replay is killed, stands in a file: a line for each change, read at the next start.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .settings import BudgetSettings, ReplayError
+
+Bound = tuple[int, float]
+"""Tokens and USD that one attempt may cost at most."""
+
+
+@dataclass
+class Purse:
+    """A question is asked only when its upper bound still fits, so the budget is never exceeded, as long as endpoints
+    keep to ``max_tokens``. ``kept`` is the file of charges, if any: what stands there is spent. Raises ReplayError when
+    it cannot be read or written.
+    """
+
+    limits: BudgetSettings = field(default_factory=BudgetSettings)
+    usd: float = 0.0
+    tokens: int = 0
+    kept: Path | None = None
+
+    def __post_init__(self) -> None:
+        rows = _charges(self.kept) if self.kept else []
+        self._filed, self._made = sum(tokens for tokens, _ in rows), False
+        self.take(self._filed, math.fsum(usd for _, usd in rows))
+
+    def fits(self, tokens: int, usd: float) -> bool:
+        limits = self.limits
+        enough_usd = limits.usd is None or self.usd + usd <= limits.usd
+        return enough_usd and (limits.tokens is None or self.tokens + tokens <= limits.tokens)
+
+    def take(self, tokens: int, usd: float) -> None:
+        self.tokens, self.usd = self.tokens + tokens, self.usd + usd
+
+    def under_way(self, bound: Bound) -> None:
+        """An attempt begins: on file it is charged for, in case nobody is left to say what became of it."""
+        self._write(1, bound)
+
+    def came_back(self, bound: Bound, lost: int) -> None:
+        """The attempt that was under way is over; ``lost`` attempts may be charged for, and count in full."""
+        self.take(lost * bound[0], lost * bound[1])
+        if lost != 1:
+            self._write(lost - 1, bound)
+
+    def _write(self, times: int, bound: Bound) -> None:
+        if self.kept is None:
+            return
+        line = json.dumps({"tokens": times * bound[0], "usd": times * bound[1]})
+        self._filed += times * bound[0]
+        try:
+            self._made = self._made or not self.kept.parent.exists()
+            self.kept.parent.mkdir(parents=True, exist_ok=True)
+            with self.kept.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+            if not self._filed:
+                self._removed()
+        except OSError as error:
+            raise ReplayError(f"cannot write to {self.kept}: {error.strerror}; choose another --out") from None
+
+    def _removed(self) -> None:
+        """All that began came back with an answer: there is nothing to tell the next start."""
+        assert self.kept is not None
+        self.kept.unlink()
+        if self._made:
+            with suppress(OSError):  # answers lie there
+                self.kept.parent.rmdir()
+
+
+def _charges(path: Path) -> list[Bound]:
+    """The lines. A last one that was cut off when its writer was killed is removed: either its question was never sent,
+    or one that came back counts all the same."""
+    try:
+        data = path.read_bytes() if path.exists() else b""
+        whole = data[: data.rfind(b"\n") + 1]
+        if whole != data:
+            path.write_bytes(whole)
+        rows = [json.loads(line) for line in whole.splitlines()]
+        found = [(int(row["tokens"]), float(row["usd"])) for row in rows]
+        if not all(math.isfinite(usd) for _, usd in found):
+            raise ValueError
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        raise ReplayError(
+            f"what was charged for stands in {path}, which cannot be read: remove it, and what it held is not counted"
+        ) from None
+    return found
