@@ -83,9 +83,16 @@ class Template:
         pieces[1::2] = [chr(ord(piece) - _PLANE) for piece in pieces[1::2]]
         return [each for piece in pieces for each in self.tokenizer.encode(piece, add_special_tokens=False)]
 
-    def guarded(self, text: str) -> str:
-        """A text whose marks, such as an end of turn that a file holds, stay the text that they are."""
-        return self._mark.sub(lambda found: chr(_PLANE + ord(found[0][0])) + found[0][1:], text)
+    def guarded(self, value: Any) -> Any:
+        """A text, or any JSON, whose marks, such as an end of turn that a file holds, stay the text that they are."""
+        if isinstance(value, str):
+            return self._mark.sub(lambda found: chr(_PLANE + ord(found[0][0])) + found[0][1:], value)
+        if isinstance(value, list):
+            return [self.guarded(each) for each in value]
+        if isinstance(value, Mapping):
+            names = [name if name.isidentifier() else self.guarded(name) for name in value]  # "role" stays "role"
+            return dict(zip(names, map(self.guarded, value.values()), strict=True))
+        return value
 
     def rendered(self, messages: Sequence[Message], *, generation: bool = False) -> str:
         """As text; ``guarded`` or not, as they are given."""
@@ -137,11 +144,9 @@ class Template:
         return self.text(self.ids(dialogue, generation=False)[begin:])
 
     def _guarded(self, message: Message, number: int) -> Message:
-        """The system's message is the trainer's own: it may mean its marks."""
-        content = message.get("content")
-        if not isinstance(content, str) or (message["role"] == "system" and not number):
-            return message
-        return {**message, "content": self.guarded(content)}
+        """Content, names, ids and calls. The system's message is the trainer's own: it may mean its marks."""
+        guarded: Message = message if message["role"] == "system" and not number else self.guarded(message)
+        return guarded
 
     # --- probes -------------------------------------------------------------------------------------------------
 

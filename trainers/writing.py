@@ -19,14 +19,17 @@ _WORD = "yes"
 
 
 class Turns:
-    """``opening`` is the generation prompt after a question, as text; ``read`` makes an action of sampled ids."""
+    """``opening`` is the generation prompt after a question, as text; ``read`` makes an action of sampled ids, and only
+    ``ids`` uses it."""
 
     def __init__(self, template: Template, opening: str, read: Read) -> None:
-        self._template, self._read = template, read
+        self._template, self._read, self._opening = template, read, opening
         self._style = template.shape([ANSWER]).style
         asked = template.rendered([QUESTION], generation=True)
         self._before = asked[: len(asked) - len(opening)]
-        self._lead = self._answered({"role": "assistant", "content": _WORD}).partition(_WORD)[0]
+        lead = self._answered({"role": "assistant", "content": _WORD}).partition(_WORD)[0]
+        # What is neither of the generation prompt nor of a thought, such as a space, belongs to the words.
+        self._lead = lead if CLOSE in lead.removeprefix(opening) or not lead.startswith(opening) else opening
 
     def ids(self, message: Message, opening: Sequence[int], *, exact: bool = True) -> list[int]:
         """After the generation prompt ``opening``, to the end of the turn. ``message`` is an assistant's, with plain
@@ -38,10 +41,29 @@ class Turns:
                 return ids
         raise ChatError("the chat template writes no turn that reads back as this one: use another one")
 
+    def lead(self, opening: Sequence[int]) -> list[int]:
+        """What stands between the generation prompt ``opening`` and a turn that says and calls without a thought: the
+        end of the thought that it opens, or the empty one that the template writes."""
+        text = self._template.text(opening)
+        if not _opens(text):
+            empty = text == self._opening and self._lead.startswith(text)
+            return self._template.encoded(self._lead.removeprefix(text)) if empty else []
+        return self._template.encoded(self._thought("", text))
+
+    def said(self, message: Message, before: Sequence[int]) -> list[int]:
+        """The ids of a message's words and calls alone, to the end of the turn, as the template writes them after the
+        ids ``before``. Raises ChatError."""
+        _, said = parted(message["content"])
+        calls = self._template.guarded(message.get("tool_calls") or [])
+        ids = self._ended(self._whole(self._template.guarded(said), calls), before)
+        if not ids:
+            raise ChatError("the chat template does not end an assistant's turn: use another one")
+        return ids
+
     def _written(self, message: Message, opening: str) -> Iterator[str]:
         """What may stand after the generation prompt: the template's own writing, then its writing of each part."""
-        thought, said = _parted(message["content"])
-        said, calls = self._template.guarded(said), [self._guarded(call) for call in message.get("tool_calls") or []]
+        thought, said = parted(message["content"])
+        said, calls = self._template.guarded(said), self._template.guarded(message.get("tool_calls") or [])
         for body in (self._whole, self._parts):
             try:
                 yield self._thought(thought, opening) + body(said, calls)
@@ -61,7 +83,7 @@ class Turns:
 
     def _thought(self, thought: str, opening: str) -> str:
         """The thinking, less what the generation prompt has of it; a thought that it opens is closed."""
-        opened = opening.rpartition(OPEN)[2] if OPEN in opening.rpartition(CLOSE)[2] else None
+        opened = opening.rpartition(OPEN)[2] if _opens(opening) else None
         if not thought:
             if opened is None:
                 return ""
@@ -85,13 +107,6 @@ class Turns:
         ends = [place for place, each in enumerate(ids) if each in (template.end, template.call_end)]
         return ids[: ends[-1] + 1] if ends else []
 
-    def _guarded(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self._template.guarded(value)
-        if isinstance(value, list):
-            return [self._guarded(each) for each in value]
-        return {key: self._guarded(each) for key, each in value.items()} if isinstance(value, dict) else value
-
 
 def styled(message: Message, style: int) -> Message:
     """A message as the template takes calls; see ``Template.shape`` for the bits. Raises ChatError."""
@@ -113,7 +128,7 @@ def _styled_call(call: Message, style: int) -> Message:
     return {**call, "id": short_id(call["id"]) if style & 4 else call["id"], "function": body}
 
 
-def _parted(text: str) -> tuple[str, str]:
+def parted(text: str) -> tuple[str, str]:
     """Thinking, tags and all, and words. A thought that is empty is none; one that never closes is all there is."""
     text = text.strip()
     if not text.startswith(OPEN):
@@ -122,9 +137,14 @@ def _parted(text: str) -> tuple[str, str]:
     return (OPEN + inner + closed if inner.strip() else ""), said.strip()
 
 
+def _opens(generation: str) -> bool:
+    """Whether a generation prompt opens a thought and leaves it open."""
+    return OPEN in generation.rpartition(CLOSE)[2]
+
+
 def _same(action: Mapping[str, Any], message: Message) -> bool:
     """Whether they say and call the same, whatever spaces stand between."""
     read, made = parse_turn(action, 0), parse_turn({"text": message["content"], **message}, 0)
-    words = [[part.replace(OPEN, "").replace(CLOSE, "").strip() for part in _parted(t.text)] for t in (read, made)]
+    words = [[part.replace(OPEN, "").replace(CLOSE, "").strip() for part in parted(t.text)] for t in (read, made)]
     calls = [[(call.name, call.arguments, bool(call.problem)) for call in turn.calls] for turn in (read, made)]
     return words[0] == words[1] and calls[0] == calls[1]

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from ...client import Client
+from ...client import Client, ConnectionLost, LoopThread
 from ...models import ErrorTurn, Finding
 from ..rows import RESET, reset_arguments, reset_rows
 from . import tools as toolbox
@@ -29,9 +29,10 @@ __all__ = ["RESET", "EnvironmentFactory", "environment_factory"]
 def environment_factory(url: str, *, split: str = "train", tasks: Sequence[str] | None = None) -> EnvironmentFactory:
     """Ask the server for the tasks of ``split`` (or only those in ``tasks``, by id) and their tools.
 
-    Raises ConnectionLost, ServerError, and ValueError when there is no such task.
+    Raises ConnectionLost, ServerError, and ValueError when there is no such task. A notebook, whose event loop runs
+    already, may call it too.
     """
-    found = asyncio.run(_ask(url, split))
+    found = _asked(url, split)
     if tasks is not None:
         missing = sorted(set(tasks) - set(found))
         if missing:
@@ -120,26 +121,28 @@ class _Environment:
     def _send(self) -> None:
         turn, self._open = self._open, None
         assert turn is not None
-        self._sessions.submit(turn.play(self._episode))
+        self._sessions.submit(self._episode.turn(turn.calls)).add_done_callback(turn.played)
 
 
 class _OpenTurn:
     """The calls of a turn, gathered, and their results to come."""
 
     def __init__(self) -> None:
-        self._calls: list[tuple[str, Any]] = []
+        self.calls: list[tuple[str, Any]] = []
         self.results: Future[list[str]] = Future()
 
     def add(self, name: str, arguments: Any) -> int:
-        self._calls.append((name, arguments))
-        return len(self._calls) - 1
+        self.calls.append((name, arguments))
+        return len(self.calls) - 1
 
-    async def play(self, episode: Episode) -> None:
-        try:
-            self.results.set_result(await episode.turn(self._calls))
-        except BaseException as error:  # whoever waits is told
+    def played(self, turn: Future[list[str]]) -> None:
+        """Whoever waits is told, also of a turn that was never begun."""
+        if turn.cancelled():
+            self.results.set_exception(ConnectionLost("the sessions were closed while a turn was played"))
+        elif error := turn.exception():
             self.results.set_exception(error)
-            raise
+        else:
+            self.results.set_result(turn.result())
 
 
 class Later(str):
@@ -166,6 +169,14 @@ def _class(tools: Sequence[toolbox.Schema] | None) -> type[_Environment]:
     """TRL names the reward's metric after the class."""
     made = toolbox.generic(_Environment._call) if tools is None else toolbox.methods(tools, _Environment._call)
     return type("EtudeEnvironment", (_Environment,), {**made, "_generic": tools is None})
+
+
+def _asked(url: str, split: str) -> dict[str, list[Mapping[str, Any]]]:
+    thread = LoopThread()
+    try:
+        return thread.run(_ask(url, split))
+    finally:
+        thread.stop()
 
 
 async def _ask(url: str, split: str) -> dict[str, list[Mapping[str, Any]]]:

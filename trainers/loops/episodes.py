@@ -10,7 +10,7 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -40,12 +40,21 @@ class Sessions:
         self._open: set[Client] = set()
 
     def submit(self, call: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start ``call`` where the sessions are."""
-        return self._running().submit(call)
+        """Start ``call`` where the sessions are. Closing them cancels it."""
+        with self._lock:
+            return self._running().submit(call)
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
-        """Start it, and wait for it; not to be called from an event loop."""
-        return self._running().run(call)
+        """Start it, and wait for it; not to be called from an event loop. Raises ConnectionLost when they are closed
+        meanwhile; an interrupt of the waiting thread cancels it."""
+        future = self.submit(call)
+        try:
+            return future.result()
+        except CancelledError:
+            raise ConnectionLost("the sessions were closed while one was in use: play the episode again") from None
+        except BaseException:
+            future.cancel()
+            raise
 
     async def take(self, *, fresh: bool = False) -> Client:
         """A connected session that nobody uses; ``fresh``: a new one. Raises ConnectionLost."""
@@ -65,22 +74,23 @@ class Sessions:
         await client.close()
 
     def close(self) -> None:
-        """End every session. Idempotent."""
+        """End every session, and whatever is done in one: nobody waits for it any more. Idempotent, from any thread."""
         with self._lock:
             self._ending()
             self._thread = None
             self._idle.clear()
 
     def _running(self) -> LoopThread:
-        with self._lock:
-            if self._thread is None:
-                self._thread = LoopThread()
-                self._ending = weakref.finalize(self, _end, self._thread, self._open)
-            return self._thread
+        """To be called, and used, under the lock: nothing is started on a loop that is about to stop."""
+        if self._thread is None:
+            self._thread = LoopThread()
+            self._ending = weakref.finalize(self, _end, self._thread, self._open)
+        return self._thread
 
 
 def _end(thread: LoopThread, clients: set[Client]) -> None:
-    """Close them on their loop. The collector may call this on any thread: an event loop is not made to wait."""
+    """End all that goes on on their loop, and close them. The collector may call this on any thread: an event loop is
+    not made to wait."""
     closing = thread.submit(_close(clients))
     try:
         asyncio.get_running_loop()
@@ -90,6 +100,10 @@ def _end(thread: LoopThread, clients: set[Client]) -> None:
 
 
 async def _close(clients: set[Client]) -> None:
+    going_on = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in going_on:
+        task.cancel()
+    await asyncio.gather(*going_on, return_exceptions=True)
     while clients:
         await clients.pop().close()
 

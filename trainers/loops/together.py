@@ -64,5 +64,5 @@ class _AnyTool(Mapping[str, Any]):
         return len(self._known)
 
 
-async def _called(environment: _Environment, name: str, **arguments: Any) -> Any:
+async def _called(environment: _Environment, name: str, /, **arguments: Any) -> Any:
     return await environment._call(name, arguments)

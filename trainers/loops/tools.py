@@ -69,7 +69,7 @@ def _method(function: Mapping[str, Any], call: Call) -> Any:
     name = function["name"]
     properties, required = _arguments(function)
 
-    async def method(self: Any, **arguments: Any) -> Any:
+    async def method(self: Any, /, **arguments: Any) -> Any:
         return await call(self, name, arguments)
 
     hints = {each: _hint(schema) for each, schema in properties.items()}

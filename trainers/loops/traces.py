@@ -127,13 +127,13 @@ def _metadata(number: int, turn: Turn, outcome: Outcome) -> dict[str, Any]:
 
 
 def _said(action: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """A turn in OpenAI's shape. Arguments that are no JSON stay the text that they are."""
+    """A turn in OpenAI's shape. Arguments that are no JSON stay the text that they are; a call may lack any part."""
     message: dict[str, Any] = {"role": "assistant", "content": action["text"]}
     calls = [
         {
             "id": str(call.get("id") or f"call_{number}_{place}"),
             "type": "function",
-            "function": {"name": str(call["name"] or ""), "arguments": _text(call["arguments"])},
+            "function": {"name": str(call.get("name") or ""), "arguments": _text(call.get("arguments"))},
         }
         for place, call in enumerate(action.get("tool_calls", ()))
     ]
@@ -141,7 +141,7 @@ def _said(action: Mapping[str, Any], number: int) -> dict[str, Any]:
 
 
 def _text(arguments: Any) -> str:
-    return arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return arguments if isinstance(arguments, str) else json.dumps({} if arguments is None else arguments)
 
 
 def _named(message: dict[str, Any], answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

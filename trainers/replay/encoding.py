@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
-from ..templates import ANSWER, QUESTION, ChatError, Template, common_prefix
-from ..writing import styled
+from ..templates import QUESTION, ChatError, Template, answers_of
+from ..writing import CLOSE, Turns, parted
 from .pairs import Pair
 from .states import as_message
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """A pair: ``prompt + chosen`` and ``prompt + rejected`` are what the template writes; a loss counts only the turns'
-    ids, the end of the turn included and its header not."""
+    """A pair: ``prompt + chosen`` and ``prompt + rejected`` are ids that the student may sample. A loss counts only the
+    actions' ids, their words, calls and end of the turn. ``prompt`` ends with the student's own generation prompt, and
+    where the student thinks, with a thought without a word: neither action is told apart by what was thought."""
 
     prompt: list[int]
     chosen: list[int]
@@ -32,14 +34,18 @@ def encode(
     ``arguments`` go to the template. Raises ChatError for a tokenizer without a template for tools.
     """
     template = Template(tokenizer, arguments)
+    asked, begin = template.split([QUESTION])
+    turns = Turns(template, template.text(asked[begin:]), lambda ids: {})
     found, left = [], Counter[str]()
     for pair in pairs:
         try:
-            one = _encode(pair, template)
+            one = _encode(pair, template, turns)
         except ChatError:
             left["the template refuses it"] += 1
             continue
-        if one.chosen == one.rejected:
+        if _unsaid(pair.chosen) or _unsaid(pair.rejected):
+            left["a turn is all thought"] += 1
+        elif one.chosen == one.rejected:
             left["both read the same"] += 1
         elif len(one.prompt) + max(len(one.chosen), len(one.rejected)) > max_ids:
             left["too long"] += 1
@@ -48,23 +54,35 @@ def encode(
     return found, left
 
 
-def _encode(pair: Pair, template: Template) -> Encoded:
-    style = template.shape([ANSWER]).style
-    prompt, begin = template.split([styled(message, style) for message in pair.messages], pair.tools)
-    chosen, kept = _turn(pair.chosen, template, style)
-    rejected, _ = _turn(pair.rejected, template, style)
-    generation = len(prompt) - begin
-    return Encoded(prompt[: len(prompt) - (generation - kept)], chosen, rejected, f"{pair.episode_id}:{pair.turn}")
+def _encode(pair: Pair, template: Template, turns: Turns) -> Encoded:
+    asked, opening = _asked(pair, template, turns)
+    lead = turns.lead(opening)
+    both = (as_message(action, 0, decoded=True) for action in (pair.chosen, pair.rejected))
+    chosen, rejected = (turns.said(message, [*opening, *lead]) for message in both)
+    return Encoded([*asked, *lead], chosen, rejected, f"{pair.episode_id}:{pair.turn}")
 
 
-def _turn(action: dict[str, Any], template: Template, style: int) -> tuple[list[int], int]:
-    """A turn's ids behind its header, and how much of the generation prompt is that header: a prompt that goes on to
-    open a thought is cut before it, unless the template closes that thought at once in both turns."""
-    asked, begin = template.split([QUESTION])
-    message = styled(as_message(action, 0, decoded=True), style)
-    written = template.ids([QUESTION, message], generation=False)[begin:]
-    kept = common_prefix(written, asked[begin:])
-    ends = [place for place, each in enumerate(written) if each in (template.end, template.call_end)]
-    if not ends or (not kept and begin < len(asked)):
-        raise ChatError("the chat template does not end an assistant's turn: use another one")
-    return written[kept : ends[-1] + 1], kept
+def _asked(pair: Pair, template: Template, turns: Turns) -> tuple[list[int], list[int]]:
+    """The ids of the student's rollout before the turn, and the generation prompt that they end with. Each old turn is
+    as it was sampled: a template that writes it again may drop its thought, and the student never reads such ids."""
+    first = [*takewhile(_not_said, pair.messages)]
+    ids, begin = template.split(first, pair.tools)
+    opening, left = ids[begin:], pair.messages[len(first) :]
+    while left:
+        answers = [*takewhile(_not_said, left[1:])]
+        sampled = turns.ids(left[0], opening, exact=False)
+        written, shape = template.reply(answers_of(answers))
+        ids += [*sampled, *written[sampled[-1] == shape.end :]]
+        opening, left = list(shape.generation), left[1 + len(answers) :]
+    return ids, opening
+
+
+def _not_said(message: Mapping[str, Any]) -> bool:
+    return message["role"] != "assistant"
+
+
+def _unsaid(action: Mapping[str, Any]) -> bool:
+    """A turn that was cut before its thought was over has no action."""
+    message = as_message(action, 0)
+    thought, said = parted(message["content"])
+    return bool(thought) and not thought.endswith(CLOSE) and not said and "tool_calls" not in message

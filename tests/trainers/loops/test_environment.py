@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import queue
 import subprocess
 import sys
+import threading
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 from scripted_here import TASKS
 from transformers.utils import get_json_schema
 
-from etude.client import ServerError
+from etude.client import ConnectionLost, ServerError
 from etude.environments.tools import TOOLS
 from etude.trainers.loops import tools as toolbox
-from etude.trainers.loops.environment import EnvironmentFactory, environment_factory
+from etude.trainers.loops.environment import EnvironmentFactory, _Environment, environment_factory
+from etude.trainers.loops.episodes import Sessions
+from etude.trainers.loops.together import _AnyTool
 from etude.trainers.rows import reset_rows
 
 TASK = TASKS.list_tasks("train")[0].task_id
@@ -145,6 +150,82 @@ def test_a_server_that_dies_in_mid_episode_leaves_no_reward(mortal: tuple[subpro
     assert said.startswith("not run: ") and environment.get_reward() is None
     assert "closed the session" in environment.outcome.problem
     factory.close()
+
+
+def test_closing_lets_go_of_whoever_waits() -> None:
+    sessions, begun, told = Sessions("http://127.0.0.1:9"), threading.Event(), queue.Queue[str]()
+
+    async def wait() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    def play() -> None:
+        try:
+            sessions.run(wait())
+        except ConnectionLost as error:
+            told.put(str(error))
+
+    threading.Thread(target=play, daemon=True).start()
+    left = sessions.submit(wait())
+    assert begun.wait(20)
+    sessions.close()
+    assert "the sessions were closed" in told.get(timeout=20) and left.cancelled()
+    sessions.close()
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_closing_lets_go_of_a_turn_that_is_played(begun: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment, playing = EnvironmentFactory("http://127.0.0.1:9", [TASK], None)(), threading.Event()
+
+    async def turn(*_: Any) -> None:
+        playing.set()
+        await asyncio.Event().wait()
+
+    def close() -> None:
+        assert playing.wait(20)
+        environment._sessions.close()
+
+    def submit(call: Any) -> Any:
+        """As if the sessions were closed before the turn began."""
+        call.close()
+        left: Future[Any] = Future()
+        left.cancel()
+        left.set_running_or_notify_cancel()
+        return left
+
+    monkeypatch.setattr(environment._episode, "turn", turn)
+    if not begun:
+        monkeypatch.setattr(environment._sessions, "submit", submit)
+    closing = threading.Thread(target=close if begun else bool, daemon=True)
+    closing.start()
+    with pytest.raises(ConnectionLost, match="the sessions were closed"):
+        asyncio.run(asyncio.wait_for(environment.call_tool(name="x", arguments={}), 20))
+    closing.join(20)
+
+
+def test_a_factory_is_made_where_an_event_loop_runs(limited_url: str) -> None:
+    async def notebook() -> list[str]:
+        return environment_factory(limited_url, tasks=[TASK]).tasks
+
+    assert asyncio.run(notebook()) == [TASK]
+
+
+@pytest.mark.parametrize("argument", ["self", "name", "environment", "arguments", "call"])
+def test_an_argument_may_have_any_name(argument: str) -> None:
+    heard = []
+
+    class Heard(_Environment):
+        async def _call(self, name: str, arguments: Any) -> str:
+            heard.append((name, arguments))
+            return "ok"
+
+    schema = {"type": "function", "function": {"name": "find", "parameters": {"properties": {}}}}
+    environment = Heard(Sessions("http://127.0.0.1:9"))
+    known = toolbox.methods([schema], Heard._call)["find"].__get__(environment)
+    unknown = _AnyTool({}, environment)["lose"]
+    asyncio.run(known(**{argument: "x"}))
+    asyncio.run(unknown(**{argument: "x"}))
+    assert heard == [("find", {argument: "x"}), ("lose", {argument: "x"})]
 
 
 def test_a_factory_is_pickled_without_its_sessions(factory: Any) -> None:

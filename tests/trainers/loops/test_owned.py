@@ -137,6 +137,29 @@ def test_closing_lets_go_of_whoever_waits(world: World) -> None:
     assert session.fetch_training_trace().turns == []
 
 
+def test_closing_the_factory_lets_go_of_whoever_waits(world: World) -> None:
+    asked, over = threading.Event(), threading.Event()
+
+    def hang(body: Any) -> Any:
+        asked.set()
+        over.wait(60)
+        return completion(body, [1])
+
+    ended: queue.Queue[int] = queue.Queue()
+    with serving(hang) as engine:
+        factory = world.factory(engine)
+        session = factory.create(TASK)
+        threading.Thread(target=lambda: ended.put(session.wait_for_completion()), daemon=True).start()
+        assert asked.wait(60)
+        try:
+            factory.close()
+            assert ended.get(timeout=20) == VOID
+        finally:
+            over.set()
+    assert session.verify([]).env_reward is None and session.fetch_training_trace().turns == []
+    session.close()
+
+
 def test_what_was_closed_is_not_played(world: World) -> None:
     session = world.factory().create(TASK)
     session.close()

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
-from engine_here import END, say, talking
+import pytest
+from engine_here import END, say, serving, talking
 from openenv.core.harness import TrainingTrace
 from openenv.core.harness.capture.upstream import training_sampling
 from owned_here import TASK, WORDS, World, said, script, solution
 from scripted_here import TASKS
 from trl.experimental.async_grpo.async_rollout_worker import _chain_to_sequences
 from trl.experimental.async_grpo.openenv_harness import _turns_from_training_trace
+
+from etude.trainers.loops.owned import PLAYED
 
 
 def sequence(trace: TrainingTrace) -> tuple[Any, dict[str, float]]:
@@ -99,6 +103,30 @@ def test_broken_json_is_answered_and_stays_what_it_was(world: World) -> None:
     (error,) = trace.turns[0].metadata["error_turns"]
     assert error["kind"] == "malformed_call" and error["hints"]
     assert sequence(trace)[1]["clean"] == 2 and session.verify([]).env_reward == 1.0
+
+
+@pytest.mark.parametrize(
+    ("call", "kind"), [({"name": TASKS.drill(TASK).solution()[0][0]}, "invalid_args"), ({}, "malformed_call")]
+)
+def test_a_call_that_lacks_a_part_is_played(world: World, call: Any, kind: str) -> None:
+    """As a tokenizer's own parser may return it."""
+    calls: Iterator[Any] = iter([[call]])
+    with serving(talking(WORDS, script("Hm.", *solution()))) as engine:
+        factory = world.factory(engine)
+        chat = factory._policy.chat()
+        read = chat.action
+
+        def action(ids: Any) -> Any:
+            found = next(calls, None)
+            return {"text": "Hm.", "tool_calls": found} if found else read(ids)
+
+        chat.action = action  # type: ignore[method-assign]
+        session = factory.create(TASK)
+        assert session.wait_for_completion() == PLAYED
+        trace = session.fetch_training_trace()
+    (told,) = trace.turns[0].response["choices"][0]["message"]["tool_calls"]
+    assert told["function"] == {"name": call.get("name", ""), "arguments": "{}"}
+    assert [error["kind"] for error in trace.turns[0].metadata["error_turns"]] == [kind]
 
 
 def test_a_policy_that_only_talks_ends_its_episode(world: World) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
@@ -13,9 +14,12 @@ from transformers import AutoModelForCausalLM, Qwen3Config
 from trl import GRPOConfig
 
 from etude.models import Episode
+from etude.trainers.building import _replay
 from etude.trainers.chat import TemplateChat
+from etude.trainers.loading import Start
 from etude.trainers.objectives import objective
 from etude.trainers.playing import Limits
+from etude.trainers.recipe import parse
 from etude.trainers.replay.loss import open_replay
 from etude.trainers.replay.pairs import Pair
 from etude.trainers.replay.states import State
@@ -93,3 +97,12 @@ def test_the_channel_learns_its_pairs_and_costs_nothing_without_a_weight(
     margins = [row["replay/margin"] for row in trainer.state.log_history if "replay/margin" in row]
     assert len(logged) == 4 and logged[-1] < logged[0]
     assert margins[0] == pytest.approx(0.0, abs=1e-4) and margins[-1] > 0.01
+
+
+def test_the_recipes_losses_and_rate_of_wrong_pairs_are_the_channels(erred: Episode, tmp_path: Path) -> None:
+    write(erred, tmp_path / "pairs.jsonl")
+    options = {"pairs": str(tmp_path / "pairs.jsonl"), "losses": ["robust"], "weights": [2.0], "flipped": 0.1}
+    about = {"model": {"name": "m"}, "environment": {"serve": "drill"}, "channels": {"replay": 1.0}}
+    start = SimpleNamespace(recipe=parse({**about, "replay": options}), tokenizer=tokenizer("qwen3"), arguments={})
+    replay, warnings = _replay(cast("Start", start))
+    assert (replay.weights, replay.flipped, warnings) == ({"robust": 2.0}, 0.1, [])
