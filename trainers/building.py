@@ -66,8 +66,6 @@ def build(
     replay, warnings = _replay(start)
     model = start.weights()
     teacher = _teacher(recipe, model)
-    if replay is not None:
-        replay.prepare(model)
     parts = _parts(start, url, teacher, replay, _reference(recipe, model, teacher))
     rows = order(tasks, max(plan(recipe)["episodes"] // recipe.train.group, len(tasks)), recipe.seed)
     made = (trainer or EtudeTrainer)(
@@ -77,6 +75,9 @@ def build(
         train_dataset=Dataset.from_list(reset_rows(rows)),
         processing_class=start.tokenizer,
     )
+    if replay is not None:  # where the model is now, which need not be where it was loaded
+        with made.accelerator.autocast():
+            replay.prepare(made.accelerator.unwrap_model(made.model))
     watch = Watch(made, teacher, drift=recipe.safety.teacher_drift > 0, kl=recipe.safety.kl_to_base > 0)
     callbacks = watched(made, recipe, Keeper(teacher, replay, watch), progress, watch)
     return Made(recipe, made, start.tokenizer, callbacks, warnings, start.moe, start.arguments)
@@ -98,7 +99,7 @@ def train(made: Made, held_out: Sequence[str], result: Result, progress: Progres
         result.interrupted = made.callbacks.interrupt.heard and not result.stopped
         rows = read_metrics(out / METRICS)
         result.warnings = [*made.warnings, *warnings_of(rows, made.recipe.model_dump(), moe=made.moe)]
-        if not result.interrupted:
+        if not result.interrupted and not made.callbacks.switch.poisoned:
             with writing():
                 trainer.save_model(str(out / MODEL))
             made.tokenizer.save_pretrained(out / MODEL)
@@ -154,6 +155,7 @@ def _replay(start: Start) -> tuple[Any, list[str]]:
         weights=dict(zip(options.losses, options.weights, strict=True)),
         batch=options.batch,
         beta=options.beta,
+        flipped=options.flipped,
     )
     return replay, [f"{number} pairs left out: {reason}" for reason, number in left.items()]
 
@@ -191,6 +193,7 @@ def _parts(start: Start, url: str, teacher: Teacher | None, replay: Any, referen
             normalised=options.normalised,
             estimator=options.estimator,
             top_k=options.top_k,
+            temperature=room.temperature,
             clip=options.clip,
             gate=options.gate,
         ),
@@ -237,7 +240,7 @@ def shared_arguments(recipe: Recipe, out: Path) -> dict[str, Any]:
         "max_grad_norm": train.clip_grad,
         "bf16": recipe.model.dtype == "bfloat16",
         "use_cpu": not torch.cuda.is_available(),
-        "gradient_checkpointing": False,
+        "gradient_checkpointing": train.gradient_checkpointing,
         "logging_steps": 1,
         "save_strategy": "steps",
         "save_steps": train.save_every,

@@ -22,6 +22,7 @@ from transformers import TrainerCallback, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 
 from .metrics import Watch
+from .ranks import agreed
 from .recipe import RecipeError
 from .teachers import Teacher
 
@@ -30,13 +31,18 @@ STATE = "etude.pt"
 
 
 def last_checkpoint(out: Path) -> Path | None:
-    """The newest one that was written to its end. Raises RecipeError when it cannot be read."""
-    folders = (out / CHECKPOINTS).glob("checkpoint-*")
-    written = [path for path in folders if path.name.rpartition("-")[2].isdigit() and (path / STATE).is_file()]
-    found = max(written, key=step_of, default=None)
+    """The newest one. Raises RecipeError when it cannot be read."""
+    found = newest(out)
     if found is not None:
         _check(found)
     return found
+
+
+def newest(out: Path) -> Path | None:
+    """Of the checkpoints that were written to their end, unread."""
+    folders = (out / CHECKPOINTS).glob("checkpoint-*")
+    written = [path for path in folders if path.name.rpartition("-")[2].isdigit() and (path / STATE).is_file()]
+    return max(written, key=step_of, default=None)
 
 
 def step_of(checkpoint: Path) -> int:
@@ -114,13 +120,14 @@ class Keeper(TrainerCallback):
 
 class Interrupt(TrainerCallback):
     """The first Ctrl-C ends the run behind the batch of episodes under way, with a checkpoint; the second one ends it
-    at once. ``every``: steps that one batch is used for."""
+    at once. All ranks end with the one that heard it. ``every``: steps that one batch is used for."""
 
     def __init__(self, every: int = 1) -> None:
         self.asked, self.heard, self._every = False, False, every
 
     def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> Any:
-        if self.asked and state.global_step % self._every == 0 and state.global_step < state.max_steps:
+        between = state.global_step % self._every == 0 and state.global_step < state.max_steps
+        if between and agreed(self.asked or None):
             self.heard = control.should_training_stop = control.should_save = True
         return control
 

@@ -11,8 +11,8 @@ site tokens in the whole optimizer step, over all ranks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
@@ -57,6 +57,21 @@ class Loss:
     total: Tensor
     tokens: int
     metrics: dict[str, float] = field(default_factory=dict)
+
+
+def batch_of(inputs: Mapping[str, Any]) -> list[tuple[Rollout, Sequence[Site]]]:
+    """Each rollout of TRL's scored batch with its sites, and those that were replaced before.
+
+    Where the sampler gave no log-probabilities they are TRL's of the policy that sampled, if a batch is learned from
+    more than once and TRL so has them (not of replaced rollouts).
+    """
+    old = inputs.get("old_per_token_logps")
+    pairs = []
+    for row, (rollout, sites) in enumerate(zip(inputs["rollouts"], inputs["sites"], strict=True)):
+        if old is not None and sites and not rollout.logprobs:
+            rollout = replace(rollout, logprobs=old[row, : len(rollout.ids) - rollout.prompt].tolist())
+        pairs.append((rollout, sites))
+    return [*pairs, *(pair for left in inputs["before"] for pair in left)]
 
 
 class Distiller:
@@ -132,11 +147,11 @@ class Distiller:
         return torch.tensor(kept).to(said), sum(helps)
 
     def _ratio(self, rollout: Rollout, sites: Sequence[Site], said: Tensor) -> Tensor:
-        """min(pi / pi of the sampler, ratio_clip), or 1 when the sampler's log-probabilities are not known."""
+        """min(pi / pi of the sampler, ratio_clip), or 1 where the sampler's log-probability is not known."""
         if not rollout.logprobs:
             return torch.ones_like(said)
         old = [rollout.logprobs[p - rollout.prompt] for site in sites for p in range(site.start, site.end)]
-        gap = (said - torch.tensor(old).to(said)).clamp(-20, 20)
+        gap = (said - torch.tensor(old).to(said)).nan_to_num(0.0).clamp(-20, 20)
         return gap.exp().clamp(max=self.settings.ratio_clip)
 
     def _can_pack(self, teacher: Any) -> bool:

@@ -35,9 +35,10 @@ class Head:
     softcap: float = 0.0
 
     def logits(self, hidden: Tensor, columns: slice = slice(None)) -> Tensor:
-        """[R, H] to [R, columns], in float32."""
-        bias = None if self.bias is None else self.bias[columns]
-        logits = torch.nn.functional.linear(hidden, self.weight[columns], bias).float()
+        """[R, H] to [R, columns], in float32; computed in the matrix's type, whatever is autocast around it."""
+        weight, bias = self.weight[columns], None if self.bias is None else self.bias[columns]
+        with torch.autocast(hidden.device.type, enabled=False):
+            logits = torch.nn.functional.linear(hidden.to(weight.dtype), weight, bias).float()
         if self.softcap:
             logits = torch.tanh(logits / self.softcap) * self.softcap
         return logits / self.temperature

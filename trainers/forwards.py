@@ -2,7 +2,8 @@
 
 All sites of a rollout share its trunk, so that one forward serves them all: trunk and branches in one row of ids, a
 branch's tokens seeing the trunk up to where its hint goes in, and themselves. A model that cannot be given such a mask
-(sliding windows, recurrent layers) reads each site by itself; which of the two a model can is tried out once.
+(sliding windows, recurrent layers) reads each site by itself; which of the two a model can, its config tells, and it is
+tried out once.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from torch import Tensor
 
 from .divergence import Head, log_probabilities
 from .sites import Site
+
+_NARROW = "sliding_window attention_chunk_size window_size keep_window_size index_topk index_topk_blocks".split()
+"""What configs call the tokens, or blocks of tokens, that some layer sees at most."""
 
 
 class UnfitModel(Exception):
@@ -87,7 +91,10 @@ def tokens_read(ids: Sequence[int], sites: Sequence[Site], *, packed: bool) -> i
 
 
 def can_pack(model: Any) -> bool:
-    """Whether packed rows equal the rows of single sites in this model, tried out on a few ids."""
+    """Whether packed rows equal the rows of single sites in this model: by its config, since most windows are longer
+    than what is quickly tried out, and as tried out on a few ids."""
+    if not _sees_everything(model.config.get_text_config()):
+        return False
     vocabulary = model.config.get_text_config().vocab_size
     ids = [(7 * number + 3) % vocabulary for number in range(24)]
     sites = [Site(0, "", 6, 8, 11, [1, 2], 1.0), Site(1, "", 16, 17, 22, [5], 1.0)]
@@ -100,6 +107,15 @@ def can_pack(model: Any) -> bool:
     scale = alone.float().abs().max().clamp(min=1e-6)
     tolerance = 1e-4 if alone.dtype == torch.float32 else 3e-2
     return bool(((alone - together).float().abs().max() / scale) < tolerance)
+
+
+def _sees_everything(config: Any) -> bool:
+    """Whether each token attends to all before it in each layer: a mask of ours takes the place of the layers' own. A
+    window counts also where no layer is listed as using it, as not every model heeds the list."""
+    unused = ("sliding_window",) if getattr(config, "use_sliding_window", True) is False else ()
+    if any(getattr(config, name, None) for name in _NARROW if name not in unused):
+        return False
+    return set(getattr(config, "layer_types", None) or ()) <= {"full_attention"}
 
 
 def _packed_rows(model: Any, ids: Sequence[int], sites: Sequence[Site]) -> Tensor:

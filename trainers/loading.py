@@ -45,11 +45,10 @@ class Start:
         return TemplateChat(self.tokenizer, sampler, arguments=self.arguments)
 
     def weights(self) -> Any:
-        """The model, in the recipe's type. Seeds every chance first. Raises RecipeError."""
+        """The model, in float32 (see ``recipe.Model``). Seeds every chance first. Raises RecipeError."""
         set_seed(self.recipe.seed)
-        dtype = getattr(torch, self.recipe.model.dtype)
         try:
-            return AutoModelForCausalLM.from_pretrained(self.where, config=self.config, dtype=dtype)
+            return AutoModelForCausalLM.from_pretrained(self.where, config=self.config, dtype=torch.float32)
         except (OSError, ValueError, RuntimeError, SafetensorError) as error:
             raise RecipeError(f"model.name: no weights can be read from {self.where}: {_line(error)}") from None
 

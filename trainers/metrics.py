@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -12,7 +11,7 @@ from typing import Any
 import torch
 from transformers import TrainerCallback
 
-from .divergence import divergence
+from .divergence import fused_divergence
 from .forwards import head_of, student_rows
 from .report import write_report
 from .report.stored import METRICS, read_metrics
@@ -101,7 +100,9 @@ class Watch(TrainerCallback):
         self._trainer, self._teacher = trainer, teacher
         self._measure_drift = drift and teacher is not None and teacher.kind != "frozen"
         self.drift: Drift | None = None
-        self._base = copy.deepcopy(trainer.model).eval().requires_grad_(False) if kl else None
+        self._base = Teacher("frozen") if kl else None
+        if self._base is not None:
+            self._base.start(trainer.model)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         student = self._trainer.accelerator.unwrap_model(self._trainer.model)
@@ -111,15 +112,22 @@ class Watch(TrainerCallback):
             self._teacher.step(student, state.global_step)
             if self._measure_drift and state.global_step % DRIFT_EVERY == 0:
                 # A rank that never had a site has nothing to measure, but takes part.
-                self._note("teacher_drift", self.drift.measure(self._teacher.model(student)) if self.drift else 0.0)
+                self._note("teacher_drift", self._drifted(self._teacher.model(student)))
         if self._base is not None:
-            self._note("kl_good_turns", good_turns_kl(student, self._base, self._trainer.measured()))
+            base = self._base.model(student)
+            with self._trainer.accelerator.autocast():
+                kl = good_turns_kl(student, base, self._trainer.measured())
+            self._note("kl_good_turns", kl)
 
     def _probe(self, teacher: Any) -> None:
         held = [(rollout, sites) for rollout, sites in self._trainer.measured() if sites][:_PROBES]
         if held:
             self.drift = Drift(held)
-            self.drift.measure(teacher)
+            self._drifted(teacher)
+
+    def _drifted(self, teacher: Any) -> float:
+        with self._trainer.accelerator.autocast():
+            return self.drift.measure(teacher) if self.drift is not None else 0.0
 
     def _note(self, name: str, measured: float) -> None:
         """The most over ranks, so that all of them stop, or none."""
@@ -136,8 +144,8 @@ def good_turns_kl(student: Any, base: Any, played: list[tuple[Rollout, list[Site
         spans = [(t, span) for t, span in enumerate(rollout.turns) if t not in erred and span.end > span.start]
         good = [Site(t, "", span.begin, span.start, span.end, []) for t, span in spans]
         if good:
-            ours, theirs = (head_of(m).logits(student_rows(m, rollout.ids, good)) for m in (student, base))
-            parts.append(divergence(ours, theirs, 1.0))
+            ours, theirs = ((student_rows(m, rollout.ids, good), head_of(m)) for m in (student, base))
+            parts.append(fused_divergence(*ours, *theirs, 1.0))
         if len(parts) == _GOOD:
             break
     return float(torch.cat(parts).mean()) if parts else 0.0

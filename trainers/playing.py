@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ..client import Client, ConnectionLost, Infrastructure
+from ..client import Capacity, Client, ConnectionLost, Infrastructure
 from .rollouts import Chat, Rollout, rollout
 from .sampling import Batcher
 
@@ -27,23 +27,43 @@ class Sessions:
     def __init__(self, url: str) -> None:
         self.url = url
         self._idle: list[Client] = []
+        self._lent = 0
+        self._ended = asyncio.Event()
 
     @asynccontextmanager
-    async def one(self) -> AsyncIterator[Client]:
-        """A connected session; one whose rollout failed is closed, not used again. Raises ConnectionLost."""
-        client = self._idle.pop() if self._idle else await Client(self.url).connect()
+    async def one(self, *, anew: bool = False) -> AsyncIterator[Client]:
+        """A connected session; one whose rollout failed is closed, not used again. Raises ConnectionLost.
+
+        ``anew``: none that was open before, and those that are not lent are closed: they are lost too.
+        """
+        self._lent += 1
         try:
-            yield client
-        except BaseException:
-            await client.close()
-            raise
-        self._idle.append(client)
+            if anew:
+                await self.close()
+            client = self._idle.pop() if self._idle else await Client(self.url).connect()
+            try:
+                yield client
+            except BaseException:
+                await client.close()
+                raise
+            self._idle.append(client)
+        finally:
+            self._lent -= 1
+            self._ended.set()
+
+    async def back(self) -> bool:
+        """Wait until one that is lent comes back; False when none is lent any more. The next ``one`` is that one."""
+        while not self._idle:
+            if not self._lent:
+                return False
+            self._ended.clear()
+            await self._ended.wait()
+        return True
 
     async def close(self) -> None:
         """End every session that is not lent."""
         idle, self._idle = self._idle, []
-        for client in idle:
-            await client.close()
+        await asyncio.gather(*(client.close() for client in idle))
 
 
 async def play(
@@ -57,23 +77,35 @@ async def play(
 ) -> list[Rollout]:
     """One rollout of each task, in their order. Tools of different rollouts run at the same time.
 
-    A session that is lost, as when the server starts again, costs its rollout one new try in a fresh session, and so
-    does a machine that fails before the first turn. Raises ConnectionLost or Infrastructure when that fails too, and
-    ServerError for what the server refuses.
+    A session that is lost, as when the server starts again, costs its rollout one new try in a fresh session, and a
+    machine that fails before the first turn one new try. Raises ConnectionLost or Infrastructure when that fails too.
+    On a server that is full a rollout waits until a session of another one comes back. Raises Capacity when there is
+    none, and ServerError for what else the server refuses.
     """
     given = limits or Limits()
 
-    async def once(task: Mapping[str, Any]) -> Rollout:
-        async with sessions.one() as client:
+    async def once(task: Mapping[str, Any], *, anew: bool = False) -> Rollout:
+        async with sessions.one(anew=anew) as client:
             return await rollout(
                 task, chat, client, system=system, max_ids=given.max_ids, max_turn_ids=given.max_turn_ids
             )
 
+    async def twice(task: Mapping[str, Any]) -> Rollout:
+        try:
+            return await once(task)
+        except ConnectionLost:
+            return await once(task, anew=True)
+        except Infrastructure:
+            return await once(task)
+
     async def one(task: Mapping[str, Any]) -> Rollout:
         with batcher.playing():
-            try:
-                return await once(task)
-            except (ConnectionLost, Infrastructure):
-                return await once(task)
+            while True:
+                try:
+                    return await twice(task)
+                except Capacity:
+                    with batcher.aside():
+                        if not await sessions.back():
+                            raise
 
     return list(await asyncio.gather(*(one(task) for task in tasks)))

@@ -43,10 +43,13 @@ def problems(recipe: Recipe) -> list[str]:
         found.append("channels.replay has a weight, but replay.pairs names no file: `etude replay` writes one")
     if channels.replay.used and not any(recipe.replay.weights):
         found.append("channels.replay has a weight, but none of replay.weights has: name a loss with one")
-    if len(recipe.replay.losses) != len(recipe.replay.weights):
-        found.append("replay.losses and replay.weights have different lengths")
+    found += _loss_problems(recipe)
     if (recipe.objective.kl == "off") != (recipe.objective.kl_weight == 0):
         found.append("objective.kl and objective.kl_weight go together: set both, or neither")
+    if recipe.objective.kl != "off" and not channels.rlvr.used:
+        found.append("objective.kl is a part of RLVR, but channels.rlvr is 0: leave out objective.kl and kl_weight")
+    if recipe.objective.name == "dapo" and not channels.rlvr.used:
+        found.append('objective.name = "dapo" plays groups again for RLVR alone, but channels.rlvr is 0: leave it out')
     moving = recipe.distillation.teacher != "frozen"
     if channels.distillation.used and moving and not recipe.safety.teacher_drift:
         found.append(
@@ -60,6 +63,20 @@ def problems(recipe: Recipe) -> list[str]:
         )
     if room.vllm == "server" and not room.vllm_url:
         found.append('generation.vllm = "server" needs generation.vllm_url')
+    return found
+
+
+def _loss_problems(recipe: Recipe) -> list[str]:
+    losses, flipped, found = recipe.replay.losses, recipe.replay.flipped, []
+    if len(losses) != len(recipe.replay.weights):
+        found.append("replay.losses and replay.weights have different lengths")
+    twice = [name for name in losses if losses.count(name) > 1]
+    if twice:
+        found.append(f'replay.losses names "{twice[0]}" twice: name it once, with the sum of its weights')
+    if "robust" in losses and not flipped:
+        found.append('"robust" is "sigmoid" when no pair is wrong: set replay.flipped to the rate of wrong pairs')
+    if flipped and "robust" not in losses:
+        found.append('replay.flipped is read by "robust" alone: name it in replay.losses, or take flipped out')
     return found
 
 

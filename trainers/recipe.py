@@ -8,7 +8,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -74,7 +74,8 @@ class Sizes(_Table):
 
 class Model(_Table):
     """``name``: a folder, or a name on the Hub; or ``make``: a small one of ``sizes``, made from nothing on
-    dialogues of drills. ``dtype``: of weights. ``template``: arguments of the chat template."""
+    dialogues of drills. ``dtype``: that is computed in; weights are float32 all the same, since bfloat16 rounds an
+    update of 1e-6 away. ``template``: arguments of the chat template."""
 
     name: str = ""
     make: Literal["", "drill"] = ""
@@ -97,7 +98,8 @@ class Environment(_Table):
 
 class Train(_Table):
     """``prompts`` tasks a step, ``group`` episodes each; ``micro`` episodes in one forward. ``gradients_every``: each
-    channel's own gradient is measured once in so many steps, at the cost of its backward pass; 0: never."""
+    channel's own gradient is measured once in so many steps, at the cost of its backward pass; 0: never.
+    ``gradient_checkpointing``: activations are made again for the backward pass, not kept."""
 
     steps: int = Field(default=100, ge=1)
     prompts: int = Field(default=4, ge=1)
@@ -111,6 +113,7 @@ class Train(_Table):
     save_every: int = Field(default=50, ge=1)
     evaluate_tasks: int = Field(default=32, ge=1)
     gradients_every: int = Field(default=10, ge=0)
+    gradient_checkpointing: bool = False
 
 
 class Sft(_Table):
@@ -164,13 +167,15 @@ class Distillation(_Table):
 
 
 class Replay(_Table):
-    """Channel three. ``pairs``: what ``etude replay`` wrote. ``losses``: TRL's names; see ``replay.loss``."""
+    """Channel three. ``pairs``: what ``etude replay`` wrote. ``losses``: TRL's names; see ``replay.loss``. ``flipped``:
+    the rate of wrong pairs, for ``robust`` alone."""
 
     pairs: str = ""
     batch: int = Field(default=4, ge=1)
     beta: float = Field(default=0.1, gt=0)
     losses: tuple[Literal["sigmoid", "sigmoid_norm", "ipo", "hinge", "robust", "sft"], ...] = ("sigmoid_norm", "sft")
-    weights: tuple[float, ...] = (1.0, 0.2)
+    weights: tuple[Annotated[float, Field(ge=0)], ...] = (1.0, 0.2)
+    flipped: float = Field(default=0.0, ge=0, lt=0.5)
 
 
 class Generation(_Table):

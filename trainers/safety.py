@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback
 
+from .checkpoints import newest
+from .folder import write_json
+from .ranks import agreed
 from .recipe import Safety
+from .report.stored import STOPPED
 
-STOPPED = "stopped.json"
+NAN = "nan"
 WATCHED = {
     "kl_to_base": "kl_good_turns",
     "teacher_drift": "teacher_drift",
@@ -27,17 +30,20 @@ WATCHED = {
 
 @dataclass(frozen=True)
 class Stop:
-    """Why a run was stopped. ``limit`` is the recipe's key, or ``nan``."""
+    """Why a run was stopped. ``limit`` is the recipe's key, or ``nan``: the weights are lost then, and ``good`` is the
+    last checkpoint before, if there is one."""
 
     step: int
     limit: str
     metric: str
     value: float
     most: float
+    good: str = ""
 
     def __str__(self) -> str:
-        if self.limit == "nan":
-            return f"stopped at step {self.step}: {self.metric} is {self.value}"
+        if self.limit == NAN:
+            left = f"{self.good} is the last good checkpoint" if self.good else "there is no checkpoint before it"
+            return f"stopped at step {self.step}: {self.metric} is {self.value}, its weights are not saved; {left}"
         limit = f"safety.{self.limit} = {self.most:g}"
         return f"stopped at step {self.step}: {self.metric} is {self.value:.4g}, more than {limit}"
 
@@ -47,7 +53,7 @@ def verdict(step: int, logs: Mapping[str, Any], limits: Safety) -> Stop | None:
     for name in ("loss", "grad_norm"):
         value = logs.get(name)
         if isinstance(value, int | float) and not math.isfinite(value):
-            return Stop(step, "nan", name, float(value), 0.0)
+            return Stop(step, NAN, name, float(value), 0.0)
     for limit, metric in WATCHED.items():
         most, value = getattr(limits, limit), logs.get(metric)
         if most and isinstance(value, int | float) and not value <= most:
@@ -56,7 +62,8 @@ def verdict(step: int, logs: Mapping[str, Any], limits: Safety) -> Stop | None:
 
 
 class KillSwitch(TrainerCallback):
-    """Asked whenever metrics are logged. ``stop`` says why it stopped, and so does ``stopped.json`` in ``out``.
+    """Asked whenever metrics are logged. ``stop`` says why it stopped, the same on all ranks, and so does
+    ``stopped.json`` in ``out``. A checkpoint is saved, but none of weights that are no numbers.
 
     Wall clock and cost are counted here: ``hours`` that the run took before it was interrupted and those since the
     start, and dollars at ``dollars_per_hour``.
@@ -76,9 +83,22 @@ class KillSwitch(TrainerCallback):
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **more: Any) -> Any:
         if self.stop is None and logs:
-            self.stop = verdict(state.global_step, {**self.costs(), **logs}, self.limits)
+            self.stop = agreed(self._found(state.global_step, logs))
             if self.stop is not None:
-                control.should_training_stop = control.should_save = True
-                self.out.mkdir(parents=True, exist_ok=True)
-                (self.out / STOPPED).write_text(json.dumps({**vars(self.stop), "reason": str(self.stop)}, indent=1))
+                control.should_training_stop, control.should_save = True, not self.poisoned
+                if state.is_world_process_zero:
+                    self.out.mkdir(parents=True, exist_ok=True)
+                    write_json(self.out / STOPPED, {**vars(self.stop), "reason": str(self.stop)})
         return control
+
+    @property
+    def poisoned(self) -> bool:
+        """Whether the weights are no numbers any more."""
+        return self.stop is not None and self.stop.limit == NAN
+
+    def _found(self, step: int, logs: Mapping[str, Any]) -> Stop | None:
+        stop = verdict(step, {**self.costs(), **logs}, self.limits)
+        if stop is None or stop.limit != NAN:
+            return stop
+        good = newest(self.out)
+        return replace(stop, good=str(good) if good else "")

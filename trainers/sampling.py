@@ -51,6 +51,16 @@ class Batcher:
             self._under_way -= 1
             loop.call_soon(self._send)
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Around what a rollout under way waits for the others to do: no batch waits for its turn meanwhile."""
+        self._under_way -= 1
+        asyncio.get_running_loop().call_soon(self._send)
+        try:
+            yield
+        finally:
+            self._under_way += 1
+
     async def sample(self, ids: Sequence[int], room: int) -> Sample:
         """One turn of at most ``room`` ids. Raises what ``generate`` raises, in every rollout of the batch."""
         answer: asyncio.Future[Sample] = asyncio.get_running_loop().create_future()

@@ -21,6 +21,7 @@ from .folder import held, read_json, write_json
 from .recipe import Recipe, RecipeError, chooser_of
 from .replay.pairs import read_pairs
 from .report import is_run, read_run, write_report
+from .report.stored import STOPPED
 from .serving import served
 from .sft_rows import ReadEpisodes, Solved, select
 from .sft_rows import plan as sft_plan
@@ -114,13 +115,15 @@ def run(
 ) -> Result:
     """Train, and leave the model, metrics.jsonl, checkpoints and the resolved recipe in ``recipe.out``.
 
-    A run that was interrupted goes on from its last checkpoint, with the losses that it would have had. ``dialogues``
+    A run that was interrupted goes on from its last checkpoint, with the losses that it would have had, and so does one
+    that was stopped, once its limit allows it or ``stopped.json`` is gone; other limits are no other run. ``dialogues``
     writes what a model made here is pretrained on; ``episodes`` reads those that stage "sft" learns from; ``trainer``
     replaces EtudeTrainer, or SolvedTrainer. Raises RecipeError, ChatError, UnfitModel, ReplayError, RunError and
     ServerError in one line each.
     """
     started = time.monotonic()
     solved, resolved = check(recipe, episodes)
+    _check_devices()
     out = Path(recipe.out)
     if recipe.model.make and dialogues is None:
         raise RecipeError("model.make needs dialogues to pretrain on: `etude train` writes them")
@@ -134,6 +137,8 @@ def run(
             made = sft.build(recipe, url, solved, **parts) if solved else building.build(recipe, url, tasks, **parts)
             if rank() == 0:
                 write_json(out / RECIPE, resolved["recipe"])
+                for ended in (STOPPED, RESULT):
+                    (out / ended).unlink(missing_ok=True)
             result = building.train(made, held_out, Result(str(out)), progress)
             result.seconds = time.monotonic() - started
             if rank() == 0:
@@ -183,6 +188,18 @@ def _check_machine(recipe: Recipe) -> None:
         _check_vllm(recipe.generation.vllm_url)
 
 
+def _check_devices() -> None:
+    """A process of its own has one device: TRL's trainers refuse torch's DataParallel, late."""
+    import torch
+
+    found = torch.cuda.device_count()
+    if found > 1 and world() == 1 and "LOCAL_RANK" not in os.environ:
+        raise RecipeError(
+            f"one process sees {found} GPUs: set CUDA_VISIBLE_DEVICES=0, or start {found} of them with "
+            f"`torchrun --nproc-per-node {found} -m etude.cli train RECIPE.toml`"
+        )
+
+
 def _check_files(recipe: Recipe) -> None:
     name = recipe.model.name
     if name.startswith(("/", "./", "../", "~")) and not (Path(name).expanduser() / "config.json").is_file():
@@ -206,7 +223,7 @@ def _check_vllm(url: str) -> None:
 
 
 def _check_folder(recipe: Recipe, out: Path) -> None:
-    """A folder holds one run. It goes on where it was interrupted, unless it was ended on purpose."""
+    """A folder holds one run. It goes on where it was interrupted or stopped, unless its limit holds it still."""
     near = next(each for each in (out, *out.parents) if each.exists())
     if not near.is_dir():
         raise RecipeError(f"out: {near} is a file: choose another out")
@@ -216,18 +233,31 @@ def _check_folder(recipe: Recipe, out: Path) -> None:
         return
     found, known = read_run(out), recipe.model_dump(mode="json")
     kept = found.recipe
-    if kept != known:
-        changed = [name for name in {**known, **kept} if kept.get(name) != known.get(name)]
+    changed = [name for name in {**known, **kept} if name != "safety" and kept.get(name) != known.get(name)]
+    if changed:
         raise RecipeError(f"{out} holds a run of another recipe ({', '.join(changed)}): choose another out")
-    stopped = out / "stopped.json"
-    if stopped.exists():
-        told = read_json(stopped)
-        reason = told.get("reason") if isinstance(told, dict) else None
-        raise RecipeError(
-            f"{out} was {reason or 'stopped'}; remove {stopped} to go on all the same, or choose another out"
-        )
-    if found.result is not None and not found.result["interrupted"]:
+    _check_stopped(out, known["safety"])
+    if found.result is not None and not (found.result["interrupted"] or found.result["stopped"]):
         raise RecipeError(f"{out} holds a run that is done: choose another out")
+
+
+def _check_stopped(out: Path, limits: Mapping[str, float]) -> None:
+    """A limit that is off, or not broken by what stopped the run, lets it go on."""
+    stopped = out / STOPPED
+    if not stopped.exists():
+        return
+    told = read_json(stopped)
+    told = told if isinstance(told, dict) else {}
+    limit, value, raised = told.get("limit"), told.get("value"), ""
+    most = limits.get(str(limit))
+    if most is not None and isinstance(value, int | float):
+        if not most or value <= most:
+            return
+        raised = f"set safety.{limit} to more than {value:.4g} or to 0, or "
+    raise RecipeError(
+        f"{out} was {told.get('reason') or 'stopped'}; {raised}remove {stopped} to go on all the same, "
+        "or choose another out"
+    )
 
 
 async def _tasks(url: str, recipe: Recipe) -> tuple[list[str], list[str]]:

@@ -24,10 +24,11 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from ..hints.chooser import Chooser, learned
 from ..models import ErrorTurn
 from . import balance, dynamic
-from .distillation import Distiller, Settings
+from .distillation import Distiller, Settings, batch_of
 from .forwards import UnfitModel, check_model, completion_logps
 from .objectives import Objective, flat_groups, k1_in_reward, overlong_penalty
 from .playing import Limits, Sessions, play
+from .ranks import summed
 from .rollouts import Rollout, Sample
 from .rows import RESET as RESET
 from .rows import reset_rows as reset_rows
@@ -117,7 +118,7 @@ class EtudeTrainer(_Base):
         unsolved = (rewards.view(-1, self.num_generations).nan_to_num() < 1).all(-1)
         self._note("groups/unsolved", float(unsolved.float().mean()))
         everything = [*self._played, *(rollout for row in self._before for rollout in row)]
-        self._note_all(of_episodes(everything))
+        self._note_all(of_episodes(everything, summed))
         sites = self._choose_sites(everything)
         left = iter(zip(everything[len(self._played) :], sites[len(self._played) :], strict=True))
         output["rollouts"], output["sites"] = self._played, sites[: len(self._played)]
@@ -171,7 +172,8 @@ class EtudeTrainer(_Base):
         if distillation:
             terms["distillation"] = distillation * self._distilled(model, inputs)
         if replay:
-            terms["replay"] = replay * self.parts.replay.loss(self, model)
+            with self.accelerator.autocast():
+                terms["replay"] = replay * self.parts.replay.loss(self, model)
         if len(terms) > 1 and balance.due(self, self.parts.gradients_every):
             self._note_all(balance.gradient_norms(terms, self.model))
         # Every rank must reach every parameter through the wrapper, also when it has no site of its own.
@@ -183,13 +185,14 @@ class EtudeTrainer(_Base):
         if self.parts.teacher is None:
             raise UnfitModel("distillation has a weight, but no teacher")
         teacher = self.parts.teacher.model(student)
-        batch = list(zip(inputs["rollouts"], inputs["sites"], strict=True))
-        batch += [pair for row in inputs["before"] for pair in row]
-        loss = self._distiller.loss(student, teacher, batch)
-        share = self.current_gradient_accumulation_steps / self.args.steps_per_generation if student.training else 1.0
+        with self.accelerator.autocast():
+            loss = self._distiller.loss(student, teacher, batch_of(inputs))
+        parts = self.current_gradient_accumulation_steps if student.training else 1
+        share = parts / self.args.steps_per_generation if student.training else 1.0
         tokens = inputs["site_tokens"].clamp(min=1) / self.accelerator.num_processes * share
-        self._note("distillation/loss", float(loss.total.detach() / tokens))
-        self._note_all({f"distillation/{name}": value for name, value in loss.metrics.items()})
+        found = {"loss": float(loss.total.detach() / tokens), **loss.metrics}
+        # What is noted of a step's micro-batches is averaged, and these are sums over it.
+        self._note_all({f"distillation/{name}": value * parts for name, value in found.items()})
         return loss.total / tokens
 
     def _weight(self, channel: str) -> float:
@@ -204,7 +207,7 @@ class EtudeTrainer(_Base):
         attention = torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1)
         keep, mask = output["completion_ids"].size(1), output["completion_mask"] * output["tool_mask"]
         student = self.accelerator.unwrap_model(self.model)
-        with torch.no_grad():
+        with torch.no_grad(), self.accelerator.autocast():
             rows, heat = self.args.per_device_train_batch_size, self.temperature
             own, reference = (
                 completion_logps(which, ids, attention, keep, temperature=heat, rows=rows)

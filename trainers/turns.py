@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -25,7 +26,10 @@ def prepare(trainer: Any, longest: int, stops: Iterable[int]) -> None:
 
 def generate(trainer: Any, prompts: Sequence[list[int]], rooms: Sequence[int]) -> list[Sample]:
     """A turn after each prompt, of at most its room. vLLM refuses a request for more than its context holds, so there
-    prompts with the same room go together; transformers samples them all at once, and what is too long is cut."""
+    prompts with the same room go together; transformers samples them all at once, and what is too long is cut.
+
+    vLLM scores an id as None when it has no number for it, which is NaN here.
+    """
     samples: dict[int, Sample] = {}
     for room in sorted(set(rooms)) if trainer.use_vllm else [max(rooms)]:
         places = [place for place in range(len(prompts)) if not trainer.use_vllm or rooms[place] == room]
@@ -34,5 +38,6 @@ def generate(trainer: Any, prompts: Sequence[list[int]], rooms: Sequence[int]) -
         ids, logprobs = trainer._generate_single_turn([prompts[place] for place in places], None, {}, num_generations=1)
         scores = logprobs or [[] for _ in ids]
         for place, sampled, scored in zip(places, ids, scores, strict=True):
-            samples[place] = Sample(list(sampled[: rooms[place]]), list(scored[: rooms[place]]))
+            known = [math.nan if score is None else score for score in scored[: rooms[place]]]
+            samples[place] = Sample(list(sampled[: rooms[place]]), known)
     return [samples[place] for place in range(len(prompts))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -119,18 +119,25 @@ def _of_gradients(rows: Sequence[Row]) -> list[str]:
     return found
 
 
-def of_episodes(played: Sequence[Rollout]) -> dict[str, float]:
-    """Metrics of a step's episodes; all but the first are of the valid ones."""
+def of_episodes(played: Sequence[Rollout], summed: Callable[[Sequence[int]], Sequence[int]] = list) -> dict[str, float]:
+    """Metrics of a step's episodes; all but the first are of the valid ones. ``summed`` adds counts of other ranks."""
     valid = [rollout for rollout in played if rollout.reward.valid]
-    number, turns = max(len(valid), 1), sum(len(rollout.turns) for rollout in valid)
-    erred = sum(len({error.turn for error in rollout.error_turns}) for rollout in valid)
-    hacked = sum(any(each.severity == "confirmed" for each in rollout.findings) for rollout in valid)
+    counts = [
+        len(played),
+        len(valid),
+        sum(rollout.reward.value >= 1 for rollout in valid),
+        sum(len(rollout.turns) for rollout in valid),
+        sum(len({error.turn for error in rollout.error_turns}) for rollout in valid),
+        sum(rollout.truncated for rollout in valid),
+        sum(any(each.severity == "confirmed" for each in rollout.findings) for rollout in valid),
+    ]
+    episodes, number, solved, turns, erred, truncated, hacked = summed(counts)
     return {
-        "episodes/valid": len(valid) / max(len(played), 1),
-        "episodes/solved": sum(rollout.reward.value >= 1 for rollout in valid) / number,
+        "episodes/valid": number / max(episodes, 1),
+        "episodes/solved": solved / max(number, 1),
         "episodes/error_turn_rate": erred / max(turns, 1),
-        "episodes/truncated": sum(rollout.truncated for rollout in valid) / number,
-        "episodes/hack_rate": hacked / number,
+        "episodes/truncated": truncated / max(number, 1),
+        "episodes/hack_rate": hacked / max(number, 1),
     }
 
 

@@ -1,4 +1,6 @@
-"""The most memory that this process ever held, in MiB, before and after each divergence of growing size, as JSON."""
+"""The most memory that this process ever held, in MiB, before and after each divergence of growing size, as JSON; or
+each measurement of a guard.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,34 @@ def learn(kind: str, vocabulary: int, rows: int) -> None:
     value.sum().backward()
 
 
+def watch(kind: str, vocabulary: int, rows: int) -> None:
+    """A turn of so many ids, in blocks as small as ``learn``'s."""
+    from models_made_here import qwen
+
+    from etude.models import Reward
+    from etude.trainers.metrics import good_turns_kl
+    from etude.trainers.rollouts import Rollout, Span
+    from etude.trainers.sites import Site
+    from etude.trainers.teachers import Drift
+
+    fused_divergence.__kwdefaults__.update(rows=ROWS, columns=COLUMNS)  # type: ignore[attr-defined]
+    ids = [number % vocabulary for number in range(rows + 8)]
+    played = Rollout("t", "e", ids, 8, [Span(6, 8, len(ids))], [], Reward(value=1.0), "submit")
+    one, other = qwen(vocabulary, 0), qwen(vocabulary, 1)
+    if kind == "good_turns":
+        assert good_turns_kl(one, other, [(played, [])]) > 0
+        return
+    drift = Drift([(played, [Site(0, "a", 6, 8, len(ids), [3])])])
+    assert drift.measure(one) < 1e-6 < drift.measure(other)
+
+
 def main(kind: str, sizes: list[list[int]]) -> None:
     torch.set_num_threads(1)
-    learn(kind, 100, 4)
+    once = watch if kind in ("good_turns", "drift") else learn
+    once(kind, 100, 4)
     found = [peak()]
     for vocabulary, rows in sizes:
-        learn(kind, vocabulary, rows)
+        once(kind, vocabulary, rows)
         found.append(peak())
     print(json.dumps(found))
 

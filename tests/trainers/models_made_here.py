@@ -6,7 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, Gemma2Config, LlamaConfig, MistralConfig, Qwen3Config
+from transformers import (
+    AutoModelForCausalLM,
+    Gemma2Config,
+    Gemma3TextConfig,
+    LlamaConfig,
+    MistralConfig,
+    Qwen2Config,
+    Qwen3Config,
+)
 
 VOCABULARY = 97
 _SIZE = {
@@ -24,7 +32,10 @@ CONFIGS: dict[str, Any] = {
     "qwen3-tied": lambda: Qwen3Config(**_SIZE, tie_word_embeddings=True),
     "llama": lambda: LlamaConfig(**_SIZE),
     "mistral-window": lambda: MistralConfig(**_SIZE, sliding_window=8),
+    "mistral-wide-window": lambda: MistralConfig(**_SIZE, sliding_window=64),
     "gemma2": lambda: Gemma2Config(**_SIZE, sliding_window=8),
+    "gemma3": lambda: Gemma3TextConfig(**{**_SIZE, "num_hidden_layers": 6}, sliding_window=64),
+    "qwen2-unused-window": lambda: Qwen2Config(**_SIZE, use_sliding_window=False, sliding_window=64),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 from models_made_here import VOCABULARY, model
 
 from etude.models import Reward
-from etude.trainers.distillation import Distiller, Settings
+from etude.trainers.distillation import Distiller, Settings, batch_of
 from etude.trainers.divergence import divergence
 from etude.trainers.rollouts import Rollout, Span
 from etude.trainers.sites import Site
@@ -103,6 +104,23 @@ def test_tokens_of_an_older_policy_are_weighted_by_a_clipped_ratio() -> None:
     torch.testing.assert_close(halved, plain / 2, rtol=1e-4, atol=1e-5)
     capped = Distiller(OPEN).loss(student, teacher, [(rollout(logprobs=[s - 9 for s in said]), site)]).total
     torch.testing.assert_close(capped, plain * 2, rtol=1e-4, atol=1e-5)
+
+
+def test_an_id_that_the_sampler_did_not_score_has_no_ratio() -> None:
+    student, teacher, site = model(seed=1), model(seed=2), [Site(0, "a", 6, 8, 14, [3], 1.0)]
+    plain = Distiller(OPEN).loss(student, teacher, [(rollout(), site)]).total
+    found = Distiller(OPEN).loss(student, teacher, [(rollout(logprobs=[math.nan] * 32), site)]).total
+    torch.testing.assert_close(found, plain)
+
+
+def test_an_older_policys_own_scores_stand_in_for_a_sampler_that_gave_none() -> None:
+    """TRL has them when a batch is learned from more than once; rows are padded on the right."""
+    one, other, before = rollout(), rollout(logprobs=[-1.0] * 32), rollout(seed=2)
+    old = torch.arange(80.0).view(2, 40)
+    inputs = {"rollouts": [one, other], "sites": [sites(), sites()], "before": [[], [(before, sites())]]}
+    assert [played.logprobs for played, _ in batch_of(inputs)] == [[], [-1.0] * 32, []]
+    found = [played.logprobs for played, _ in batch_of({**inputs, "old_per_token_logps": old})]
+    assert found == [old[0, :32].tolist(), [-1.0] * 32, []]
 
 
 @pytest.mark.parametrize("estimator", ["top_k", "sampled"])

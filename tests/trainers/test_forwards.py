@@ -30,7 +30,7 @@ SITES = [
 ]
 
 
-@pytest.mark.parametrize("name", ["qwen3", "qwen3-tied", "llama"])
+@pytest.mark.parametrize("name", ["qwen3", "qwen3-tied", "llama", "qwen2-unused-window"])
 def test_packed_rows_are_those_of_single_sites(name: str) -> None:
     made = model(name)
     assert can_pack(made)
@@ -55,6 +55,41 @@ def test_packed_reads_less_than_half_at_five_sites_of_a_long_rollout() -> None:
 @pytest.mark.parametrize("name", ["mistral-window", "gemma2"])
 def test_a_model_with_a_sliding_window_reads_each_site_by_itself(name: str) -> None:
     assert not can_pack(model(name))
+
+
+@pytest.mark.parametrize("name", ["mistral-wide-window", "gemma3"])
+def test_so_does_one_whose_window_is_longer_than_what_is_tried_out(name: str) -> None:
+    made = model(name)
+    ids = [(5 * number + 1) % VOCABULARY for number in range(220)]
+    sites = [Site(0, "a", 100, 102, 130, [3, 4, 5]), Site(1, "b", 180, 182, 220, [9] * 7)]
+    with torch.no_grad():
+        apart, together = (teacher_rows(made, ids, sites, packed=packed) for packed in (False, True))
+    assert (apart - together).abs().max() > 0.01 * apart.abs().max()
+    assert not can_pack(made)
+
+
+def test_a_window_that_stands_in_the_config_unused_is_none() -> None:
+    made = model("qwen2-unused-window")
+    made.config.sliding_window = 64
+    assert can_pack(made)
+
+
+@pytest.mark.parametrize(
+    "narrow",
+    [
+        {"sliding_window": 4096},
+        {"attention_chunk_size": 8192},
+        {"layer_types": ["full_attention", "linear_attention"]},
+        {"layer_types": ["full_attention"] * 2, "sliding_window": 4096},  # a list that Mistral's model never reads
+        {"window_size": 256},
+        {"index_topk": 2048},
+    ],
+)
+def test_what_narrows_attention_has_many_names(narrow: dict[str, Any]) -> None:
+    made = model("llama")
+    assert can_pack(made)
+    made.config.update(narrow)
+    assert not can_pack(made)
 
 
 @pytest.mark.parametrize("name", list(CONFIGS))

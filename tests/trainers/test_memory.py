@@ -1,4 +1,6 @@
-"""Peak memory of a divergence, in a process of its own: a block's, whatever the vocabulary and the number of rows."""
+"""Peak memory of a divergence, in a process of its own: a block's, whatever the vocabulary and the number of rows; and
+of what the limits of a run are measured with.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 SCRIPT = Path(__file__).with_name("memory_here.py")
 SIZES = [(8192, 64), (1000, 512), (8192, 512), (64_000, 64), (64_000, 512)]
@@ -38,3 +42,11 @@ def test_whole_logits_would_need_many_times_that() -> None:
 def test_top_k_is_flat_in_rows() -> None:
     block, larger = grown("top_k", [(8192, 64), (8192, 1024)])
     assert larger < 1.6 * block
+
+
+@pytest.mark.parametrize("kind", ["good_turns", "drift"])
+def test_what_a_run_is_watched_with_never_holds_whole_logits(kind: str) -> None:
+    """Two small models of that vocabulary come on top of a few blocks."""
+    vocabulary, rows = SIZES[-1]
+    (grew,) = grown(kind, [(vocabulary, rows)])
+    assert 0 < grew < vocabulary * rows * 4 / (1 << 20)

@@ -8,10 +8,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
+from models_made_here import model
 from scripted_here import Scripted, base
+from unplayed_here import made_up
 
+from etude.models import ErrorTurn
 from etude.trainers import train
-from etude.trainers.metrics import BOARD, METRICS, Metrics, open_board, read_metrics
+from etude.trainers.divergence import divergence
+from etude.trainers.metrics import BOARD, METRICS, Metrics, good_turns_kl, open_board, read_metrics
 from etude.trainers.recipe import RecipeError, parse
 from etude.trainers.train import Result, run
 from etude.trainers.watching import Steps, a_token, duration, groups_of, left_out, warnings_of
@@ -112,6 +117,25 @@ def test_sums_and_reasons_are_read_from_rows() -> None:
     assert a_token({"distillation/tokens": 0.0, "distillation/divergence": 0.0}, "distillation/divergence") is None
     rows = [{"distillation/left_out/too_long": 2.0}, {"distillation/left_out/too_long": 1.0, "loss": 1.0}]
     assert left_out(rows) == {"too long": 3}
+
+
+# --- What a limit watches --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["qwen3", "gemma2"])
+def test_the_kl_to_the_base_is_exact_over_the_good_turns(name: str) -> None:
+    student, base_ = model(name, 1), model(name, 2)
+    played = [made_up(1.0, task, turns=(5, 3, 4)) for task in ("a", "b")]
+    played[1].error_turns = [ErrorTurn(turn=1, kind="wasteful")]
+    found = good_turns_kl(student, base_, [(rollout, []) for rollout in played])
+    each = []
+    with torch.no_grad():
+        for rollout, turns in zip(played, ((0, 1, 2), (0, 2)), strict=True):
+            mine, theirs = (m(torch.tensor([rollout.ids])).logits[0] for m in (student, base_))
+            rows = [p - 1 for turn in turns for p in range(rollout.turns[turn].start, rollout.turns[turn].end)]
+            each.append(divergence(mine[rows], theirs[rows], 1.0))
+    assert found == pytest.approx(float(torch.cat(each).mean()), rel=1e-6)
+    assert good_turns_kl(student, base_, []) == 0.0
 
 
 # --- What is written --------------------------------------------------------------------------------------------

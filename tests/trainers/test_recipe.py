@@ -48,6 +48,14 @@ def test_every_objective_can_be_named() -> None:
         ),
         ({"channels": {"rlvr": -1}}, "channels.rlvr.start: Input should be greater than or equal to 0"),
         ({"objective": {"kl": "k3"}}, "objective.kl and objective.kl_weight go together"),
+        (
+            {"channels": {"rlvr": 0, "distillation": 1}, "objective": {"kl": "k3", "kl_weight": 0.1}},
+            "objective.kl is a part of RLVR, but channels.rlvr is 0: leave out objective.kl and kl_weight",
+        ),
+        (
+            {"channels": {"rlvr": 0, "distillation": 1}, "objective": {"name": "dapo"}},
+            'objective.name = "dapo" plays groups again for RLVR alone, but channels.rlvr is 0: leave it out',
+        ),
         ({"generation": {"max_ids": 64, "max_turn_ids": 65}}, "generation.max_turn_ids (65) is more than max_ids (64)"),
         ({"generation": {"vllm": "server"}}, "needs generation.vllm_url"),
         ({"stage": "sft"}, 'stage = "sft" learns from episodes'),
@@ -77,6 +85,24 @@ def test_every_objective_can_be_named() -> None:
         (
             {"channels": {"replay": 1}, "replay": {"pairs": "p", "losses": [], "weights": []}},
             "none of replay.weights has",
+        ),
+        (
+            {"channels": {"replay": 1}, "replay": {"pairs": "p", "weights": [0, 0]}},
+            "none of replay.weights has",
+        ),
+        ({"replay": {"weights": [1.0, -0.2]}}, "replay.weights.1: Input should be greater than or equal to 0"),
+        (
+            {"replay": {"losses": ["sigmoid", "sft", "sigmoid"], "weights": [1.0, 0.2, 1.0]}},
+            'replay.losses names "sigmoid" twice: name it once, with the sum of its weights',
+        ),
+        (
+            {"replay": {"losses": ["robust"], "weights": [1.0]}},
+            '"robust" is "sigmoid" when no pair is wrong: set replay.flipped to the rate of wrong pairs',
+        ),
+        ({"replay": {"flipped": 0.1}}, 'replay.flipped is read by "robust" alone: name it in replay.losses'),
+        (
+            {"replay": {"losses": ["robust"], "weights": [1.0], "flipped": 0.5}},
+            "replay.flipped: Input should be less than 0.5",
         ),
     ],
 )

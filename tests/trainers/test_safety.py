@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from etude.trainers import ranks
+from etude.trainers.checkpoints import Interrupt
 from etude.trainers.recipe import Safety
-from etude.trainers.safety import STOPPED, KillSwitch, verdict
+from etude.trainers.safety import STOPPED, KillSwitch, Stop, verdict
 
 LIMITS = Safety(kl_to_base=0.5, teacher_drift=0.1, hack_rate=0.2, dollars=10, dollars_per_hour=100, hours=2)
 
@@ -45,9 +47,13 @@ def control() -> Any:
     return SimpleNamespace(should_training_stop=False, should_save=False)
 
 
+def at(step: int, first: bool = True) -> Any:
+    return SimpleNamespace(global_step=step, max_steps=20, is_world_process_zero=first)
+
+
 def test_it_stops_saves_and_says_why(tmp_path: Path) -> None:
     switch, told = KillSwitch(LIMITS, tmp_path / "run"), control()
-    state = SimpleNamespace(global_step=12)
+    state = at(12)
     switch.on_log(None, state, told, {"loss": 0.3})
     assert not told.should_training_stop
     switch.on_log(None, state, told, {"episodes/hack_rate": 0.5})
@@ -61,13 +67,61 @@ def test_the_clock_and_what_it_costs_count(tmp_path: Path) -> None:
     switch, told = KillSwitch(LIMITS, tmp_path, clock=lambda: now[0]), control()
     now[0] = 360.0
     assert switch.costs() == {"cost/hours": 0.1, "cost/usd": 10.0}
-    switch.on_log(None, SimpleNamespace(global_step=1), told, {"loss": 1.0})
+    switch.on_log(None, at(1), told, {"loss": 1.0})
     assert not told.should_training_stop
     now[0] = 400.0
-    switch.on_log(None, SimpleNamespace(global_step=2), told, {"loss": 1.0})
+    switch.on_log(None, at(2), told, {"loss": 1.0})
     assert switch.stop is not None and switch.stop.limit == "dollars"
 
 
 def test_hours_before_an_interruption_count_too(tmp_path: Path) -> None:
     switch = KillSwitch(LIMITS, tmp_path, hours=0.5, clock=lambda: 7.0)
     assert switch.costs()["cost/hours"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_weights_that_are_no_numbers_are_not_saved(saved: bool, tmp_path: Path) -> None:
+    """Also where a checkpoint is due."""
+    good = tmp_path / "checkpoints" / "checkpoint-4"
+    if saved:
+        good.mkdir(parents=True)
+        (good / "etude.pt").touch()
+    switch, told = KillSwitch(LIMITS, tmp_path), control()
+    told.should_save = True
+    switch.on_log(None, at(6), told, {"loss": 0.1, "grad_norm": math.nan})
+    assert (told.should_training_stop, told.should_save, switch.poisoned) == (True, False, True)
+    left = f"{good} is the last good checkpoint" if saved else "there is no checkpoint before it"
+    said = f"stopped at step 6: grad_norm is nan, its weights are not saved; {left}"
+    assert json.loads((tmp_path / STOPPED).read_text())["reason"] == str(switch.stop) == said
+
+
+# --- several ranks -----------------------------------------------------------------------------------------------
+
+
+def test_what_another_rank_finds_stops_this_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    other = Stop(3, "hours", "cost/hours", 2.1, 2.0)
+    monkeypatch.setattr(ranks, "gathered", lambda mine: [mine, other])
+    first, told = KillSwitch(LIMITS, tmp_path), control()
+    first.on_log(None, at(3), told, {"loss": 0.1})
+    assert told.should_training_stop and told.should_save and first.stop == other
+    assert json.loads((tmp_path / STOPPED).read_text())["limit"] == "hours"
+
+
+def test_the_first_rank_says_why_and_it_alone_writes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    other = Stop(3, "hours", "cost/hours", 2.1, 2.0)
+    monkeypatch.setattr(ranks, "gathered", lambda mine: [other, mine])
+    second = KillSwitch(LIMITS, tmp_path)
+    second.on_log(None, at(3, first=False), control(), {"teacher_drift": 0.5})
+    assert second.stop == other and not (tmp_path / STOPPED).exists()
+
+
+@pytest.mark.parametrize(("elsewhere", "ends"), [(True, True), (None, False)])
+def test_an_interrupt_of_another_rank_ends_this_one(
+    elsewhere: bool | None, ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranks, "gathered", lambda mine: [mine, elsewhere])
+    interrupt, told = Interrupt(every=2), control()
+    interrupt.on_step_end(None, at(3), told)
+    assert not told.should_training_stop
+    interrupt.on_step_end(None, at(4), told)
+    assert told.should_training_stop == told.should_save == interrupt.heard == ends

@@ -88,3 +88,31 @@ def test_a_rollout_that_dies_is_not_waited_for() -> None:
         return alive
 
     assert asyncio.run(play()).ids == [1, 2]
+
+
+def test_a_rollout_that_stands_aside_is_not_waited_for_and_keeps_its_place() -> None:
+    prompts: list[list[list[int]]] = []
+
+    def generate(asked: list[list[int]], rooms: list[int]) -> list[Sample]:
+        prompts.append(asked)
+        return [Sample([1]) for _ in asked]
+
+    async def play() -> None:
+        batcher, done = Batcher(generate), asyncio.Event()
+
+        async def stands_aside() -> None:
+            with batcher.playing():
+                with batcher.aside():
+                    await done.wait()
+                await batcher.sample([0], 1)
+
+        async def plays() -> None:
+            with batcher.playing():
+                await batcher.sample([1], 1)
+                done.set()
+                await batcher.sample([2], 1)
+
+        await asyncio.gather(stands_aside(), plays())
+
+    asyncio.run(play())
+    assert prompts == [[[1]], [[0], [2]]]

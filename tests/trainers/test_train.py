@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+import torch
 from models_made_here import qwen
 from scripted_here import Scripted, base
 
@@ -84,8 +85,24 @@ def test_the_kill_switch_ends_a_run_and_says_why(model: Path, drill_url: str, tm
     assert "kl_good_turns" in result.stopped and "safety.kl_to_base" in result.stopped
     assert json.loads((tmp_path / "stopped.json").read_text())["limit"] == "kl_to_base"
     assert (tmp_path / "checkpoints" / f"checkpoint-{result.steps}").is_dir()
-    with pytest.raises(RecipeError, match=r"was stopped at step .*; remove .*stopped.json"):
-        play(table)
+    still = r"was stopped at step .*; set safety.kl_to_base to more than .* or to 0, or remove .*stopped.json to go on"
+    for limit in (1e-9, 2e-9):
+        with pytest.raises(RecipeError, match=still):
+            play({**table, "safety": {"kl_to_base": limit}})
+
+
+@pytest.mark.parametrize(("environment", "refused"), [({}, True), ({"LOCAL_RANK": "0", "WORLD_SIZE": "1"}, False)])
+def test_several_gpus_for_one_process_are_refused_before_weights_load(
+    environment: dict[str, str], refused: bool, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    said = "one process sees 4 GPUs: set CUDA_VISIBLE_DEVICES=0, or .*torchrun --nproc-per-node 4 -m etude.cli train"
+    said = said if refused else "is the server running?"
+    with pytest.raises(Exception, match=said.replace("?", r"\?")):
+        play(recipe(model, tmp_path / "run", "http://127.0.0.1:9"))
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_moving_teacher_is_watched(model: Path, drill_url: str, tmp_path: Path) -> None:

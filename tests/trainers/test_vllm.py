@@ -7,6 +7,7 @@ noted instead of sent.
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -244,3 +245,17 @@ def test_turns_with_less_room_are_asked_for_by_themselves(sent: list[str]) -> No
     found = generate(trainer, [[1], [2], [3]], [4, 2, 4])
     assert [len(sample.ids) for sample in found] == [4, 2, 4]
     assert asked == [(2, [[2]]), (4, [[1], [3]])]
+
+
+def test_an_id_without_a_score_is_no_number() -> None:
+    """vLLM says None where a logprob is none."""
+    from types import SimpleNamespace
+
+    from etude.trainers.turns import generate
+
+    single = lambda *given, **more: ([[7, 8]], [[None, -0.5]])  # noqa: E731
+    trainer = SimpleNamespace(
+        use_vllm=True, vllm_generation=SimpleNamespace(max_completion_length=0), _generate_single_turn=single
+    )
+    (sample,) = generate(trainer, [[1]], [4])
+    assert math.isnan(sample.logprobs[0]) and sample.logprobs[1] == -0.5

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -28,10 +29,18 @@ def free_port() -> int:
 
 
 def train(
-    out: Path, model: Path, url: str, world: int, micro: int, prompts: int = 2, objective: str = "dr_grpo"
+    out: Path,
+    model: Path,
+    url: str,
+    world: int,
+    micro: int,
+    prompts: int = 2,
+    objective: str = "dr_grpo",
+    wrong: str = "",
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The metrics, and the parameters at the end."""
+    """The metrics, and the parameters at the end; none when the run was interrupted."""
     told = {"out": out, "model": model, "url": url, "micro": micro, "prompts": prompts, "objective": objective}
+    told["wrong"] = wrong
     given = json.dumps({name: str(value) for name, value in told.items()})
     shared = {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     ranks = []
@@ -47,7 +56,8 @@ def train(
         )
     said = [rank.communicate()[1] for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0] * world, said[0][-2000:] + said[-1][-2000:]
-    return read_metrics(out / "metrics.jsonl"), load_file(out / "model" / "model.safetensors")
+    weights = out / "model" / "model.safetensors"
+    return read_metrics(out / "metrics.jsonl"), load_file(weights) if weights.exists() else {}
 
 
 @pytest.mark.slow
@@ -79,4 +89,29 @@ def alike(one: tuple[list[dict[str, Any]], dict[str, Any]], two: tuple[list[dict
     for row, other in zip(one[0], two[0], strict=True):
         assert abs(row["loss"] - other["loss"]) <= 1e-5 * max(1, abs(row["loss"]))
         assert abs(row["grad_norm"] - other["grad_norm"]) <= 1e-4 * row["grad_norm"]
+        episodes = {name for name in row if name.startswith("episodes/")}
+        assert {name: row[name] for name in episodes} == {name: other[name] for name in episodes}
     assert max(float((one[1][key] - two[1][key]).abs().max()) for key in one[1]) <= 1e-5
+
+
+# --- one rank has a reason to stop -------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("wrong", "stopped"),
+    [
+        ("hacks", "stopped at step 1: episodes/hack_rate is 0.5, more than safety.hack_rate = 0.2"),
+        ("late", "stopped at step 1: cost/hours is .*, more than safety.hours = 1"),
+        ("asked", ""),
+    ],
+)
+def test_all_ranks_stop_with_the_second_and_say_the_same(
+    wrong: str, stopped: str, drill_url: str, tmp_path: Path
+) -> None:
+    """What they return is compared where they run; a rank that stops alone leaves the other waiting for it."""
+    train(tmp_path / "out", base(tmp_path / "base"), drill_url, world=2, micro=4, wrong=wrong)
+    result = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert (result["steps"], result["interrupted"]) == (1, not stopped)
+    assert re.fullmatch(stopped, result["stopped"])
+    assert (tmp_path / "out" / "checkpoints" / "checkpoint-1" / "etude.pt").is_file()

@@ -1,15 +1,24 @@
-"""One rank of a run with scripted turns. Its argument is JSON: url, model, out, micro, prompts and objective."""
+"""One rank of a run with scripted turns. Its argument is JSON: url, model, out, micro, prompts, objective, and what
+goes wrong on the second rank alone: its episodes are hacks, its clock is late, it is asked to end, or nothing."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import torch
+from accelerate.utils import gather_object
 from scripted_here import Scripted
 
+from etude.models import Finding
 from etude.trainers.recipe import parse
-from etude.trainers.rollouts import Sample
+from etude.trainers.rollouts import Rollout, Sample
 from etude.trainers.train import run
 from etude.trainers.trainer import RESET
 
@@ -18,15 +27,36 @@ class Fixed(Scripted):
     """What is said depends on the task and the place in its group alone: of every other task, half of the rollouts err
     and then give up; the others never err."""
 
+    wrong = ""
+
     def _generate_turns(self, prompts: list[list[int]], rooms: list[int]) -> list[Sample]:
         places = [sum(other == ids for other in prompts[:number]) for number, ids in enumerate(prompts)]
         errs = [place % 2 == 0 and self._is_hard(ids) for place, ids in zip(places, prompts, strict=True)]
         each = zip(prompts, rooms, errs, strict=True)
         return [Sample(self._turn(ids, err, gives_up=True)[:room]) for ids, room, err in each]
 
+    def play(self, tasks: Sequence[Mapping[str, Any]]) -> list[Rollout]:
+        played = super().play(tasks)
+        if not self.model.training or self.accelerator.process_index == 0:
+            return played
+        if self.wrong == "asked" and self.state.global_step == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        found = [Finding(exploit_id="a hack", severity="confirmed")] if self.wrong == "hacks" else []
+        return [replace(rollout, findings=found) for rollout in played]
+
     def _is_hard(self, ids: list[int]) -> bool:
         names = [json.loads(row[RESET])["task_id"] for row in self.train_dataset]
         return self.task_of(ids) in names[::2]
+
+
+def _late() -> None:
+    """The kill-switch's clock goes a day in a second."""
+    from etude.trainers.safety import KillSwitch
+
+    real = KillSwitch.__init__
+    KillSwitch.__init__ = lambda self, *given, **more: real(  # type: ignore[method-assign]
+        self, *given, **more, clock=lambda: 86_400 * time.monotonic()
+    )
 
 
 def main(given: dict[str, str]) -> None:
@@ -49,7 +79,14 @@ def main(given: dict[str, str]) -> None:
         "distillation": {"gate": False},
         "generation": {"max_ids": 6000, "max_turn_ids": 400},
     }
-    run(parse(table), trainer=Fixed)
+    Fixed.wrong = given["wrong"]
+    if Fixed.wrong == "late":
+        table["safety"] = {"hours": 1}
+        if os.environ["RANK"] == "1":
+            _late()
+    result = run(parse(table), trainer=Fixed)
+    if Fixed.wrong:
+        assert len(set(gather_object([(result.steps, result.stopped, result.interrupted)]))) == 1
 
 
 if __name__ == "__main__":
