@@ -177,7 +177,9 @@ class EtudeTrainer(_Base):
         if len(terms) > 1 and balance.due(self, self.parts.gradients_every):
             self._note_all(balance.gradient_norms(terms, self.model))
         # Every rank must reach every parameter through the wrapper, also when it has no site of its own.
-        return sum(terms.values(), 0.0 if rlvr else _anchor(model, inputs))  # type: ignore[return-value]
+        start: Any = 0.0 if rlvr else _anchor(model, inputs)
+        total: Tensor = sum(terms.values(), start)
+        return total
 
     def _distilled(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         """Divided by the site tokens of the whole step, as TRL divides ``dapo`` by its tokens."""
