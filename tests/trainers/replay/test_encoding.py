@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from tokenizers_made_here import FAMILIES, tokenizer
 
+from etude.models import Episode
 from etude.trainers.chat import TemplateChat
 from etude.trainers.replay.encoding import Encoded, encode
 from etude.trainers.replay.pairs import Pair
-from etude.trainers.replay.states import as_message
+from etude.trainers.replay.states import State, as_message
 from etude.trainers.rollouts import Sample
 from etude.trainers.templates import TOOLS, answers_of
 
@@ -124,3 +125,46 @@ def test_a_turn_that_is_all_thought_is_no_action() -> None:
     assert none == [] and left == {"a turn is all thought": 1}
     (one,), _ = encode([pair(act("yes"), {"text": THOUGHT})], words, max_ids=10_000)
     assert words.decode(one.rejected) == "<|im_end|>"  # it ended without a word: that is what it did
+
+
+# --- a pair of an episode --------------------------------------------------------------------------------------------
+
+
+def pair_of(erred: Episode) -> Pair:
+    state = State(erred, 1)
+    chosen = {"text": "", "tool_calls": erred.turns[2].action["tool_calls"]}
+    rejected = {"text": "", "tool_calls": erred.turns[1].action["tool_calls"]}
+    shown = {"messages": state.messages(decoded=True), "tools": erred.tools, "chosen": chosen, "rejected": rejected}
+    about = {"episode_id": "e", "task_id": "t", "turn": 1, "share": 1.0, "margin": 1.0, "teachers": {}, "weights": {}}
+    return Pair(kind="correct", **shown, **about)
+
+
+@pytest.mark.parametrize("name", list(FAMILIES))
+def test_a_pair_is_written_by_the_students_own_template(name: str, erred: Episode) -> None:
+    words, pair = tokenizer(name), pair_of(erred)
+    (one,), left = encode([pair], words, max_ids=10_000, **FAMILIES[name].arguments)
+    assert not left and one.key == "e:1"
+    chosen, rejected = words.decode(one.chosen), words.decode(one.rejected)
+    assert erred.turns[2].action["tool_calls"][0]["name"] in chosen and "no_such_tool" in rejected
+    assert "no_such_tool" not in words.decode(one.prompt) and chosen not in words.decode(one.prompt)
+
+
+def test_the_whole_is_what_the_template_writes(erred: Episode) -> None:
+    words, pair = tokenizer("qwen3-2507"), pair_of(erred)
+    (one,), _ = encode([pair], words, max_ids=10_000)
+    calls = [{"type": "function", "function": call} for call in pair.chosen["tool_calls"]]
+    messages = [*pair.messages, {"role": "assistant", "content": "", "tool_calls": calls}]
+    whole = words.apply_chat_template(messages, tools=pair.tools, tokenize=True, return_dict=False)
+    assert whole[: len(one.prompt) + len(one.chosen)] == one.prompt + one.chosen
+    assert words.decode(whole[len(one.prompt) + len(one.chosen) :]) == "\n"
+
+
+def test_a_broken_call_is_rejected_as_it_was_written_and_long_pairs_are_left_out(erred: Episode) -> None:
+    words, pair = tokenizer("qwen3-2507"), pair_of(erred)
+    broken = pair.model_copy(update={"rejected": {"text": "", "tool_calls": [{"name": "a", "arguments": '{"x": 1,'}]}})
+    (one,), _ = encode([broken], words, max_ids=10_000)
+    assert '{"x": 1,' in words.decode(one.rejected)
+    none, left = encode([pair], words, max_ids=len(one.prompt))
+    assert none == [] and left == {"too long": 1}
+    none, left = encode([pair.model_copy(update={"rejected": pair.chosen})], words, max_ids=10_000)
+    assert none == [] and left == {"both read the same": 1}

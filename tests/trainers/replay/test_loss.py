@@ -11,16 +11,13 @@ import pytest
 import torch
 from datasets import Dataset
 from models_made_here import VOCABULARY, model
-from tokenizers_made_here import FAMILIES, tokenizer
+from tokenizers_made_here import tokenizer
 from transformers import AutoModelForCausalLM, Qwen3Config
 from trl import DPOConfig, DPOTrainer
 
-from etude.models import Episode
-from etude.trainers.replay.encoding import Encoded, encode
+from etude.trainers.replay.encoding import Encoded
 from etude.trainers.replay.loss import DEFAULT, LOSSES, Replay, Scores, preference_loss, turn_logps
-from etude.trainers.replay.pairs import Pair
 from etude.trainers.replay.settings import ReplayError
-from etude.trainers.replay.states import State
 
 
 def pairs(count: int = 3, seed: int = 0) -> list[Encoded]:
@@ -209,45 +206,3 @@ def test_a_micro_batch_is_scaled_as_trl_scales_it() -> None:
 def test_what_cannot_be_learned_from_is_refused_in_one_line(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ReplayError, match=message):
         Replay(**{"pairs": pairs(), **options})
-
-
-def pair_of(erred: Episode) -> Pair:
-    state = State(erred, 1)
-    chosen = {"text": "", "tool_calls": erred.turns[2].action["tool_calls"]}
-    rejected = {"text": "", "tool_calls": erred.turns[1].action["tool_calls"]}
-    shown = {"messages": state.messages(decoded=True), "tools": erred.tools, "chosen": chosen, "rejected": rejected}
-    about = {"episode_id": "e", "task_id": "t", "turn": 1, "share": 1.0, "margin": 1.0, "teachers": {}, "weights": {}}
-    return Pair(kind="correct", **shown, **about)
-
-
-@pytest.mark.parametrize("name", list(FAMILIES))
-def test_a_pair_is_written_by_the_students_own_template(name: str, erred: Episode) -> None:
-    words, pair = tokenizer(name), pair_of(erred)
-    (one,), left = encode([pair], words, max_ids=10_000, **FAMILIES[name].arguments)
-    assert not left and one.key == "e:1"
-    chosen, rejected = words.decode(one.chosen), words.decode(one.rejected)
-    assert erred.turns[2].action["tool_calls"][0]["name"] in chosen and "no_such_tool" in rejected
-    assert "no_such_tool" not in words.decode(one.prompt) and chosen not in words.decode(one.prompt)
-    opened = words.decode(one.prompt).rstrip().endswith("<think>")
-    assert all(text.strip().startswith("</think>") == opened for text in (chosen, rejected))
-
-
-def test_the_whole_is_what_the_template_writes(erred: Episode) -> None:
-    words, pair = tokenizer("qwen3-2507"), pair_of(erred)
-    (one,), _ = encode([pair], words, max_ids=10_000)
-    calls = [{"type": "function", "function": call} for call in pair.chosen["tool_calls"]]
-    messages = [*pair.messages, {"role": "assistant", "content": "", "tool_calls": calls}]
-    whole = words.apply_chat_template(messages, tools=pair.tools, tokenize=True, return_dict=False)
-    assert whole[: len(one.prompt) + len(one.chosen)] == one.prompt + one.chosen
-    assert words.decode(whole[len(one.prompt) + len(one.chosen) :]) == "\n"
-
-
-def test_a_broken_call_is_rejected_as_it_was_written_and_long_pairs_are_left_out(erred: Episode) -> None:
-    words, pair = tokenizer("qwen3-2507"), pair_of(erred)
-    broken = pair.model_copy(update={"rejected": {"text": "", "tool_calls": [{"name": "a", "arguments": '{"x": 1,'}]}})
-    (one,), _ = encode([broken], words, max_ids=10_000)
-    assert '{"x": 1,' in words.decode(one.rejected)
-    none, left = encode([pair], words, max_ids=len(one.prompt))
-    assert none == [] and left == {"too long": 1}
-    none, left = encode([pair.model_copy(update={"rejected": pair.chosen})], words, max_ids=10_000)
-    assert none == [] and left == {"both read the same": 1}
