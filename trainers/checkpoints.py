@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import pickle
 import signal
+import sys
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -143,6 +144,7 @@ class Interrupt(TrainerCallback):
             if self.asked:
                 raise KeyboardInterrupt
             self.asked = True
+            sys.stderr.write("train: ending behind this step, with a checkpoint; once more ends it at once\n")
 
         signal.signal(signal.SIGINT, ask)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -117,7 +118,7 @@ class Watch(TrainerCallback):
             base = self._base.model(student)
             with self._trainer.accelerator.autocast():
                 kl = good_turns_kl(student, base, self._trainer.measured())
-            self._note("kl_good_turns", kl)
+            self._note("kl_good_turns", kl)  # nothing where no turn of any rank was good
 
     def _probe(self, teacher: Any) -> None:
         held = [(rollout, sites) for rollout, sites in self._trainer.measured() if sites][:_PROBES]
@@ -129,15 +130,17 @@ class Watch(TrainerCallback):
         with self._trainer.accelerator.autocast():
             return self.drift.measure(teacher) if self.drift is not None else 0.0
 
-    def _note(self, name: str, measured: float) -> None:
-        """The most over ranks, so that all of them stop, or none."""
-        value = torch.tensor(measured, device=self._trainer.accelerator.device)
-        self._trainer._note(name, float(self._trainer.accelerator.gather(value).max()))
+    def _note(self, name: str, measured: float | None) -> None:
+        """The most over ranks that measured, so that all of them stop, or none."""
+        known = -math.inf if measured is None else measured
+        most = self._trainer.accelerator.gather(torch.tensor(known, device=self._trainer.accelerator.device)).max()
+        if not most.isneginf():
+            self._trainer._note(name, float(most))
 
 
 @torch.no_grad()
-def good_turns_kl(student: Any, base: Any, played: list[tuple[Rollout, list[Site]]]) -> float:
-    """KL(student || base) in nats a token, exact over the vocabulary, on turns that did not err; 0 without any."""
+def good_turns_kl(student: Any, base: Any, played: list[tuple[Rollout, list[Site]]]) -> float | None:
+    """KL(student || base) in nats a token, exact over the vocabulary, on turns that did not err; None without any."""
     parts = []
     for rollout, _ in played:
         erred = {error.turn for error in rollout.error_turns}
@@ -148,7 +151,7 @@ def good_turns_kl(student: Any, base: Any, played: list[tuple[Rollout, list[Site
             parts.append(fused_divergence(*ours, *theirs, 1.0))
         if len(parts) == _GOOD:
             break
-    return float(torch.cat(parts).mean()) if parts else 0.0
+    return float(torch.cat(parts).mean()) if parts else None
 
 
 def _plain(value: Any) -> bool:

@@ -12,6 +12,9 @@ from ..client import Capacity, Client, ConnectionLost, Infrastructure
 from .rollouts import Chat, Rollout, rollout
 from .sampling import Batcher
 
+PAUSE_S = 1.0
+"""Between two tries to reach a server that is started again."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -24,8 +27,8 @@ class Limits:
 class Sessions:
     """Open sessions on one server, lent to one rollout at a time and opened as more are wanted."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __init__(self, url: str, *, patience_s: float = 60.0) -> None:
+        self.url, self._patience_s = url, patience_s
         self._idle: list[Client] = []
         self._lent = 0
         self._ended = asyncio.Event()
@@ -34,13 +37,14 @@ class Sessions:
     async def one(self, *, anew: bool = False) -> AsyncIterator[Client]:
         """A connected session; one whose rollout failed is closed, not used again. Raises ConnectionLost.
 
-        ``anew``: none that was open before, and those that are not lent are closed: they are lost too.
+        ``anew``: none that was open before, and those that are not lent are closed: they are lost too. A server that
+        is started again is waited for, up to ``patience_s``.
         """
         self._lent += 1
         try:
             if anew:
                 await self.close()
-            client = self._idle.pop() if self._idle else await Client(self.url).connect()
+            client = self._idle.pop() if self._idle else await self._connected(self._patience_s if anew else 0.0)
             try:
                 yield client
             except BaseException:
@@ -50,6 +54,17 @@ class Sessions:
         finally:
             self._lent -= 1
             self._ended.set()
+
+    async def _connected(self, patience_s: float) -> Client:
+        clock = asyncio.get_running_loop().time
+        until = clock() + patience_s
+        while True:
+            try:
+                return await Client(self.url).connect()
+            except ConnectionLost:
+                if clock() >= until:
+                    raise
+            await asyncio.sleep(PAUSE_S)
 
     async def back(self) -> bool:
         """Wait until one that is lent comes back; False when none is lent any more. The next ``one`` is that one."""

@@ -17,7 +17,9 @@ def problems(recipe: Recipe) -> list[str]:
     """One line each, with the remedy; none for a recipe that can be run."""
     train, room = recipe.train, recipe.generation
     found = []
-    if bool(recipe.model.name) == bool(recipe.model.make):
+    if recipe.model.name and recipe.model.make:
+        found.append('model.name and model.make are both given: set one to "" (-o \'model.make=""\')')
+    elif not (recipe.model.name or recipe.model.make):
         found.append('give model.name (a folder, or a name on the Hub), or model.make = "drill"')
     if recipe.model.make and recipe.model.sizes.hidden % (2 * recipe.model.sizes.heads):
         found.append("model.sizes.hidden must be an even multiple of model.sizes.heads")
@@ -27,7 +29,11 @@ def problems(recipe: Recipe) -> list[str]:
         found.append("safety.dollars counts hours at safety.dollars_per_hour: set both")
     if recipe.stage == "sft":
         return [*found, *_sft_problems(recipe)]
-    if bool(recipe.environment.url) == bool(recipe.environment.serve):
+    if recipe.environment.url and recipe.environment.serve:
+        found.append(
+            'environment.url and environment.serve are both given: set one to "" (-o \'environment.serve=""\')'
+        )
+    elif not (recipe.environment.url or recipe.environment.serve):
         found.append('give environment.url of a running server, or environment.serve = "drill" (or a folder of tasks)')
     if train.prompts * train.group % train.micro:
         found.append(

@@ -233,7 +233,8 @@ def _check_folder(recipe: Recipe, out: Path) -> None:
         return
     found, known = read_run(out), recipe.model_dump(mode="json")
     kept = found.recipe
-    changed = [name for name in {**known, **kept} if name != "safety" and kept.get(name) != known.get(name)]
+    free = ("safety", "out")  # a folder may be named otherwise, or moved
+    changed = [name for name in {**known, **kept} if name not in free and kept.get(name) != known.get(name)]
     if changed:
         raise RecipeError(f"{out} holds a run of another recipe ({', '.join(changed)}): choose another out")
     _check_stopped(out, known["safety"])

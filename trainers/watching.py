@@ -81,6 +81,11 @@ def warnings_of(rows: Sequence[Row], recipe: Mapping[str, Any], *, moe: bool = F
         )
     if "distillation" in used:
         found += _of_sites(rows)
+    given_up = total(rows, "groups/given_up")
+    if given_up > groups / 2:
+        found.append(f"{given_up:.0f} of {groups} groups had no variance after all rounds of dynamic sampling")
+    if recipe["safety"]["kl_to_base"] and rows and not any("kl_good_turns" in row for row in rows):
+        found.append("safety.kl_to_base was never measured: there was no turn that did not err")
     found += _of_gradients(rows)
     if mean(rows, "episodes/valid", 1.0) < 1 - _MANY_INVALID:
         found.append(

@@ -218,7 +218,8 @@ def kl_on_good_turns(trainer: ArmTrainer, before: Any, played: list[Rollout]) ->
     """KL(policy || base), nats a token, on the good turns of the last evaluation; None without any."""
     good = [rollout for rollout in played if len(erred(rollout)) < len(rollout.turns)]
     parts = [good[start : start + CHUNK] for start in range(0, len(good), CHUNK)]
-    each = [good_turns_kl(trainer.model, before, [(one, []) for one in part]) for part in parts]
+    measured = [good_turns_kl(trainer.model, before, [(one, []) for one in part]) for part in parts]
+    each = [value for value in measured if value is not None]
     return sum(each) / len(each) if each else None
 
 

@@ -100,6 +100,7 @@ def test_groups_are_counted_where_some_were_played() -> None:
             ["the gradient of distillation is 12 times RLVR's"],
         ),
         ({"gradient/rlvr": 0.0, "gradient/replay": 0.04}, {"distillation": 1.0}, []),
+        ({"groups/flat": 0.5, "groups/given_up": 2.0}, {}, ["2 of 2 groups had no variance after all rounds"]),
     ],
 )
 def test_a_run_warns_of_what_teaches_nothing(
@@ -107,6 +108,12 @@ def test_a_run_warns_of_what_teaches_nothing(
 ) -> None:
     found = warnings_of([row], recipe(**channels))
     assert len(found) == len(said) and all(map(str.startswith, found, said)), found
+
+
+def test_a_limit_that_was_never_measured_is_warned_of() -> None:
+    told = {**recipe(), "safety": {"kl_to_base": 0.1}}
+    assert "kl_to_base was never measured" in warnings_of([{"loss": 1.0}], told)[0]
+    assert warnings_of([{"kl_good_turns": 0.0}], told) == []
 
 
 def test_a_mixture_of_experts_is_warned_of() -> None:
@@ -135,7 +142,7 @@ def test_the_kl_to_the_base_is_exact_over_the_good_turns(name: str) -> None:
             rows = [p - 1 for turn in turns for p in range(rollout.turns[turn].start, rollout.turns[turn].end)]
             each.append(divergence(mine[rows], theirs[rows], 1.0))
     assert found == pytest.approx(float(torch.cat(each).mean()), rel=1e-6)
-    assert good_turns_kl(student, base_, []) == 0.0
+    assert good_turns_kl(student, base_, []) is None
 
 
 # --- What is written --------------------------------------------------------------------------------------------

@@ -59,6 +59,36 @@ def test_a_session_or_a_machine_that_fails_at_the_start_costs_one_new_try(failur
     assert twice.resets == 2
 
 
+class Starting:
+    """A server that is started again: it listens from the ``ready``-th time on that it is asked."""
+
+    asked, ready = 0, 3
+
+    def __init__(self, url: str) -> None:
+        pass
+
+    async def connect(self) -> Starting:
+        type(self).asked += 1
+        if self.asked < self.ready:
+            raise ConnectionLost("nobody listens")
+        return self
+
+
+@pytest.mark.parametrize(("anew", "asked"), [(True, 3), (False, 1)])
+def test_a_server_that_is_started_again_is_waited_for(anew: bool, asked: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(playing, "Client", type("Client", (Starting,), {}))
+    monkeypatch.setattr(playing, "PAUSE_S", 0.0)
+
+    async def lent() -> int:
+        try:
+            async with Sessions("").one(anew=anew) as client:
+                return int(client.asked)  # type: ignore[attr-defined]
+        except ConnectionLost:
+            return -1
+
+    assert asyncio.run(lent()) == (asked if anew else -1)
+
+
 # --- a server with few sessions, and one that starts again ------------------------------------------------------
 
 
