@@ -14,7 +14,7 @@ from .insertions import Insertions
 from .rollouts import Rollout, Sample, Written
 from .sites import Insertion
 from .templates import ANSWER, ARGUMENT, QUESTION, TOOL, ChatError, Template, answers_of
-from .writing import Turns
+from .writing import Turns, opens_thought
 
 __all__ = ["ChatError", "Sampler", "TemplateChat"]
 
@@ -42,7 +42,7 @@ class TemplateChat:
         asked, begin = self._template.split([QUESTION])
         self._opening = self._template.text(asked[begin:])
         later = self._template.text(self._template.shape([ANSWER]).generation)
-        self._opened = [_opens_thought(text) for text in (self._opening, later)]
+        self._opened = [opens_thought(text) for text in (self._opening, later)]
         self._texts: set[tuple[str, str]] = set()
         self._hints = Insertions(self._template)
 
@@ -130,7 +130,3 @@ class TemplateChat:
             return "", [{"name": "", "arguments": said}]
         calls = [call["function"] for call in found.get("tool_calls") or []]
         return (str(found.get("content") or "") if calls else said), calls
-
-
-def _opens_thought(generation: str) -> bool:
-    return "<think>" in generation.rpartition("</think>")[2]

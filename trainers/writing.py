@@ -45,7 +45,7 @@ class Turns:
         """What stands between the generation prompt ``opening`` and a turn that says and calls without a thought: the
         end of the thought that it opens, or the empty one that the template writes."""
         text = self._template.text(opening)
-        if not _opens(text):
+        if not opens_thought(text):
             empty = text == self._opening and self._lead.startswith(text)
             return self._template.encoded(self._lead.removeprefix(text)) if empty else []
         return self._template.encoded(self._thought("", text))
@@ -83,7 +83,7 @@ class Turns:
 
     def _thought(self, thought: str, opening: str) -> str:
         """The thinking, less what the generation prompt has of it; a thought that it opens is closed."""
-        opened = opening.rpartition(OPEN)[2] if _opens(opening) else None
+        opened = opening.rpartition(OPEN)[2] if opens_thought(opening) else None
         if not thought:
             if opened is None:
                 return ""
@@ -137,7 +137,7 @@ def parted(text: str) -> tuple[str, str]:
     return (OPEN + inner + closed if inner.strip() else ""), said.strip()
 
 
-def _opens(generation: str) -> bool:
+def opens_thought(generation: str) -> bool:
     """Whether a generation prompt opens a thought and leaves it open."""
     return OPEN in generation.rpartition(CLOSE)[2]
 
