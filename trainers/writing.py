@@ -1,7 +1,8 @@
 """A turn that anybody made, as the ids that this policy would have sampled for it: the inverse of reading a turn.
 
 Each turn is written as the last one of a dialogue made up for it, so that no template drops its thinking, and is read
-again: what does not read back as the same turn is not written at all.
+again: what does not read back as the same turn is not written at all. A turn without a thought has the empty one that
+the template writes for it.
 """
 
 from __future__ import annotations
@@ -44,11 +45,7 @@ class Turns:
     def lead(self, opening: Sequence[int]) -> list[int]:
         """What stands between the generation prompt ``opening`` and a turn that says and calls without a thought: the
         end of the thought that it opens, or the empty one that the template writes."""
-        text = self._template.text(opening)
-        if not opens_thought(text):
-            empty = text == self._opening and self._lead.startswith(text)
-            return self._template.encoded(self._lead.removeprefix(text)) if empty else []
-        return self._template.encoded(self._thought("", text))
+        return self._template.encoded(self._thought("", self._template.text(opening)))
 
     def said(self, message: Message, before: Sequence[int]) -> list[int]:
         """The ids of a message's words and calls alone, to the end of the turn, as the template writes them after the
@@ -86,11 +83,15 @@ class Turns:
         opened = opening.rpartition(OPEN)[2] if opens_thought(opening) else None
         if not thought:
             if opened is None:
-                return ""
+                return self._empty(opening)
             return self._lead.removeprefix(opening) if self._lead.startswith(opening) else f"\n{CLOSE}\n\n"
         inner, closed, _ = thought.removeprefix(OPEN).partition(CLOSE)
         text = self._template.guarded(inner) + (f"{CLOSE}\n\n" if closed else "")
         return OPEN + text if opened is None else text.removeprefix(opened)
+
+    def _empty(self, opening: str) -> str:
+        """The empty thought that the template writes behind a generation prompt that has none."""
+        return self._lead.removeprefix(opening) if opening == self._opening and self._lead.startswith(opening) else ""
 
     def _answered(self, message: Message) -> str:
         """What the template writes for a turn that answers a question."""

@@ -67,7 +67,8 @@ def test_a_turn_reads_back_as_it_was_made(name: str, turn: str) -> None:
     ("name", "turn", "text"),
     [
         ("qwen3", "thinking and a call", "<think>\nHm.\n</think>\n\n<tool_call>\n{}\n</tool_call><|im_end|>"),
-        ("qwen3", "words and a call", "Let me look.\n<tool_call>\n{}\n</tool_call><|im_end|>"),
+        ("qwen3", "words", "<think>\n\n</think>\n\nIt is done.<|im_end|>"),
+        ("qwen3-no-thinking", "words and a call", "Let me look.\n<tool_call>\n{}\n</tool_call><|im_end|>"),
         ("qwen3-no-thinking", "one call", "<tool_call>\n{}\n</tool_call><|im_end|>"),
         ("qwen3.5", "thinking and words", "Hm. So.\n</think>\n\nIt is done.<|im_end|>"),
         ("qwen3.5", "words", "\n</think>\n\nIt is done.<|im_end|>"),
