@@ -328,7 +328,9 @@ def export(
 @app.command()
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Folders that hold episodes.jsonl, or one of a training run.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("report.html"),
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The page; default: report.html, a training run's in its folder.")
+    ] = None,
     tasks: Annotated[Path | None, typer.Option(help="The runs' task set: diffs against its workspaces.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -342,7 +344,7 @@ def report(
         return
     from .server.report import write_report
 
-    written = write_report(runs, out, tasks=tasks)
+    written = write_report(runs, out or Path("report.html"), tasks=tasks)
     _show(written, [console.plain(written)], as_json)
 
 

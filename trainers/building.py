@@ -13,7 +13,7 @@ from transformers import PrinterCallback
 from trl.trainer.grpo_config import GRPOConfig
 
 from . import distillation, objectives
-from .checkpoints import CHECKPOINTS, Interrupt, Keeper, last_checkpoint, resume, step_of, writing
+from .checkpoints import CHECKPOINTS, Interrupt, Keeper, kept, last_checkpoint, resume, step_of, writing
 from .folder import read_json, write_json
 from .loading import Start, keep_arguments, open_model
 from .metrics import METRICS, Metrics, Watch, read_metrics
@@ -92,7 +92,8 @@ def train(made: Made, held_out: Sequence[str], result: Result, progress: Progres
         if checkpoint is not None:
             made.callbacks.keeper.load(checkpoint, trainer.model)
             result.resumed_from = step_of(checkpoint)
-        with made.callbacks.interrupt.listening():
+            progress(f"going on behind step {result.resumed_from}", 0, 0)
+        with made.callbacks.interrupt.listening(), kept(trainer, out):
             resume(trainer, checkpoint)
         result.steps = trainer.state.global_step
         result.stopped = str(made.callbacks.switch.stop or "")

@@ -22,6 +22,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import TrainerCallback, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 
+from ..client import ServerError
 from .metrics import Watch
 from .ranks import agreed
 from .recipe import RecipeError
@@ -59,6 +60,24 @@ def resume(trainer: Any, checkpoint: Path | None) -> None:
         return
     trainer._load_from_checkpoint(str(checkpoint))
     trainer.state = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME))
+
+
+@contextmanager
+def kept(trainer: Any, out: Path) -> Iterator[None]:
+    """Around training. An environment that is lost for good ends the run with a checkpoint of its last whole step:
+    playing comes before anything that a step changes."""
+    try:
+        yield
+    except ServerError as error:
+        step = trainer.state.global_step
+        if not step:
+            raise
+        last = newest(out)
+        if last is None or step_of(last) < step:
+            with writing():
+                trainer._save_checkpoint(trainer.model, trial=None)
+            trainer.callback_handler.on_save(trainer.args, trainer.state, trainer.control)
+        raise type(error)(f"{error}; {step} steps are kept: the same command goes on with them", error.code) from error
 
 
 @contextmanager

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .recipe import Recipe
 
 
-UNREAD = {"sft": ("objective", "channels", "distillation", "replay"), "rl": ("sft", "episodes")}
+_OF_GROUPS = ("train.prompts", "train.group", "train.epochs_on_a_batch", "train.gradients_every")
+UNREAD = {"sft": ("objective", "channels", "distillation", "replay", *_OF_GROUPS), "rl": ("sft", "episodes")}
 """What a stage does not read, and a recipe of it must not set."""
 
 
@@ -86,9 +87,10 @@ def _loss_problems(recipe: Recipe) -> list[str]:
     return found
 
 
-def unread(stage: str, written: Iterable[str]) -> list[str]:
+def unread(stage: str, written: Mapping[str, Any]) -> list[str]:
     """The same, for what a recipe of this stage sets; a resolved one has everything."""
-    names = [name if name == "episodes" else f"[{name}]" for name in UNREAD[stage] if name in written]
+    keys = {*written, *(f"train.{name}" for name in written.get("train", {}))}
+    names = [name if "." in name or name == "episodes" else f"[{name}]" for name in UNREAD[stage] if name in keys]
     return [f'stage = "{stage}" does not read {", ".join(names)}: take it out'] if names else []
 
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 from torch import distributed
 
 T = TypeVar("T")
+N = TypeVar("N", int, float)
 
 
 def gathered(mine: T) -> list[T]:
@@ -22,7 +23,7 @@ def gathered(mine: T) -> list[T]:
     return found
 
 
-def summed(counts: Sequence[int]) -> list[int]:
+def summed(counts: Sequence[N]) -> list[N]:
     """Each count, over all ranks."""
     return [sum(column) for column in zip(*gathered(list(counts)), strict=True)]
 

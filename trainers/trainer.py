@@ -28,7 +28,7 @@ from .distillation import Distiller, Settings, batch_of
 from .forwards import UnfitModel, check_model, completion_logps
 from .objectives import Objective, flat_groups, k1_in_reward, overlong_penalty
 from .playing import Limits, Sessions, play
-from .ranks import summed
+from .ranks import gathered, summed
 from .rollouts import Rollout, Sample
 from .rows import RESET as RESET
 from .rows import reset_rows as reset_rows
@@ -160,7 +160,8 @@ class EtudeTrainer(_Base):
             )
             chosen.append(sites)
             left += reasons
-        self._note("distillation/chosen", sum(map(len, chosen)))
+        left, number = sum(gathered(left), Counter[str]()), summed([sum(map(len, chosen))])[0]
+        self._note("distillation/chosen", number)
         self._note_all({f"distillation/left_out/{reason.replace(' ', '_')}": count for reason, count in left.items()})
         return chosen
 
@@ -191,8 +192,10 @@ class EtudeTrainer(_Base):
             loss = self._distiller.loss(student, teacher, batch_of(inputs))
         parts = self.current_gradient_accumulation_steps if student.training else 1
         share = parts / self.args.steps_per_generation if student.training else 1.0
-        tokens = inputs["site_tokens"].clamp(min=1) / self.accelerator.num_processes * share
-        found = {"loss": float(loss.total.detach() / tokens), **loss.metrics}
+        ranks = self.accelerator.num_processes
+        tokens = inputs["site_tokens"].clamp(min=1) / ranks * share
+        mine = {"loss": float(loss.total.detach() / tokens) / ranks, **loss.metrics}
+        found = dict(zip(mine, summed([*mine.values()]), strict=True))
         # What is noted of a step's micro-batches is averaged, and these are sums over it.
         self._note_all({f"distillation/{name}": value * parts for name, value in found.items()})
         return loss.total / tokens

@@ -68,6 +68,10 @@ def test_every_objective_can_be_named() -> None:
             {"stage": "sft", "episodes": "runs/x", "replay": {}, "objective": {}, "distillation": {"cap": 3}},
             'the recipe: stage = "sft" does not read [objective], [distillation], [replay]: take it out',
         ),
+        (
+            {"stage": "sft", "episodes": "runs/x", "train": {"prompts": 2, "group": 8, "micro": 4}},
+            'the recipe: stage = "sft" does not read train.prompts, train.group: take it out',
+        ),
         ({"sft": {}, "episodes": "runs/x"}, 'the recipe: stage = "rl" does not read [sft], episodes: take it out'),
         (
             {"channels": {"distillation": 1}, "distillation": {"teacher": "ema"}, "safety": {"teacher_drift": 0}},

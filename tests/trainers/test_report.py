@@ -165,7 +165,7 @@ def test_steps_without_a_number_are_counted() -> None:
 
 
 def test_solved_episodes_have_no_channel() -> None:
-    table = {**TABLE, "stage": "sft", "episodes": "runs/x", "environment": {}}
+    table = {**TABLE, "stage": "sft", "episodes": "runs/x", "environment": {}, "train": {"steps": 4}}
     recipe = parse(table).model_dump(mode="json")
     made = Run("runs/x", recipe, [{"step": n, "loss": 1 / n, "mean_token_accuracy": 0.1 * n} for n in range(1, 5)])
     assert [each.name for each in sections(made)] == ["optimizer"]
@@ -265,7 +265,7 @@ def test_flat_groups_are_counted_and_warned_of_while_it_runs() -> None:
     assert "pass@4 was 0 on 4 of 6 groups: easier tasks, or a larger group, would teach more" in said
 
 
-@pytest.mark.parametrize("stage", [{}, {"stage": "sft", "episodes": ["runs/x"]}])
+@pytest.mark.parametrize("stage", [{}, {"stage": "sft", "episodes": ["runs/x"], "train": {"steps": 4}}])
 def test_the_recipe_is_shown_as_one_can_be_written(stage: dict[str, Any]) -> None:
     recipe = resolved(**stage)
     shown = tomllib.loads(toml(recipe))
@@ -407,6 +407,12 @@ def test_the_command_makes_the_page_without_torch(tmp_path: Path) -> None:
     assert last == "0 []"
     assert json.loads(shown)["steps"] == 4
     assert (tmp_path / "page.html").read_text() == render(read_run(folder))
+
+
+def test_the_page_of_a_run_is_in_its_folder(tmp_path: Path) -> None:
+    folder = stored(tmp_path / "run", result=RESULT, before=EVALUATION)
+    assert cli.main(["report", str(folder)]) == 0
+    assert (folder / "report.html").read_text() == render(read_run(folder))
 
 
 def test_folders_of_episodes_are_reported_as_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from scripted_here import Scripted, base
 
+from etude.client import ConnectionLost
 from etude.trainers.checkpoints import Keeper, last_checkpoint
 from etude.trainers.metrics import Watch, read_metrics
 from etude.trainers.recipe import RecipeError, parse
@@ -31,6 +32,18 @@ class Stopping(Scripted):
             type(self).at = 0
             os.kill(os.getpid(), signal.SIGINT)
         return super()._compute_loss(model, inputs)
+
+
+class Losing(Scripted):
+    """Its server is lost for good when it would play this step, once."""
+
+    at = 0
+
+    def _sampled(self) -> Any:
+        if self.model.training and self.state.global_step + 1 == type(self).at:
+            type(self).at = 0
+            raise ConnectionLost("cannot connect")
+        return super()._sampled()
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +110,27 @@ def test_interrupted_and_resumed_gives_the_same_losses(
     assert second.before == whole.before
     ours, theirs = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("whole", "parts"))
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+@pytest.mark.parametrize(("lost", "every"), [(4, 4), (3, 2)])
+def test_a_server_that_is_lost_for_good_costs_no_step(
+    lost: int, every: int, model: Path, drill_url: str, tmp_path: Path
+) -> None:
+    saving = {"train": {"save_every": every}}
+    whole = play(model, tmp_path / "whole", drill_url, **saving)
+    Losing.at = lost
+    with pytest.raises(ConnectionLost, match=rf"^cannot connect; {lost - 1} steps are kept: the same command goes on"):
+        play(model, tmp_path / "parts", drill_url, Losing, **saving)
+    again = play(model, tmp_path / "parts", drill_url, Losing, **saving)
+    assert (again.ok, again.resumed_from, again.after) == (True, lost - 1, whole.after)
+    assert traced(tmp_path / "parts") == traced(tmp_path / "whole")
+
+
+def test_lost_before_its_first_step_it_keeps_nothing(model: Path, drill_url: str, tmp_path: Path) -> None:
+    Losing.at = 1
+    with pytest.raises(ConnectionLost, match="^cannot connect$"):
+        play(model, tmp_path, drill_url, Losing)
+    assert not any((tmp_path / "checkpoints").iterdir())
 
 
 def test_killed_behind_its_last_checkpoint_it_learns_no_more(model: Path, drill_url: str, tmp_path: Path) -> None:

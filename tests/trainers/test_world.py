@@ -20,6 +20,7 @@ from scripted_here import base
 from etude.trainers.metrics import read_metrics
 
 SCRIPT = Path(__file__).with_name("world_here.py")
+COUNTED = [f"distillation/{name}" for name in ("chosen", "sites", "tokens", "sites_helped", "student_tokens")]
 
 
 def free_port() -> int:
@@ -89,8 +90,10 @@ def alike(one: tuple[list[dict[str, Any]], dict[str, Any]], two: tuple[list[dict
     for row, other in zip(one[0], two[0], strict=True):
         assert abs(row["loss"] - other["loss"]) <= 1e-5 * max(1, abs(row["loss"]))
         assert abs(row["grad_norm"] - other["grad_norm"]) <= 1e-4 * row["grad_norm"]
-        episodes = {name for name in row if name.startswith("episodes/")}
-        assert {name: row[name] for name in episodes} == {name: other[name] for name in episodes}
+        counted = {name for name in {*row, *other} if name.startswith("episodes/") or name in COUNTED}
+        assert {name: row.get(name) for name in counted} == {name: other.get(name) for name in counted}
+        for name in ("loss", "divergence", "teacher_gain"):
+            assert row[f"distillation/{name}"] == pytest.approx(other[f"distillation/{name}"], rel=1e-4, abs=1e-6)
     assert max(float((one[1][key] - two[1][key]).abs().max()) for key in one[1]) <= 1e-5
 
 

@@ -169,13 +169,15 @@ def _metrics(run: Run) -> list[Metric]:
 
 def toml(recipe: Mapping[str, Any]) -> str:
     """A resolved recipe, as a recipe may be written; what is not set, or not read, is left out."""
-    recipe = {name: value for name, value in recipe.items() if name not in UNREAD.get(recipe["stage"], ())}
+    unread = UNREAD.get(recipe["stage"], ())
+    recipe = {name: value for name, value in recipe.items() if name not in unread}
     plain = {name: value for name, value in recipe.items() if not isinstance(value, dict)}
     lines = [f"{name} = {_value(value)}" for name, value in plain.items() if value is not None]
     for name, table in recipe.items():
         if isinstance(table, dict):
             lines += ["", f"[{name}]"]
-            lines += [f"{key} = {_value(value)}" for key, value in table.items() if value is not None]
+            read = {key: value for key, value in table.items() if f"{name}.{key}" not in unread}
+            lines += [f"{key} = {_value(value)}" for key, value in read.items() if value is not None]
     return "\n".join(lines)
 
 
