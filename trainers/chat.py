@@ -126,7 +126,7 @@ class TemplateChat:
         """The tokenizer's own parser; what it cannot read is one malformed call."""
         try:
             found = self._tokenizer.parse_response(self._template.text(ids), prefix=self._opening)
+            calls = [call["function"] for call in found.get("tool_calls") or []]
         except Exception:  # noqa: BLE001 - whatever it stumbles over, the model wrote it
             return "", [{"name": "", "arguments": said}]
-        calls = [call["function"] for call in found.get("tool_calls") or []]
         return (str(found.get("content") or "") if calls else said), calls
