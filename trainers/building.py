@@ -122,7 +122,8 @@ def evaluate(made: Made, tasks: Sequence[str], progress: Progress) -> Evaluation
     trainer.model.eval()
     mine = list(tasks)[rank() :: processes]
     torch.manual_seed(made.recipe.seed)
-    played = trainer.play([{"task_id": task} for task in mine]) if mine else []
+    with trainer.accelerator.autocast():  # as in training, whose first step wraps the model in it
+        played = trainer.play([{"task_id": task} for task in mine])
     trainer.model.train(training)
     if processes > 1:
         from accelerate.utils import gather_object
@@ -268,7 +269,7 @@ def watched(trainer: Any, recipe: Recipe, keeper: Keeper, progress: Progress, *f
     out = Path(recipe.out)
     trainer.remove_callback(PrinterCallback)
     hours = max((row.get("cost/hours", 0.0) for row in read_metrics(out / METRICS)), default=0.0)
-    switch = KillSwitch(recipe.safety, out, hours=hours)
+    switch = KillSwitch(recipe.safety, out, every=recipe.train.epochs_on_a_batch, hours=hours)
     found = Callbacks(keeper, switch, Interrupt(recipe.train.epochs_on_a_batch))
     board, prompts = recipe.tensorboard, recipe.train.prompts if recipe.stage == "rl" else 0
     metrics = Metrics(out, progress, prompts=prompts, board=board, costs=switch.costs)

@@ -6,6 +6,7 @@ It implements ``rollouts.Chat``. The tokenizer is any that has ``apply_chat_temp
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -54,7 +55,9 @@ class TemplateChat:
         return Written(*self._template.split([dict(message) for message in messages], tools))
 
     async def sample(self, ids: Sequence[int], room: int) -> Sample:
-        return await self._sampler(ids, room)
+        sample = await self._sampler(ids, room)
+        ended = bool(sample.ids) and sample.ids[-1] in self.stops
+        return replace(sample, cut=not ended and len(sample.ids) >= room)
 
     def reply(self, ids: Sequence[int], messages: Sequence[Mapping[str, Any]]) -> Written:
         """What the template writes after the sampled ``ids``; their end-of-turn id only when they lack it."""

@@ -64,20 +64,19 @@ def resume(trainer: Any, checkpoint: Path | None) -> None:
 
 @contextmanager
 def kept(trainer: Any, out: Path) -> Iterator[None]:
-    """Around training. An environment that is lost for good ends the run with a checkpoint of its last whole step:
-    playing comes before anything that a step changes."""
+    """Around training. An environment that is lost for good ends the run, on all ranks, with a checkpoint of its last
+    whole step: playing comes before anything that a step changes."""
     try:
         yield
     except ServerError as error:
-        step = trainer.state.global_step
+        step, last = trainer.state.global_step, newest(out)
         if not step:
             raise
-        last = newest(out)
         if last is None or step_of(last) < step:
             with writing():
                 trainer._save_checkpoint(trainer.model, trial=None)
             trainer.callback_handler.on_save(trainer.args, trainer.state, trainer.control)
-        raise type(error)(f"{error}; {step} steps are kept: the same command goes on with them", error.code) from error
+        raise type(error)(f"{error}; the same command goes on behind step {step}", error.code) from error
 
 
 @contextmanager

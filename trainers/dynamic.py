@@ -74,14 +74,15 @@ def leave_out(
     """Take out of TRL's scored batch, in place, what RLVR is not to learn from. ``flat``: groups of the whole batch.
 
     A flat group has no advantage, but rounding leaves one of 1e-8 (of 1e-4, divided by a standard deviation), which
-    AdamW makes a whole step of: it is set to 0. Rows that an objective does not count at all leave ``tool_mask`` too,
-    and so the number of tokens that it divides by.
+    AdamW makes a whole step of: it is set to 0. Rows that do not count at all, as those of invalid episodes, leave
+    ``tool_mask`` too, and so the number of tokens that a loss is divided by, and the KL.
     """
     first = trainer.accelerator.process_index * len(played)
     rows = flat.repeat_interleave(trainer.num_generations)[first : first + len(played)]
     truncated = torch.tensor([rollout.truncated for rollout in played]).to(rows)
+    void = torch.tensor([not rollout.reward.valid for rollout in played]).to(rows)
     output["advantages"] = output["advantages"].masked_fill(rows, 0.0)
-    gone = (rows & objective.dynamic_sampling) | (truncated & objective.mask_truncated)
+    gone = void | (rows & objective.dynamic_sampling) | (truncated & objective.mask_truncated)
     output["tool_mask"] = output["tool_mask"].masked_fill(gone[:, None], 0)
     tokens = (output["completion_mask"] * output["tool_mask"]).sum()
     output["num_items_in_batch"] = trainer.accelerator.gather(tokens).sum()

@@ -101,15 +101,18 @@ class Watch(TrainerCallback):
         self._trainer, self._teacher = trainer, teacher
         self._measure_drift = drift and teacher is not None and teacher.kind != "frozen"
         self.drift: Drift | None = None
-        self._base = Teacher("frozen") if kl else None
-        if self._base is not None:
-            self._base.start(trainer.model)
+        first = Teacher("frozen")
+        if kl or self._measure_drift:
+            first.start(trainer.model)
+        self._base = first if kl else None
+        self._first = first if self._measure_drift else None
 
     def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         student = self._trainer.accelerator.unwrap_model(self._trainer.model)
         if self._teacher is not None:
-            if self._measure_drift and self.drift is None:
-                self._probe(self._teacher.model(student))  # before its first move; a live one has moved by one step
+            if self._first is not None and self.drift is None:
+                self._probe(self._first.model(student))
+            self._first = self._first if self.drift is None else None
             self._teacher.step(student, state.global_step)
             if self._measure_drift and state.global_step % DRIFT_EVERY == 0:
                 # A rank that never had a site has nothing to measure, but takes part.
@@ -120,11 +123,12 @@ class Watch(TrainerCallback):
                 kl = good_turns_kl(student, base, self._trainer.measured())
             self._note("kl_good_turns", kl)  # nothing where no turn of any rank was good
 
-    def _probe(self, teacher: Any) -> None:
+    def _probe(self, first: Any) -> None:
+        """What the teacher's drift is measured from: its first self, however late the first sites come."""
         held = [(rollout, sites) for rollout, sites in self._trainer.measured() if sites][:_PROBES]
         if held:
             self.drift = Drift(held)
-            self._drifted(teacher)
+            self._drifted(first)
 
     def _drifted(self, teacher: Any) -> float:
         with self._trainer.accelerator.autocast():

@@ -86,17 +86,15 @@ def objective(name: str) -> Objective:
 def flat_groups(rewards: Tensor, group: int) -> Tensor:
     """Which groups of ``group`` consecutive rewards [B] teach nothing, [B / group]: all equal, or none valid (NaN)."""
     rows = rewards.view(-1, group)
-    return torch.stack([_flat(row[~row.isnan()]) for row in rows])
-
-
-def _flat(row: Tensor) -> Tensor:
-    return torch.tensor(row.numel() == 0 or bool((row == row[0]).all()))
+    unknown = rows.isnan()
+    return ~(rows.masked_fill(unknown, torch.inf).amin(-1) < rows.masked_fill(unknown, -torch.inf).amax(-1))
 
 
 def overlong_penalty(length: int, room: int, share: float) -> float:
-    """DAPO's soft punishment (equation 13): 0 up to (1 - share) of the room, then falling to -1 at its end."""
+    """DAPO's soft punishment (equation 13): 0 up to (1 - share) of the room, then falling to -1 at its end. Where a
+    prompt leaves no room it is 0: nothing was said."""
     soft = share * room
-    if not soft or length <= room - soft:
+    if soft <= 0 or length <= room - soft:
         return 0.0
     return max(-1.0, (room - soft - length) / soft)
 

@@ -5,13 +5,14 @@ Every rank must ask, at the same place. With one rank nothing is sent, and nothi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from torch import distributed
 
 T = TypeVar("T")
 N = TypeVar("N", int, float)
+E = TypeVar("E", bound=Exception)
 
 
 def gathered(mine: T) -> list[T]:
@@ -21,6 +22,20 @@ def gathered(mine: T) -> list[T]:
     found: list[T] = [mine] * distributed.get_world_size()
     distributed.all_gather_object(found, mine)
     return found
+
+
+def together(do: Callable[[], T], failure: type[E]) -> T:
+    """What ``do`` gives here. Where it fails so on one rank, it fails on all."""
+    found: list[T] = []
+    mine: E | None = None
+    try:
+        found.append(do())
+    except failure as error:
+        mine = error
+    told = agreed(None if mine is None else str(mine))
+    if told is not None:
+        raise mine or failure(told)
+    return found[0]
 
 
 def summed(counts: Sequence[N]) -> list[N]:

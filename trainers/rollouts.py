@@ -26,10 +26,12 @@ class Span:
 
 @dataclass(frozen=True)
 class Sample:
-    """A sampled turn. ``logprobs`` has one number for each id, or is empty when the sampler gives none."""
+    """A sampled turn. ``logprobs`` has one number for each id, or is empty when the sampler gives none. ``cut``: its
+    room ended it."""
 
     ids: list[int]
     logprobs: list[float] = field(default_factory=list)
+    cut: bool = False
 
 
 @dataclass(frozen=True)
@@ -119,12 +121,13 @@ async def rollout(
     seen, truncated = first, False
     try:
         while not seen.done:
-            room = min(max_turn_ids, max_ids - len(played.ids))
-            if room <= 0:
+            left = max_ids - len(played.ids)
+            if left <= 0:
                 truncated = True
                 seen = await client.step({"tool_calls": [{"id": "end", "name": "submit", "arguments": {}}]})
                 break
-            sample = await chat.sample(played.ids, room)
+            sample = await chat.sample(played.ids, min(max_turn_ids, left))
+            truncated = sample.cut and len(sample.ids) >= left
             action = chat.action(sample.ids)
             seen = await client.step(action)
             played.turn(sample)

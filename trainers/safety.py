@@ -66,14 +66,22 @@ class KillSwitch(TrainerCallback):
     ``stopped.json`` in ``out``. A checkpoint is saved, but none of weights that are no numbers.
 
     Wall clock and cost are counted here: ``hours`` that the run took before it was interrupted and those since the
-    start, and dollars at ``dollars_per_hour``.
+    start, and dollars at ``dollars_per_hour``. ``every``: steps that one batch of episodes is used for. A run goes on
+    between batches alone, so that is where it stops, but at once where weights are no numbers.
     """
 
     def __init__(
-        self, limits: Safety, out: Path, *, hours: float = 0.0, clock: Callable[[], float] = time.monotonic
+        self,
+        limits: Safety,
+        out: Path,
+        *,
+        every: int = 1,
+        hours: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.limits, self.out, self._clock = limits, out, clock
+        self.limits, self.out, self._every, self._clock = limits, out, every, clock
         self.stop: Stop | None = None
+        self._found: Stop | None = None
         self._started = clock() - 3600 * hours
 
     def costs(self) -> dict[str, float]:
@@ -83,8 +91,11 @@ class KillSwitch(TrainerCallback):
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **more: Any) -> Any:
         if self.stop is None and logs:
-            self.stop = agreed(self._found(state.global_step, logs))
-            if self.stop is not None:
+            found = agreed(self._wrong(state.global_step, logs))
+            self._found = found if self._found is None or _is_poison(found) else self._found
+            between = state.global_step % self._every == 0 or state.global_step >= state.max_steps
+            if self._found is not None and (between or _is_poison(self._found)):
+                self.stop = replace(self._found, step=state.global_step)
                 control.should_training_stop, control.should_save = True, not self.poisoned
                 if state.is_world_process_zero:
                     self.out.mkdir(parents=True, exist_ok=True)
@@ -94,11 +105,15 @@ class KillSwitch(TrainerCallback):
     @property
     def poisoned(self) -> bool:
         """Whether the weights are no numbers any more."""
-        return self.stop is not None and self.stop.limit == NAN
+        return _is_poison(self.stop)
 
-    def _found(self, step: int, logs: Mapping[str, Any]) -> Stop | None:
+    def _wrong(self, step: int, logs: Mapping[str, Any]) -> Stop | None:
         stop = verdict(step, {**self.costs(), **logs}, self.limits)
         if stop is None or stop.limit != NAN:
             return stop
         good = newest(self.out)
         return replace(stop, good=str(good) if good else "")
+
+
+def _is_poison(stop: Stop | None) -> bool:
+    return stop is not None and stop.limit == NAN

@@ -39,7 +39,10 @@ class SolvedTrainer(_Base):
 
     def play(self, tasks: Sequence[Mapping[str, Any]]) -> list[Rollout]:
         """An episode of each task, as "rl" plays it before its first step; none without an environment."""
-        return self._player.play(tasks) if self._player else []
+        if self._player is None:
+            return []
+        self._player.state.global_step = self.state.global_step  # TRL gives vLLM the weights anew when it has changed
+        return self._player.play(tasks)
 
     def close(self) -> None:
         """End the sessions. Idempotent."""

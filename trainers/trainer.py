@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from ..client import ServerError
 from ..hints.chooser import Chooser, learned
 from ..models import ErrorTurn
 from . import balance, dynamic
@@ -28,7 +29,7 @@ from .distillation import Distiller, Settings, batch_of
 from .forwards import UnfitModel, check_model, completion_logps
 from .objectives import Objective, flat_groups, k1_in_reward, overlong_penalty
 from .playing import Limits, Sessions, play
-from .ranks import gathered, summed
+from .ranks import gathered, summed, together
 from .rollouts import Rollout, Sample
 from .rows import RESET as RESET
 from .rows import reset_rows as reset_rows
@@ -231,11 +232,11 @@ class EtudeTrainer(_Base):
             self._note(name, value)
 
     def play(self, tasks: Sequence[Mapping[str, Any]]) -> list[Rollout]:
-        """An episode of each task, with the policy as it is; each is the arguments of a ``reset``."""
+        """An episode of each task, with the policy as it is; each is the arguments of a ``reset``. All ranks call it
+        together. Raises ServerError on all of them when one has lost its server."""
         parts = self.parts
-        played = play(tasks, self._chat, self._batcher, self._sessions, parts.limits, system=parts.system)
-        found: list[Rollout] = self._runner.run(played)
-        return found
+        rest = (self._chat, self._batcher, self._sessions, parts.limits)
+        return together(lambda: self._runner.run(play(tasks, *rest, system=parts.system)), ServerError)
 
     def measured(self) -> list[tuple[Rollout, list[Site]]]:
         """The rollouts of the last batch, with the sites that were chosen in them."""

@@ -6,17 +6,19 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from scripted_here import Scripted
+from torch._subclasses.fake_tensor import FakeTensorMode
 from unplayed_here import GROUP, Unplayed, batch, drilled, made_up, unplayed
 
 from etude.models import Finding
 from etude.trainers.distillation import Settings
-from etude.trainers.dynamic import ROUNDS, fresh_tasks, sample
-from etude.trainers.objectives import OBJECTIVES, flat_groups, objective
+from etude.trainers.dynamic import ROUNDS, fresh_tasks, leave_out, sample
+from etude.trainers.objectives import OBJECTIVES, flat_groups, k1_in_reward, objective
 from etude.trainers.rollouts import Rollout
 from etude.trainers.teachers import Teacher
 from etude.trainers.trainer import Channels
@@ -241,6 +243,32 @@ def test_what_dapo_gives_up_is_not_in_the_number_of_tokens_that_it_divides_by(tm
     two, one = batch(both, 0, 1), batch(alone, 0)
     assert int(two["num_items_in_batch"]) == int(one["num_items_in_batch"]) == GROUP * 5
     torch.testing.assert_close(loss_of(both, two), loss_of(alone, one))
+
+
+def test_an_invalid_episode_is_in_no_token_of_the_loss(tmp_path: Path) -> None:
+    """Nor in a KL that is taken from the reward: its group's mean is that of the others."""
+    trainer = unplayed(tmp_path, "dr_grpo", given, tasks=4)
+    found = batch(trainer, 1)
+    sampled = (found["completion_mask"] * found["tool_mask"]).sum(-1).tolist()
+    assert sampled == [5, 0, 5, 5] and int(found["num_items_in_batch"]) == 15
+    policy = torch.randn(4, found["tool_mask"].size(1))
+    mask = found["completion_mask"] * found["tool_mask"]
+    less = k1_in_reward(torch.zeros(4), policy, torch.zeros_like(policy), mask, 4, 0.1)
+    assert less[1] == 0 and float(less.sum()) == pytest.approx(0, abs=1e-6)
+
+
+def test_what_is_left_out_is_left_out_where_the_batch_lies() -> None:
+    """As on a GPU: fake tensors know their device as real ones do, and refuse those of another."""
+    played = [made_up(1.0), made_up(None), made_up(0.0, truncated=True), made_up(0.0)]
+    with FakeTensorMode():
+        there: Any = {"device": "meta"}
+        accelerator = SimpleNamespace(process_index=0, gather=lambda value: value)
+        trainer: Any = SimpleNamespace(accelerator=accelerator, num_generations=2)
+        output = {"advantages": torch.ones(4, **there)}
+        output |= {name: torch.ones(4, 5, dtype=torch.long, **there) for name in ("tool_mask", "completion_mask")}
+        flat = flat_groups(torch.ones(4, **there), 2)
+        leave_out(trainer, output, played, flat, objective("dapo"))
+        assert {value.device.type for value in (flat, *output.values())} == {"meta"}
 
 
 @pytest.mark.parametrize(("name", "kept"), [("dapo", False), ("grpo", True), ("dr_grpo", True)])

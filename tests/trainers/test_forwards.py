@@ -43,6 +43,11 @@ def test_packed_rows_are_those_of_single_sites(name: str) -> None:
     assert (one - other).abs().max() <= 1e-5
 
 
+def test_whether_rows_can_be_packed_is_no_question_of_precision() -> None:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert can_pack(model("qwen3"))
+
+
 def test_packed_reads_less_than_half_at_five_sites_of_a_long_rollout() -> None:
     ids = list(range(2000))
     sites = [Site(n, "", at, at + 3, at + 40, [0] * 30) for n, at in enumerate((300, 700, 1100, 1500, 1900))]

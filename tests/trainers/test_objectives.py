@@ -44,6 +44,7 @@ def test_groups_without_variance() -> None:
 def test_the_overlong_penalty_falls_softly_to_minus_one() -> None:
     assert [overlong_penalty(length, 100, 0.2) for length in (0, 80, 90, 100, 120)] == [0, 0, -0.5, -1, -1]
     assert overlong_penalty(100, 100, 0.0) == 0
+    assert [overlong_penalty(0, room, 0.2) for room in (0, -10)] == [0, 0]
 
 
 def test_k1_in_the_reward_has_the_gradient_of_the_reverse_kl() -> None:

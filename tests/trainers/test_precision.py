@@ -20,7 +20,20 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base(tmp_path_factory.mktemp("model"))
 
 
-def trained(model: Path, url: str, out: Path, /, **tables: Any) -> list[dict[str, Any]]:
+class Noting(Scripted):
+    """Whether evaluations are computed in bfloat16: also that before the first step, which wraps the model in it."""
+
+    evaluated: list[bool] = []
+
+    def _generate_turns(self, prompts: Any, rooms: Any) -> Any:
+        if not self.model.training:
+            self.evaluated.append(torch.is_autocast_enabled("cpu"))
+        return super()._generate_turns(prompts, rooms)
+
+
+def trained(
+    model: Path, url: str, out: Path, /, kind: type[Scripted] = Scripted, **tables: Any
+) -> list[dict[str, Any]]:
     """The metrics of two steps of two micro-batches, with k1 and the guards on."""
     table: dict[str, Any] = {
         "out": str(out),
@@ -35,13 +48,14 @@ def trained(model: Path, url: str, out: Path, /, **tables: Any) -> list[dict[str
     }
     for name, value in tables.items():
         table[name] = {**table[name], **value}
-    assert run(parse(table), trainer=Scripted).ok
+    assert run(parse(table), trainer=kind).ok
     return read_metrics(out / "metrics.jsonl")
 
 
 def test_bfloat16_is_computed_in_and_weights_are_float32(model: Path, drill_url: str, tmp_path: Path) -> None:
     """Steps of 1e-6 would be rounded away in most of them."""
-    found = trained(model, drill_url, tmp_path / "bf16", model={"dtype": "bfloat16"})
+    found = trained(model, drill_url, tmp_path / "bf16", Noting, model={"dtype": "bfloat16"})
+    assert len(Noting.evaluated) > 2 and all(Noting.evaluated)
     exact = trained(model, drill_url, tmp_path / "fp32")
     before, after = (AutoModelForCausalLM.from_pretrained(path) for path in (model, tmp_path / "bf16" / "model"))
     assert {value.dtype for value in after.parameters()} == {torch.float32}

@@ -122,7 +122,7 @@ def test_sums_become_what_their_names_say() -> None:
     assert strips["divergence a token"][1].lines == ["step 2", "nats 0.4"]
     assert strips["error turns left out"][2].lines == ["step 3", "too long 3"]
     assert strips["seconds a step"][0].lines == ["step 1", "playing 2.1", "learning 2.9"]
-    assert strips["forward tokens of distillation"][0].lines == ["step 1", "teacher 2000"]  # of two micro-batches
+    assert strips["forward tokens of distillation"][0].lines == ["step 1", "teacher 1000"]
     assert ("sites that the hint helped", "0.8") in section(made, "distillation").steady
 
 
@@ -174,6 +174,11 @@ def test_solved_episodes_have_no_channel() -> None:
 
 
 # --- Geometry ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("low", "high"), [(100.1, 100.10000000000001), (0.0, 5e-324), (-5e-324, 5e-324)])
+def test_values_that_hardly_differ_can_be_drawn(low: float, high: float) -> None:
+    assert picture([Series("x", [(1, low), (2, high)])]).curves
 
 
 def test_points_lie_where_their_values_are() -> None:

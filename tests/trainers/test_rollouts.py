@@ -153,6 +153,14 @@ def test_a_full_context_ends_the_episode_and_what_is_there_is_graded(url: str, w
         assert all(error.turn < len(done.turns) for error in done.error_turns)
 
 
+def test_a_context_that_is_full_when_the_environment_ends_the_episode_truncated_it(url: str, words: Any) -> None:
+    silent = ["one two three" + END, "one two three " * 20 + END]
+    whole = play(url, Script(words, silent))
+    cut = play(url, Script(words, silent), max_ids=whole.turns[1].start + 5)
+    assert (whole.end, cut.end) == ("no_tool_call", "no_tool_call")
+    assert (whole.truncated, cut.truncated) == (False, True)
+
+
 def test_a_turn_that_is_too_long_is_closed_for_the_model(url: str, words: Any) -> None:
     right = solution()
     script = Script(words, ["one two three " * 20 + END, *right])

@@ -74,6 +74,27 @@ def test_the_clock_and_what_it_costs_count(tmp_path: Path) -> None:
     assert switch.stop is not None and switch.stop.limit == "dollars"
 
 
+def test_it_stops_where_a_batch_is_used_up(tmp_path: Path) -> None:
+    """Elsewhere the run could not go on as it would have."""
+    switch, told = KillSwitch(LIMITS, tmp_path, every=3), control()
+    switch.on_log(None, at(4), told, {"episodes/hack_rate": 0.5})
+    switch.on_log(None, at(5), told, {"loss": 0.1})
+    assert switch.stop is None and not told.should_training_stop
+    switch.on_log(None, at(6), told, {"loss": 0.1})
+    assert switch.stop == Stop(6, "hack_rate", "episodes/hack_rate", 0.5, 0.2)
+    assert told.should_training_stop and told.should_save
+
+
+@pytest.mark.parametrize(("step", "logs"), [(5, {"loss": math.nan}), (20, {"loss": 0.1})])
+def test_it_does_not_wait_where_weights_are_lost_or_the_run_ends(
+    step: int, logs: dict[str, float], tmp_path: Path
+) -> None:
+    switch = KillSwitch(LIMITS, tmp_path, every=3)
+    switch.on_log(None, at(4), control(), {"episodes/hack_rate": 0.5})
+    switch.on_log(None, at(step), control(), logs)
+    assert switch.stop is not None and (switch.stop.step, switch.poisoned) == (step, step == 5)
+
+
 def test_hours_before_an_interruption_count_too(tmp_path: Path) -> None:
     switch = KillSwitch(LIMITS, tmp_path, hours=0.5, clock=lambda: 7.0)
     assert switch.costs()["cost/hours"] == pytest.approx(0.5)

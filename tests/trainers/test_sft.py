@@ -8,6 +8,7 @@ import shutil
 import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from etude.trainers import loading, sft
 from etude.trainers.metrics import read_metrics
 from etude.trainers.recipe import RecipeError, parse
 from etude.trainers.report import toml
+from etude.trainers.sft import SolvedTrainer
 from etude.trainers.sft_rows import Solved, encode, masked
 from etude.trainers.train import Result, plan, run
 
@@ -108,6 +110,17 @@ def test_nothing_flows_from_masked_turns_prompts_and_results(model: Path, tmp_pa
     learned = torch.nn.functional.pad(batch["labels"][:, 1:] != -100, (0, 1))
     size = hidden.grad.abs().sum(-1)
     assert torch.equal(size > 0, learned)
+
+
+def test_the_player_has_the_weights_of_the_step() -> None:
+    """TRL gives them to vLLM anew only where its step has changed, and the player's own never does."""
+    trainer, asked = SolvedTrainer.__new__(SolvedTrainer), []
+    trainer._player = SimpleNamespace(state=SimpleNamespace(global_step=0))
+    trainer._player.play = lambda tasks: asked.append(trainer._player.state.global_step) or []
+    for step in (0, 7):
+        trainer.state = SimpleNamespace(global_step=step)
+        trainer.play([{}])
+    assert asked == [0, 7]
 
 
 # --- a run --------------------------------------------------------------------------------------------------------

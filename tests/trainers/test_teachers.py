@@ -181,11 +181,12 @@ class Watched:
             device="cpu",
         )
         self.noted: dict[str, float] = {}
+        self.played = held()
         self.cast: set[bool] = set()
         self.model.base_model.register_forward_hook(lambda *_: self.cast.add(torch.is_autocast_enabled("cpu")))
 
     def measured(self) -> list[tuple[Rollout, list[Site]]]:
-        return held()
+        return self.played
 
     def _note(self, name: str, value: float) -> None:
         self.noted[name] = value
@@ -199,3 +200,19 @@ def test_what_is_watched_is_computed_as_the_model_trains() -> None:
     watch.on_step_end(None, SimpleNamespace(global_step=5), None)
     assert trainer.cast == {True}
     assert trainer.noted["teacher_drift"] > 0.001 and trainer.noted["kl_good_turns"] > 0.001
+
+
+def test_drift_is_measured_from_the_first_self_however_late_the_first_sites_come() -> None:
+    trainer, teacher = Watched(), Teacher("ema", rate=0.5)
+    teacher.start(trainer.model)
+    first = copy.deepcopy(trainer.model)
+    watch = Watch(trainer, teacher, drift=True, kl=False)
+    trainer.model.load_state_dict(moved(trainer.model).state_dict())
+    trainer.played = []
+    watch.on_step_end(None, SimpleNamespace(global_step=1), None)
+    trainer.played = held()
+    watch.on_step_end(None, SimpleNamespace(global_step=5), None)
+    drift = Drift(held())
+    with trainer.accelerator.autocast():
+        drift.measure(first)
+        assert trainer.noted["teacher_drift"] == drift.measure(teacher.model(trainer.model)) > 0.001

@@ -118,3 +118,12 @@ def test_all_ranks_stop_with_the_second_and_say_the_same(
     assert (result["steps"], result["interrupted"]) == (1, not stopped)
     assert re.fullmatch(stopped, result["stopped"])
     assert (tmp_path / "out" / "checkpoints" / "checkpoint-1" / "etude.pt").is_file()
+
+
+@pytest.mark.slow
+def test_all_ranks_end_when_one_loses_its_server_and_the_run_goes_on(drill_url: str, tmp_path: Path) -> None:
+    model = base(tmp_path / "base")
+    whole = train(tmp_path / "whole", model, drill_url, world=2, micro=4)
+    train(tmp_path / "run", model, drill_url, world=2, micro=4, wrong="lost")
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").glob("checkpoint-*")] == ["checkpoint-1"]
+    alike(whole, train(tmp_path / "run", model, drill_url, world=2, micro=4))

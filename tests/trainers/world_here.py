@@ -1,5 +1,6 @@
 """One rank of a run with scripted turns. Its argument is JSON: url, model, out, micro, prompts, objective, and what
-goes wrong on the second rank alone: its episodes are hacks, its clock is late, it is asked to end, or nothing."""
+goes wrong on the second rank alone: its episodes are hacks, its clock is late, it is asked to end, its server is lost
+behind the first step, or nothing."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ import torch
 from accelerate.utils import gather_object
 from scripted_here import Scripted
 
+from etude.client import ConnectionLost, ServerError
 from etude.models import Finding
 from etude.trainers.recipe import parse
 from etude.trainers.rollouts import Rollout, Sample
@@ -30,6 +32,8 @@ class Fixed(Scripted):
     wrong = ""
 
     def _generate_turns(self, prompts: list[list[int]], rooms: list[int]) -> list[Sample]:
+        if self.wrong == "lost" and self.state.global_step == 1 and self.accelerator.process_index == 1:
+            raise ConnectionLost("cannot connect")
         places = [sum(other == ids for other in prompts[:number]) for number, ids in enumerate(prompts)]
         errs = [place % 2 == 0 and self._is_hard(ids) for place, ids in zip(places, prompts, strict=True)]
         each = zip(prompts, rooms, errs, strict=True)
@@ -84,6 +88,13 @@ def main(given: dict[str, str]) -> None:
         table["safety"] = {"hours": 1}
         if os.environ["RANK"] == "1":
             _late()
+    if Fixed.wrong == "lost":
+        try:
+            run(parse(table), trainer=Fixed)
+        except ServerError as error:
+            assert str(error) == "cannot connect; the same command goes on behind step 1"
+            return
+        raise AssertionError("nobody noticed")
     result = run(parse(table), trainer=Fixed)
     if Fixed.wrong:
         assert len(set(gather_object([(result.steps, result.stopped, result.interrupted)]))) == 1

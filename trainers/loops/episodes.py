@@ -14,7 +14,7 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ...client import Client, ConnectionLost, Infrastructure, LoopThread, ServerError
+from ...client import Capacity, Client, ConnectionLost, Infrastructure, LoopThread, ServerError
 from ...models import ErrorTurn, Finding, Observation, Reward, State
 
 T = TypeVar("T")
@@ -38,6 +38,7 @@ class Sessions:
         self._ending: Callable[[], Any] = lambda: None
         self._idle: list[Client] = []
         self._open: set[Client] = set()
+        self._freed = asyncio.Event()
 
     def submit(self, call: Coroutine[Any, Any, T]) -> Future[T]:
         """Start ``call`` where the sessions are. Closing them cancels it."""
@@ -67,11 +68,23 @@ class Sessions:
     def give(self, client: Client) -> None:
         """It is free for another episode."""
         self._idle.append(client)
+        self._freed.set()
 
     async def drop(self, client: Client) -> None:
         """It is of no more use."""
         self._open.discard(client)
         await client.close()
+        self._freed.set()
+
+    async def back(self) -> bool:
+        """Wait until one that is in use is free, or dropped; False when none is in use."""
+        if self._idle:
+            return True
+        if not self._open:
+            return False
+        self._freed.clear()
+        await self._freed.wait()
+        return True
 
     def close(self) -> None:
         """End every session, and whatever is done in one: nobody waits for it any more. Idempotent, from any thread."""
@@ -83,7 +96,7 @@ class Sessions:
     def _running(self) -> LoopThread:
         """To be called, and used, under the lock: nothing is started on a loop that is about to stop."""
         if self._thread is None:
-            self._thread = LoopThread()
+            self._thread, self._freed = LoopThread(), asyncio.Event()
             self._ending = weakref.finalize(self, _end, self._thread, self._open)
         return self._thread
 
@@ -135,12 +148,22 @@ class Episode:
         self.over = True
         self.outcome = Outcome()
 
-    async def begin(self, arguments: Mapping[str, Any]) -> Observation:
+    async def begin(self, arguments: Mapping[str, Any], *, wait: bool = False) -> Observation:
         """``reset``. A session that is lost, or a machine that fails, costs one fresh try in a new session.
 
-        Raises ConnectionLost when that is lost too, ServerError for what the server refuses. When the machine fails
-        again, the episode is void: over, without a reward, and the observation is empty.
+        Raises ConnectionLost when that is lost too, Capacity on a server that is full, and ServerError for what else it
+        refuses. ``wait``: on a full one, for another of ``sessions`` to end, as long as one is in use; not for who
+        begins several episodes before the first one is played. When the machine fails again, the episode is void: over,
+        without a reward, and the observation is empty.
         """
+        while True:
+            try:
+                return await self._begun(arguments)
+            except Capacity:
+                if not (wait and await self._sessions.back()):
+                    raise
+
+    async def _begun(self, arguments: Mapping[str, Any]) -> Observation:
         self.over, self.outcome = True, Outcome()
         try:
             first = await self._reset(arguments, fresh=False)

@@ -36,7 +36,7 @@ class EtudeSession(ResourceSession):
     def __init__(self, sessions: Sessions, arguments: Mapping[str, Any], system: str = "") -> None:
         self._sessions, self._system = sessions, system
         self._episode = Episode(sessions)
-        self._first: Observation = sessions.run(self._episode.begin(arguments))
+        self._first: Observation = sessions.run(self._episode.begin(arguments, wait=True))
 
     def initial_messages(self) -> list[Message]:
         system = [{"role": "system", "content": self._system}] if self._system else []

@@ -56,7 +56,7 @@ def sections(run: Run) -> list[Section]:
         *(_section(Section(name, *_ABOUT[name]), _PLOTS[name](rows), run) for name in _ABOUT if name in used),
         _section(Section("optimizer", "Optimizer", "What is minimised, and how."), _OPTIMIZER, run),
         _section(Section("safety", "Safety", "What the kill-switch watches."), _safety(recipe), run),
-        _section(Section("cost", "Cost", "Of each step, as the first process measured it."), _cost(recipe), run),
+        _section(Section("cost", "Cost", "Of each step, as the first process measured it."), _cost(), run),
     ]
     return [section for section in found if section.charts or section.steady]
 
@@ -181,25 +181,18 @@ def _left_out(names: Sequence[str]) -> Read:
     return lambda row: sum(number(row.get(key)) or 0.0 for key in keys) if "distillation/chosen" in row else None
 
 
-def _cost(recipe: Mapping[str, Any]) -> list[Plot]:
-    """Metrics of micro-batches are means over them."""
-    train = recipe["train"]
-    micro = train["prompts"] * train["group"] // train["micro"]
-
-    def forward(name: str) -> Read:
-        return lambda row: None if (value := number(row.get(name))) is None else value * micro
-
+def _cost() -> list[Plot]:
     def learning(row: Row) -> float | None:
         whole, playing = number(row.get("seconds/step")), number(row.get("seconds/playing"))
         return whole - playing if whole is not None and playing is not None else None
 
-    tokens: dict[str, Read] = {
-        "teacher": forward("distillation/teacher_tokens"),
-        "student": forward("distillation/student_tokens"),
-    }
     return [
         Plot("seconds a step", {"playing": _metric("seconds/playing"), "learning": learning}),
-        Plot("forward tokens of distillation", tokens),
+        _plot(
+            "forward tokens of distillation",
+            teacher="distillation/teacher_tokens",
+            student="distillation/student_tokens",
+        ),
         _plot("tokens of all episodes so far", tokens="num_tokens"),
     ]
 

@@ -15,6 +15,8 @@ LEFT, RIGHT, TOP, BOTTOM = 46, 8, 8, 20
 MAX_POINTS = 200
 """Points of one curve on a page; of more steps, means of neighbours are drawn."""
 _LINE = 14
+_LEAST = 1e-290
+"""What is nearer to 0 is 0: a step between such numbers has no logarithm."""
 _LETTER = 6.2
 """Height of a line, and about the width of a letter, of what is read off."""
 
@@ -148,8 +150,10 @@ def _axis(low: float, high: float, share: bool) -> tuple[float, float, list[floa
         low = 0.0
     elif 0.6 * low < high <= 0:
         high = 0.0
+    if high - low <= 1e-9 * max(abs(low), abs(high), _LEAST):
+        low = high  # floats between them are too few for ticks
     ticks = nice(low, high, 4)
-    step = ticks[1] - ticks[0] if len(ticks) > 1 else abs(high) or 1.0
+    step = ticks[1] - ticks[0] if len(ticks) > 1 else abs(high) if abs(high) > _LEAST else 1.0
     low, high = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
     high = high if high > low else low + step
     return low, high, nice(low, high, 4)

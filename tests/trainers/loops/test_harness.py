@@ -8,6 +8,7 @@ import pickle
 import sys
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,10 @@ from openenv.core.llm_client import LLMResponse, ToolCall
 from scripted_here import TASKS
 from worker_here import Worker, white_box
 
-from etude.client import connect
+from etude.client import Capacity, connect
 from etude.trainers.loops.harness import EtudeSessionFactory, harness_rows
 
+LIMIT = 4
 TASK = TASKS.list_tasks("train")[0].task_id
 
 
@@ -158,6 +160,30 @@ def test_a_group_plays_one_task(factory: Any) -> None:
     assert prompts[0] == prompts[1] != prompts[2]
     for session in sessions:
         session.close()
+
+
+def test_on_a_full_server_an_episode_waits_for_another_to_end(limited_url: str) -> None:
+    """TRL's worker would score it as unscorable, and begin the next at once."""
+    made = EtudeSessionFactory(limited_url)
+    held = [made.create(TASK) for _ in range(LIMIT)]
+    with ThreadPoolExecutor() as pool:
+        more = [pool.submit(made.create, TASK) for _ in range(2)]
+        held[0].verify([])
+        held[1].close()
+        for each in more:
+            assert each.result().initial_messages()
+            each.result().close()
+    assert made.create(TASK).initial_messages()
+    made.close()
+
+
+def test_a_full_server_of_others_is_not_waited_for(limited_url: str) -> None:
+    theirs, ours = EtudeSessionFactory(limited_url), EtudeSessionFactory(limited_url)
+    held = [theirs.create(TASK) for _ in range(LIMIT)]
+    with pytest.raises(Capacity):
+        ours.create(TASK)
+    assert len(held) == LIMIT
+    theirs.close()
 
 
 def test_a_prompt_that_names_no_task_is_refused(factory: Any) -> None:
