@@ -75,7 +75,7 @@ def replay(
     """Ask external teachers what they would have done at the turns of a run: preference pairs, where they know better.
 
     With --url of a server that plays the run's tasks, what they say is executed; else their agreement must do. Run
-    again, a replay that was cut short goes on with the answers that it has.
+    again, a replay that was cut short goes on with the answers that it has, and what they took counts.
     """
     import asyncio
 
@@ -88,7 +88,7 @@ def replay(
     check_new(out)
     report = asyncio.run(_replay(episodes, settings, out, url))
     pairs = sum(report.pairs.values())
-    if pairs and report.complete:
+    if pairs and not report.lacks:
         forget_answers(out)
     row: dict[str, Any] = {"turns": report.turns, "asked": report.asked, "executed": report.executed, "pairs": pairs}
     row |= {"usd": report.usd, "usd per pair": report.usd_per_pair, "stopped": report.stopped, "out": str(out)}
@@ -98,10 +98,9 @@ def replay(
     if not pairs:
         console.show_error(f"no turn became a pair ({report.why_none()}): {log_of(out)} says more, answers are kept")
         raise typer.Exit(1)
-    if not report.complete:
-        why = report.stopped or f"{report.unheard} questions have no answer"
-        again = f"remove {out} and {log_of(out)} and give the same command"
-        console.show_warning(f"this is not the whole replay ({why}): answers are kept; to go on with them, {again}")
+    if report.lacks:
+        again = f"mend that, remove {out} and {log_of(out)}, and give the same command"
+        console.show_warning(f"this is not the whole replay ({report.lacks}): answers are kept; to go on, {again}")
 
 
 async def _replay(episodes: Sequence[Episode], settings: ReplaySettings, out: Path, url: str | None) -> Report:

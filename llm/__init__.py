@@ -3,8 +3,8 @@
 Every error is an ``LLMError`` with one line to show:
 
 - ``EndpointRefused``: nothing will work until a setting changes (key, model, address);
-- ``EndpointFailed``: this call got no answer, whatever was tried; ``ContextFull``: its messages were too long,
-  ``AccessDenied``: after answers, the key or the credit no longer suffices;
+- ``EndpointFailed``: this call got no answer, whatever was tried; ``Unavailable``: nor would another one now,
+  ``ContextFull``: its messages were too long, ``AccessDenied``: after answers, the key or the credit no longer do;
 - ``BudgetSpent``: the budget allows no further call;
 - ``CassetteMiss``: the cassette that is replayed does not hold this request.
 """
@@ -16,7 +16,16 @@ from .budget import Budget, Price, Usage
 from .cassettes import Cassette
 from .client import LLM
 from .endpoints import BASE_URL, key_from, shown
-from .errors import AccessDenied, BudgetSpent, CassetteMiss, ContextFull, EndpointFailed, EndpointRefused, LLMError
+from .errors import (
+    AccessDenied,
+    BudgetSpent,
+    CassetteMiss,
+    ContextFull,
+    EndpointFailed,
+    EndpointRefused,
+    LLMError,
+    Unavailable,
+)
 
 __all__ = [
     "BASE_URL",
@@ -32,6 +41,7 @@ __all__ = [
     "LLMError",
     "Price",
     "Reply",
+    "Unavailable",
     "Usage",
     "key_from",
     "shown",

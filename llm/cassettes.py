@@ -36,6 +36,10 @@ class Cassette:
             return None
         raise CassetteMiss(f"the cassette {self._path} holds no (further) answer to this request: record it again")
 
+    def holds(self, body: Mapping[str, Any]) -> bool:
+        """Whether ``replay`` has an answer to this request."""
+        return bool(self._answers.get(request_key(body)))
+
     def keep(self, body: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("a", encoding="utf-8") as file:

@@ -12,7 +12,7 @@ from .answers import Reply, read_message, refusal, reply_of, size
 from .budget import Budget, Meter, Price, Usage
 from .cassettes import Cassette
 from .endpoints import BASE_URL, address, is_local, masked, secret_in, shown, usable
-from .errors import AccessDenied, Again, EndpointFailed, EndpointRefused, one_line
+from .errors import AccessDenied, Again, EndpointFailed, EndpointRefused, Unavailable, one_line
 
 if TYPE_CHECKING:
     import httpx
@@ -59,8 +59,7 @@ class LLM:
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] = (), **options: Any
     ) -> Reply:
         """One answer to ``messages``; ``options`` win over the client's. Raises LLMError."""
-        body: dict[str, Any] = {"model": self.model, "messages": list(messages), "max_tokens": self.max_tokens}
-        body |= {**({"tools": list(tools)} if tools else {}), **self.options, **options}
+        body = self._body(messages, tools, options)
         # A token is a piece of at least one byte, and the JSON around a message outweighs what a template puts there.
         bound = (size(body), int(body["max_tokens"]))
         answer = None if self.cassette is None else self.cassette.replay(body)
@@ -71,6 +70,10 @@ class LLM:
         self.usage.completion_tokens += reply.completion_tokens
         self.usage.usd += reply.usd
         return reply
+
+    def holds(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] = ()) -> bool:
+        """Whether the cassette has an answer to this, for which nobody is asked."""
+        return self.cassette is not None and self.cassette.holds(self._body(messages, tools, {}))
 
     async def close(self) -> None:
         """Idempotent."""
@@ -83,6 +86,12 @@ class LLM:
 
     async def __aexit__(self, *error: object) -> None:
         await self.close()
+
+    def _body(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], options: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        body: dict[str, Any] = {"model": self.model, "messages": list(messages), "max_tokens": self.max_tokens}
+        return body | {**({"tools": list(tools)} if tools else {}), **self.options, **options}
 
     async def _replayed(self, answer: Mapping[str, Any], bound: Bound) -> Reply:
         """An answer of the cassette, counted as if it had been asked for."""
@@ -100,9 +109,9 @@ class LLM:
             except Again as error:
                 wait = _backoff(attempt) if error.wait is None else error.wait
                 if wait > MAX_WAIT_S:
-                    raise EndpointFailed(f"{error} and asks to wait {wait:.0f} s, more than {MAX_WAIT_S:.0f}") from None
+                    raise Unavailable(f"{error} and asks to wait {wait:.0f} s, more than {MAX_WAIT_S:.0f}") from None
                 if attempt >= self.attempts:
-                    raise EndpointFailed(f"{error} (attempt {attempt} of {self.attempts})") from None
+                    raise Unavailable(f"{error} (attempt {attempt} of {self.attempts})") from None
             attempt += 1
             self.usage.retries += 1
             await self.sleep(wait)

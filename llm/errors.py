@@ -15,6 +15,10 @@ class EndpointFailed(LLMError):
     """This call got no answer; another one may."""
 
 
+class Unavailable(EndpointFailed):
+    """The endpoint did not answer for as long as we try, whatever it was asked: another call fares no better now."""
+
+
 class ContextFull(EndpointFailed):
     """The messages are longer than the model reads."""
 

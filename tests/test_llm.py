@@ -24,6 +24,7 @@ from etude.llm import (
     LLMError,
     Price,
     Reply,
+    Unavailable,
     key_from,
 )
 
@@ -83,7 +84,7 @@ def test_what_may_pass_is_tried_again(endpoints: Any) -> None:
 def test_an_endpoint_that_stalls_is_given_up_in_time(name: str, endpoints: Any) -> None:
     with asked(endpoints, getattr(endpoints, name), timeout_s=0.3, attempts=2) as (llm, _, _):
         [error] = chat(llm)
-    assert isinstance(error, EndpointFailed)
+    assert isinstance(error, Unavailable)
     assert "did not answer within 0.3 s (attempt 2 of 2)" in str(error)
 
 
@@ -107,7 +108,7 @@ def test_a_wait_that_is_no_number_is_ours_to_choose(endpoints: Any) -> None:
 def test_an_endless_wait_is_given_up(endpoints: Any) -> None:
     with asked(endpoints, endpoints.fail(429, Retry_After="3600")) as (llm, server, pauses):
         [error] = chat(llm)
-    assert "asks to wait 3600 s, more than 60" in str(error)
+    assert isinstance(error, Unavailable) and "asks to wait 3600 s, more than 60" in str(error)
     assert (len(server.requests), pauses) == (1, [])
 
 
@@ -253,8 +254,9 @@ def test_a_cassette_answers_without_an_endpoint(endpoints: Any, tmp_path: Path) 
         chat(llm)
     assert "sk-1" not in kept.read_text()
     replayed = LLM("m", "http://127.0.0.1:1/v1", cassette=Cassette(kept))
+    assert replayed.holds(HELLO) and not replayed.holds(HELLO * 2)
     texts = [chat(replayed)[0].message["content"] for _ in range(2)]
-    assert texts == ["first", "second"]
+    assert texts == ["first", "second"] and not replayed.holds(HELLO)
     assert (replayed.usage.calls, replayed.usage.completion_tokens) == (2, 5)
     [missed] = chat(replayed)
     [other] = chat(LLM("m", "http://127.0.0.1:1/v1", cassette=Cassette(kept)), temperature=1.0)

@@ -1,7 +1,8 @@
-"""What the tests of `etude replay` as a command share: teachers that know drills, and their file."""
+"""What the tests of `etude replay` share: teachers that know drills, and their file."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -12,6 +13,9 @@ from typing import Any
 from etude.environments.drills.tasks import DrillTasks
 from etude.environments.stored import stored_episodes
 from etude.models import Episode
+from etude.trainers.replay.settings import ReplaySettings, parse_settings
+from etude.trainers.replay.states import State
+from etude.trainers.replay.teachers import Answer, Teacher
 
 Script = Callable[[int, dict[str, Any]], Any]
 USAGE = (1000, 50)
@@ -80,3 +84,29 @@ def said(done: subprocess.CompletedProcess[str]) -> str:
     lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert done.returncode and len(lines) == 1 and "Traceback" not in done.stderr, done.stderr
     return lines[0]
+
+
+def settings(*urls: str, budget: dict[str, Any] | None = None, **more: Any) -> ReplaySettings:
+    """A teacher for each endpoint; the first one's price is 1 and 2 USD per million tokens."""
+    rows = [
+        {"name": f"t{i}", "model": f"m{i}", "base_url": url, "price": [1.0 + i, 2.0 + i], "max_tokens": 100, **more}
+        for i, url in enumerate(urls)
+    ]
+    return parse_settings({"teachers": rows, "consensus": {"least": 1}, "budget": budget or {}})
+
+
+def ask(teachers: list[Teacher], *states: State) -> list[Answer]:
+    """All of them about each state, then they are closed."""
+
+    async def all_of_them() -> list[Answer]:
+        try:
+            return [await teacher.ask(state) for state in states for teacher in teachers]
+        finally:
+            for teacher in teachers:
+                await teacher.close()
+
+    return asyncio.run(all_of_them())
+
+
+async def no_pause(seconds: float) -> None:
+    pass

@@ -9,15 +9,17 @@ from typing import Any
 
 @dataclass
 class Report:
-    """What a replay came to. ``stopped`` says why it ended before the last turn; '' when it did not. ``usd`` and
-    ``tokens`` are what all answers took, those of a cassette included, and what else may be charged for.
-    ``unheard`` counts questions without an answer, of those about what comes after an answer too.
+    """What a replay came to. ``stopped`` says why it ended before the last turn, with ``unreached`` ones left; '' when
+    it did not. ``usd`` and ``tokens`` are what was paid for, over every start, and what else may be charged for;
+    answers of a cassette that others paid for cost nothing. ``unheard`` counts questions without an answer, of those
+    about what comes after an answer too.
 
-    ``pairs_if_all`` and ``regret`` estimate, from the logged propensities, what asking about every turn would have
-    brought, and how much of that was not got.
+    ``pairs_if_all`` and ``regret`` estimate, from the logged propensities, what asking about every one of the ``turns``
+    would have brought, and how much of that was not got. Of those that were not reached they know nothing.
     """
 
     turns: int = 0
+    unreached: int = 0
     asked: int = 0
     pairs: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
@@ -33,9 +35,15 @@ class Report:
     unheard: int = 0
 
     @property
-    def complete(self) -> bool:
-        """Whether another start would ask nothing: every teacher was heard whenever it was to be asked."""
-        return not self.stopped and not self.unheard
+    def lacks(self) -> str:
+        """What another start, or one with other settings, may bring; '' when every teacher was heard whenever it was to
+        be asked."""
+        if self.stopped:
+            return f"{self.stopped}, {self.unreached} turns were not reached"
+        if self.unheard:
+            return f"{self.unheard} questions have no answer"
+        out = [name for name, each in self.teachers.items() if each["out"]]
+        return f"{', '.join(out)} was asked no more" if out else ""
 
     @property
     def usd_per_pair(self) -> float | None:
@@ -47,7 +55,7 @@ class Report:
         """Plain values for a table or JSON."""
         return {
             **self.__dict__,
-            "complete": self.complete,
+            "complete": not self.lacks,
             "pairs": dict(self.pairs),
             "reasons": dict(self.reasons),
             "usd_per_pair": self.usd_per_pair,
@@ -61,7 +69,8 @@ class Report:
             if each["out"]:
                 found.append(f"the teacher {name} was asked no more: {each['out']}")
             elif unanswered:
-                found.append(f"the teacher {name} left {unanswered} of {each['asked']} questions without an answer")
+                left = f"left {unanswered} of {each['asked']} questions without an answer"
+                found.append(f"the teacher {name} {left}, the last one: {each['problem']}")
         found += [f"{number} actions were not executed: {why}" for why, number in self.not_executed.items()]
         return found
 

@@ -108,6 +108,10 @@ def open_replay(path: Path, tokenizer: Any, *, max_ids: int, **options: Any) -> 
     ``template`` the arguments of the tokenizer's template. Raises ReplayError, ChatError.
     """
     found, left = encode(read_pairs(path), tokenizer, max_ids=max_ids, **options.pop("template", {}))
+    if not found:
+        why = ", ".join(f"{reason} {number}" for reason, number in left.most_common())
+        remedy = f"; generation.max_ids = {max_ids} is how long one may be" if left["too long"] else ""
+        raise ReplayError(f"no pair of {path} can be learned from: {why}{remedy}")
     return Replay(found, **options), left
 
 
@@ -154,7 +158,7 @@ class Replay:
     def __post_init__(self) -> None:
         check_losses(list(self.weights), self.flipped)
         if not self.pairs:
-            raise ReplayError("no pair is left to learn from: `etude replay` writes some, and generation.max_ids cuts")
+            raise ReplayError("no pair is left to learn from: `etude replay` writes some")
         for pair in self.pairs:
             if not (pair.prompt and pair.chosen and pair.rejected):
                 raise ReplayError(f"the pair {pair.key} lacks a prompt or a turn: write the pairs again")

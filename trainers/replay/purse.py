@@ -1,7 +1,8 @@
 """What all teachers together may spend, over every start of a replay that was cut short.
 
-Answers count when they are given, by a cassette too. What may be charged for without an answer that is kept, a broken
-one or a question under way when the replay is killed, stands in a file: a line for each change, read at the next start.
+All that was paid for stands in a file, a line for each change; the next start counts it, whatever it asks itself. An
+attempt stands there at its upper bound before it begins, and at what its answer took once that came: so one that broke
+off, or was under way when the replay was killed, is not forgotten. What a cassette answers is not paid for again.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ Bound = tuple[int, float]
 
 @dataclass
 class Purse:
-    """A question is asked only when its upper bound still fits, so the budget is never exceeded, as long as endpoints
-    keep to ``max_tokens``. ``kept`` is the file of charges, if any: what stands there is spent. Raises ReplayError when
-    it cannot be read or written.
+    """An attempt is made only when its upper bound still fits, so the budget is never exceeded, as long as endpoints
+    keep to ``max_tokens``. ``kept`` is the file of what was paid for, if any. Raises ReplayError when it cannot be read
+    or written.
     """
 
     limits: BudgetSettings = field(default_factory=BudgetSettings)
@@ -33,31 +34,27 @@ class Purse:
     def __post_init__(self) -> None:
         rows = _charges(self.kept) if self.kept else []
         self._filed, self._made = sum(tokens for tokens, _ in rows), False
-        self.take(self._filed, math.fsum(usd for _, usd in rows))
+        self.tokens, self.usd = self.tokens + self._filed, self.usd + math.fsum(usd for _, usd in rows)
 
     def fits(self, tokens: int, usd: float) -> bool:
         limits = self.limits
         enough_usd = limits.usd is None or self.usd + usd <= limits.usd
         return enough_usd and (limits.tokens is None or self.tokens + tokens <= limits.tokens)
 
-    def take(self, tokens: int, usd: float) -> None:
-        self.tokens, self.usd = self.tokens + tokens, self.usd + usd
-
     def under_way(self, bound: Bound) -> None:
-        """An attempt begins: on file it is charged for, in case nobody is left to say what became of it."""
-        self._write(1, bound)
+        """An attempt begins: on file it is paid for, in case nobody is left to say what became of it."""
+        self._write(*bound)
 
-    def came_back(self, bound: Bound, lost: int) -> None:
-        """The attempt that was under way is over; ``lost`` attempts may be charged for, and count in full."""
-        self.take(lost * bound[0], lost * bound[1])
-        if lost != 1:
-            self._write(lost - 1, bound)
+    def came_back(self, bound: Bound, tokens: int, usd: float) -> None:
+        """The attempt that was under way is over, and took this."""
+        self.tokens, self.usd = self.tokens + tokens, self.usd + usd
+        self._write(tokens - bound[0], usd - bound[1])
 
-    def _write(self, times: int, bound: Bound) -> None:
-        if self.kept is None:
+    def _write(self, tokens: int, usd: float) -> None:
+        if self.kept is None or not (tokens or usd):
             return
-        line = json.dumps({"tokens": times * bound[0], "usd": times * bound[1]})
-        self._filed += times * bound[0]
+        line = json.dumps({"tokens": tokens, "usd": usd})
+        self._filed += tokens
         try:
             self._made = self._made or not self.kept.parent.exists()
             self.kept.parent.mkdir(parents=True, exist_ok=True)
@@ -69,7 +66,7 @@ class Purse:
             raise ReplayError(f"cannot write to {self.kept}: {error.strerror}; choose another --out") from None
 
     def _removed(self) -> None:
-        """All that began came back with an answer: there is nothing to tell the next start."""
+        """Nothing was paid for: there is nothing to tell the next start."""
         assert self.kept is not None
         self.kept.unlink()
         if self._made:
@@ -79,7 +76,7 @@ class Purse:
 
 def _charges(path: Path) -> list[Bound]:
     """The lines. A last one that was cut off when its writer was killed is removed: either its question was never sent,
-    or one that came back counts all the same."""
+    or one that came back counts at its bound."""
     try:
         data = path.read_bytes() if path.exists() else b""
         whole = data[: data.rfind(b"\n") + 1]
@@ -91,6 +88,6 @@ def _charges(path: Path) -> list[Bound]:
             raise ValueError
     except (OSError, ValueError, KeyError, TypeError, OverflowError):
         raise ReplayError(
-            f"what was charged for stands in {path}, which cannot be read: remove it, and what it held is not counted"
+            f"what was paid for stands in {path}, which cannot be read: remove it, and what it held is not counted"
         ) from None
     return found

@@ -25,12 +25,13 @@ _SAID = frozenset(("false_claim", "style"))
 
 @dataclass
 class _Turn:
-    """One turn that is asked about."""
+    """One turn that is asked about. ``costs``: USD that each teacher's answer was to take."""
 
     state: State
     student: Canonical
     own: Value
     look: Look
+    costs: Mapping[str, float]
     answers: list[Answer] = field(default_factory=list)
     actions: list[Canonical | None] = field(default_factory=list)
     values: list[Value | None] = field(default_factory=list)
@@ -75,6 +76,7 @@ async def replay(
             if pair is not None:
                 write(pairs, pair.model_dump(exclude_defaults=False))
             if replayer.report.stopped:
+                replayer.report.unreached = len(every) - number - 1
                 break
         progress(len(every), len(every))
         return replayer.finished()
@@ -90,9 +92,9 @@ class _Replayer:
         self._executor = None if client is None else Executor(client, settings.value, self._further, tokens)
         self._purse: Purse = teachers[0].purse
         self._brought: list[tuple[str, float, float]] = []
-        self._last_problem = ""
         for teacher in teachers:
-            self.report.teachers[teacher.name] = {"asked": 0, "answered": 0, "tokens": 0, "usd": 0.0, "out": ""}
+            account = {"asked": 0, "answered": 0, "tokens": 0, "usd": 0.0, "problem": "", "out": ""}
+            self.report.teachers[teacher.name] = account
 
     async def begin(self, first: State) -> None:
         """Raises ReplayError, before anybody is asked, for a server that does not play these episodes."""
@@ -106,22 +108,23 @@ class _Replayer:
         """A turn: looked at, perhaps asked about, perhaps a pair, and its line in the log."""
         row = features(state, entropy)
         able = [teacher for teacher in self.teachers if not teacher.out]
-        costs = [teacher.expected_usd(state) for teacher in able]
-        look = self._gate.look(row, sum(costs))
+        costs = {teacher.name: teacher.expected_usd(state) for teacher in able}
+        look = self._gate.look(row, sum(costs.values()))
         self.report.turns += 1
         told: dict[str, Any] = {"turn": state.key, "features": row, **look.__dict__}
         if not look.ask:
             self._brought.append((state.episode.episode_id, 0.0, look.propensity))
             return look, None, told
-        turn = _Turn(state, canonical(state.action, state.episode.tools), await self._own(state), look)
+        turn = _Turn(state, canonical(state.action, state.episode.tools), await self._own(state), look, costs)
         await self._ask(turn, able)
         heard = self._heard(turn)
         decision = decide(turn.student, turn.own.score, heard, self.settings.consensus)
-        self._learn(turn, row, heard, decision, sum(costs))
+        self._learn(turn, row, heard, decision)
         pair = self._pair(turn, decision) if decision.kind else None
         self._brought.append((state.episode.episode_id, float(pair is not None), look.propensity))
-        costs_of = {answer.teacher: answer.usd for answer in turn.answers}
-        return look, pair, {**told, "usd": costs_of, "kind": decision.kind, "reason": decision.reason}
+        told["usd"] = {answer.teacher: answer.usd for answer in turn.answers}
+        told["problems"] = {answer.teacher: answer.problem for answer in turn.answers if answer.problem}
+        return look, pair, {**told, "kind": decision.kind, "reason": decision.reason}
 
     def finished(self) -> Report:
         report = self.report
@@ -135,8 +138,9 @@ class _Replayer:
             report.teachers[teacher.name]["out"] = teacher.out
         report.unheard = sum(teacher.unheard for teacher in self.teachers)
         if report.asked and not any(each["answered"] for each in report.teachers.values()):
-            why = next((teacher.out for teacher in self.teachers if teacher.out), self._last_problem)
-            raise ReplayError(f"no teacher answered: {why}")
+            accounts = report.teachers.values()
+            whys = [*(each["out"] for each in accounts), *(each["problem"] for each in accounts)]
+            raise ReplayError(f"no teacher answered: {next(filter(None, whys), 'the budget is too small')}")
         return report
 
     async def _own(self, state: State) -> Value:
@@ -157,8 +161,9 @@ class _Replayer:
         while (index := inquiry.next()) is not None:
             answer = await able[index].ask(turn.state)
             account = self.report.teachers[answer.teacher]
-            self._last_problem = answer.problem or self._last_problem
-            account["asked"] += answer.problem != "budget"
+            if answer.problem != "budget":
+                account["asked"] += 1
+                account["problem"] = answer.problem or account["problem"]
             account["answered"] += answer.action is not None
             account["tokens"] += answer.prompt_tokens + answer.completion_tokens
             account["usd"] += answer.usd
@@ -196,9 +201,7 @@ class _Replayer:
             if action is not None
         ]
 
-    def _learn(
-        self, turn: _Turn, row: Mapping[str, float], heard: Sequence[Heard], decision: Decision, expected: float
-    ) -> None:
+    def _learn(self, turn: _Turn, row: Mapping[str, float], heard: Sequence[Heard], decision: Decision) -> None:
         for answer, value in zip(turn.answers, turn.values, strict=True):
             if value is not None:
                 self._reliability.observe(answer.teacher, turn.kind, value.score)
@@ -207,8 +210,8 @@ class _Replayer:
         if not heard:
             return
         differed = disagreed(turn.student, turn.own.score, heard, decision, self.settings.consensus)
-        asked = [teacher for teacher in self.teachers if teacher.name in {answer.teacher for answer in turn.answers}]
-        share = sum(each.expected_usd(turn.state) for each in asked) / expected if expected else 1.0
+        whole = sum(turn.costs.values())
+        share = sum(turn.costs[answer.teacher] for answer in turn.answers) / whole if whole else 1.0
         self._gate.learn(row, disagreed=differed, paired=bool(decision.kind), share=share)
 
     def _pair(self, turn: _Turn, decision: Decision) -> Pair:

@@ -54,7 +54,7 @@ class TeacherSettings(_Table):
 
 
 class BudgetSettings(_Table):
-    """What all teachers together may cost; None: no limit."""
+    """What all teachers together may cost, over every start of a replay; None: no limit."""
 
     usd: float | None = Field(default=None, gt=0)
     tokens: int | None = Field(default=None, ge=1)

@@ -124,8 +124,8 @@ class Inquiry:
     asked: int = 0
 
     def next(self) -> int | None:
-        """The index of the next teacher; None when nobody need be asked any more."""
-        if self.asked >= len(self.accuracies) or (self.settings.tiers and self.asked and self._clear()):
+        """The index of the next teacher; None when nobody need be asked any more. No answer makes nothing clear."""
+        if self.asked >= len(self.accuracies) or (self.settings.tiers and self.heard and self._clear()):
             return None
         self.asked += 1
         return self.asked - 1

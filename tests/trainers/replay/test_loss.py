@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +17,8 @@ from transformers import AutoModelForCausalLM, Qwen3Config
 from trl import DPOConfig, DPOTrainer
 
 from etude.trainers.replay.encoding import Encoded
-from etude.trainers.replay.loss import DEFAULT, LOSSES, Replay, Scores, preference_loss, turn_logps
+from etude.trainers.replay.loss import DEFAULT, LOSSES, Replay, Scores, open_replay, preference_loss, turn_logps
+from etude.trainers.replay.pairs import Pair
 from etude.trainers.replay.settings import ReplayError
 
 
@@ -206,3 +208,20 @@ def test_a_micro_batch_is_scaled_as_trl_scales_it() -> None:
 def test_what_cannot_be_learned_from_is_refused_in_one_line(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ReplayError, match=message):
         Replay(**{"pairs": pairs(), **options})
+
+
+@pytest.mark.parametrize(
+    ("chosen", "max_ids", "message"),
+    [
+        ("yes", 1000, "both read the same 1$"),
+        ("no", 3, "too long 1; generation.max_ids = 3 is how long one may be"),
+    ],
+)
+def test_a_file_of_which_no_pair_is_left_says_why(chosen: str, max_ids: int, message: str, tmp_path: Path) -> None:
+    about = {"episode_id": "e", "task_id": "t", "turn": 0, "share": 1.0, "margin": 1.0, "teachers": {}, "weights": {}}
+    both = {"chosen": {"text": chosen}, "rejected": {"text": "yes"}}
+    asked = [{"role": "user", "content": "Go on."}]
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(Pair(kind="correct", messages=asked, tools=[], **both, **about).model_dump_json() + "\n")
+    with pytest.raises(ReplayError, match=f"no pair of {path} can be learned from: {message}"):
+        open_replay(path, tokenizer("qwen3-2507"), max_ids=max_ids)

@@ -187,7 +187,74 @@ def test_the_budget_is_kept_and_what_was_found_stays(
     settings = made(urls, tmp_path, budget={"usd": 0.06})
     report, pairs = replayed([erred] * 20, settings, url, tmp_path / "p.jsonl")
     assert report.stopped == "the budget is spent" and 0 < report.usd <= 0.06
-    assert report.turns < 20 * len(erred.turns) and pairs
+    assert report.turns + report.unreached == 20 * len(erred.turns) and report.unreached and pairs
+
+
+def test_no_start_spends_what_another_has_spent(endpoints: Any, serving: Any, erred: Episode, tmp_path: Path) -> None:
+    """The cheap one is down at first, and the dear one is asked until nothing is left; then the cheap one is back."""
+    knows, down, paid = knowing(endpoints, erred), [True], []
+
+    def cheap(number: int, body: dict[str, Any]) -> Any:
+        return endpoints.fail(401, "no key yet") if down[0] else charged(1e-6 * (1000 + 50 * 2), number, body)
+
+    def dear(number: int, body: dict[str, Any]) -> Any:
+        return charged(1e-6 * (1000 * 2 + 50 * 3), number, body)
+
+    def charged(usd: float, number: int, body: dict[str, Any]) -> Any:
+        paid.append(usd)
+        return knows(number, body)
+
+    gate, budget = {"which": "all", "tiers": True}, {"usd": 0.03}
+    settings = made(serving(cheap, dear), tmp_path, gate=gate, budget=budget)
+    for start in range(3):
+        out = tmp_path / f"p{start}.jsonl"
+        report, _ = replayed([erred] * 10, settings, None, out, charges=tmp_path / "charges.log")
+        assert report.stopped == "the budget is spent" and 0.015 < report.usd <= 0.03
+        assert report.usd == pytest.approx(sum(paid)) and len(paid) > 4 + start
+        down[0] = False
+
+
+def test_a_pair_is_not_worth_what_long_answers_cost(
+    endpoints: Any, serving: Any, erred: Episode, tmp_path: Path
+) -> None:
+    def long(number: int, body: dict[str, Any]) -> Any:
+        return endpoints.say(None, endpoints.call("look", {}), usage=(300, 20_000))
+
+    settings = made(serving(long, long, long), tmp_path, gate={"worth": 0.05, "explore": 0.01})
+    report, _ = replayed([erred] * 10, settings, None, tmp_path / "p.jsonl")
+    assert report.turns == 10 * len(erred.turns) and 0 < report.asked < 6
+
+
+def test_why_there_is_no_answer_is_told(endpoints: Any, serving: Any, erred: Episode, tmp_path: Path) -> None:
+    """Two are too small for the later turns: that is an end, and another start would ask nothing else."""
+    knows = knowing(endpoints, erred)
+
+    def small(number: int, body: dict[str, Any]) -> Any:
+        return knows(number, body) if len(body["messages"]) < 4 else endpoints.fail(400, "maximum context length")
+
+    settings = made(serving(small, small), tmp_path)
+    report, pairs = replayed([erred], settings, None, tmp_path / "p.jsonl")
+    left = len(erred.turns) - 2
+    assert pairs and report.lacks == "" and report.unheard == 0
+    told = f"the teacher t0 left {left} of {left + 2} questions without an answer, the last one: the endpoint "
+    assert report.warnings()[0].startswith(told) and '"maximum context length"' in report.warnings()[0]
+    rows = [json.loads(line) for line in (tmp_path / "p.jsonl.turns.jsonl").read_text().splitlines()]
+    assert [sorted(row["problems"]) for row in rows] == [[], [], *[["t0", "t1"]] * left]
+
+
+def test_one_that_is_asked_no_more_lacks(endpoints: Any, serving: Any, erred: Episode, tmp_path: Path) -> None:
+    knows = knowing(endpoints, erred)
+    urls = serving(knows, knows, lambda number, body: endpoints.say("", finish="length"))
+    report, pairs = replayed([erred], made(urls, tmp_path), None, tmp_path / "p.jsonl")
+    assert len(erred.turns) > report.teachers["t2"]["asked"] == 3 and len(pairs) == 1
+    assert report.lacks == "t2 was asked no more" and "raise max_tokens" in report.warnings()[0]
+
+
+def test_a_budget_for_no_question_says_so(endpoints: Any, serving: Any, erred: Episode, tmp_path: Path) -> None:
+    settings = made(serving(*[knowing(endpoints, erred)] * 2), tmp_path, budget={"tokens": 10})
+    with pytest.raises(ReplayError, match="no teacher answered: the budget is too small"):
+        replayed([erred], settings, None, tmp_path / "p.jsonl")
+    assert serving.requests() == 0
 
 
 def test_cassettes_give_the_same_pairs_without_a_request(
@@ -198,7 +265,8 @@ def test_cassettes_give_the_same_pairs_without_a_request(
     first, pairs = replayed([erred], settings, url, tmp_path / "p.jsonl")
     asked = serving.requests()
     again, same = replayed([erred], settings, url, tmp_path / "q.jsonl", replayed=True)
-    assert (serving.requests(), again.usd) == (asked, first.usd)
+    assert (serving.requests(), again.usd) == (asked, 0.0) and first.usd > 0
+    assert again.teachers == first.teachers and again.reliability == first.reliability
     assert (tmp_path / "p.jsonl").read_bytes() == (tmp_path / "q.jsonl").read_bytes() and pairs == same
 
 

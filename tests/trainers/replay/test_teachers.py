@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from replays_here import ask, no_pause, settings
 
 from etude.llm import CassetteMiss
 from etude.models import Episode
-from etude.trainers.replay.settings import ReplayError, ReplaySettings, parse_settings
 from etude.trainers.replay.states import State
-from etude.trainers.replay.teachers import Answer, Teacher, open_teachers
-
-
-def settings(*urls: str, budget: dict[str, Any] | None = None, **more: Any) -> ReplaySettings:
-    rows = [
-        {"name": f"t{i}", "model": f"m{i}", "base_url": url, "price": [1.0 + i, 2.0 + i], "max_tokens": 100, **more}
-        for i, url in enumerate(urls)
-    ]
-    return parse_settings({"teachers": rows, "consensus": {"least": 1}, "budget": budget or {}})
-
-
-def ask(teachers: list[Teacher], *states: State) -> list[Answer]:
-    async def all_of_them() -> list[Answer]:
-        try:
-            return [await teacher.ask(state) for state in states for teacher in teachers]
-        finally:
-            for teacher in teachers:
-                await teacher.close()
-
-    return asyncio.run(all_of_them())
+from etude.trainers.replay.teachers import open_teachers
 
 
 def test_a_teacher_sees_what_the_student_saw_and_no_more(endpoints: Any, erred: Episode) -> None:
@@ -76,26 +55,8 @@ def test_one_that_fails_gives_no_answer_and_one_that_refuses_is_asked_no_more(en
         answers = ask(teachers, State(erred, 1))
     assert [answer.action for answer in answers] == [None] * 4
     assert "bad luck" in answers[0].problem and "401" in answers[1].problem
-    assert [answer.problem for answer in answers[2:]] == ["empty", "cut off"]
+    assert [answer.problem for answer in answers[2:]] == ["empty", "cut off at max_tokens = 100"]
     assert [bool(teacher.out) for teacher in teachers] == [False, True, False, False]
-
-
-def test_an_expensive_one_never_exceeds_the_budget_of_all(endpoints: Any, erred: Episode) -> None:
-    usage = (2000, 100)
-    with endpoints.serving(lambda number, body: endpoints.say("x", usage=usage)) as endpoint:
-        made = settings(endpoint.url, endpoint.url, budget={"usd": 0.05})
-        dear = made.teachers[1].model_copy(update={"price": (1.0, 300.0), "name": "dear"})
-        teachers = open_teachers(made.model_copy(update={"teachers": (made.teachers[0], dear)}))
-        answers = ask(teachers, *[State(erred, 1)] * 6)
-        asked = len(endpoint.requests)
-    spent = sum(answer.usd for answer in answers)
-    assert 0 < spent == teachers[0].purse.usd <= 0.05
-    assert [answer.problem for answer in answers if answer.teacher == "dear"] == ["", *["budget"] * 5]
-    assert asked == sum(answer.problem == "" for answer in answers) == 7
-
-
-async def no_pause(seconds: float) -> None:
-    pass
 
 
 @pytest.mark.parametrize(
@@ -120,77 +81,6 @@ def test_a_key_or_credit_that_ends_amid_answers_ends_the_asking(
         assert len(endpoint.requests) == 3, "without another attempt"
     assert [answer.action is None for answer in answers] == [False, False, True]
     assert out in teacher.out and bool(teacher.out) == bool(out) and teacher.unheard == 1
-
-
-def test_what_was_lost_counts_at_the_next_start(endpoints: Any, erred: Episode, tmp_path: Path) -> None:
-    def breaking(number: int, body: dict[str, Any]) -> Any:
-        return endpoints.GARBAGE if number < 3 else endpoints.say("so")
-
-    charges, kept = tmp_path / "new" / "charges.log", str(tmp_path / "a.jsonl")
-    with endpoints.serving(breaking) as endpoint:
-        made = settings(endpoint.url, cassette=kept)
-        (first,) = open_teachers(made, charges=charges, sleep=no_pause, attempts=2)
-        answers = ask([first], State(erred, 1), State(erred, 1))
-        bound = first.bound(State(erred, 1).messages(), erred.tools)
-        assert [answer.action is None for answer in answers] == [True, False] and len(endpoint.requests) == 4
-        (again,) = open_teachers(made, charges=charges)
-        assert (again.purse.tokens, again.purse.usd) == (3 * bound[0], pytest.approx(3 * bound[1]))
-        ask([again], State(erred, 1))
-    assert (again.purse.tokens, again.purse.usd) == (first.purse.tokens, pytest.approx(first.purse.usd))
-    (more,) = open_teachers(made, charges=charges)
-    assert more.purse.tokens == 3 * bound[0], "what a cassette answers is charged for once"
-
-
-@pytest.mark.parametrize("lost", [0, 2])
-def test_what_was_under_way_when_it_was_stopped_counts(
-    lost: int, endpoints: Any, erred: Episode, tmp_path: Path
-) -> None:
-    reached, charges = threading.Event(), tmp_path / "charges.log"
-
-    async def stopped(teacher: Teacher) -> None:
-        asking = asyncio.create_task(teacher.ask(State(erred, 1)))
-        await asyncio.to_thread(reached.wait, 60)
-        asking.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asking
-        await teacher.close()
-
-    def script(number: int, body: dict[str, Any]) -> Any:
-        if number < lost:
-            return endpoints.GARBAGE
-        reached.set()
-        return endpoints.STALL
-
-    with endpoints.serving(script) as endpoint:
-        (teacher,) = open_teachers(settings(endpoint.url), charges=charges, sleep=no_pause)
-        asyncio.run(stopped(teacher))
-    bound = teacher.bound(State(erred, 1).messages(), erred.tools)
-    charges.write_bytes(charges.read_bytes() + b'{"tokens": 99')
-    (again,) = open_teachers(settings(endpoint.url), charges=charges)
-    assert (again.purse.tokens, again.purse.usd) == ((1 + lost) * bound[0], pytest.approx((1 + lost) * bound[1]))
-    assert charges.read_bytes().endswith(b"}\n"), "a line that was cut off is removed"
-
-
-def test_where_everything_came_back_nothing_is_kept(endpoints: Any, erred: Episode, tmp_path: Path) -> None:
-    charges = tmp_path / "new" / "charges.log"
-    with endpoints.serving(lambda number, body: endpoints.fail(400) if number else endpoints.say("so")) as endpoint:
-        teachers = open_teachers(settings(endpoint.url, "http://127.0.0.1:9/v1"), charges=charges, sleep=no_pause)
-        ask(teachers, State(erred, 1), State(erred, 2))
-    assert list(tmp_path.iterdir()) == [] and teachers[0].purse.tokens == 15
-
-
-def test_charges_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
-    (tmp_path / "charges.log").write_text('{"tokens": "many"}\n')
-    with pytest.raises(ReplayError, match="charges.log, which cannot be read: remove it, and what it held is not"):
-        open_teachers(settings("http://127.0.0.1:9/v1"), charges=tmp_path / "charges.log")
-
-
-def test_lost_attempts_count_in_full(endpoints: Any, erred: Episode) -> None:
-    with endpoints.serving(lambda number, body: endpoints.GARBAGE) as endpoint:
-        (teacher,) = open_teachers(settings(endpoint.url), sleep=no_pause, attempts=2)
-        (answer,) = ask([teacher], State(erred, 1))
-    bound = teacher.bound(State(erred, 1).messages(), erred.tools)
-    assert answer.action is None and teacher.purse.usd == pytest.approx(2 * bound[1])
 
 
 def test_a_cassette_replays_without_a_request(endpoints: Any, erred: Episode, tmp_path: Path) -> None:
@@ -227,3 +117,36 @@ def test_one_that_cannot_be_reached_is_given_up_and_one_that_refuses_a_state_is_
     assert [bool(teacher.out) for teacher in teachers] == [True, False]
     assert "3 questions in a row; check base_url" in teachers[0].out
     assert [answer.action is None for answer in answers if answer.teacher == "t1"] == [False, *[True] * 4]
+    assert teachers[1].unheard == 0, "no other start would have it read more"
+
+
+def test_one_that_asks_to_wait_too_long_is_given_up(endpoints: Any, erred: Episode) -> None:
+    with endpoints.serving(lambda number, body: endpoints.fail(429, "slow down", Retry_After="120")) as endpoint:
+        (teacher,) = open_teachers(settings(endpoint.url))
+        ask([teacher], *[State(erred, 1)] * 3)
+        assert len(endpoint.requests) == 3
+    assert "asks to wait 120 s" in teacher.out and "start again later" in teacher.out
+
+
+@pytest.mark.parametrize(("whole", "out"), [((), True), ((2,), False)])
+def test_one_whose_answers_are_all_cut_off_is_given_up(
+    whole: tuple[int, ...], out: bool, endpoints: Any, erred: Episode
+) -> None:
+    def cutting(number: int, body: dict[str, Any]) -> Any:
+        return endpoints.say("so") if number in whole else endpoints.say("", finish="length")
+
+    with endpoints.serving(cutting) as endpoint:
+        (teacher,) = open_teachers(settings(endpoint.url))
+        ask([teacher], *[State(erred, 1)] * 4)
+    told = "cut off at max_tokens = 100, 3 questions in a row; raise max_tokens in the file of teachers"
+    assert teacher.out == (told if out else "")
+
+
+def test_what_a_question_is_expected_to_cost_is_learnt_from_answers(endpoints: Any, erred: Episode) -> None:
+    state = State(erred, 1)
+    with endpoints.serving(lambda number, body: endpoints.say("so", usage=(3000, 2000))) as endpoint:
+        (teacher,) = open_teachers(settings(endpoint.url))
+        size = teacher.bound(state.messages(), erred.tools)[0] - 100
+        assert teacher.expected_usd(state) == pytest.approx((size / 4 + 200 * 2) / 1e6, rel=0.01)
+        ask([teacher], *[state] * 50)
+    assert teacher.expected_usd(state) == pytest.approx((3000 + 2000 * 2) / 1e6, rel=0.05)

@@ -51,6 +51,15 @@ def test_asking_stops_when_it_is_clear(wrong: float, answers: str, asked: int) -
     assert inquiry(wrong, *answers.ljust(3, "z"), tiers=False) == 3
 
 
+def test_no_answer_makes_nothing_clear() -> None:
+    asking = Inquiry(do("s"), [0.8, 0.85, 0.9], 0.05, Consensus(), GateSettings())
+    assert asking.next() == 0
+    asking.hear(0, None)
+    assert asking.next() == 1
+    asking.hear(1, do("s"))
+    assert asking.next() is None
+
+
 def test_execution_ends_the_asking_or_takes_an_answer_out() -> None:
     assert inquiry(0.97, "a", "b", "c", values=(1.0, 0.0, 0.0)) == 1
     assert inquiry(0.97, "a", "a", "b", values=(-1.0, -1.0, 0.0)) == 3
