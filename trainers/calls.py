@@ -109,6 +109,38 @@ def calls_in(text: str, form: Form) -> tuple[str, list[Call]]:
     return (words + text[position:]).strip() if calls else text, calls
 
 
+def bodies(text: str, form: Form) -> list[tuple[int, int]]:
+    """Where the calls stand in a text, without their marks, up to the first that cannot be read."""
+    found, position = [], 0
+    while opened := form.opening.search(text, position):
+        try:
+            _, position = form.value(text, opened.end())
+        except (ValueError, RecursionError):
+            break
+        found.append((opened.end(), len(text[:position].rstrip())))
+    return found
+
+
+def given(action: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+    """What stands for the name and the arguments in each call of an action, in the order of ``parse_turn``. A call that
+    is no object is all arguments."""
+    items = action.get("tool_calls")
+    if items is None or items == []:
+        items = [] if action.get("tool") is None else [{**action, "name": action["tool"]}]
+    found: list[tuple[Any, Any]] = []
+    for item in items if isinstance(items, list) else [items]:
+        inner = item.get("function") if isinstance(item, Mapping) else None
+        body = inner if isinstance(inner, Mapping) else item
+        is_call = isinstance(body, Mapping)
+        found.append((body.get("name", body.get("tool")), body.get("arguments")) if is_call else (None, body))
+    return found
+
+
+def as_text(value: Any) -> str:
+    """A text as it is, else its JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
 def texts_of(tools: Sequence[Mapping[str, Any]]) -> set[tuple[str, str]]:
     """The tool and name of each argument that is a text."""
     found = set()

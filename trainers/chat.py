@@ -82,9 +82,9 @@ class TemplateChat:
     def turn(self, message: Mapping[str, Any], opening: Sequence[int], *, exact: bool = True) -> list[int]:
         """``action`` the other way: an assistant's message as ids to follow the generation prompt ``opening``.
 
-        Raises ChatError when no ids read back as the message; unless ``exact``, when the template writes none.
+        Raises ChatError when no ids read back as the message. Unless ``exact``, they stand for what was sampled.
         """
-        return self._turns.ids(dict(message), opening, exact=exact)
+        return self.turns.ids(dict(message), opening, exact=exact)
 
     # --- hints --------------------------------------------------------------------------------------------------
 
@@ -107,8 +107,8 @@ class TemplateChat:
     # --- inside -------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _turns(self) -> Turns:
-        return Turns(self._template, self._opening, self.action)
+    def turns(self) -> Turns:
+        return Turns(self._template, self._opening, self.action, self._form)
 
     def _unended(self, written: str) -> str:
         for stop in self.stops:

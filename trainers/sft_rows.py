@@ -136,7 +136,7 @@ def _row(episode: Episode, chat: TemplateChat, system: str) -> dict[str, list[in
     ids, labels, unlearned = list(written.ids), [NOT_LEARNED] * len(written.ids), masked(episode)
     for number, turn in enumerate(episode.turns):
         learned = number not in unlearned
-        message = as_message(turn.action, number, decoded=True)
+        message = as_message(turn.action, number)
         sampled = chat.turn(message, written.ids[written.generation :], exact=learned)
         ids += sampled
         labels += sampled if learned else [NOT_LEARNED] * len(sampled)

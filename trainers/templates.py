@@ -7,10 +7,11 @@ renderings that differ in the assistant's words end in the same ids; those from 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from .marks import any_of, changed, kept_apart, pieces
 
 Message = dict[str, Any]
 
@@ -33,8 +34,6 @@ TOOLS: list[dict[str, Any]] = [
 ]
 QUESTION: Message = {"role": "user", "content": "Go on."}
 ANSWER: Message = {"role": "tool", "tool_call_id": "call_0_0", "name": TOOL, "content": RESULT}
-_PLANE = 0xF0000
-_GUARD = re.compile("([\U000f0000-\U000ffffd])")  # private letters, each for the first one of a mark
 _WORDS = ("yes", "no")  # with different last letters, so that no token is common to their ends
 
 
@@ -61,11 +60,11 @@ class Template:
         self.tokenizer = tokenizer
         self._arguments = dict(arguments)
         self._marks = {*tokenizer.all_special_ids, *tokenizer.get_added_vocab().values()}
-        marks = sorted(filter(None, map(tokenizer.convert_ids_to_tokens, self._marks)), key=len, reverse=True)
-        self._mark = re.compile("|".join(map(re.escape, marks)) or r"(?!)")
+        self._mark = any_of(map(tokenizer.convert_ids_to_tokens, self._marks))
         self._shapes: dict[tuple[str, ...], Shape] = {}
         self._check_tools()
         self.end, self.call_end = self._ends()
+        self._stop = any_of([*map(self.text, ([self.end], [self.call_end])), tokenizer.eos_token])
 
     # --- rendering ----------------------------------------------------------------------------------------------
 
@@ -75,24 +74,19 @@ class Template:
         guarded = [self._guarded(message, number) for number, message in enumerate(messages)]
         if guarded == list(messages):
             return list(self._render(messages, tools, generation, tokenize=True))
-        return self.encoded(self._render(guarded, tools, generation, tokenize=False))
+        return self.encoded(self._render(guarded, changed(tools, kept_apart), generation, tokenize=False))
 
     def encoded(self, text: str) -> list[int]:
         """The ids of what was rendered; what ``guarded`` has marked is no mark."""
-        pieces = _GUARD.split(text)
-        pieces[1::2] = [chr(ord(piece) - _PLANE) for piece in pieces[1::2]]
-        return [each for piece in pieces for each in self.tokenizer.encode(piece, add_special_tokens=False)]
+        return [each for piece in pieces(text) for each in self.tokenizer.encode(piece, add_special_tokens=False)]
 
     def guarded(self, value: Any) -> Any:
         """A text, or any JSON, whose marks, such as an end of turn that a file holds, stay the text that they are."""
-        if isinstance(value, str):
-            return self._mark.sub(lambda found: chr(_PLANE + ord(found[0][0])) + found[0][1:], value)
-        if isinstance(value, list):
-            return [self.guarded(each) for each in value]
-        if isinstance(value, Mapping):
-            names = [name if name.isidentifier() else self.guarded(name) for name in value]  # "role" stays "role"
-            return dict(zip(names, map(self.guarded, value.values()), strict=True))
-        return value
+        return changed(value, lambda text: kept_apart(text, self._mark))
+
+    def sampled(self, text: str) -> str:
+        """What a policy sampled within a turn: its marks are marks, only none that would have ended the turn."""
+        return kept_apart(text, self._stop)
 
     def rendered(self, messages: Sequence[Message], *, generation: bool = False) -> str:
         """As text; ``guarded`` or not, as they are given."""
@@ -145,7 +139,8 @@ class Template:
 
     def _guarded(self, message: Message, number: int) -> Message:
         """Content, names, ids and calls. The system's message is the trainer's own: it may mean its marks."""
-        guarded: Message = message if message["role"] == "system" and not number else self.guarded(message)
+        own = message["role"] == "system" and not number
+        guarded: Message = changed(message, kept_apart) if own else self.guarded(message)
         return guarded
 
     # --- probes -------------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 Each turn is written as the last one of a dialogue made up for it, so that no template drops its thinking, and is read
 again: what does not read back as the same turn is not written at all. A turn without a thought has the empty one that
-the template writes for it.
+the template writes for it. A call that could not be read is written as it was broken: the template writes another call
+in its place, whose text is then replaced.
 """
 
 from __future__ import annotations
@@ -11,20 +12,25 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..hints.parsing import parse_turn
-from .templates import ANSWER, QUESTION, ChatError, Message, Template, short_id
+from ..hints.parsing import Call, parse_turn, read_arguments
+from .calls import Form, as_text, bodies, given
+from .templates import ANSWER, ARGUMENT, QUESTION, TOOL, ChatError, Message, Template, short_id
 
 Read = Callable[[Sequence[int]], Mapping[str, Any]]
 OPEN, CLOSE = "<think>", "</think>"
 _WORD = "yes"
 
 
-class Turns:
-    """``opening`` is the generation prompt after a question, as text; ``read`` makes an action of sampled ids, and only
-    ``ids`` uses it."""
+class Unwritten(ChatError):
+    """A turn that this template cannot write."""
 
-    def __init__(self, template: Template, opening: str, read: Read) -> None:
-        self._template, self._read, self._opening = template, read, opening
+
+class Turns:
+    """``opening`` is the generation prompt after a question, as text; ``read`` makes an action of sampled ids, ``form``
+    is how it finds calls, None where the tokenizer's own parser does."""
+
+    def __init__(self, template: Template, opening: str, read: Read, form: Form | None) -> None:
+        self._template, self._read, self._form, self._opening = template, read, form, opening
         self._style = template.shape([ANSWER]).style
         asked = template.rendered([QUESTION], generation=True)
         self._before = asked[: len(asked) - len(opening)]
@@ -33,39 +39,80 @@ class Turns:
         self._lead = lead if CLOSE in lead.removeprefix(opening) or not lead.startswith(opening) else opening
 
     def ids(self, message: Message, opening: Sequence[int], *, exact: bool = True) -> list[int]:
-        """After the generation prompt ``opening``, to the end of the turn. ``message`` is an assistant's, with plain
-        calls. Raises ChatError when no writing reads back as it; unless ``exact``, only when there is none at all.
+        """After the generation prompt ``opening``, to the end of the turn. ``message`` is an assistant's, see
+        ``as_message``. Unless ``exact``, it was sampled: what its words hold are marks, be it a call that nobody read.
+        Raises Unwritten when no writing reads back as it.
         """
-        for text in self._written(message, self._template.text(opening)):
+        for text in self._written(message, self._template.text(opening), exact):
             ids = self._ended(text, opening)
-            if ids and (not exact or _same(self._read(ids), message)):
+            if ids and (_same(self._read(ids), message) or (not exact and self._is_said(ids, message))):
                 return ids
-        raise ChatError("the chat template writes no turn that reads back as this one: use another one")
+        raise Unwritten("the chat template writes no turn that reads back as this one: use another one")
 
     def lead(self, opening: Sequence[int]) -> list[int]:
         """What stands between the generation prompt ``opening`` and a turn that says and calls without a thought: the
         end of the thought that it opens, or the empty one that the template writes."""
-        return self._template.encoded(self._thought("", self._template.text(opening)))
+        return self._template.encoded(self._thought("", self._template.text(opening), str))
 
-    def said(self, message: Message, before: Sequence[int]) -> list[int]:
-        """The ids of a message's words and calls alone, to the end of the turn, as the template writes them after the
-        ids ``before``. Raises ChatError."""
-        _, said = parted(message["content"])
-        calls = self._template.guarded(message.get("tool_calls") or [])
-        ids = self._ended(self._whole(self._template.guarded(said), calls), before)
-        if not ids:
-            raise ChatError("the chat template does not end an assistant's turn: use another one")
-        return ids
-
-    def _written(self, message: Message, opening: str) -> Iterator[str]:
-        """What may stand after the generation prompt: the template's own writing, then its writing of each part."""
+    def _written(self, message: Message, opening: str, exact: bool) -> Iterator[str]:
+        """What may stand after the generation prompt: what was sampled, the template's writing, that of each part. What
+        is learned is written as the template does, even where ``raw`` has another form that would be read."""
+        write = self._template.guarded if exact else self._template.sampled
         thought, said = parted(message["content"])
-        said, calls = self._template.guarded(said), self._template.guarded(message.get("tool_calls") or [])
+        before, end = self._thought(thought, opening, write), self._end(bool(message.get("tool_calls")))
+        if not exact and (spoken := self._spoken(message, said)):
+            yield before + write(spoken) + end
+        calls, broken = self._calls(message)
+        if broken and "raw" in message:
+            return  # what was written is known: that or nothing
+        if self._form is None and broken:  # the tokenizer's parser takes the whole turn for the broken call
+            yield before + "".join(broken.values()) + end
         for body in (self._whole, self._parts):
             try:
-                yield self._thought(thought, opening) + body(said, calls)
+                text = body(write(said), calls)
             except ChatError:
                 continue
+            yield from (before + each for each in self._with(broken, text))
+
+    def _spoken(self, message: Message, said: str) -> str:
+        """What was sampled after the thought, where that is known: ``raw``, or a call left in the words."""
+        if "raw" in message:
+            said = message["raw"].rpartition(CLOSE)[2].strip()
+            return "" if OPEN in said else said
+        is_call = self._form is not None and not message.get("tool_calls") and self._form.opening.match(said)
+        return said if is_call else ""
+
+    def _calls(self, message: Message) -> tuple[list[Message], dict[str, str]]:
+        """The calls as they can be read, and the text of each that cannot, by the argument of the one in its place."""
+        calls, broken = [], {}
+        for number, call in enumerate(message.get("tool_calls") or []):
+            body = call["function"]
+            if not isinstance(body["name"], str):
+                raise Unwritten("nobody knows how a call without a name was written")
+            if read_arguments(body["arguments"])[1]:
+                word = f"{_WORD}-7361-{number}"
+                broken[word] = self._template.sampled(body["arguments"])
+                body = {"name": body["name"] or TOOL, "arguments": {ARGUMENT: word}}
+            calls.append(self._template.guarded({**call, "function": body}))
+        return calls, broken
+
+    def _with(self, broken: dict[str, str], text: str) -> Iterator[str]:
+        """What a template wrote, with each broken call's text in its place: that of all of a call, or its arguments."""
+        if not broken:
+            yield text
+            return
+        for place in (self._call, _arguments):
+            written, found = text, True
+            for word, said in reversed(broken.items()):
+                start, end = place(written, word)
+                written, found = written[:start] + said + written[end:], found and end > 0
+            if found:
+                yield written
+
+    def _call(self, text: str, word: str) -> tuple[int, int]:
+        """Where the call with this argument stands, without its marks; (0, 0) where it is not found."""
+        found = bodies(text, self._form) if self._form else []
+        return next(((start, end) for start, end in found if word in text[start:end]), (0, 0))
 
     def _whole(self, said: str, calls: list[Message]) -> str:
         message: Message = {"role": "assistant", "content": said}
@@ -75,10 +122,13 @@ class Turns:
 
     def _parts(self, said: str, calls: list[Message]) -> str:
         """For templates that write one call a turn, or no words beside it."""
-        end = self._template.text([self._template.call_end if calls else self._template.end])
+        end = self._end(bool(calls))
         return "\n".join(filter(None, [said, *(self._whole("", [call]).rpartition(end)[0] for call in calls)])) + end
 
-    def _thought(self, thought: str, opening: str) -> str:
+    def _end(self, calls: bool) -> str:
+        return self._template.text([self._template.call_end if calls else self._template.end])
+
+    def _thought(self, thought: str, opening: str, write: Callable[[str], str]) -> str:
         """The thinking, less what the generation prompt has of it; a thought that it opens is closed."""
         opened = opening.rpartition(OPEN)[2] if opens_thought(opening) else None
         if not thought:
@@ -86,7 +136,7 @@ class Turns:
                 return self._empty(opening)
             return self._lead.removeprefix(opening) if self._lead.startswith(opening) else f"\n{CLOSE}\n\n"
         inner, closed, _ = thought.removeprefix(OPEN).partition(CLOSE)
-        text = self._template.guarded(inner) + (f"{CLOSE}\n\n" if closed else "")
+        text = write(inner) + (f"{CLOSE}\n\n" if closed else "")
         return OPEN + text if opened is None else text.removeprefix(opened)
 
     def _empty(self, opening: str) -> str:
@@ -99,6 +149,11 @@ class Turns:
         if not text.startswith(self._before):
             raise ChatError("the chat template writes a question anew when it is answered: use another one")
         return text[len(self._before) :]
+
+    def _is_said(self, ids: Sequence[int], message: Message) -> bool:
+        """Whether ids hold a message of words alone, letter by letter."""
+        _, said = parted(message["content"])
+        return bool(said) and not message.get("tool_calls") and said in self._template.text(ids)
 
     def _ended(self, text: str, opening: Sequence[int]) -> list[int]:
         """Ids up to the end of the turn, as they follow the generation prompt; none when it has no end."""
@@ -143,9 +198,26 @@ def opens_thought(generation: str) -> bool:
     return OPEN in generation.rpartition(CLOSE)[2]
 
 
+def _arguments(text: str, word: str) -> tuple[int, int]:
+    """Where the object that holds this argument stands; (0, 0) where it is not found."""
+    place = text.find(word)
+    start, end = text.rfind("{", 0, max(place, 0)), text.find("}", place) + 1
+    return (start, end) if min(place, start) >= 0 else (0, 0)
+
+
 def _same(action: Mapping[str, Any], message: Message) -> bool:
     """Whether they say and call the same, whatever spaces stand between."""
-    read, made = parse_turn(action, 0), parse_turn({"text": message["content"], **message}, 0)
+    both = (action, {"text": message["content"], "tool_calls": message.get("tool_calls")})
+    read, made = (parse_turn(each, 0) for each in both)
     words = [[part.replace(OPEN, "").replace(CLOSE, "").strip() for part in parted(t.text)] for t in (read, made)]
-    calls = [[(call.name, call.arguments, bool(call.problem)) for call in turn.calls] for turn in (read, made)]
-    return words[0] == words[1] and calls[0] == calls[1]
+    if words[0] != words[1] or len(read.calls) != len(made.calls):
+        return False
+    wrote, meant = ([arguments for _, arguments in given(each)] for each in both)
+    return all(map(_same_call, read.calls, made.calls, wrote, meant))
+
+
+def _same_call(read: Call, made: Call, wrote: Any, meant: Any) -> bool:
+    """Of two broken calls, whether the one holds what the other is; else what they do."""
+    if not (read.problem and made.problem):
+        return (read.name, read.arguments, read.problem) == (made.name, made.arguments, made.problem)
+    return read.name == made.name and as_text(meant).strip() in as_text(wrote)

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from scripted_here import TASKS, base
-from solved_here import chat_of, episode, erred, learned_text, recipe
+from solved_here import chat_of, episode, erred, learned_text, never, recipe
 from tokenizers_made_here import tokenizer
 from transformers import AutoTokenizer
 
 from etude.client import Client
+from etude.environments.openai_agent import native_action, text_action
 from etude.models import Episode, Finding, Reward, ToolMessage, Turn
 from etude.trainers.chat import TemplateChat
 from etude.trainers.recipe import RecipeError, parse
@@ -140,6 +141,44 @@ def test_an_episode_has_the_ids_of_its_rollout(family: str, thought: str, drill_
     mask = [0] * played.prompt + played.mask
     mask[played.turns[0].start : played.turns[0].end] = [0] * len(made.encode(turns[0] + "<|im_end|>"))
     assert row["labels"] == [each if own else -100 for each, own in zip(played.ids, mask, strict=True)]
+
+
+TAGGED = '<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>'
+NATIVE = {"name": "look", "arguments": "{}"}
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        native_action({"content": "", "reasoning_content": "The list tells.", "tool_calls": [NATIVE]}),
+        text_action({"content": THOUGHT + TAGGED}),
+    ],
+)
+def test_a_thought_is_learned_wherever_it_was_kept(action: dict[str, Any]) -> None:
+    made, turns = tokenizer("qwen3"), episode(0).turns
+    thinking = episode(0).model_copy(update={"turns": [turns[0].model_copy(update={"action": action}), turns[2]]})
+    (row,) = encode([thinking], TemplateChat(made, never), system="", max_ids=10_000).rows
+    learned = made.decode([label for label in row["labels"] if label != -100])
+    assert learned == f"{THOUGHT}{TAGGED}<|im_end|><think>\n\n</think>\n\nIt is done.<|im_end|>"
+
+
+def test_what_a_run_in_text_wrote_is_learned_in_the_templates_own_form() -> None:
+    made, turns = tokenizer("qwen3.5"), episode(0).turns
+    said = text_action({"content": THOUGHT + TAGGED})
+    one = episode(0).model_copy(update={"turns": [turns[0].model_copy(update={"action": said})]})
+    (row,) = encode([one], TemplateChat(made, never), system="", max_ids=10_000).rows
+    learned = made.decode([label for label in row["labels"] if label != -100])
+    assert learned.startswith("The list tells.\n</think>\n\n<tool_call>\n<function=look>")
+
+
+def test_a_broken_call_is_read_as_it_was_written(model: Path) -> None:
+    broken = '<tool_call>\n{"name": "look", "arguments": {}\n</tool_call>'
+    turns = episode(0).turns
+    turns[0] = turns[0].model_copy(update={"action": text_action({"content": broken})})
+    one = episode(0, erred(0)).model_copy(update={"turns": turns})
+    (row,) = encode([one], chat_of(model), system="", max_ids=10_000).rows
+    assert f"{broken}<|im_end|>" in AutoTokenizer.from_pretrained(model).decode(row["input_ids"])
+    assert "Now 1." in learned_text(row, model) and broken not in learned_text(row, model)
 
 
 async def _played(url: str, task_id: str, chat: TemplateChat) -> tuple[Rollout, Episode]:

@@ -20,11 +20,15 @@ from typing import Any
 from ...hints.parsing import parse_turn
 from ...hints.roles import role
 from ...hints.schemas import parameters_of
-from ..calls import FORMS, calls_in
+from ..calls import FORMS, FUNCTION, calls_in, texts_of, typed
+from .states import plain_names, renamed
 
+_TAG = "<tool_call>"
 _PATHS = frozenset(("path", "file", "file_path", "filename"))
-_REMARKS = frozenset(("summary", "timeout", "timeout_s"))
-"""Arguments that change nothing in the world, or only how long one waits for it."""
+_REMARKS = frozenset(("summary",))
+"""Arguments that change nothing in the world."""
+_WAITS = frozenset(("timeout", "timeout_s"))
+"""How long one waits for it: too short, or longer than a tool allows, may be all that was wrong with an action."""
 _EXPANDED = re.compile(r"[$`*?\[\]~#{}\\\n]")
 """What a shell reads otherwise inside quotes than outside: such a command keeps its quotes."""
 _NAMED = re.compile(r"[\d/=~]|::|\w\.\w|^\.")
@@ -71,7 +75,8 @@ def canonical(action: Mapping[str, Any], tools: Sequence[Any] = ()) -> Canonical
 
 
 def similarity(one: Canonical, other: Canonical) -> float:
-    """In [0, 1]: 1 for the same, 0 for different tools, for another number of calls, for a call and none.
+    """In [0, 1]: 1 for the same, however long it waits, 0 for different tools, for another number of calls, for a call
+    and none.
 
     Else the product over calls, in their order, and their arguments: a mean would make five arguments alike of which
     one is wrong. Symmetric.
@@ -89,7 +94,8 @@ def is_same(
     one: Canonical, other: Canonical, tau: float, value: float | None = None, other_value: float | None = None
 ) -> bool:
     """Whether two actions in one state are one answer: the same action, or as alike as ``tau`` and not told apart by
-    their executed values. What failed is one answer with the very same action only: one word may have mended it."""
+    their executed values. What failed is one answer with the very same action only: one word, or a longer
+    wait, may have mended it."""
     if one == other:
         return True
     known = [each for each in (value, other_value) if each is not None]
@@ -107,24 +113,33 @@ def wire(action: Mapping[str, Any]) -> dict[str, Any]:
     """The action alone, as the wire takes it: its calls, or its words when it has none, and no thinking.
 
     Both sides of a pair are written so, since a teacher's thoughts are not known: else length would tell them apart. A
-    turn with a call that could not be read keeps its calls as they were written.
+    turn with a call that could not be read keeps its calls as they were written (``raw``, where that is known), one
+    that was cut within its thought that thought: it is no action.
     """
     parsed = parse_turn(action, 0)
     if not parsed.calls:
-        return {"text": spoken(parsed.text)}
+        said = spoken(parsed.text)
+        return {"text": said if said or "</think>" in parsed.text else parsed.text}
     if any(call.problem for call in parsed.calls):
-        return {"text": "", **{k: action[k] for k in ("tool_calls", "tool", "arguments") if action.get(k) is not None}}
+        kept = {key: action[key] for key in ("tool_calls", "tool", "arguments") if action.get(key) is not None}
+        _, tag, written = spoken(str(action.get("raw", ""))).partition(_TAG)
+        return {"text": "", **kept, **({"raw": tag + written} if tag else {})}
     calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in parsed.calls]
     return {"text": "", "tool_calls": calls}
 
 
-def read_answer(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A chat completion's message as an action: its native calls, or else those in tags in its text."""
+def read_answer(message: Mapping[str, Any], tools: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """A chat completion's message as an action: its native calls, or else those in tags in its text. ``tools`` are the
+    episode's, of which the endpoint was given ``State.plain_tools``."""
     native = message.get("tool_calls")
     text = spoken(parse_turn({"text": message.get("content")}, 0).text)
     if native:
-        return {"text": text, "tool_calls": native}
+        names = {plain: name for name, plain in plain_names(tools).items()}
+        calls = [renamed(call, names) for call in native] if isinstance(native, list) else native
+        return {"text": text, "tool_calls": calls}
     words, calls = calls_in(text, FORMS["qwen"])
+    if FUNCTION in text:
+        calls = [typed(call, texts_of(tools)) for call in calls]
     return {"text": words, "tool_calls": calls} if calls else {"text": text}
 
 
@@ -171,7 +186,7 @@ def _call_similarity(one: CanonicalCall, other: CanonicalCall) -> float:
     if one.tool != other.tool or one.problem or other.problem:
         return 0.0
     mine, theirs = dict(one.arguments), dict(other.arguments)
-    return math.prod(_alike_values(mine.get(name), theirs.get(name)) for name in sorted({*mine, *theirs}))
+    return math.prod(_alike_values(mine.get(name), theirs.get(name)) for name in sorted({*mine, *theirs} - _WAITS))
 
 
 def _alike_values(one: Any, other: Any) -> float:

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from ..templates import QUESTION, ChatError, Template, answers_of
-from ..writing import CLOSE, Turns, parted
+from ..chat import TemplateChat
+from ..rollouts import Sample
+from ..templates import ChatError
+from ..writing import CLOSE, Unwritten, parted
 from .pairs import Pair
 from .states import as_message
 
@@ -33,13 +35,14 @@ def encode(
 
     ``arguments`` go to the template. Raises ChatError for a tokenizer without a template for tools.
     """
-    template = Template(tokenizer, arguments)
-    asked, begin = template.split([QUESTION])
-    turns = Turns(template, template.text(asked[begin:]), lambda ids: {})
+    chat = TemplateChat(tokenizer, _nobody, arguments=arguments)
     found, left = [], Counter[str]()
     for pair in pairs:
         try:
-            one = _encode(pair, template, turns)
+            one = _encode(pair, chat)
+        except Unwritten:
+            left["the template cannot write a turn as it was"] += 1
+            continue
         except ChatError:
             left["the template refuses it"] += 1
             continue
@@ -54,27 +57,39 @@ def encode(
     return found, left
 
 
-def _encode(pair: Pair, template: Template, turns: Turns) -> Encoded:
-    asked, opening = _asked(pair, template, turns)
-    lead = turns.lead(opening)
-    both = (as_message(action, 0, decoded=True) for action in (pair.chosen, pair.rejected))
-    chosen, rejected = (turns.said(message, [*opening, *lead]) for message in both)
-    return Encoded([*asked, *lead], chosen, rejected, f"{pair.episode_id}:{pair.turn}")
+def _encode(pair: Pair, chat: TemplateChat) -> Encoded:
+    asked, opening = _asked(pair, chat)
+    corrected = pair.kind == "correct"  # then the rejected action is the student's, else the chosen one is
+    chosen = _said(pair.chosen, chat, opening, exact=corrected)
+    rejected = _said(pair.rejected, chat, opening, exact=not corrected)
+    return Encoded([*asked, *chat.turns.lead(opening)], chosen, rejected, f"{pair.episode_id}:{pair.turn}")
 
 
-def _asked(pair: Pair, template: Template, turns: Turns) -> tuple[list[int], list[int]]:
+def _said(action: Mapping[str, Any], chat: TemplateChat, opening: Sequence[int], *, exact: bool) -> list[int]:
+    """The ids of an action's words and calls, after those of ``Turns.lead``."""
+    message, lead = as_message(action, 0), chat.turns.lead(opening)
+    ids = chat.turn({**message, "content": parted(message["content"])[1]}, opening, exact=exact)
+    if ids[: len(lead)] != lead:
+        raise Unwritten("the chat template writes a turn without a thought in more than one way: use another one")
+    return ids[len(lead) :]
+
+
+def _asked(pair: Pair, chat: TemplateChat) -> tuple[list[int], list[int]]:
     """The ids of the student's rollout before the turn, and the generation prompt that they end with. Each old turn is
     as it was sampled: a template that writes it again may drop its thought, and the student never reads such ids."""
     first = [*takewhile(_not_said, pair.messages)]
-    ids, begin = template.split(first, pair.tools)
-    opening, left = ids[begin:], pair.messages[len(first) :]
+    written, left = chat.prompt(first, pair.tools), pair.messages[len(first) :]
+    ids = list(written.ids)
     while left:
         answers = [*takewhile(_not_said, left[1:])]
-        sampled = turns.ids(left[0], opening, exact=False)
-        written, shape = template.reply(answers_of(answers))
-        ids += [*sampled, *written[sampled[-1] == shape.end :]]
-        opening, left = list(shape.generation), left[1 + len(answers) :]
-    return ids, opening
+        sampled = chat.turn(left[0], written.ids[written.generation :], exact=False)
+        written, left = chat.reply(sampled, answers), left[1 + len(answers) :]
+        ids += [*sampled, *written.ids]
+    return ids, written.ids[written.generation :]
+
+
+async def _nobody(ids: Sequence[int], room: int) -> Sample:
+    raise NotImplementedError
 
 
 def _not_said(message: Mapping[str, Any]) -> bool:

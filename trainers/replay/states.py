@@ -11,8 +11,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ...hints.parsing import parse_turn
+from ...hints.parsing import Call, parse_turn, read_arguments, text_of
+from ...hints.schemas import parameters_of
 from ...models import Episode, ErrorTurn, ToolMessage, Turn
+from ..calls import as_text, given
+from ..writing import CLOSE, OPEN
 from .settings import ReplayError
 
 Message = dict[str, Any]
@@ -51,12 +54,18 @@ class State:
         return f"{self.episode.episode_id}:{self.turn}"
 
     def messages(self, *, decoded: bool = False) -> list[Message]:
-        """As an endpoint with native calls takes them; ``decoded`` as chat templates do."""
+        """As an endpoint with native calls takes them; ``decoded`` as ``as_message`` has them."""
         said = [{"role": "system", "content": self.system}] if self.system else []
         said.append({"role": "user", "content": self.episode.prompt})
+        plain = None if decoded else plain_names(self.episode.tools)
         for number, turn in enumerate(self.past):
-            said += _native(turn, number, decoded)
+            said += _native(turn, number, plain)
         return said
+
+    def plain_tools(self) -> list[Message]:
+        """The tools as such an endpoint takes them."""
+        plain = plain_names(self.episode.tools)
+        return [renamed(tool, plain) for tool in self.episode.tools]
 
     def texts(self) -> list[Message]:
         """The same with tools and calls in the text, for endpoints without native calls."""
@@ -103,34 +112,94 @@ def read_episodes(run: Path) -> list[Episode]:
     return list(found.values())
 
 
-def as_message(action: Mapping[str, Any], turn: int, *, decoded: bool = False) -> Message:
-    """An action as an assistant's message: unique ids, plain names, arguments that are JSON objects.
-
-    Endpoints are stricter than what models write: for them a call that could not be read is wrapped in an object, as
-    text. ``decoded``, for templates: arguments as objects, and what is none as the text that it was.
+def as_message(action: Mapping[str, Any], turn: int) -> Message:
+    """An action as an assistant's message for chat templates: its thought and words are ``content``, arguments are
+    objects. A call that could not be read has its arguments as the text that they were, and what was no name stays.
+    ``raw``, where it is known, is all that the model wrote.
     """
-    parsed = parse_turn(action, turn)
-    message: Message = {"role": "assistant", "content": parsed.text}
-    seen: set[str] = set()
-    calls = []
-    for index, call in enumerate(parsed.calls):
-        call_id = call.id if call.id not in seen else f"{call.id}_{turn}_{index}"
-        seen.add(call_id)
-        given: Any = {"malformed": call.raw} if call.problem else call.arguments
-        name = re.sub(r"[^a-zA-Z0-9_-]", "_", call.name)[:64] or "unnamed"
-        arguments = json.dumps(given, ensure_ascii=False) if not decoded else call.raw or call.arguments
-        calls.append({"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}})
+    message = {"role": "assistant", "content": _worded(action)}
+    if isinstance(action.get("raw"), str):
+        message["raw"] = action["raw"]
+    calls = [
+        {"id": call.id, "type": "function", "function": {"name": name, "arguments": wrote}}
+        for call, name, wrote in _calls(action, turn)
+    ]
     return {**message, "tool_calls": calls} if calls else message
 
 
-def _native(turn: Turn, number: int, decoded: bool) -> list[Message]:
-    message = as_message(turn.action, number, decoded=decoded)
+def plain_names(tools: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """By each tool's name the one that it has at endpoints, which take only letters, digits, ``_`` and ``-``."""
+    plain: dict[str, str] = {}
+    for name in parameters_of(tools):
+        short, number = _plain(name), 1
+        while short in plain.values():
+            number += 1
+            short = f"{_plain(name)[:60]}_{number}"
+        plain[name] = short
+    return plain
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed"
+
+
+def renamed(call: Any, names: Mapping[str, str]) -> Any:
+    """A tool, or a call of one, with another name; whatever it is, when there is none for it."""
+    if not isinstance(call, Mapping):
+        return call
+    if isinstance(call.get("function"), Mapping):
+        return {**call, "function": renamed(call["function"], names)}
+    name = call.get("name")
+    return {**call, "name": names[name]} if isinstance(name, str) and name in names else call
+
+
+def _calls(action: Mapping[str, Any], turn: int) -> list[tuple[Call, Any, Any]]:
+    """Each call as it is read, its name as it was given, and its arguments, or the text of what are none."""
+    found = []
+    for call, (name, wrote) in zip(parse_turn(action, turn, strict=False).calls, given(action), strict=True):
+        arguments, problem = read_arguments(wrote)
+        found.append((call, name, as_text(wrote) if problem else arguments))
+    return found
+
+
+def _for_endpoints(action: Mapping[str, Any], turn: int, plain: Mapping[str, str]) -> Message:
+    """An assistant's message with unique ids, plain names, and what could not be read in an object, as text."""
+    message = {"role": "assistant", "content": parse_turn(action, turn).text}
+    seen: set[str] = set()
+    calls = []
+    for index, (call, _, wrote) in enumerate(_calls(action, turn)):
+        call_id = call.id if call.id not in seen else f"{call.id}_{turn}_{index}"
+        seen.add(call_id)
+        arguments = json.dumps({"malformed": as_text(wrote)} if call.problem else wrote, ensure_ascii=False)
+        function = {"name": plain.get(call.name) or _plain(call.name), "arguments": arguments}
+        calls.append({"id": call_id, "type": "function", "function": function})
+    return {**message, "tool_calls": calls} if calls else message
+
+
+def _worded(action: Mapping[str, Any]) -> str:
+    """What was thought and said, wherever the thought was kept: in the text, beside it, or in ``raw`` alone. One whose
+    opening tag stood in the prompt gets it back."""
+    text, raw = parse_turn(action, 0).text, action.get("raw")
+    if OPEN in text:
+        return text
+    thought, closed, said = text.partition(CLOSE)
+    if not closed:
+        beside = text_of(action.get("reasoning_content")).strip()
+        thought, said = raw.rpartition(CLOSE)[0] if isinstance(raw, str) else "", text
+        thought = thought or (f"{beside}\n" if beside else "")
+    opened = "" if thought.lstrip().startswith(OPEN) else f"{OPEN}\n"
+    return f"{opened}{thought}{CLOSE}\n\n{said}" if thought.strip() else said
+
+
+def _native(turn: Turn, number: int, plain: Mapping[str, str] | None) -> list[Message]:
+    """A past turn and what answered it; ``plain`` None: as templates take them."""
+    message = as_message(turn.action, number) if plain is None else _for_endpoints(turn.action, number, plain)
     results = [answer for answer in turn.messages if answer.role == "tool"]
     back = [
         {
             "role": "tool",
             "tool_call_id": call["id"],
-            **({"name": call["function"]["name"]} if decoded else {}),
+            **({"name": call["function"]["name"]} if plain is None else {}),
             "content": answer.content,
         }
         for call, answer in zip(message.get("tool_calls", []), results, strict=False)
@@ -148,9 +217,9 @@ def _as_text(action: Mapping[str, Any]) -> str:
     """What the model wrote; for a turn that was not made in text, what it would have written."""
     if isinstance(action.get("raw"), str):
         return str(action["raw"])
-    parsed = parse_turn(action, 0)
+    text = parse_turn(action, 0).text
     calls = [
-        f"<tool_call>\n{json.dumps({'name': call.name, 'arguments': call.arguments}, ensure_ascii=False)}\n</tool_call>"
-        for call in parsed.calls
+        f'<tool_call>\n{{"name": {json.dumps(name, ensure_ascii=False)}, "arguments": {as_text(wrote)}}}\n</tool_call>'
+        for _, name, wrote in _calls(action, 0)
     ]
-    return "\n".join([parsed.text, *calls] if parsed.text else calls)
+    return "\n".join([text, *calls] if text else calls)

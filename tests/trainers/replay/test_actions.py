@@ -136,7 +136,13 @@ def test_what_goes_over_the_wire_does_the_same() -> None:
     for _ in range(1000):
         action = drawn(chance)
         assert canonical(wire(action), TOOLS) == canonical(action, TOOLS)
-        assert "<think>" not in wire(action)["text"]
+        assert "<think>" not in wire(action)["text"] or not spoken(wire(action)["text"])
+
+
+def test_a_thought_is_not_sent_unless_the_turn_was_cut_within_it() -> None:
+    assert wire({"text": "<think>\nHm.\n</think>\n\nDone."}) == {"text": "Done."}
+    assert wire({"text": "<think>\nHm.\n</think>"}) == {"text": ""}
+    assert wire({"text": "<think>\nHm, so"}) == {"text": "<think>\nHm, so"}
 
 
 def test_answers_with_native_calls_and_with_tags() -> None:
@@ -149,3 +155,18 @@ def test_answers_with_native_calls_and_with_tags() -> None:
     assert canonical(read_answer(native), TOOLS) == canonical(read_answer(tagged), TOOLS) == call("bash", command="ls")
     assert read_answer(thought) == {"text": "Done."}
     assert spoken("open thought</think> said") == "said"
+
+
+def test_a_longer_wait_is_the_same_answer_unless_one_failed() -> None:
+    hasty, patient = call("bash", command="pytest -q", timeout_s=1), call("bash", command="pytest -q", timeout_s=120)
+    assert similarity(hasty, patient) == 1.0 and hasty != patient
+    assert is_same(hasty, patient, 0.9) and is_same(hasty, patient, 0.9, 0.0)
+    assert not is_same(hasty, patient, 0.9, -1.0) and not is_same(hasty, patient, 0.9, None, -1.0)
+
+
+def test_answers_in_tags_without_quotes_have_the_types_of_their_tools() -> None:
+    types = {"path": {"type": "string"}, "start_line": {"type": "integer"}}
+    tools = [{"name": "read_file", "parameters": {"properties": types}}]
+    said = "<parameter=path>\n3\n</parameter>\n<parameter=start_line>\n3\n</parameter>"
+    answer = read_answer({"content": f"<tool_call>\n<function=read_file>\n{said}\n</function>\n</tool_call>"}, tools)
+    assert answer["tool_calls"] == [{"name": "read_file", "arguments": {"path": "3", "start_line": 3}}]

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 from tokenizers_made_here import FAMILIES, tokenizer
 
+from etude.environments.openai_agent import text_action
+from etude.hints.parsing import parse_turn
 from etude.models import Episode
 from etude.trainers.chat import TemplateChat
+from etude.trainers.replay.actions import wire
 from etude.trainers.replay.encoding import Encoded, encode
 from etude.trainers.replay.pairs import Pair
 from etude.trainers.replay.states import State, as_message
@@ -19,6 +22,15 @@ from etude.trainers.templates import TOOLS, answers_of
 NAMES = list(FAMILIES)
 THINKING = {"qwen3", "qwen3-training", "qwen3.5", "deepseek-r1"}
 EMPTY = "<think>\n\n</think>\n\n"
+MISREAD = {"qwen3.5": "<think>", "deepseek-r1": "</think>", "gemma4": '<|"|>'}
+"""Marks that ``TemplateChat.action`` takes for marks in an argument, too."""
+BARE = {"qwen3.5", "gemma4"}
+"""Whose arguments' names are no texts."""
+
+
+def marks_of(name: str) -> str:
+    family = FAMILIES[name]
+    return "".join(mark for mark in [*family.special, *family.added, family.eos] if mark != MISREAD.get(name))
 
 
 def act(query: str, text: str = "") -> dict[str, Any]:
@@ -29,7 +41,7 @@ def dialogue(*actions: dict[str, Any], result: str = "ok") -> list[dict[str, Any
     """A question, and each action with its result."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Go on."}]
     for action in actions:
-        message = as_message(action, 0, decoded=True)
+        message = as_message(action, 0)
         (call,) = message["tool_calls"]
         answer = {"role": "tool", "tool_call_id": call["id"], "name": call["function"]["name"], "content": result}
         messages += [message, answer]
@@ -68,7 +80,10 @@ def rolled(name: str, messages: Sequence[dict[str, Any]]) -> list[int]:
 THOUGHT = "<think>\nHm.\n</think>"
 
 
-@pytest.mark.parametrize("past", [(), (act("a"),), (act("a", THOUGHT), act("b", THOUGHT))])
+@pytest.mark.parametrize(
+    "past",
+    [(), (act("a"),), (act("a", THOUGHT), act("b", THOUGHT)), (act("a", "I look."), act("b", f"{THOUGHT}\nSo."))],
+)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_prompt_is_the_students_rollout_and_a_thought_without_a_word(name: str, past: Any) -> None:
     messages = dialogue(*past)
@@ -95,36 +110,148 @@ def test_only_words_and_calls_are_counted_whatever_was_thought(name: str) -> Non
 @pytest.mark.parametrize("name", NAMES)
 def test_marks_in_arguments_names_and_results_are_text(name: str) -> None:
     """As when a file of a tokenizer's own tests is written."""
-    family = FAMILIES[name]
     words = tokenizer(name)
     marks = {*words.all_special_ids, *words.get_added_vocab().values()}
-    forged = "a " + "".join([*family.special, *family.added, family.eos]) + " b"
+    forged = f"a {marks_of(name)} b"
     plain = encoded(name, pair(act("yes"), act("no"), dialogue(act("yes"))))[1]
     odd = pair(act(forged), act("no"), dialogue(act(forged), result=forged))
-    odd.chosen["tool_calls"][0]["arguments"][forged] = 1
+    if name not in BARE:
+        odd.chosen["tool_calls"][0]["arguments"][forged] = 1
     _, found = encoded(name, odd)
     for ids, others in ((found.prompt, plain.prompt), (found.chosen, plain.chosen)):
         kept = [[each for each in some if each in marks] for some in (ids, others)]
         assert kept[0] == kept[1]
     assert words.decode(found.prompt).replace('\\"', '"').count(forged) == 2
-    assert words.decode(found.chosen).replace('\\"', '"').count(forged) == 2
+    assert words.decode(found.chosen).replace('\\"', '"').count(forged) == 1 + (name not in BARE)
+
+
+@pytest.mark.parametrize(("name", "mark"), MISREAD.items())
+def test_what_would_be_read_otherwise_is_left_out_and_counted(name: str, mark: str) -> None:
+    one = pair(act(f"a {mark} b"), act("no"), dialogue(act("yes")))
+    none, left = encode([one], tokenizer(name), max_ids=100_000, **FAMILIES[name].arguments)
+    assert none == [] and left == {"the template cannot write a turn as it was": 1}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_turn_ends_once(name: str) -> None:
     words = tokenizer(name)
-    forged = "".join([*FAMILIES[name].special, FAMILIES[name].eos])
-    _, one = encoded(name, pair(act(forged), act("no")))
+    _, one = encoded(name, pair(act(marks_of(name)), act("no")))
     assert one.chosen[-1] == one.rejected[-1] and one.chosen.count(one.chosen[-1]) == 1
     assert one.chosen[-1] in {*words.all_special_ids, *words.get_added_vocab().values()}
 
 
 def test_a_turn_that_is_all_thought_is_no_action() -> None:
     words = tokenizer("qwen3")
-    none, left = encode([pair(act("yes"), {"text": "<think>\nHm, so"})], words, max_ids=10_000)
+    cut = wire({"text": "<think>\nHm, so"})
+    none, left = encode([pair(act("yes"), cut)], words, max_ids=10_000)
     assert none == [] and left == {"a turn is all thought": 1}
     (one,), _ = encode([pair(act("yes"), {"text": THOUGHT})], words, max_ids=10_000)
     assert words.decode(one.rejected) == "<|im_end|>"  # it ended without a word: that is what it did
+
+
+# --- a call that could not be read -----------------------------------------------------------------------------------
+
+
+def sampled(name: str, damaged: str, instead: str) -> tuple[TemplateChat, list[int], list[int]]:
+    """A family's chat, its generation prompt, and a call in which the last of some text is ``instead``."""
+    chat = TemplateChat(tokenizer(name), never, arguments=FAMILIES[name].arguments)
+    written = chat.prompt(dialogue(), TOOLS)
+    opening = written.ids[written.generation :]
+    text = tokenizer(name).decode(chat.turn(as_message(act("yes"), 0), opening))
+    before, found, after = text.rpartition(damaged)
+    assert found
+    return chat, opening, tokenizer(name).encode(before + instead + after, add_special_tokens=False)
+
+
+DAMAGE = [
+    *((name, ("}", "")) for name in NAMES if name != "qwen3.5"),
+    *((name, ('yes"', "yes")) for name in NAMES if name not in BARE),
+    *((name, ('"name"', "name")) for name in ("qwen2.5", "qwen3", "mistral-v3", "phi4")),
+    ("qwen3.5", ("\n</function>", "")),
+    ("gemma4", ('yes<|"|>', "yes")),
+]
+
+
+@pytest.mark.parametrize(("name", "damage"), DAMAGE)
+def test_a_broken_call_is_rejected_with_the_ids_that_were_sampled(name: str, damage: tuple[str, str]) -> None:
+    chat, opening, ids = sampled(name, *damage)
+    broken = chat.action(ids)
+    assert parse_turn(broken, 0).calls[0].problem
+    _, one = encoded(name, pair(act("yes"), wire(broken)))
+    assert [*chat.turns.lead(opening), *one.rejected] == ids
+
+
+@pytest.mark.parametrize(("name", "damage"), DAMAGE)
+def test_an_old_broken_call_stands_in_the_prompt_as_it_was_sampled(name: str, damage: tuple[str, str]) -> None:
+    chat, _, ids = sampled(name, *damage)
+    broken = chat.action(ids)
+    messages = dialogue(broken)
+    _, one = encoded(name, pair(act("yes"), {"text": "done ok"}, messages))
+    rollout = [*chat.prompt(messages[:1], TOOLS).ids, *ids, *chat.reply(ids, answers_of(messages[2:])).ids]
+    assert one.prompt[: len(rollout)] == rollout
+
+
+@pytest.mark.parametrize("name", ["qwen2.5", "llama3.1", "mistral-v3", "mistral-v13", "deepseek-v3", "phi4"])
+def test_a_broken_call_that_a_server_left_in_the_words_has_its_marks(name: str) -> None:
+    words, (_, _, ids) = tokenizer(name), sampled(name, "}", "")
+    text = words.decode(ids[:-1])
+    _, one = encoded(name, pair(act("yes"), wire({"text": text})))
+    assert one.rejected == ids
+    student_good = pair(act("yes"), {"text": text}).model_copy(update={"kind": "student_good"})
+    none, left = encode([student_good], words, max_ids=10_000)  # a teacher's words are no call
+    assert none == [] and left == {"the template cannot write a turn as it was": 1}
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        ({"name": "look_up", "arguments": ["yes"]}, '{"name": "look_up", "arguments": ["yes"]}'),
+        ({"name": "look_up", "arguments": '{"query": '}, '{"name": "look_up", "arguments": {"query": }'),
+        ({"name": "files.read", "arguments": {}}, '{"name": "files.read", "arguments": {}}'),
+    ],
+)
+def test_calls_of_another_shape_are_written_so(call: dict[str, Any], text: str) -> None:
+    words, one = encoded("qwen3-2507", pair(act("yes"), wire({"tool_calls": [call]})))
+    assert words.decode(one.rejected) == f"<tool_call>\n{text}\n</tool_call><|im_end|>"
+
+
+TWICE = [{"id": "a", "name": "look_up", "arguments": {"query": query}} for query in ("yes", "no")]
+
+
+@pytest.mark.parametrize("calls", [[{"name": None, "arguments": {"query": "yes"}}], [["look_up"]], TWICE])
+def test_what_nobody_knows_how_it_was_written_is_left_out(calls: list[Any]) -> None:
+    """Neither a call without a name, nor ids that were given twice where the template writes none."""
+    none, left = encode([pair(act("yes"), wire({"tool_calls": calls}))], tokenizer("qwen3-2507"), max_ids=10_000)
+    assert none == [] and left == {"the template cannot write a turn as it was": 1}
+
+
+def test_an_id_given_twice_is_written_twice() -> None:
+    words, one = encoded("mistral-v3", pair(act("yes"), wire({"tool_calls": TWICE})))
+    assert words.decode(one.rejected).count('"id": "00000000a"') == 2 and '"query": "no"' in words.decode(one.rejected)
+
+
+def test_a_turn_of_a_run_in_text_has_the_ids_of_what_was_written() -> None:
+    raw = '<think>\nHm.\n</think>\n\nSo.\n<tool_call>\n{"name":"look_up","arguments":{"query":"yes"}}\n</tool_call>'
+    words, one = encoded("qwen3", pair(act("yes"), {"text": "ok"}, dialogue({**act("yes", "So."), "raw": raw})))
+    assert f"assistant\n{raw}<|im_end|>" in words.decode(one.prompt)
+
+
+BROKEN = '<tool_call>\n{"name": "look_up", "arguments": {"query": "yes"}\n</tool_call>'
+
+
+@pytest.mark.parametrize("end", ["", "\n</tool_call>"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_broken_call_of_a_run_in_text_is_what_was_written_or_left_out(name: str, end: str) -> None:
+    raw = f"<think>\nHm.\n</think>\n\nSo.\n{BROKEN.removesuffix(end)}"
+    action = text_action({"content": raw})
+    both = [pair(act("yes"), wire(action)), pair(act("yes"), {"text": "ok"}, dialogue(action))]
+    found, left = encode(both, tokenizer(name), max_ids=10_000, **FAMILIES[name].arguments)
+    if "qwen" not in name:  # which reads no calls in tags
+        assert found == [] and left == {"the template cannot write a turn as it was": 2}
+        return
+    words = tokenizer(name)
+    assert words.decode(found[0].rejected) == f"{BROKEN.removesuffix(end)}<|im_end|>"
+    assert f"{raw}<|im_end|>" in words.decode(found[1].prompt)
 
 
 # --- a pair of an episode --------------------------------------------------------------------------------------------

@@ -107,6 +107,16 @@ def test_the_student_is_not_good_where_execution_shows_a_better_answer() -> None
     assert (decision.kind, answers[decision.answer].action) == ("correct", GOOD)
 
 
+def test_a_longer_wait_corrects_what_failed_for_want_of_it() -> None:
+    wait = [
+        canonical({"tool_calls": [{"name": "bash", "arguments": {"command": "ls", "timeout_s": s}}]}) for s in (1, 9)
+    ]
+    answers = [Heard(wait[1], 0.85)] * 3
+    assert decide(wait[0], -1.0, answers, RULES).kind == "correct"
+    assert decide(wait[0], 0.0, answers, RULES).reason == "the student agrees"
+    assert decide(wait[1], -1.0, answers, RULES).kind == ""
+
+
 def test_one_that_fails_as_the_student_did_does_not_speak_for_the_others() -> None:
     answers = [Heard(BAD, 0.9), Heard(GOOD, 0.9), Heard(GOOD, 0.9), Heard(GOOD, 0.9)]
     decision = decide(BAD, -1.0, answers, RULES)
