@@ -33,10 +33,10 @@ def _tagged(text: str, start: int) -> tuple[Any, int]:
     if not text.startswith(FUNCTION, start):
         return _json(text, start)
     closed = _FUNCTION_END.search(text, start)
-    if closed is None:
-        raise ValueError("the function is not closed")
-    (turn,) = hermes.read([{"role": "assistant", "content": f"<tool_call>{text[start : closed.end()]}</tool_call>"}])
-    return {"name": turn.calls[0].name, "arguments": turn.calls[0].arguments}, closed.end()
+    name, _, inside = text[start + len(FUNCTION) : closed.start() if closed else start].partition(">")
+    if closed is None or name.split() != [name]:
+        raise ValueError("the function is not closed, or has no name")
+    return {"name": name, "arguments": hermes.parameters(inside)}, closed.end()
 
 
 def _gemma(text: str, start: int) -> tuple[Any, int]:

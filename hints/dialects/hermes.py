@@ -13,8 +13,8 @@ from typing import Any
 from ..parsing import read_arguments, read_call, text_of
 from .drafts import Draft, DraftTurn, answer, flagged
 
-_THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
-_OPEN = re.compile(r"<tool_call>\s*")
+_OPEN = re.compile(r"<think>.*?(?:</think>|\Z)|(?P<call><tool_call>)\s*", re.DOTALL)
+"""A thought or a call, whichever begins first: a call in a thought is none, and a thought in a call is text."""
 _CLOSE = re.compile(r"\s*</tool_call>")
 _FUNCTION = re.compile(r"\s*<function=([^>\s]+)>(.*?)(?:</function>|\Z)", re.DOTALL)
 _BETWEEN = re.compile(r"\s*</tool_response>\s*<tool_response>\s*")
@@ -30,7 +30,7 @@ def read(messages: Sequence[Mapping[str, Any]]) -> list[DraftTurn]:
         if role == "assistant":
             _give(turns, results)
             text = text_of(message.get("text")) or text
-            turns.append(DraftTurn(text, list(_calls(_THOUGHT.sub("", text), len(turns)))))
+            turns.append(DraftTurn(text, list(_calls(text, len(turns)))))
             results = []
         elif turns and role in ("tool", "user"):
             found = _responses(text, len(turns[-1].calls))
@@ -82,10 +82,13 @@ def _calls(text: str, turn: int) -> Iterator[Draft]:
     """Each tagged call. One at the very end may lack its closing tag: generation stops there."""
     position, index = 0, 0
     while opened := _OPEN.search(text, position):
+        if opened["call"] is None:
+            position = opened.end()
+            continue
         start, fallback = opened.end(), f"call_{turn}_{index}"
         function = _FUNCTION.match(text, start)
         if function is not None:
-            yield Draft(fallback, function[1], _parameters(function[2]), loose="values")
+            yield Draft(fallback, function[1], parameters(function[2]), loose="values")
             position = function.end()
         else:
             item, position = _decoded(text, start)
@@ -94,7 +97,8 @@ def _calls(text: str, turn: int) -> Iterator[Draft]:
         position, index = closed.end() if closed else position, index + 1
 
 
-def _parameters(text: str) -> dict[str, Any]:
+def parameters(text: str) -> dict[str, Any]:
+    """Of what stands in a function's tags: each value is a text."""
     values = {}
     for part in text.split("<parameter=")[1:]:
         name, _, value = part.partition(">")

@@ -88,7 +88,8 @@ def test_more_than_sixteen_calls_are_malformed_in_our_own_dialect_only() -> None
     assert not any(call.problem for call in read(messages, [], "openai")[0].calls)
 
 
-HERMES = '<tool_call>\n{"name": "f", "arguments": {"text": "a </tool_call> and <tool_call> b"}}\n</tool_call>'
+STRING = "a </tool_call> <think>and</think> <tool_call> b"
+HERMES = f'<tool_call>\n{{"name": "f", "arguments": {{"text": "{STRING}"}}}}\n</tool_call>'
 
 
 def test_hermes_calls_are_json_whatever_their_strings_hold() -> None:
@@ -98,7 +99,7 @@ def test_hermes_calls_are_json_whatever_their_strings_hold() -> None:
             user("<tool_response>\n1\n</tool_response>\n<tool_response>\n2\n</tool_response>"),
         ]
     )
-    arguments = {"text": "a </tool_call> and <tool_call> b"}
+    arguments = {"text": STRING}
     assert calls(turns) == [[("f", arguments, "1"), ("f", arguments, "2")]]
 
 

@@ -22,7 +22,7 @@ from etude.trainers.templates import TOOLS, answers_of
 NAMES = list(FAMILIES)
 THINKING = {"qwen3", "qwen3-training", "qwen3.5", "deepseek-r1"}
 EMPTY = "<think>\n\n</think>\n\n"
-MISREAD = {"qwen3.5": "<think>", "deepseek-r1": "</think>", "gemma4": '<|"|>'}
+MISREAD = {"deepseek-r1": "</think>", "gemma4": '<|"|>'}
 """Marks that ``TemplateChat.action`` takes for marks in an argument, too."""
 BARE = {"qwen3.5", "gemma4"}
 """Whose arguments' names are no texts."""
