@@ -7,7 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_BLOCK = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|\Z)", re.DOTALL)
+_MARK = re.compile(r"</think>|<tool_call>\s*")
+_END = re.compile(r"\s*(?:</tool_call>|\Z)")
+_BROKEN = re.compile(r".*?(?=\s*(?:</tool_call>|</think>|\Z))", re.DOTALL)
+_JSON = json.JSONDecoder(strict=False)
 _NAME = re.compile(r'"name"\s*:\s*"([^"\n]{1,100})"')
 _SYSTEM = """# Tools
 
@@ -34,10 +37,18 @@ def read_calls(content: str) -> tuple[str, list[Any]]:
     """The text around the tags, and the calls in them, as ``tool_calls`` of an action. A missing end tag is forgiven.
 
     A call that is no JSON keeps its text as its arguments, so that its result says what is wrong with it and where.
-    What a model thinks (up to ``</think>``) calls nothing.
+    What a model thinks (up to ``</think>``) calls nothing; a call's strings may hold the tags themselves.
     """
-    spoken = content.rpartition("</think>")[2]
-    return _BLOCK.sub("", spoken).strip(), [_call(block) for block in _BLOCK.findall(spoken)]
+    thinks = content.lstrip().startswith("<think>")
+    words, calls, position = "", [], max(content.find("</think>"), 0) if thinks else 0
+    while mark := _MARK.search(content, position):
+        words, position = words + content[position : mark.start()], mark.end()
+        if mark[0] == "</think>":
+            words, calls = "", []
+            continue
+        call, position = _call(content, position)
+        calls.append(call)
+    return (words + content[position:]).strip(), calls
 
 
 def written(call: Mapping[str, Any]) -> str:
@@ -58,9 +69,15 @@ def answer(messages: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return {"role": "user", "content": "\n".join(parts)}
 
 
-def _call(block: str) -> Any:
+def _call(text: str, start: int) -> tuple[Any, int]:
+    """The call in the tag that ends at ``start``, and where it ends itself."""
     try:
-        return json.loads(block, strict=False)
+        call, end = _JSON.raw_decode(text, start)
+        if closed := _END.match(text, end):
+            return call, closed.end()
     except (ValueError, RecursionError):
-        name = _NAME.search(block)
-        return {"name": name[1] if name else "", "arguments": block}
+        pass
+    broken = _BROKEN.match(text, start)
+    assert broken is not None, "it may be empty"
+    name, closed = _NAME.search(broken[0]), _END.match(text, broken.end())
+    return {"name": name[1] if name else "", "arguments": broken[0]}, closed.end() if closed else broken.end()
