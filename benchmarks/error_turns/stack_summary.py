@@ -80,6 +80,7 @@ def checks(arms: Mapping[str, Sequence[Row]]) -> dict[str, str]:
         "dense_distill ends at <= .10": count("dense_distill", lambda row: row["errors"][-1] <= 0.10),
         "grpo_dense ends at <= .10": count("grpo_dense", lambda row: row["errors"][-1] <= 0.10),
         "the guard trips in time in live": count("live", summary.in_time),
+        "... or at the evaluation that shows the rise": count("live", lambda row: summary.in_time(row, early=False)),
     }
 
 

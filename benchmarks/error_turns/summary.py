@@ -166,19 +166,20 @@ def summarised(rows: Sequence[Row], measures: Mapping[str, Measure] = MEASURES) 
         known = [row[name] for row in rows if row[name] is not None]
         found[name] = float(iqm(torch.tensor(known, dtype=torch.double))) if known else None
     found["broken"] = sum(row["broken"] for row in rows)
-    found["guard_in_time"] = sum(in_time(row) for row in rows)
     found["cpu_minutes"] = sum(row["cpu_seconds"] for row in rows) / 60
     return found
 
 
-def in_time(row: Row) -> bool:
-    """Whether the guard trips before the error has risen .10 above its least so far (or at that very evaluation)."""
+def in_time(row: Row, *, early: bool = True) -> bool:
+    """Whether the guard trips before the error has risen .10 above its least so far; unless ``early``, at that very
+    evaluation too, which tells no order."""
     least = 1.0
     for error, drift in zip(row["errors"], row["drifts"], strict=False):
         least = min(least, error)
+        risen = error > least + 0.10
         if drift > GUARD:
-            return True
-        if error > least + 0.10:
+            return not (risen and early)
+        if risen:
             return False
     return False
 
@@ -204,4 +205,5 @@ def checks(arms: Mapping[str, Sequence[Row]]) -> dict[str, str]:
         "grpo_sparse ends within .03 of the base": count("grpo_sparse", lambda row: near(row, 0.03)),
         "grpo_dense's median final error (>= .10 was expected)": f"{dense[len(dense) // 2]:.3f}" if dense else "none",
         "the guard trips in time in live": count("live", in_time),
+        "... or at the evaluation that shows the rise": count("live", lambda row: in_time(row, early=False)),
     }

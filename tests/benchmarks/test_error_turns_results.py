@@ -109,3 +109,5 @@ def test_the_guard_must_trip_before_the_harm() -> None:
     assert summary.in_time({"errors": [0.75, 0.2, 0.3, 0.9], "drifts": [0.0, 0.01, 0.06, 0.3]})
     assert not summary.in_time({"errors": [0.75, 0.2, 0.9, 0.9], "drifts": [0.0, 0.01, 0.02, 0.3]})
     assert not summary.in_time({"errors": [0.75, 0.2, 0.1], "drifts": [0.0, 0.0, 0.0]})
+    both = {"errors": [0.75, 0.2, 0.5], "drifts": [0.0, 0.01, 0.2]}
+    assert not summary.in_time(both) and summary.in_time(both, early=False)
