@@ -65,6 +65,7 @@ class Client:
         self._message_timeout_s = message_timeout_s
         self._socket: ClientConnection | None = None
         self._http: httpx.AsyncClient | None = None
+        self._calling = False
 
     async def connect(self) -> Client:
         """Open the session. Raises ConnectionLost when nothing answers. Safe to call again."""
@@ -149,8 +150,11 @@ class Client:
 
         if self._socket is None:
             raise ConnectionLost("not connected: call connect() first, or use the client in a `with` block")
+        if self._calling:
+            raise ServerError(f"{kind}: this session is busy with another call: wait for it, or open another session")
         socket = self._socket
         frame = json.dumps({"type": kind} if data is None else {"type": kind, "data": data})
+        self._calling = True
         try:
             try:
                 await socket.send(frame)
@@ -168,6 +172,8 @@ class Client:
                 waited = f"no answer to {kind} within {self._message_timeout_s:g} s"
                 raise ConnectionLost(f"{waited}: the session is given up; raise message_timeout_s") from error
             raise
+        finally:
+            self._calling = False
         if answer.get("type") == "error":
             raise _refusal(answer.get("data", {}))
         return answer["data"]

@@ -80,6 +80,17 @@ def test_an_answer_that_comes_too_late_is_never_taken_for_the_next() -> None:
     asyncio.run(scenario())
 
 
+def test_a_second_call_meanwhile_is_refused_and_the_first_goes_on() -> None:
+    async def scenario() -> None:
+        async with answering(scripted(OBSERVATION, OBSERVATION)) as url, Client(url) as client:
+            first, second = await asyncio.gather(client.reset(), client.step({}), return_exceptions=True)
+            assert not isinstance(first, BaseException) and first.prompt == "p"
+            assert isinstance(second, ServerError) and "is busy with another call" in str(second)
+            assert (await client.reset()).prompt == "p"
+
+    asyncio.run(scenario())
+
+
 def test_a_lost_connection_is_typed() -> None:
     async def drop(socket: ServerConnection) -> None:
         await socket.recv()

@@ -16,6 +16,7 @@ from . import distillation, objectives
 from .checkpoints import CHECKPOINTS, Interrupt, Keeper, kept, last_checkpoint, resume, step_of, writing
 from .folder import read_json, write_json
 from .loading import Start, keep_arguments, open_model
+from .memory import check_memory
 from .metrics import METRICS, Metrics, Watch, read_metrics
 from .playing import Limits
 from .recipe import Recipe, chooser_of
@@ -24,9 +25,12 @@ from .safety import KillSwitch
 from .teachers import Teacher
 from .train import Evaluation, Progress, Result, WriteDialogues, order, plan, rank, summary, world
 from .trainer import Channels, EtudeTrainer, Parts, reset_rows
+from .turns import seeded
 from .watching import warnings_of
 
 MODEL, BEFORE = "model", "before.json"
+_PATIENCE_S = 6 * 3600
+"""Ranks wait that long for the one whose episodes take longest; torch's 30 minutes are one slow grade."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ def build(
     """Tokenizer and template first, weights last. Raises RecipeError, ChatError, UnfitModel, ReplayError."""
     out = Path(recipe.out)
     start = open_model(recipe, dialogues, progress)
+    check_memory(recipe, start.config)
     replay, warnings = _replay(start)
     model = start.weights()
     teacher = _teacher(recipe, model)
@@ -121,7 +126,7 @@ def evaluate(made: Made, tasks: Sequence[str], progress: Progress) -> Evaluation
     training = trainer.model.training
     trainer.model.eval()
     mine = list(tasks)[rank() :: processes]
-    torch.manual_seed(made.recipe.seed)
+    seeded(made.recipe.seed)
     with trainer.accelerator.autocast():  # as in training, whose first step wraps the model in it
         played = trainer.play([{"task_id": task} for task in mine])
     trainer.model.train(training)
@@ -242,6 +247,7 @@ def shared_arguments(recipe: Recipe, out: Path) -> dict[str, Any]:
         "max_grad_norm": train.clip_grad,
         "bf16": recipe.model.dtype == "bfloat16",
         "use_cpu": not torch.cuda.is_available(),
+        "ddp_timeout": _PATIENCE_S,
         "gradient_checkpointing": train.gradient_checkpointing,
         "logging_steps": 1,
         "save_strategy": "steps",

@@ -24,8 +24,9 @@ from .forwards import can_pack, head_of, student_rows, teacher_rows, tokens_read
 from .rollouts import Rollout
 from .sites import Site
 
-_LEAST_GAIN = 1e-4
-"""Nats: what differs by less is rounding. AdamW makes whole steps of gradients that small."""
+_LEAST_GAIN, _LEAST_ROUNDED = 1e-4, 1e-2
+"""Nats: a site's gain that is less is rounding; in bfloat16 that is times the root of its tokens. AdamW makes whole
+steps of gradients that small."""
 
 
 MEASURED = ("tokens", "sites", "sites_helped", "divergence", "teacher_gain", "teacher_tokens", "student_tokens")
@@ -98,6 +99,7 @@ class Distiller:
         packed = self._can_pack(teacher)
         with torch.no_grad():
             theirs = teacher_rows(teacher, rollout.ids, sites, packed=packed)
+        torch.clear_autocast_cache()  # older torch keeps a live teacher's casts for the student, without a gradient
         mine = student_rows(model, rollout.ids, sites)
         heads = head_of(model, options.temperature), head_of(teacher, options.temperature)
         tokens = torch.tensor([rollout.ids[p] for site in sites for p in range(site.start, site.end)]).to(mine.device)
@@ -141,7 +143,9 @@ class Distiller:
         """
         lengths = [site.end - site.start for site in sites]
         gains = [float((s - t).sum()) for s, t in zip(said.split(lengths), told.split(lengths), strict=True)]
-        helps = [gain > _LEAST_GAIN for gain in gains]
+        rounded = torch.is_autocast_enabled(said.device.type)
+        least = [_LEAST_ROUNDED * length**0.5 if rounded else _LEAST_GAIN for length in lengths]
+        helps = [gain > bound for gain, bound in zip(gains, least, strict=True)]
         good = [help_ or not self.settings.gate for help_ in helps]
         kept = [float(g) for g, length in zip(good, lengths, strict=True) for _ in range(length)]
         return torch.tensor(kept).to(said), sum(helps)

@@ -105,6 +105,9 @@ def _player(start: Start, model: Any, url: str) -> EtudeTrainer:
         "gradient_checkpointing": False,
         "per_device_train_batch_size": 2,
         "num_generations": 2,
+        "steps_per_generation": -(
+            -recipe.train.evaluate_tasks // (2 * world())
+        ),  # vLLM plays so many times two at once
         "report_to": [],
         "disable_tqdm": True,
         **generation_arguments(recipe),

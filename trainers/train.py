@@ -185,7 +185,7 @@ def _check_machine(recipe: Recipe) -> None:
     if recipe.generation.vllm == "server" and world() > 1:  # there TRL gathers every request, and ours differ by rank
         raise RecipeError('generation.vllm = "server" is for one process: with several set "colocate"')
     if recipe.generation.vllm == "server":
-        _check_vllm(recipe.generation.vllm_url)
+        _check_vllm(recipe.generation.vllm_url.rstrip("/"), recipe.generation.max_ids)
 
 
 def _check_devices() -> None:
@@ -196,7 +196,7 @@ def _check_devices() -> None:
     if found > 1 and world() == 1 and "LOCAL_RANK" not in os.environ:
         raise RecipeError(
             f"one process sees {found} GPUs: set CUDA_VISIBLE_DEVICES=0, or start {found} of them with "
-            f"`torchrun --nproc-per-node {found} -m etude.cli train RECIPE.toml`"
+            f"`torchrun --nproc-per-node {found} --shutdown-timeout 3600 -m etude.cli train RECIPE.toml`"
         )
 
 
@@ -211,15 +211,28 @@ def _check_files(recipe: Recipe) -> None:
         read_pairs(Path(recipe.replay.pairs))
 
 
-def _check_vllm(url: str) -> None:
+def _check_vllm(url: str, room: int) -> None:
+    """What TRL asks of the server, asked before weights load; and that an episode of ``room`` ids fits."""
     import httpx
 
+    start = "start it with `trl vllm-serve --model MODEL`"
     try:
-        httpx.get(f"{url.rstrip('/')}/health", timeout=10.0).raise_for_status()
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        httpx.get(f"{url}/health", timeout=10.0).raise_for_status()
+        told = httpx.get(f"{url}/server_info", params={"config_format": "json"}, timeout=10.0)
+        models = httpx.get(f"{url}/v1/models", timeout=10.0).raise_for_status().json()["data"]
+        config = {} if told.status_code == 404 else told.raise_for_status().json()["vllm_config"]
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, LookupError) as error:
+        raise RecipeError(f"generation.vllm_url: no vLLM server answers at {url} ({error}): {start}") from None
+    if not config.get("weight_transfer_config"):
+        raise RecipeError(f"generation.vllm_url: the server at {url} takes no weights: {start}")
+    if (mode := config["model_config"].get("logprobs_mode")) != "processed_logprobs":
+        raise RecipeError(f"generation.vllm_url: the server at {url} gives {mode}, not processed_logprobs: {start}")
+    least = min((model["max_model_len"] for model in models if model.get("max_model_len")), default=room)
+    if least < room:
         raise RecipeError(
-            f"generation.vllm_url: no vLLM server answers at {url} ({error}): `vllm serve` starts one"
-        ) from None
+            f"generation.max_ids ({room}) is more than the server at {url} reads (--max-model-len {least}): set it to "
+            f"{least} or less"
+        )
 
 
 def _check_folder(recipe: Recipe, out: Path) -> None:

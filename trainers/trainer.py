@@ -36,7 +36,7 @@ from .rows import reset_rows as reset_rows
 from .sampling import Batcher
 from .sites import CAP, Site, choose
 from .teachers import Teacher
-from .turns import generate, prepare
+from .turns import generate, prepare, seeded
 from .watching import of_episodes
 
 Weight = Callable[[float], float]
@@ -110,7 +110,7 @@ class EtudeTrainer(_Base):
         self._rows = inputs
         # Of the step alone: a resumed run samples as the uninterrupted one, whatever was sampled between.
         seed = random.Random(f"sample {self.args.seed} {self.state.global_step} {self.accelerator.process_index}")
-        torch.manual_seed(seed.getrandbits(63))
+        seeded(seed.getrandbits(63))
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
         rewards = dynamic.rewards_of(self, self._played)
         flat = flat_groups(rewards, self.num_generations)

@@ -6,7 +6,17 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+import torch
+
 from .rollouts import Sample
+
+
+def seeded(number: int) -> None:
+    """All chance in sampling: torch's, and numpy's, which vLLM inside this process draws from. A vLLM server's own is
+    not ours to seed."""
+    torch.manual_seed(number)
+    np.random.seed(number % 2**32)
 
 
 def prepare(trainer: Any, longest: int, stops: Iterable[int]) -> None:
@@ -25,14 +35,15 @@ def prepare(trainer: Any, longest: int, stops: Iterable[int]) -> None:
 
 
 def generate(trainer: Any, prompts: Sequence[list[int]], rooms: Sequence[int]) -> list[Sample]:
-    """A turn after each prompt, of at most its room. vLLM refuses a request for more than its context holds, so there
-    prompts with the same room go together; transformers samples them all at once, and what is too long is cut.
+    """A turn after each prompt, of at most its room. A vLLM server refuses a request for more than its context holds,
+    so there prompts with the same room go together; otherwise all are sampled at once, and what is too long is cut.
 
     vLLM scores an id as None when it has no number for it, which is NaN here.
     """
     samples: dict[int, Sample] = {}
-    for room in sorted(set(rooms)) if trainer.use_vllm else [max(rooms)]:
-        places = [place for place in range(len(prompts)) if not trainer.use_vllm or rooms[place] == room]
+    apart = trainer.use_vllm and trainer.vllm_mode == "server"
+    for room in sorted(set(rooms)) if apart else [max(rooms)]:
+        places = [place for place in range(len(prompts)) if not apart or rooms[place] == room]
         if trainer.use_vllm:
             trainer.vllm_generation.max_completion_length = room
         ids, logprobs = trainer._generate_single_turn([prompts[place] for place in places], None, {}, num_generations=1)

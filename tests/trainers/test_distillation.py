@@ -91,6 +91,15 @@ def test_a_hint_that_does_not_make_the_failed_turn_less_likely_is_left_out() -> 
     assert {gain > 0 for gain in gains} == {True, False}, "both kinds must be there for this test to say anything"
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_in_bfloat16_a_gain_that_is_rounding_is_none(seed: int) -> None:
+    """A hint without a word, read packed and apart."""
+    made, empty = model("qwen3"), [Site(0, "a", 6, 8, 12, []), Site(1, "b", 20, 22, 30, [])]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = Distiller(Settings()).loss(made, made, [(rollout(seed=seed), empty)])
+    assert found.metrics["sites_helped"] == 0
+
+
 def test_tokens_of_an_older_policy_are_weighted_by_a_clipped_ratio() -> None:
     student, teacher = model(seed=1), model(seed=2)
     site = [Site(0, "a", 6, 8, 14, [3], 1.0)]

@@ -65,9 +65,34 @@ def test_a_server_is_for_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_server_that_is_not_there_is_said_before_weights_load(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(train.importlib.util, "find_spec", lambda name: name)
-    with pytest.raises(RecipeError, match=r"no vLLM server answers at http://127\.0\.0\.1:9 .*`vllm serve`") as caught:
+    with pytest.raises(
+        RecipeError, match=r"no vLLM server answers at http://127\.0\.0\.1:9 .*`trl vllm-serve"
+    ) as caught:
         train._check_machine(recipe(vllm="server", vllm_url="http://127.0.0.1:9"))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("told", "length", "said"),
+    [
+        ({"weight_transfer_config": None}, None, "takes no weights: start it with `trl vllm-serve --model MODEL`"),
+        ({"model_config": {"logprobs_mode": "raw_logprobs"}}, None, "gives raw_logprobs, not processed_logprobs"),
+        ({}, 4096, r"generation.max_ids \(8192\) is more than the server at .* reads \(--max-model-len 4096\)"),
+        ({}, 8192, ""),
+        ({}, None, ""),
+    ],
+)
+def test_a_server_that_was_started_otherwise_is_said_before_weights_load(
+    told: dict[str, Any], length: int | None, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Handler, "config", {**Handler.config, **told})
+    monkeypatch.setattr(Handler, "length", length)
+    with serving(lambda prompt, room: []) as server:
+        if not said:
+            train._check_vllm(server.url, 8192)
+            return
+        with pytest.raises(RecipeError, match=said):
+            train._check_vllm(server.url, 8192)
 
 
 def test_the_extra_is_what_trl_supports(root: Path) -> None:
@@ -104,16 +129,17 @@ class Scripted(ThreadingHTTPServer):
 
 class Handler(BaseHTTPRequestHandler):
     server: Scripted
+    config: dict[str, Any] = {
+        "weight_transfer_config": {"backend": "nccl"},
+        "model_config": {"logprobs_mode": "processed_logprobs"},
+    }
+    length: int | None = None
 
     def do_GET(self) -> None:
-        config = {
-            "weight_transfer_config": {"backend": "nccl"},
-            "model_config": {"logprobs_mode": "processed_logprobs"},
-        }
         known = {
             "/health": {},
-            "/v1/models": {"data": [{"id": "served"}]},
-            "/server_info": {"vllm_config": config},
+            "/v1/models": {"data": [{"id": "served", **({"max_model_len": self.length} if self.length else {})}]},
+            "/server_info": {"vllm_config": self.config},
             "/get_world_size": {"world_size": 1},
         }
         self.reply(known[self.path.partition("?")[0]], None)
@@ -228,8 +254,8 @@ def test_a_step_with_turns_from_a_server(drill_url: str, sent: list[str], tmp_pa
         assert ratios.shape == sampled.shape and (ratios[sampled] <= 3.0).all()
 
 
-def test_turns_with_less_room_are_asked_for_by_themselves(sent: list[str]) -> None:
-    """vLLM refuses a prompt whose turn might outgrow its context."""
+def test_a_server_is_asked_for_turns_with_less_room_by_themselves(sent: list[str]) -> None:
+    """It refuses a prompt whose turn might outgrow its context; inside this process vLLM ends the turn there."""
     from types import SimpleNamespace
 
     from etude.trainers.turns import generate
@@ -241,10 +267,12 @@ def test_turns_with_less_room_are_asked_for_by_themselves(sent: list[str]) -> No
         return [[9] * vllm.max_completion_length for _ in prompts], None
 
     vllm = SimpleNamespace(max_completion_length=0)
-    trainer = SimpleNamespace(use_vllm=True, vllm_generation=vllm, _generate_single_turn=single)
-    found = generate(trainer, [[1], [2], [3]], [4, 2, 4])
-    assert [len(sample.ids) for sample in found] == [4, 2, 4]
-    assert asked == [(2, [[2]]), (4, [[1], [3]])]
+    for mode, wanted in (("server", [(2, [[2]]), (4, [[1], [3]])]), ("colocate", [(4, [[1], [2], [3]])])):
+        asked.clear()
+        trainer = SimpleNamespace(use_vllm=True, vllm_mode=mode, vllm_generation=vllm, _generate_single_turn=single)
+        found = generate(trainer, [[1], [2], [3]], [4, 2, 4])
+        assert [len(sample.ids) for sample in found] == [4, 2, 4]
+        assert asked == wanted
 
 
 def test_an_id_without_a_score_is_no_number() -> None:
@@ -254,8 +282,7 @@ def test_an_id_without_a_score_is_no_number() -> None:
     from etude.trainers.turns import generate
 
     single = lambda *given, **more: ([[7, 8]], [[None, -0.5]])  # noqa: E731
-    trainer = SimpleNamespace(
-        use_vllm=True, vllm_generation=SimpleNamespace(max_completion_length=0), _generate_single_turn=single
-    )
+    vllm = SimpleNamespace(max_completion_length=0)
+    trainer = SimpleNamespace(use_vllm=True, vllm_mode="server", vllm_generation=vllm, _generate_single_turn=single)
     (sample,) = generate(trainer, [[1]], [4])
     assert math.isnan(sample.logprobs[0]) and sample.logprobs[1] == -0.5

@@ -38,7 +38,9 @@ class Sessions:
         self._ending: Callable[[], Any] = lambda: None
         self._idle: list[Client] = []
         self._open: set[Client] = set()
-        self._freed = asyncio.Event()
+        self._playing: set[Client] = set()
+        self._leaving = asyncio.Event()
+        self.ended = 0
 
     def submit(self, call: Coroutine[Any, Any, T]) -> Future[T]:
         """Start ``call`` where the sessions are. Closing them cancels it."""
@@ -65,26 +67,36 @@ class Sessions:
         self._open.add(client)
         return client
 
+    def admitted(self, client: Client) -> None:
+        """The server plays an episode in it."""
+        self._playing.add(client)
+
     def give(self, client: Client) -> None:
         """It is free for another episode."""
         self._idle.append(client)
-        self._freed.set()
+        self._left(client)
 
     async def drop(self, client: Client) -> None:
         """It is of no more use."""
         self._open.discard(client)
         await client.close()
-        self._freed.set()
+        self._left(client)
 
-    async def back(self) -> bool:
-        """Wait until one that is in use is free, or dropped; False when none is in use."""
-        if self._idle:
-            return True
-        if not self._open:
-            return False
-        self._freed.clear()
-        await self._freed.wait()
+    async def back(self, seen: int) -> bool:
+        """Wait until an episode has left its session since ``ended`` was ``seen``; False when none is played."""
+        while self.ended == seen:
+            if not self._playing:
+                return False
+            self._leaving.clear()
+            await self._leaving.wait()
         return True
+
+    def _left(self, client: Client) -> None:
+        """A refused one was never in."""
+        if client in self._playing:
+            self._playing.discard(client)
+            self.ended += 1
+            self._leaving.set()
 
     def close(self) -> None:
         """End every session, and whatever is done in one: nobody waits for it any more. Idempotent, from any thread."""
@@ -92,11 +104,12 @@ class Sessions:
             self._ending()
             self._thread = None
             self._idle.clear()
+            self._playing.clear()
 
     def _running(self) -> LoopThread:
         """To be called, and used, under the lock: nothing is started on a loop that is about to stop."""
         if self._thread is None:
-            self._thread, self._freed = LoopThread(), asyncio.Event()
+            self._thread, self._leaving = LoopThread(), asyncio.Event()
             self._ending = weakref.finalize(self, _end, self._thread, self._open)
         return self._thread
 
@@ -157,10 +170,11 @@ class Episode:
         without a reward, and the observation is empty.
         """
         while True:
+            seen = self._sessions.ended
             try:
                 return await self._begun(arguments)
             except Capacity:
-                if not (wait and await self._sessions.back()):
+                if not (wait and await self._sessions.back(seen)):
                     raise
 
     async def _begun(self, arguments: Mapping[str, Any]) -> Observation:
@@ -245,7 +259,9 @@ class Episode:
         if self._client is None:
             self._client = await self._sessions.take(fresh=fresh)
         try:
-            return await self._client.reset(**arguments)
+            first = await self._client.reset(**arguments)
+            self._sessions.admitted(self._client)
+            return first
         except Infrastructure:
             raise
         except ServerError:

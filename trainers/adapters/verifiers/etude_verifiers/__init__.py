@@ -8,7 +8,8 @@ __all__ = ["EtudeTaskset", "load_environment"]
 
 
 def load_environment(url: str = "http://127.0.0.1:8000", split: str | None = None, **options: Any) -> Any:
-    """A v0 environment over the tasks of a running server; ``options`` are those of verifiers' MultiTurnEnv.
+    """A v0 environment over the tasks of a running server; ``options`` are those of verifiers' MultiTurnEnv. Without a
+    ``split`` it trains on the split ``train`` and is evaluated on ``eval``.
 
     Raises ImportError where verifiers has no v0 (0.4 and later).
     """

@@ -18,21 +18,33 @@ except ImportError as error:
 
 
 def load(url: str, split: str | None = None, **options: Any) -> EtudeEnv:
-    """The server's tasks as an environment. Raises ServerError, also when there are none."""
+    """The server's tasks as an environment: those of ``split``, to train on and to be evaluated on; without one it
+    trains on ``train`` and is evaluated on ``eval``, or on ``train`` where there is none. Raises ServerError, also when
+    there are no tasks."""
     client = SyncClient(url)
     try:
-        rows = client.rows(split)
+        learned = client.rows(split or "train")
+        held_out = learned if split else client.rows("eval") or learned
     finally:
         client.close()
-    if not rows:
-        raise ServerError(f"{url} serves no tasks: `etude serve --tasks DIR`")
-    shown = {row["task_id"]: row["responses_create_params"] for row in rows}
-    examples = [{"prompt": params["input"], "answer": "", "info": {"task_id": name}} for name, params in shown.items()]
-    tools = {name: [_tool(tool) for tool in params["tools"]] for name, params in shown.items()}
-    dataset = Dataset.from_list(examples)
+    if not learned:
+        raise ServerError(f"{url} serves no tasks of the split {split or 'train'!r}: `etude serve --tasks DIR`")
+    tools = {
+        row["task_id"]: [_tool(tool) for tool in row["responses_create_params"]["tools"]]
+        for row in (*learned, *held_out)
+    }
     rubric = Rubric(funcs=[solved], weights=[1.0])
     rubric.add_metric(n_error_turns)
-    return EtudeEnv(url, tools, dataset=dataset, eval_dataset=dataset, rubric=rubric, **options)
+    return EtudeEnv(url, tools, dataset=_dataset(learned), eval_dataset=_dataset(held_out), rubric=rubric, **options)
+
+
+def _dataset(rows: Sequence[Mapping[str, Any]]) -> Any:
+    return Dataset.from_list(
+        [
+            {"prompt": row["responses_create_params"]["input"], "answer": "", "info": {"task_id": row["task_id"]}}
+            for row in rows
+        ]
+    )
 
 
 def _tool(tool: Mapping[str, Any]) -> Any:
