@@ -55,8 +55,8 @@ class Schedule(_Table):
 
 class Sizes(_Table):
     """Of a model that is made here, in ``copying`` steps on ids that repeat, ``reading`` steps on dialogues without the
-    tools' schemas, half as long, and ``steps`` on whole ones. ``skill``: how often its base follows a hint; ``level``:
-    of the drills it reads."""
+    tools' schemas, half as long, and ``steps`` on whole ones. ``skill``: how often its base heeds a hint, and else
+    guesses as without one; ``level``: of the drills it reads."""
 
     hidden: int = Field(default=128, ge=16, multiple_of=16)
     layers: int = Field(default=3, ge=1)

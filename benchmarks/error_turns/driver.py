@@ -152,11 +152,16 @@ def counted(experiment: Experiment, rows: Sequence[Row]) -> dict[str, list[Row]]
     return {name: found[name] for name in (*EVALUATED, *experiment.arms) if name in found}
 
 
-def report(experiment: Experiment, rows: Sequence[Row]) -> dict[str, Any]:
-    by_arm, measures = counted(experiment, rows), experiment.measures
+def report(experiment: Experiment, rows: Sequence[Row], seeds: int) -> dict[str, Any]:
+    """Of the arms whose ``seeds`` seeds are all there: no other one is looked at."""
+    every, measures = counted(experiment, rows), experiment.measures
+    number = {name: len({row["seed"] for row in found}) for name, found in every.items()}
+    begun = {name: had for name, had in number.items() if name not in EVALUATED and had < seeds}
+    by_arm = {name: found for name, found in every.items() if name not in begun}
     compared = [summary.compared(contrast, by_arm, measures) for contrast in experiment.contrasts]
     return {
         "arms": {name: summary.summarised(found, measures) for name, found in by_arm.items()},
+        "begun": begun,
         "contrasts": [one for one in compared if one],
         "checks": experiment.checks(by_arm),
         "tuning": tuned(rows),
@@ -193,6 +198,8 @@ def show(found: dict[str, Any]) -> None:
     print()
     for name, held in found["checks"].items():
         print(f"{name:55} {held}")
+    if found["begun"]:
+        print("not all seeds yet: " + ", ".join(f"{name} {number}" for name, number in found["begun"].items()))
     print(f"{dict(found['runs'])}, {found['cpu_minutes']:.1f} CPU minutes")
 
 
@@ -225,7 +232,7 @@ def go(
             append(path, row)
     if not rows:
         raise Refused(f"{path} holds no runs yet")
-    found = report(experiment, rows)
+    found = report(experiment, rows, options.seeds)
     (options.out / "report.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     show(found)
     return found

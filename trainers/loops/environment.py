@@ -87,7 +87,8 @@ class _Environment:
         return f"{prompt}\n\n{toolbox.described(first.tools)}" if self._generic and first.tools else prompt
 
     def get_reward(self) -> float | None:
-        """The verified reward; None when the episode has no honest score, which TRL keeps out of the baseline."""
+        """The verified reward; None when the episode has no honest score, which TRL keeps out of the baseline: beside
+        other reward functions only with ``ToolsTogether``."""
         return self._settled().reward
 
     @property

@@ -15,12 +15,14 @@ from .environment import Later, _Environment
 
 
 class ToolsTogether:
-    """Tools of all samples run at the same time, and so do the grades; calls of unknown tools reach the server.
+    """Tools of all samples run at the same time, and so do the grades; calls of unknown tools reach the server; an
+    episode without an honest score is out of the baseline, whatever other reward functions say.
 
     Left to itself TRL answers an unknown name, and the environment never hears of it: no error turn, no hint.
     """
 
     environments: Sequence[Any] | None
+    accelerator: Any
     _async_tool_dicts: list[Any]
 
     def _tool_call_loop(self, *arguments: Any, **more: Any) -> Any:
@@ -38,11 +40,18 @@ class ToolsTogether:
                 message["content"] = message["content"].text()
         return super()._get_tool_suffix_ids(tool_messages)  # type: ignore[misc]
 
-    def _calculate_rewards(self, *arguments: Any, **more: Any) -> Any:
-        ours = [each for each in self.environments or [] if isinstance(each, _Environment)]
+    def _calculate_rewards(self, inputs: Sequence[Any], *arguments: Any, **more: Any) -> Any:
+        """[B, functions] of all ranks, each of which has as many rows. A void episode has no reward at all: TRL leaves
+        out what no function scored, and would take an unknown part of a sum for 0."""
+        every = list(self.environments or [])
+        ours = [each for each in every if isinstance(each, _Environment)]
         for future in [each._sessions.submit(each._episode.settle()) for each in ours]:
             future.result()
-        return super()._calculate_rewards(*arguments, **more)  # type: ignore[misc]
+        found = super()._calculate_rewards(inputs, *arguments, **more)  # type: ignore[misc]
+        void = [isinstance(each, _Environment) and each.get_reward() is None for each in every[: len(inputs)]]
+        if void:
+            found[self.accelerator.gather(found.new_tensor(void)) > 0] = float("nan")
+        return found
 
 
 class _AnyTool(Mapping[str, Any]):

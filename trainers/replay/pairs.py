@@ -17,15 +17,15 @@ from .settings import ReplayError
 _ENOUGH = 1e-9
 _STRENGTH = 10.0
 """Of how many executed answers a first guess at a teacher's accuracy is worth."""
-_HARMLESS = 0.25
-"""What an answer that merely did no harm counts as a right one."""
+_SEEN = 0.75
+"""Of wrong answers that are executed, the share that is presumed to be seen to fail; the others do no harm."""
 
 
 class Reliability:
     """How often each teacher is right, by the kind of error that the student made: a Beta posterior's mean.
 
-    What is known of a teacher in general is the prior of what it does at one kind of error, and ``first`` the prior of
-    that.
+    What it does at other kinds is the prior of what it does at one, and ``first`` the prior of that. An answer that
+    merely did no harm counts as right by the odds that it was: a / (a + (1 - a) (1 - seen)), with a as known so far.
     """
 
     def __init__(self, first: Mapping[str, float]) -> None:
@@ -35,16 +35,18 @@ class Reliability:
     def observe(self, teacher: str, kind: str, score: float) -> None:
         """An executed answer: right above 0, wrong below; at 0 it did no harm."""
         right, wrong = self._counts.get((teacher, kind), (0.0, 0.0))
-        weight = 1.0 if score > 0 else _HARMLESS if score == 0 else 0.0
-        self._counts[teacher, kind] = (right + weight, wrong + (score < 0))
+        known = self.accuracy(teacher, kind)
+        odds = known / (known + (1 - known) * (1 - _SEEN)) if score == 0 else float(score > 0)
+        self._counts[teacher, kind] = (right + odds, wrong + 1 - odds)
 
     def accuracy(self, teacher: str, kind: str = "") -> float:
         """In (0, 1); ``kind`` '' is that of turns without an error."""
-        return _mean(self.overall(teacher), *self._counts.get((teacher, kind), (0.0, 0.0)))
+        return _mean(self.overall(teacher, without=kind), *self._counts.get((teacher, kind), (0.0, 0.0)))
 
-    def overall(self, teacher: str) -> float:
-        """In (0, 1): over all its executed answers, each counted once."""
-        counts = [count for (name, _), count in sorted(self._counts.items()) if name == teacher]
+    def overall(self, teacher: str, without: str | None = None) -> float:
+        """In (0, 1): over all its executed answers, each counted once; those at one kind of error may be left out."""
+        each = sorted(self._counts.items())
+        counts = [count for (name, kind), count in each if name == teacher and kind != without]
         return _mean(self._first[teacher], sum(c[0] for c in counts), sum(c[1] for c in counts))
 
     def table(self) -> dict[str, dict[str, float]]:

@@ -114,9 +114,11 @@ def run(world: World, played: Sequence[SimulatedTurn], gate: GateSettings, rules
     """Ask about these turns in their order."""
     order = sorted(range(len(world.teachers)), key=lambda k: (world.teachers[k].usd, world.teachers[k].name))
     doors, reliability = Gate(gate), Reliability({teacher.name: 0.85 for teacher in world.teachers})
-    outcome, all_of_them, retries = Outcome(), sum(teacher.usd for teacher in world.teachers), 0
+    outcome, all_of_them = Outcome(), sum(teacher.usd for teacher in world.teachers)
+    retries, episode = 0, ""
     for turn in played:
         flagged = turn.error[turn.student]
+        retries, episode = retries if turn.episode == episode else 0, turn.episode
         row = _features(turn, flagged, retries)
         retries = retries + 1 if flagged else 0
         look = doors.look(row, all_of_them)

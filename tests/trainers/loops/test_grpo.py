@@ -145,7 +145,8 @@ def test_tools_of_a_batch_run_at_the_same_time(meeting: Callable[[int], Any], tm
 def test_a_session_lost_in_mid_episode_has_no_reward_and_the_next_reset_opens_another(
     meeting: Callable[[int], Any], tmp_path: Path
 ) -> None:
-    """Two steps; in the first, one session breaks after its first turn."""
+    """Two steps; in the first, one session breaks after its first turn. A second reward function scores it all the
+    same."""
     with meeting(1) as served:
         factory = environment_factory(served.url, tasks=[TASK])
         rewards: list[list[float | None]] = []
@@ -156,16 +157,24 @@ def test_a_session_lost_in_mid_episode_has_no_reward_and_the_next_reset_opens_an
                 factory.sessions.run(broken._socket.close())
             return solved(task, number, called)
 
+        def half(completions: list[Any], **more: Any) -> list[float]:
+            return [0.5] * len(completions)
+
         class Noting(Together):
+            def __init__(self, *arguments: Any, **more: Any) -> None:
+                super().__init__(*arguments, reward_funcs=[half], **more)
+
             def _calculate_rewards(self, *arguments: Any, **more: Any) -> Any:
                 found = super()._calculate_rewards(*arguments, **more)
                 rewards.append([each.get_reward() for each in self.environments])
+                scored = ~found.isnan().all(dim=1)
+                assert scored.tolist() == [each is not None for each in rewards[-1]]
                 return found
 
         trainer = made(Noting, factory, turn, tmp_path)
         trainer.train()
         assert rewards == [[1.0, 1.0, None, 1.0], [1.0] * 4]
-        assert logs(trainer, "reward") == [1.0, 1.0]
+        assert logs(trainer, "reward") == [1.5, 1.5]
         factory.close()
 
 
