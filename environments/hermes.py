@@ -40,7 +40,8 @@ def read_calls(content: str) -> tuple[str, list[Any]]:
     What a model thinks (up to ``</think>``) calls nothing; a call's strings may hold the tags themselves.
     """
     thinks = content.lstrip().startswith("<think>")
-    words, calls, position = "", [], max(content.find("</think>"), 0) if thinks else 0
+    calls: list[Any] = []
+    words, position = "", max(content.find("</think>"), 0) if thinks else 0
     while mark := _MARK.search(content, position):
         words, position = words + content[position : mark.start()], mark.end()
         if mark[0] == "</think>":

@@ -34,7 +34,7 @@ _FIRST = 10**9
 
 
 def dialogues(count: int, *, level: int = 1, skill: float = 0.99, seed: int = 0) -> Iterator[Row]:
-    """``count`` dialogues of ``verbs`` drills; ``skill`` is how often a hint is followed.
+    """``count`` dialogues of ``verbs`` drills; ``skill`` is how often a hint is heeded, not guessed as without one.
 
     Both splits' words are read, as a base has read most words: what is held out are the drills. The same arguments
     give the same rows. Raises ValueError for a level that there is not.
