@@ -21,7 +21,8 @@ from ...client import Client, ConnectionLost, LoopThread
 from ...models import ErrorTurn, Finding
 from ..rows import RESET, reset_arguments, reset_rows
 from . import tools as toolbox
-from .episodes import Episode, Outcome, Sessions
+from .episodes import Episode, Outcome
+from .sessions import Sessions
 
 __all__ = ["RESET", "EnvironmentFactory", "environment_factory"]
 
@@ -77,6 +78,7 @@ class _Environment:
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
         self._episode = Episode(sessions)
+        sessions.abandon(self, self._episode.leave)
         self._open: _OpenTurn | None = None
         self._together = False
 

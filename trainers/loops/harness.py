@@ -19,7 +19,8 @@ from openenv.core.harness import Message, ResourceSession, ResourceSessionFactor
 
 from ...hints.status import read_status
 from ...models import Observation
-from .episodes import Episode, Outcome, Sessions
+from .episodes import Episode, Outcome
+from .sessions import Sessions
 
 
 def harness_rows(tasks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -36,6 +37,7 @@ class EtudeSession(ResourceSession):
     def __init__(self, sessions: Sessions, arguments: Mapping[str, Any], system: str = "") -> None:
         self._sessions, self._system = sessions, system
         self._episode = Episode(sessions)
+        sessions.abandon(self, self._episode.leave)
         self._first: Observation = sessions.run(self._episode.begin(arguments, wait=True))
 
     def initial_messages(self) -> list[Message]:

@@ -30,8 +30,9 @@ from ..chat import ChatError, TemplateChat
 from ..playing import Limits
 from ..rollouts import rollout
 from .completions import Completions
-from .episodes import Outcome, Sessions
+from .episodes import Outcome
 from .harness import EtudeSession, EtudeSessionFactory
+from .sessions import Sessions
 from .traces import Watched
 
 PLAYED, VOID, REFUSED = 0, 1, 2

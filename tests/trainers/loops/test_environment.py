@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import pickle
 import queue
 import subprocess
@@ -19,7 +20,7 @@ from etude.client import ConnectionLost, ServerError
 from etude.environments.tools import TOOLS
 from etude.trainers.loops import tools as toolbox
 from etude.trainers.loops.environment import EnvironmentFactory, _Environment, environment_factory
-from etude.trainers.loops.episodes import Sessions
+from etude.trainers.loops.sessions import Sessions
 from etude.trainers.loops.together import _AnyTool
 from etude.trainers.rows import reset_rows
 
@@ -137,6 +138,22 @@ def test_sessions_are_used_again(factory: Any) -> None:
             environment.reset(task_id=TASK)
             play(environment, *solution())
     assert len(factory.sessions._open) == 1
+
+
+def test_an_environment_that_nobody_has_any_more_leaves_its_session(factory: Any) -> None:
+    left = []
+    for _ in range(2):
+        environment = factory()
+        environment.reset(task_id=TASK)
+        left.append(environment._episode._client)
+        del environment
+        gc.collect()
+    for client in left:
+        tries = 1000
+        while client in factory.sessions._open and (tries := tries - 1):
+            factory.sessions.run(asyncio.sleep(0.01))
+        assert tries
+    assert factory().reset(task_id=TASK)
 
 
 def test_a_server_that_dies_in_mid_episode_leaves_no_reward(mortal: tuple[subprocess.Popen[str], str]) -> None:
