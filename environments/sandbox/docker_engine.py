@@ -20,7 +20,7 @@ from . import SandboxError, SandboxUnavailable, linux
 LABEL = "etude.sandbox"
 OWNER = "etude.owner"
 _TIMEOUT_S = 60
-_FIRST_WORD_S = 3
+_FIRST_WORD_S = 10
 _LAST_WORDS = 4096
 
 
