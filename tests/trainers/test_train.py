@@ -98,7 +98,8 @@ def test_several_gpus_for_one_process_are_refused_before_weights_load(
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    said = "one process sees 4 GPUs: set CUDA_VISIBLE_DEVICES=0, or .*torchrun --nproc-per-node 4 -m etude.cli train"
+    start = "torchrun --nproc-per-node 4 --shutdown-timeout 3600 -m etude.cli train"
+    said = f"one process sees 4 GPUs: set CUDA_VISIBLE_DEVICES=0, or .*{start}"
     said = said if refused else "is the server running?"
     with pytest.raises(Exception, match=said.replace("?", r"\?")):
         play(recipe(model, tmp_path / "run", "http://127.0.0.1:9"))
