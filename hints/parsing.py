@@ -36,11 +36,7 @@ def parse_turn(action: Mapping[str, Any], turn: int, *, strict: bool = True) -> 
     run both.
     """
     text = text_of(action.get("text") if action.get("text") not in (None, "") else action.get("content"))
-    raw = action.get("tool_calls")
-    if raw is None or raw == []:
-        if action.get("tool") is None:
-            return ParsedTurn(text, [])
-        raw = [{"id": action.get("id"), "name": action["tool"], "arguments": action.get("arguments")}]
+    raw = items_of(action)
     if not isinstance(raw, list):
         problem = f"malformed_call: tool_calls must be a list of calls, got {_kind(raw)}"
         return ParsedTurn(text, [Call(f"call_{turn}_0", "", problem=problem)])
@@ -56,14 +52,28 @@ def parse_turn(action: Mapping[str, Any], turn: int, *, strict: bool = True) -> 
     return ParsedTurn(text, calls)
 
 
+def items_of(action: Mapping[str, Any]) -> Any:
+    """What stands for the calls of an action, a list unless it is malformed; the flat shape's only call in one."""
+    raw = action.get("tool_calls")
+    if raw is not None and raw != []:
+        return raw
+    call = {"id": action.get("id"), "name": action.get("tool"), "arguments": action.get("arguments")}
+    return [] if call["name"] is None else [call]
+
+
+def body_of(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Where a call has its name and arguments: in ``function``, or by itself."""
+    inner = item.get("function")
+    return inner if isinstance(inner, Mapping) else item
+
+
 def read_call(item: Any, fallback_id: str) -> Call:
     """One call in any accepted shape: flat, nested in ``function``, or with ``tool`` for ``name``. Never raises."""
     if not isinstance(item, Mapping):
         return Call(fallback_id, "", problem=f"malformed_call: a call must be an object, got {_kind(item)}")
     given = item.get("id")
     call_id = clean(given)[:200] if isinstance(given, str) and given else fallback_id
-    inner = item.get("function")
-    body = inner if isinstance(inner, Mapping) else item
+    body = body_of(item)
     name = body.get("name", body.get("tool"))
     if not isinstance(name, str) or not name.strip():
         what = "names no tool" if name is None or name == "" else f"tool name must be a string, got {_kind(name)}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..hints.dialects import hermes
-from ..hints.parsing import read_call
+from ..hints.parsing import body_of, items_of, read_call
 
 Call = dict[str, Any]
 _JSON = json.JSONDecoder(strict=False)
@@ -124,15 +124,10 @@ def bodies(text: str, form: Form) -> list[tuple[int, int]]:
 def given(action: Mapping[str, Any]) -> list[tuple[Any, Any]]:
     """What stands for the name and the arguments in each call of an action, in the order of ``parse_turn``. A call that
     is no object is all arguments."""
-    items = action.get("tool_calls")
-    if items is None or items == []:
-        items = [] if action.get("tool") is None else [{**action, "name": action["tool"]}]
-    found: list[tuple[Any, Any]] = []
+    items, found = items_of(action), []
     for item in items if isinstance(items, list) else [items]:
-        inner = item.get("function") if isinstance(item, Mapping) else None
-        body = inner if isinstance(inner, Mapping) else item
-        is_call = isinstance(body, Mapping)
-        found.append((body.get("name", body.get("tool")), body.get("arguments")) if is_call else (None, body))
+        body = body_of(item) if isinstance(item, Mapping) else {"arguments": item}
+        found.append((body.get("name", body.get("tool")), body.get("arguments")))
     return found
 
 
@@ -194,7 +189,6 @@ def _call(item: Any) -> Call:
     """As it was written; what is no object has no name and is malformed."""
     if not isinstance(item, Mapping):
         return {"name": "", "arguments": json.dumps(item)}
-    inner = item.get("function")
-    inner = inner if isinstance(inner, Mapping) else item
+    inner = body_of(item)
     call = {"name": inner.get("name"), "arguments": inner.get("arguments", inner.get("parameters"))}
     return {"id": item["id"], **call} if isinstance(item.get("id"), str) else call

@@ -19,6 +19,7 @@ from trl.trainer.sft_trainer import SFTTrainer
 from .building import Made, generation_arguments, shared_arguments, watched
 from .checkpoints import Keeper
 from .loading import Start, never, open_model
+from .memory import check_memory
 from .playing import Limits
 from .recipe import Recipe
 from .rollouts import Rollout
@@ -63,6 +64,7 @@ def build(
     start = open_model(recipe, dialogues, progress)
     system, room = recipe.environment.system, recipe.generation
     rows = encode(solved.episodes, start.chat(never), system=system, max_ids=room.max_ids)
+    check_memory(recipe, start.config)
     model = start.weights()
     made = (trainer or SolvedTrainer)(
         model,

@@ -225,7 +225,7 @@ def _check_vllm(url: str, room: int) -> None:
         raise RecipeError(f"generation.vllm_url: no vLLM server answers at {url} ({error}): {start}") from None
     if not config.get("weight_transfer_config"):
         raise RecipeError(f"generation.vllm_url: the server at {url} takes no weights: {start}")
-    if (mode := config["model_config"].get("logprobs_mode")) != "processed_logprobs":
+    if (mode := config.get("model_config", {}).get("logprobs_mode")) != "processed_logprobs":
         raise RecipeError(f"generation.vllm_url: the server at {url} gives {mode}, not processed_logprobs: {start}")
     least = min((model["max_model_len"] for model in models if model.get("max_model_len")), default=room)
     if least < room:

@@ -1,52 +1,54 @@
-"""Peak memory of a divergence, in a process of its own: a block's, whatever the vocabulary and the number of rows; and
-of what the limits of a run are measured with.
-"""
+"""A model that no GPU of this kind holds is refused before its weights are read."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from transformers import Qwen3Config
 
-SCRIPT = Path(__file__).with_name("memory_here.py")
-SIZES = [(8192, 64), (1000, 512), (8192, 512), (64_000, 64), (64_000, 512)]
-"""Vocabulary and rows; the first is one block of ``memory_here``."""
+from etude.trainers.memory import bytes_a_parameter, check_memory
+from etude.trainers.recipe import Recipe, RecipeError, parse
 
-
-def grown(kind: str, sizes: list[tuple[int, int]]) -> list[float]:
-    """The peak after each size, over that of a tiny one."""
-    command = [sys.executable, "-W", "ignore", str(SCRIPT), kind, json.dumps(sizes)]
-    # Every block of memory goes back when it is freed: what is left of earlier sizes is no part of a peak.
-    given = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
-    base, *found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, env=given).stdout)
-    return [peak - base for peak in found]
+CONFIG = Qwen3Config(
+    vocab_size=1000, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=16
+)
 
 
-def test_the_peak_is_flat_in_vocabulary_times_rows() -> None:
-    """62 times the logits; the little that comes on top is the head's gradient."""
-    block, *larger = grown("fused", SIZES)
-    assert block > 0
-    assert max(larger) < 1.6 * block
+def recipe(**tables: Any) -> Recipe:
+    return parse({"model": {"name": "m"}, "environment": {"url": "http://h"}, **tables})
 
 
-def test_whole_logits_would_need_many_times_that() -> None:
-    """Else the measurement would not see logits at all."""
-    (whole,) = grown("whole", SIZES[-1:])
-    assert whole > 20 * grown("fused", SIZES)[-1]
+@pytest.mark.parametrize(
+    ("tables", "processes", "each"),
+    [
+        ({}, 1, 16),
+        ({"channels": {"distillation": 1.0}}, 1, 20),
+        ({"channels": {"distillation": 1.0}, "objective": {"kl": "k1_in_reward", "kl_weight": 0.1}}, 1, 20),
+        ({"channels": {"distillation": 1.0}, "distillation": {"teacher": "live"}}, 1, 20),
+        ({"channels": {"distillation": 1.0}, "distillation": {"teacher": "ema"}, "safety": {"kl_to_base": 1.0}}, 1, 24),
+        ({"objective": {"kl": "k3", "kl_weight": 0.1}, "model": {"name": "m", "dtype": "bfloat16"}}, 8, 26),
+    ],
+)
+def test_what_is_held_of_a_parameter(tables: dict[str, Any], processes: int, each: int) -> None:
+    assert bytes_a_parameter(recipe(**tables), processes) == each
 
 
-def test_top_k_is_flat_in_rows() -> None:
-    block, larger = grown("top_k", [(8192, 64), (8192, 1024)])
-    assert larger < 1.6 * block
+@pytest.mark.parametrize(
+    ("vllm", "spare", "fits"), [("off", 1.01, True), ("off", 0.99, False), ("colocate", 1.4, False)]
+)
+def test_what_does_not_fit_is_one_line(vllm: str, spare: float, fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    from transformers import AutoModelForCausalLM
 
-
-@pytest.mark.parametrize("kind", ["good_turns", "drift"])
-def test_what_a_run_is_watched_with_never_holds_whole_logits(kind: str) -> None:
-    """Two small models of that vocabulary come on top of a few blocks."""
-    vocabulary, rows = SIZES[-1]
-    (grew,) = grown(kind, [(vocabulary, rows)])
-    assert 0 < grew < vocabulary * rows * 4 / (1 << 20)
+    needed = 16 * sum(each.numel() for each in AutoModelForCausalLM.from_config(CONFIG).parameters())
+    room = int(needed * spare)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (room, room))
+    asked = recipe(generation={"vllm": vllm})
+    if fits:
+        check_memory(asked, CONFIG)
+        return
+    with pytest.raises(RecipeError, match=r"^model.name: 0.01e9 parameters take .* train a smaller model") as said:
+        check_memory(asked, CONFIG)
+    assert "\n" not in str(said.value)

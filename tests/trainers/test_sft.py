@@ -123,6 +123,15 @@ def test_the_player_has_the_weights_of_the_step() -> None:
     assert asked == [0, 7]
 
 
+def test_a_model_that_no_gpu_holds_is_refused_before_its_weights_are_read(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (1000, 1000))
+    with pytest.raises(RecipeError, match="^model.name: .* train a smaller model"):
+        made_of(model, tmp_path)
+
+
 # --- a run --------------------------------------------------------------------------------------------------------
 
 
