@@ -196,6 +196,7 @@ def show(found: dict[str, Any]) -> None:
         what = f"{one['left']} : {one['right']}, {one['measure']}"
         print(f"{one['contrast']:5} {what:48} {one['kind']:6} {one['bound']:+.2f}  {value:25} {one['verdict']}")
     print()
+    show_seeds(found["contrasts"])
     for name, held in found["checks"].items():
         print(f"{name:55} {held}")
     if found["begun"]:
@@ -210,6 +211,17 @@ def show_curves(curves: Mapping[str, Sequence[tuple[float, float]]]) -> None:
     for name, curve in curves.items():
         errors = dict(curve)
         print(f"{name:20}" + "".join(f" {errors.get(episodes, math.nan):7.3f}" for episodes, _ in shown))
+    print()
+
+
+def show_seeds(contrasts: Sequence[Mapping[str, Any]]) -> None:
+    """What was compared, of every seed."""
+    sides = {(one[side], one["measure"]): one[f"{side}_seeds"] for one in contrasts for side in ("left", "right")}
+    if sides:
+        print("seed by seed")
+    for (arm, measure), values in sides.items():
+        if isinstance(arm, str):
+            print(f"{f'{arm}, {measure}':40}" + "".join(f" {value:10.4g}" for value in values))
     print()
 
 

@@ -36,6 +36,7 @@ WORLDS = {"drills": DRILLS, "repairs": REPAIRS}
 TASKS, GROUP = 48, 8
 LEAST = 10
 """Turns of a kind."""
+EVERY = "every kind"
 ARMS = {
     "template": "distill", "raw": "raw_error", "introspection": "introspection", "sibling": "sibling",
     WRONG: "wrong_hint", "nothing": "null_hint",
@@ -72,17 +73,18 @@ def read(path: Path) -> list[Gap]:
 
 def table(found: Sequence[Gap]) -> dict[str, dict[str, Any]]:
     """By kind and source: how many turns, the share with a hint, and the mean of each measure with its interval. Kinds
-    of fewer turns than ``LEAST`` are left out. Raises Refused when no kind has as many."""
+    of fewer turns than ``LEAST`` have no row of their own, and are in that of ``EVERY`` kind, which comes last. Raises
+    Refused when no kind has as many."""
     whole = [*found, *learned(found)]
     turns = Counter(gap.kind for gap in found if gap.source == WRONG)
-    kinds = [kind for kind, number in turns.most_common() if number >= LEAST]
+    kinds = [{kind} for kind, number in turns.most_common() if number >= LEAST]
     if not kinds:
         raise Refused(f"no kind of error has {LEAST} turns: play more --tasks")
     return {
-        kind: {
-            source: _row([gap for gap in whole if (gap.kind, gap.source) == (kind, source)]) for source in _sources()
+        EVERY if len(some) > 1 else min(some): {
+            source: _row([gap for gap in whole if gap.kind in some and gap.source == source]) for source in _sources()
         }
-        for kind in kinds
+        for some in ([*kinds, set(turns)] if len(turns) > 1 else kinds)
     }
 
 
@@ -138,10 +140,16 @@ def foretold(moved: Mapping[str, Mapping[str, Any]], rows: Sequence[Row]) -> dic
 
 
 def spearman(one: Tensor, many: Tensor) -> Tensor:
-    """Rank correlation of [S] with each row of [N, S]; equals have no rank in common, so there should be none."""
-    ranks = [each.argsort(-1).argsort(-1).double() for each in (one.expand_as(many), many)]
+    """Rank correlation of [S] with each row of [N, S]; equals have the mean of their ranks. What differs by less than
+    .0001 is equal: the rows' errors are rounded, and one episode of one run weighs more."""
+    ranks = [_ranks(each.double().round(decimals=4)) for each in (one.expand_as(many), many)]
     centred = [rank - rank.mean(-1, keepdim=True) for rank in ranks]
     return (centred[0] * centred[1]).sum(-1) / (centred[0].norm(dim=-1) * centred[1].norm(dim=-1))
+
+
+def _ranks(values: Tensor) -> Tensor:
+    mine, others = values.unsqueeze(-1), values.unsqueeze(-2)
+    return ((others < mine).sum(-1) + ((others == mine).sum(-1) - 1) / 2).double()
 
 
 # --- the command -------------------------------------------------------------------------------------------------

@@ -97,6 +97,20 @@ def test_contrasts_are_judged_by_their_whole_interval() -> None:
     assert judged("S3", [0.1] * 5, [0.9] * 5) == "support"
 
 
+def test_each_contrast_tells_its_seeds(capsys: pytest.CaptureFixture[str]) -> None:
+    contrast = summary.Contrast("X", "distill", 0.4, "final", "below", 0.0)
+    other = replace(contrast, right="live")
+    found = {"distill": [row([0.7, 0.1]), row([0.7, 0.25])], "live": [row([0.7, 0.5]), row([0.7, 0.6])]}
+    compared = [summary.compared(each, found) for each in (contrast, other)]
+    driver.show_seeds([each for each in compared if each])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines() if line]
+    assert lines == [
+        ["seed", "by", "seed"],
+        ["distill,", "final", "0.1", "0.25"],
+        ["live,", "final", "0.5", "0.6"],
+    ]
+
+
 def test_every_contrast_names_arms_that_there_are() -> None:
     for contrast in summary.CONTRASTS:
         assert contrast.left in arms.ARMS

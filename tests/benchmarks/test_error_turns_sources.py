@@ -181,6 +181,22 @@ def test_ranks_are_correlated_over_sources() -> None:
     )
 
 
+def test_equals_have_the_mean_of_their_ranks() -> None:
+    """Also where only the rounding of the rows tells them apart."""
+    gains = torch.tensor([[3.0, 1.5, 2.0, 1.50000003]])
+    above, below = (sources.spearman(torch.tensor(one), gains) for one in ([4.0, 2.0, 3.0, 1.0], [4.0, 1.0, 3.0, 2.0]))
+    assert above.tolist() == below.tolist() == pytest.approx([4.5 / (5 * 4.5) ** 0.5])
+
+
+def test_every_turn_is_in_the_last_table_also_those_of_rare_kinds() -> None:
+    many = [replace(gap(name, 1.0), place=place) for place in range(10) for name in sources._sources()[:-1]]
+    rare = [replace(gap(name, -10.0), kind="malformed_call", place=10) for name in sources._sources()[:-1]]
+    found = sources.table([*many, *rare])
+    assert list(found) == ["tool_not_found", "every kind"]
+    assert found["tool_not_found"]["template"]["right"][0] == 1.0
+    assert (found["every kind"]["template"]["turns"], found["every kind"]["template"]["right"][0]) == (11, 0.0)
+
+
 def test_what_moves_the_right_turn_foretells_and_what_only_moves_does_not() -> None:
     moved = {
         "template": {"right": (3.0, 0, 0), "failed": (2.0, 0, 0), "divergence": (0.1, 0, 0)},
