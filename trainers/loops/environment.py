@@ -6,6 +6,12 @@
 TRL takes tools from a class, once. Where every task has the same tools, each is a method; where they differ, as in
 drills, the one method is ``call_tool(name, arguments)`` and the prompt lists the task's tools.
 
+Several servers in one run need names, which TRL finds in each row and its metrics of rewards are called after:
+
+    made = {name: environment_factory(url, name=name) for name, url in servers.items()}
+    rows = Dataset.from_list([row for factory in made.values() for row in factory.rows()])
+    GRPOTrainer(model, args=args, train_dataset=rows, environment_factory=made)
+
 Calls that a model makes in one turn are one turn of the episode. ``GRPOTrainer`` itself waits for the tools of one
 sample before it starts those of the next; with ``together.ToolsTogether`` they all run at the same time.
 """
@@ -27,7 +33,9 @@ from .sessions import Sessions
 __all__ = ["RESET", "EnvironmentFactory", "environment_factory"]
 
 
-def environment_factory(url: str, *, split: str = "train", tasks: Sequence[str] | None = None) -> EnvironmentFactory:
+def environment_factory(
+    url: str, *, split: str = "train", tasks: Sequence[str] | None = None, name: str = ""
+) -> EnvironmentFactory:
     """Ask the server for the tasks of ``split`` (or only those in ``tasks``, by id) and their tools.
 
     Raises ConnectionLost, ServerError, and ValueError when there is no such task. A notebook, whose event loop runs
@@ -41,29 +49,31 @@ def environment_factory(url: str, *, split: str = "train", tasks: Sequence[str] 
         found = {name: found[name] for name in tasks}
     if not found:
         raise ValueError(f"the server at {url} has no tasks in the split {split!r}")
-    return EnvironmentFactory(url, list(found), toolbox.alike(list(found.values())))
+    return EnvironmentFactory(url, list(found), toolbox.alike(list(found.values())), name)
 
 
 class EnvironmentFactory:
     """Makes environments that share the sessions of one server. It can be pickled; sessions are opened when used.
 
     ``tools`` are what every task has, in OpenAI's function style; None: tasks differ, and ``call_tool`` is offered.
+    ``name``: this one's among several.
     """
 
-    def __init__(self, url: str, tasks: Sequence[str], tools: Sequence[toolbox.Schema] | None) -> None:
-        self.url, self.tasks, self.tools = url, list(tasks), tools
+    def __init__(self, url: str, tasks: Sequence[str], tools: Sequence[toolbox.Schema] | None, name: str = "") -> None:
+        self.url, self.tasks, self.tools, self.name = url, list(tasks), tools, name
         self.sessions = Sessions(url)
-        self._class = _class(tools)
+        self._class = _class(tools, name)
 
     def __call__(self) -> Any:
         return self._class(self.sessions)
 
     def __reduce__(self) -> Any:
-        return EnvironmentFactory, (self.url, self.tasks, self.tools)
+        return EnvironmentFactory, (self.url, self.tasks, self.tools, self.name)
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for each task, for ``datasets.Dataset.from_list``; put a system message into ``prompt`` if you like."""
-        return reset_rows([{"task_id": name} for name in self.tasks])
+        rows = reset_rows([{"task_id": name} for name in self.tasks])
+        return [row | {"environment": self.name} for row in rows] if self.name else rows
 
     def close(self) -> None:
         """End the sessions; also done when nobody uses them any more, and at exit. Idempotent."""
@@ -119,7 +129,7 @@ class _Environment:
         place = turn.add(name, arguments)
         if self._together:
             return Later(turn.results, place)
-        return (await asyncio.wrap_future(turn.results))[place]
+        return (await asyncio.shield(asyncio.wrap_future(turn.results)))[place]  # other calls' too
 
     def _send(self) -> None:
         turn, self._open = self._open, None
@@ -168,10 +178,10 @@ class Later(str):
         return self.results.result()[self.place]
 
 
-def _class(tools: Sequence[toolbox.Schema] | None) -> type[_Environment]:
+def _class(tools: Sequence[toolbox.Schema] | None, name: str) -> type[_Environment]:
     """TRL names the reward's metric after the class."""
     made = toolbox.generic(_Environment._call) if tools is None else toolbox.methods(tools, _Environment._call)
-    return type("EtudeEnvironment", (_Environment,), {**made, "_generic": tools is None})
+    return type(name or "EtudeEnvironment", (_Environment,), {**made, "_generic": tools is None})
 
 
 def _asked(url: str, split: str) -> dict[str, list[Mapping[str, Any]]]:

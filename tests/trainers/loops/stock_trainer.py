@@ -54,7 +54,12 @@ class Scripted(GRPOTrainer):
 
 
 def made(
-    base: type, factory: EnvironmentFactory, turn: Turn, out: Path, tasks: Sequence[str] = (), **config: Any
+    base: type,
+    factory: EnvironmentFactory | dict[str, EnvironmentFactory],
+    turn: Turn,
+    out: Path,
+    tasks: Sequence[str] = (),
+    **config: Any,
 ) -> Any:
     words = tokenizer("qwen3-no-thinking")
     words.pad_token = "<|endoftext|>"
@@ -70,7 +75,8 @@ def made(
         "chat_template_kwargs": {"enable_thinking": False},
         **config,
     }
-    rows = [row for row in factory.rows() if not tasks or any(name in row["etude_reset"] for name in tasks)]
+    rows = [row for each in (factory.values() if isinstance(factory, dict) else [factory]) for row in each.rows()]
+    rows = [row for row in rows if not tasks or any(name in row["etude_reset"] for name in tasks)]
     torch.manual_seed(0)
     trainer = base(
         qwen(len(words)),

@@ -80,6 +80,32 @@ def test_rewards_masks_and_sessions_are_right(base: type, limited_url: str, tmp_
     assert free_sessions(limited_url) == LIMIT
 
 
+def test_several_servers_in_one_run_have_a_reward_each(
+    limited_url: str, meeting: Callable[[int], Any], tmp_path: Path
+) -> None:
+    with meeting(1) as served:
+        urls = {"First": limited_url, "Second": served.url}
+        factories = {name: environment_factory(url, tasks=[TASK], name=name) for name, url in urls.items()}
+        found: dict[str, set[str]] = {}
+
+        def turn(task: str, place: int, number: int) -> str:
+            environment = trainer.environments[place]
+            found.setdefault(type(environment).__name__, set()).add(environment._sessions.url)
+            solves = isinstance(environment, factories["First"]._class)
+            return solved(task, number, called) if solves else "Done."
+
+        trainer = made(Together, factories, turn, tmp_path)  # two steps: a group of each
+        trainer.train()
+        assert found == {name: {url} for name, url in urls.items()}
+        means = {name: logs(trainer, f"rewards/{name}/mean") for name in urls}
+        assert {name: [each for each in of if each is not None] for name, of in means.items()} == {
+            "First": [1.0],
+            "Second": [0.0],
+        }
+        for factory in factories.values():
+            factory.close()
+
+
 def test_tools_are_methods_where_the_tasks_have_the_same(limited_url: str, tmp_path: Path) -> None:
     """And calls of one turn are one turn, in their order, though the model made two."""
     factory = environment_factory(limited_url, tasks=[TASK])
