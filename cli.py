@@ -434,6 +434,8 @@ def demo(
         print("no training: it needs torch, transformers and TRL (`make demo` installs them)")
     else:
         print(f"training: {trained['steps']} steps in {trained['seconds']:.0f} s; report: {trained['report']}")
+        if trained["stopped"]:
+            console.show_error(trained["stopped"])
     _exit_unless(result.ok and (trained is None or trained["ok"]))
 
 

@@ -68,12 +68,14 @@ class Metrics(TrainerCallback):
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         self._began = self._clock()
+        if torch.cuda.is_available():
+            torch.cuda.reset_peak_memory_stats()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **more: Any) -> None:
         if not state.is_world_process_zero or not logs or "loss" not in logs:
             return
-        seconds = {"seconds/step": self._clock() - self._began}
-        row = {"step": state.global_step, **{k: v for k, v in logs.items() if _plain(v)}, **seconds, **self._costs()}
+        took = {"seconds/step": self._clock() - self._began, **_memory()}
+        row = {"step": state.global_step, **{k: v for k, v in logs.items() if _plain(v)}, **took, **self._costs()}
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
         self._progress(self._steps.line(row, state.max_steps), state.global_step, state.max_steps)
@@ -89,6 +91,11 @@ class Metrics(TrainerCallback):
     def on_train_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         if self._board is not None:
             self._board.close()
+
+
+def _memory() -> dict[str, float]:
+    """The most that this rank's GPU held during the step, GiB; nothing without a GPU."""
+    return {"memory/peak_gib": torch.cuda.max_memory_allocated() / 2**30} if torch.cuda.is_available() else {}
 
 
 class Watch(TrainerCallback):
@@ -135,11 +142,12 @@ class Watch(TrainerCallback):
             return self.drift.measure(teacher) if self.drift is not None else 0.0
 
     def _note(self, name: str, measured: float | None) -> None:
-        """The most over ranks that measured, so that all of them stop, or none."""
+        """The most over ranks that measured, so that all of them stop, or none. What is no number is infinite: TRL
+        averages without NaN, and no limit would see it."""
         known = -math.inf if measured is None else measured
         most = self._trainer.accelerator.gather(torch.tensor(known, device=self._trainer.accelerator.device)).max()
         if not most.isneginf():
-            self._trainer._note(name, float(most))
+            self._trainer._note(name, math.inf if most.isnan() else float(most))
 
 
 @torch.no_grad()

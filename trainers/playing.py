@@ -95,7 +95,7 @@ async def play(
     A session that is lost, as when the server starts again, costs its rollout one new try in a fresh session, and a
     machine that fails before the first turn one new try. Raises ConnectionLost or Infrastructure when that fails too.
     On a server that is full a rollout waits until a session of another one comes back. Raises Capacity when there is
-    none, and ServerError for what else the server refuses.
+    none, and ServerError for what else the server refuses. Whatever it raises, no rollout is under way any more.
     """
     given = limits or Limits()
 
@@ -123,4 +123,10 @@ async def play(
                         if not await sessions.back():
                             raise
 
-    return list(await asyncio.gather(*(one(task) for task in tasks)))
+    under_way = [asyncio.ensure_future(one(task)) for task in tasks]
+    try:
+        return list(await asyncio.gather(*under_way))
+    finally:
+        for each in under_way:
+            each.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)

@@ -64,9 +64,15 @@ class Batcher:
     async def sample(self, ids: Sequence[int], room: int) -> Sample:
         """One turn of at most ``room`` ids. Raises what ``generate`` raises, in every rollout of the batch."""
         answer: asyncio.Future[Sample] = asyncio.get_running_loop().create_future()
-        self._waiting.append((_NUMBER.get(), list(ids), room, answer))
+        request = (_NUMBER.get(), list(ids), room, answer)
+        self._waiting.append(request)
         asyncio.get_running_loop().call_soon(self._send)  # after everyone who is about to ask
-        return await answer
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            if request in self._waiting:
+                self._waiting.remove(request)
+            raise
 
     def _send(self) -> None:
         while self._waiting and len(self._waiting) >= min(max(self._under_way, 1), self._largest):

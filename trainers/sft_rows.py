@@ -108,8 +108,9 @@ def plan(recipe: Recipe, processes: int, solved: Solved) -> dict[str, Any]:
 
 
 def masked(episode: Episode) -> set[int]:
-    """Turns that erred by themselves: what an injected fault struck was a right call."""
-    return {error.turn for error in episode.error_turns if not error.injected and error.turn < len(episode.turns)}
+    """Turns that erred by themselves: what an injected fault struck, or a connection that broke, was a right call."""
+    own = {error.turn for error in episode.error_turns if error.site == "erring" and not error.injected}
+    return {turn for turn in own if turn < len(episode.turns)}
 
 
 def encode(episodes: Sequence[Episode], chat: TemplateChat, *, system: str, max_ids: int) -> Rows:

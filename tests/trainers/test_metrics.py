@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,9 +16,12 @@ from unplayed_here import made_up
 
 from etude.models import ErrorTurn
 from etude.trainers import train
+from etude.trainers.building import watched
+from etude.trainers.checkpoints import Keeper, newest
 from etude.trainers.divergence import divergence
-from etude.trainers.metrics import BOARD, METRICS, Metrics, good_turns_kl, open_board, read_metrics
+from etude.trainers.metrics import BOARD, METRICS, Metrics, Watch, good_turns_kl, open_board, read_metrics
 from etude.trainers.recipe import RecipeError, parse
+from etude.trainers.report import RunError
 from etude.trainers.train import Result, run
 from etude.trainers.watching import Steps, a_token, duration, groups_of, left_out, warnings_of
 
@@ -145,6 +149,18 @@ def test_the_kl_to_the_base_is_exact_over_the_good_turns(name: str) -> None:
     assert good_turns_kl(student, base_, []) is None
 
 
+@pytest.mark.parametrize(
+    ("measured", "noted"), [(0.25, [("kl_good_turns", 0.25)]), (math.nan, [("kl_good_turns", math.inf)]), (None, [])]
+)
+def test_a_divergence_that_is_no_number_reaches_the_limit(measured: float | None, noted: list[Any]) -> None:
+    """TRL leaves NaN out of its averages."""
+    found: list[Any] = []
+    accelerator = SimpleNamespace(gather=lambda tensor: tensor, device="cpu")
+    trainer = SimpleNamespace(accelerator=accelerator, _note=lambda *each: found.append(each))
+    Watch(trainer, None, drift=False, kl=False)._note("kl_good_turns", measured)
+    assert found == noted
+
+
 # --- What is written --------------------------------------------------------------------------------------------
 
 
@@ -165,6 +181,32 @@ def test_a_resumed_run_drops_the_lines_of_steps_that_it_makes_again(tmp_path: Pa
     rows = read_metrics(tmp_path / METRICS)
     assert [row["step"] for row in rows] == [1, 2, 3, 4]
     assert rows[-1] == {"step": 4, "loss": 2.0, "seconds/step": 2.5, "cost/usd": 2.0}
+
+
+def test_a_report_that_cannot_be_written_costs_no_checkpoint(tmp_path: Path) -> None:
+    callbacks: list[Any] = []
+    trainer = SimpleNamespace(remove_callback=lambda kind: None, add_callback=callbacks.append)
+    table = {"model": {"make": "drill"}, "environment": {"serve": "drill"}, "out": str(tmp_path)}
+    watched(trainer, parse(table), Keeper(None, None), lambda phase, done, total: None)
+    checkpoint = tmp_path / "checkpoints" / "checkpoint-2"
+    checkpoint.mkdir(parents=True)
+    with pytest.raises(RunError, match="no training run in"):  # its recipe is gone
+        for each in callbacks:
+            each.on_save(SimpleNamespace(output_dir=str(checkpoint.parent)), state(2), None)
+    assert newest(tmp_path) == checkpoint
+
+
+def test_a_step_tells_the_most_memory_that_its_gpu_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = {"peak": 9 * 2**30}
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: held["peak"])
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: held.update(peak=0))
+    state = SimpleNamespace(is_world_process_zero=True, global_step=1, max_steps=2)
+    metrics = Metrics(tmp_path, lambda *said: None)
+    metrics.on_step_begin(None, state, None)
+    held["peak"] = 3 * 2**29
+    metrics.on_log(None, state, None, logs={"loss": 1.0})
+    assert read_metrics(tmp_path / METRICS)[0]["memory/peak_gib"] == 1.5
 
 
 def test_other_ranks_write_nothing(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from etude.client import Capacity, ConnectionLost, Infrastructure
+from etude.client import Capacity, ConnectionLost, Infrastructure, ServerError
 from etude.models import Observation, State
 from etude.trainers import playing
 from etude.trainers.playing import Limits, Sessions, play
@@ -236,6 +236,25 @@ def test_a_restart_of_a_full_server_fails_nobody(server: Server) -> None:
 def test_a_machine_that_fails_on_a_full_server_costs_a_new_try(server: Server) -> None:
     server.broken = 2
     assert len(asyncio.run(episodes(7, Sessions(""), Talks()))) == 7
+
+
+def test_when_one_is_refused_the_others_end_and_their_sessions_too(server: Server) -> None:
+    refuse = Session.reset
+
+    async def reset(self: Session, task_id: str) -> Observation:
+        if task_id == "t1":
+            await asyncio.sleep(0)
+            raise ServerError("no such task")
+        return await refuse(self, task_id)
+
+    async def refused() -> tuple[int, int]:
+        with pytest.raises(ServerError, match="no such task"):
+            await episodes(3, Sessions(""), Talks())
+        return len(server.alive), len(asyncio.all_tasks())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Session, "reset", reset)
+        assert asyncio.run(refused()) == (0, 1)
 
 
 def test_a_real_server_that_is_full_plays_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,7 +128,35 @@ def test_sums_become_what_their_names_say() -> None:
 
 def test_what_never_changes_needs_no_chart() -> None:
     assert section(run(), "episodes").steady == [("solved episodes", "0.25")]
-    assert "At every step: solved episodes 0.25" in words(render(run()))
+    assert "Unchanged: solved episodes 0.25" in words(render(run()))
+
+
+def test_what_never_changed_says_how_often_it_was_measured() -> None:
+    made = run()
+    for row in made.rows:
+        row["loss"] = 1.0
+        del row["teacher_drift"]
+    made.rows[2]["loss"], made.rows[3]["teacher_drift"] = math.nan, 0.02
+    assert section(made, "optimizer").steady == [("total loss", "1, at 3 of 4 steps, no number at 1 step")]
+    assert section(made, "safety").steady == [("drift of the teacher", "0.02, at 1 of 4 steps, limit 0.1")]
+
+
+def test_a_loss_that_was_never_a_number_is_told() -> None:
+    made = run(1)
+    made.rows[0]["loss"] = math.inf
+    assert section(made, "optimizer").steady == [("total loss", "no number at 1 step")]
+
+
+def test_a_step_that_plays_nothing_learns() -> None:
+    """Of two on one batch of episodes."""
+    made = run()
+    for row in made.rows[1::2]:
+        del row["seconds/playing"]
+    strips = {chart.title: chart.picture.strips for chart in section(made, "cost").charts}
+    assert [strip.lines for strip in strips["seconds a step"]][:2] == [
+        ["step 1", "playing 2.1", "learning 2.9"],
+        ["step 2", "learning 5"],
+    ]
 
 
 def test_reasons_beyond_a_few_share_a_curve() -> None:
@@ -196,6 +224,14 @@ def test_a_line_is_the_mean_of_neighbours() -> None:
     points = [(float(n), float(n * n)) for n in range(5)]
     assert smoothed(points, 0) == points
     assert [value for _, value in smoothed(points, 1)] == pytest.approx([0.5, 5 / 3, 14 / 3, 29 / 3, 12.5])
+
+
+def test_a_curve_that_is_measured_seldom_is_not_flattened_by_its_neighbours() -> None:
+    seldom = Series("seldom", [(10.0 * n, float(n)) for n in range(1, 25)])
+    often = Series("often", [(float(n), 24.0 * (n % 2)) for n in range(1, 241)])
+    alone, beside = picture([Series("x", [(1.0, 1.0)]), seldom]), picture([often, seldom])
+    first = [drawn.curves[1].line.removeprefix("M").partition("L")[0].split() for drawn in (alone, beside)]
+    assert first[0] == first[1]
 
 
 def test_a_long_run_is_thinned_to_means() -> None:

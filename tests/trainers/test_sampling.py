@@ -90,6 +90,33 @@ def test_a_rollout_that_dies_is_not_waited_for() -> None:
     assert asyncio.run(play()).ids == [1, 2]
 
 
+def test_a_turn_that_nobody_waits_for_any_more_is_not_sampled() -> None:
+    asked: list[list[list[int]]] = []
+
+    def generate(prompts: list[list[int]], rooms: list[int]) -> list[Sample]:
+        asked.append(prompts)
+        return [Sample([1]) for _ in prompts]
+
+    async def play() -> None:
+        batcher, going_on = Batcher(generate), asyncio.Event()
+
+        async def plays(number: int) -> None:
+            with batcher.playing():
+                if number:
+                    await going_on.wait()
+                await batcher.sample([number], 1)
+
+        first, second = (asyncio.ensure_future(plays(number)) for number in range(2))
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.wait([first])
+        going_on.set()
+        await second
+
+    asyncio.run(play())
+    assert asked == [[[1]]]
+
+
 def test_a_rollout_that_stands_aside_is_not_waited_for_and_keeps_its_place() -> None:
     prompts: list[list[list[int]]] = []
 

@@ -67,6 +67,7 @@ def test_at_most_so_many_of_a_task_drawn_by_the_seed() -> None:
 def test_own_errors_are_masked_and_injected_faults_are_not() -> None:
     assert masked(episode(0, erred(0), erred(1, injected=True))) == {0}
     assert masked(episode(0, erred(0, injected=True), erred(0))) == {0}
+    assert masked(episode(0, erred(0, site="recovery"), erred(1))) == {1}
     assert chosen([episode(0, erred(0)), episode(1)]).turns == 5
 
 

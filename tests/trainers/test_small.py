@@ -12,8 +12,9 @@ import torch
 from etude.cli_train import write_dialogues
 from etude.environments.drills.dialogues import CONFLICTING, dialogues
 from etude.trainers.chat import TemplateChat
-from etude.trainers.recipe import RecipeError, Sizes, parse
+from etude.trainers.recipe import RecipeError, Sizes, load, parse
 from etude.trainers.small.dialogues import encode, read_dialogues, with_roles
+from etude.trainers.small.model import make_model
 from etude.trainers.small.pretrain import is_made, make_base
 from etude.trainers.small.tokenizer import MARKS, make_tokenizer, text_of
 from etude.trainers.train import run
@@ -99,6 +100,34 @@ def test_a_base_is_made_kept_and_learns(tmp_path: Path) -> None:
     again = make_base(path, SIZES, tmp_path / "again", seed=3)
     pairs = zip(made.model.parameters(), again.model.parameters(), strict=True)
     assert all(torch.equal(one, other) for one, other in pairs)
+
+
+def test_a_dialogue_may_hold_every_character(tmp_path: Path) -> None:
+    """JSON leaves some line ends as they are."""
+    row = {"messages": [{"role": "user", "content": "a\u2028b\x85c"}]}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row, ensure_ascii=False) + "\n", encoding="utf-8")
+    assert read_dialogues(tmp_path / "rows.jsonl") == [row]
+
+
+@pytest.mark.parametrize(("heads", "keys"), [(1, 1), (3, 1), (4, 2), (5, 1), (9, 3)])
+def test_any_number_of_heads_makes_a_model(heads: int, keys: int, tokenizer: Any) -> None:
+    made = make_model(Sizes(hidden=16 * heads, heads=heads, layers=1), tokenizer, 0)
+    assert made.config.num_key_value_heads == keys
+    assert made(input_ids=torch.tensor([[1, 2, 3]])).logits.shape[:2] == (1, 3)
+
+
+def test_the_model_for_a_gpu_has_tens_of_millions_of_parameters(root: Path) -> None:
+    sizes = load(root / "recipes" / "gpu.toml").model.sizes
+
+    class Words:
+        eos_token_id, pad_token_id = 0, 1
+
+        def __len__(self) -> int:
+            return sizes.vocabulary
+
+    with torch.device("meta"):
+        found = make_model(sizes, Words(), 0)
+    assert 30e6 <= sum(each.numel() for each in found.parameters()) <= 100e6
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"x": 1}\n', "[1]\n"])

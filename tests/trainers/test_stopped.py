@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from safetensors.torch import load_file
 from scripted_here import Scripted, base
 
+from etude.trainers.metrics import METRICS, read_metrics
 from etude.trainers.recipe import RecipeError, parse
 from etude.trainers.train import Result, run
 
@@ -66,11 +68,12 @@ def test_weights_that_are_no_numbers_are_kept_nowhere(model: Path, drill_url: st
     table = recipe(model, tmp_path, drill_url, save_every=1)
     result = play(table, Poisoned)
     good = tmp_path / "checkpoints" / "checkpoint-2"
-    left = f"grad_norm is nan, its weights are not saved; {good} is the last good checkpoint"
+    left = f"loss is nan, its weights are not saved; {good} is the last good checkpoint"
     assert (result.steps, result.stopped) == (3, f"stopped at step 3: {left}")
     assert {path.name for path in good.parent.glob("checkpoint-*")} == {"checkpoint-1", "checkpoint-2"}
     assert not (tmp_path / "model").exists() and result.after is None
     assert left in (tmp_path / "report.html").read_text()
+    assert [math.isnan(row["loss"]) for row in read_metrics(tmp_path / METRICS)] == [False, False, True]
     with pytest.raises(RecipeError, match=r"checkpoint-2 is the last good checkpoint; remove .*stopped.json to go on"):
         play(table)
     (tmp_path / "stopped.json").unlink()

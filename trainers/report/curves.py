@@ -66,20 +66,25 @@ def _section(section: Section, plots: Sequence[Plot], run: Run) -> Section:
         read = [(name, [(row["step"], value(row)) for row in run.rows]) for name, value in plot.curves.items()]
         series = [Series(name, [(step, v) for step, v in points if v is not None]) for name, points in read]
         series = [each for each in series if each.points]
-        limit = float(run.recipe["safety"].get(plot.limit) or 0)
+        limit, lost = float(run.recipe["safety"].get(plot.limit) or 0), _lost(run.rows, plot.title)
         said = f"limit {exact(limit)}" if limit else ""
         if all(len({value for _, value in each.points}) == 1 for each in series):
-            section.steady += [(plot.title, text) for text in _steady(series, said)]
+            section.steady += [(plot.title, text) for text in _steady(series, len(run.rows), lost, said)]
         else:
             drawn = picture(series, share=plot.share, limit=limit or None)
-            section.charts.append(Chart(plot.title, drawn, _lost(run.rows, plot.title), said))
+            section.charts.append(Chart(plot.title, drawn, lost, said))
     return section
 
 
-def _steady(series: Sequence[Series], said: str) -> list[str]:
-    """Curves that never changed, as one text; none without curves."""
+def _steady(series: Sequence[Series], steps: int, lost: int, said: str) -> list[str]:
+    """Curves that never changed, as one text; none without any. ``steps`` are all, at ``lost`` there is no number."""
     texts = [f"{each.name} {exact(each.points[-1][1])}" for each in series]
     texts = [exact(series[0].points[-1][1])] if len(series) == 1 else texts
+    measured = {step for each in series for step, _ in each.points}
+    if 0 < len(measured) < steps:
+        texts.append(f"at {len(measured)} of {steps} steps")
+    if lost:
+        texts.append(f"no number at {lost} step{'s' if lost != 1 else ''}")
     return [", ".join([*texts, *([said] if said else [])])] if texts else []
 
 
@@ -183,8 +188,9 @@ def _left_out(names: Sequence[str]) -> Read:
 
 def _cost() -> list[Plot]:
     def learning(row: Row) -> float | None:
-        whole, playing = number(row.get("seconds/step")), number(row.get("seconds/playing"))
-        return whole - playing if whole is not None and playing is not None else None
+        """All of a step that plays nothing, but learns from a batch once more."""
+        whole = number(row.get("seconds/step"))
+        return None if whole is None else whole - (number(row.get("seconds/playing")) or 0.0)
 
     return [
         Plot("seconds a step", {"playing": _metric("seconds/playing"), "learning": learning}),

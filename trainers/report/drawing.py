@@ -52,13 +52,12 @@ class Strip:
 
 @dataclass(frozen=True)
 class Picture:
-    """``window``: steps that the line is a mean of. ``ticks`` are (place, text). ``limit``: the height of its line."""
+    """``rows`` and ``columns`` are ticks: (place, text). ``limit``: the height of its line."""
 
     curves: list[Curve]
     strips: list[Strip]
     rows: list[tuple[float, str]]
     columns: list[tuple[float, str]]
-    window: int
     limit: float | None = None
 
 
@@ -75,17 +74,16 @@ def picture(series: Sequence[Series], *, share: bool = False, limit: float | Non
     def y(value: float) -> float:
         return TOP + (HEIGHT - TOP - BOTTOM) * (high - value) / (high - low)
 
-    longest = max(len(each.points) for each in series)
-    half = longest // 24
-    curves = [_curve(each, half, x, y) for each in series]
+    curves = [_curve(each, x, y) for each in series]
     columns = [(x(step), f"{step:,.0f}") for step in nice(first, last, 5) if step == int(step)]
     rows = [(y(value), short(value)) for value in heights]
     height = y(limit) if limit is not None and low <= limit <= high else None
-    return Picture(curves, _strips(series, x), rows, columns, 2 * half + 1, height)
+    return Picture(curves, _strips(series, x), rows, columns, height)
 
 
-def _curve(series: Series, half: int, x: Place, y: Place) -> Curve:
-    smooth = thinned(smoothed(series.points, half))
+def _curve(series: Series, x: Place, y: Place) -> Curve:
+    """Over a twelfth of its own points: one that is measured more seldom than its neighbours is not flattened."""
+    smooth = thinned(smoothed(series.points, len(series.points) // 24))
     dots = "".join(f"M{x(step):.1f} {y(value):.1f}h0" for step, value in thinned(series.points))
     line = "M" + "L".join(f"{x(step):.1f} {y(value):.1f}" for step, value in smooth)
     return Curve(series.name, line, dots, exact(series.points[-1][1]))

@@ -26,7 +26,7 @@ class Dialogue:
 def read_dialogues(path: Path) -> list[Row]:
     """Rows with ``messages`` and ``tools``; a ``hint`` message stands before its turn. Raises RecipeError."""
     try:
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
     except (OSError, ValueError) as error:
         raise RecipeError(f"{path} cannot be read as JSON lines: {error}") from None
     if not rows or not all(isinstance(row, dict) and row.get("messages") for row in rows):
