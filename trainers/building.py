@@ -15,6 +15,7 @@ from trl.trainer.grpo_config import GRPOConfig
 from . import distillation, objectives
 from .checkpoints import CHECKPOINTS, Interrupt, Keeper, kept, last_checkpoint, resume, step_of, writing
 from .folder import read_json, write_json
+from .forwards import check_head
 from .loading import Start, keep_arguments, open_model
 from .memory import check_memory
 from .metrics import METRICS, Metrics, Watch, read_metrics
@@ -71,7 +72,10 @@ def build(
     replay, warnings = _replay(start)
     model = start.weights()
     teacher = _teacher(recipe, model)
-    parts = _parts(start, url, teacher, replay, _reference(recipe, model, teacher))
+    reference = _reference(recipe, model, teacher)
+    if teacher or replay or reference or recipe.safety.kl_to_base:
+        check_head(model)
+    parts = _parts(start, url, teacher, replay, reference)
     rows = order(tasks, max(plan(recipe)["episodes"] // recipe.train.group, len(tasks)), recipe.seed)
     made = (trainer or EtudeTrainer)(
         model,
@@ -250,6 +254,7 @@ def shared_arguments(recipe: Recipe, out: Path) -> dict[str, Any]:
         "ddp_timeout": _PATIENCE_S,
         "gradient_checkpointing": train.gradient_checkpointing,
         "logging_steps": 1,
+        "logging_nan_inf_filter": False,  # a loss that is no number would be logged as 0
         "save_strategy": "steps",
         "save_steps": train.save_every,
         "save_total_limit": 2,
@@ -279,6 +284,7 @@ def watched(trainer: Any, recipe: Recipe, keeper: Keeper, progress: Progress, *f
     found = Callbacks(keeper, switch, Interrupt(recipe.train.epochs_on_a_batch))
     board, prompts = recipe.tensorboard, recipe.train.prompts if recipe.stage == "rl" else 0
     metrics = Metrics(out, progress, prompts=prompts, board=board, costs=switch.costs)
-    for callback in (*first, metrics, found.switch, found.interrupt, found.keeper):
+    # A checkpoint is whole before its report is written, which may fail.
+    for callback in (*first, found.keeper, metrics, found.switch, found.interrupt):
         trainer.add_callback(callback)
     return found

@@ -152,7 +152,9 @@ def _sum_of(log_s: Tensor, log_t: Tensor, beta: float) -> Tensor:
 
 
 def _mixed(log_s: Tensor, log_t: Tensor, beta: float) -> Tensor:
-    return torch.logaddexp(log_s + math.log1p(-beta), log_t + math.log(beta))
+    """Where both give nothing it is no number that counts, but finite: logaddexp has no gradient at twice -inf."""
+    least = torch.finfo(log_s.dtype).min
+    return torch.logaddexp(log_s.clamp(min=least) + math.log1p(-beta), log_t.clamp(min=least) + math.log(beta))
 
 
 def _times(log_p: Tensor, gap: Tensor) -> Tensor:
@@ -166,7 +168,9 @@ def _with_tail(log_p: Tensor, chosen: Tensor) -> Tensor:
     others = log_p.scatter(-1, chosen, -math.inf)
     if chosen.shape[-1] == log_p.shape[-1]:
         return kept
-    return torch.cat([kept, others.logsumexp(-1, keepdim=True)], dim=-1)
+    nothing = (others == -math.inf).all(-1, keepdim=True)  # whose logsumexp has no gradient
+    tail = others.masked_fill(nothing, 0.0).logsumexp(-1, keepdim=True).masked_fill(nothing, -math.inf)
+    return torch.cat([kept, tail], dim=-1)
 
 
 class _Fused(torch.autograd.Function):

@@ -26,16 +26,35 @@ class UnfitModel(Exception):
 
 
 def head_of(model: Any, temperature: float = 1.0) -> Head:
-    """The output head of a causal language model. Raises UnfitModel."""
+    """The output head of a causal language model, as far as its config tells; see ``check_head``. Raises UnfitModel."""
     head = model.get_output_embeddings()
     if head is None or getattr(head, "weight", None) is None:
         raise UnfitModel(f"{type(model).__name__} has no output head over a vocabulary")
     config = model.config.get_text_config()
-    divisor = float(getattr(config, "logits_scaling", None) or 1.0) / float(getattr(config, "logit_scale", None) or 1.0)
+    scaling = float(getattr(config, "logits_scaling", None) or 1.0)
+    divisor = 1 / scaling if config.model_type == "hyperclovax" else scaling  # Granite divides by it
+    divisor /= float(getattr(config, "logit_scale", None) or getattr(config, "lm_head_multiplier", None) or 1.0)
     softcap = float(getattr(config, "final_logit_softcapping", None) or 0.0)
     if softcap and divisor != 1.0:
         raise UnfitModel(f"{type(model).__name__} both caps and scales its logits")
     return Head(head.weight, getattr(head, "bias", None), temperature * divisor, softcap)
+
+
+@torch.no_grad()
+def check_head(model: Any) -> None:
+    """Raises UnfitModel where a model's logits are not those of ``head_of``: where something that no config is known to
+    tell happens to them, all that is made of hidden states would be of another distribution than what is sampled."""
+    training = model.training
+    model.eval()
+    with torch.autocast(model.device.type, enabled=False):
+        ids = torch.arange(4, device=model.device)[None]
+        own, found = model(input_ids=ids, use_cache=False).logits.float(), head_of(model).logits(_hidden(model, ids))
+    model.train(training)
+    if not torch.allclose(own, found, rtol=0, atol=1e-2 * float(own.abs().max()), equal_nan=True):
+        raise UnfitModel(
+            f"{type(model).__name__} changes its logits behind its head in a way that is not known here: leave out "
+            "distillation, replay, k1_in_reward and safety.kl_to_base, or train another model"
+        )
 
 
 def check_model(config: Any) -> None:

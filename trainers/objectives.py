@@ -105,8 +105,9 @@ def k1_in_reward(
     """Advantages [B] less ``weight`` times each sequence's KL to the reference, centred in its group.
 
     KL is k1 of the sampled tokens, the sum of log pi - log ref [B, T] under the mask. In the reward, k1 has exactly the
-    gradient of the reverse KL; as a loss term it has none, and k3 in the reward points the wrong way. Exact for
-    advantages that are not divided by a standard deviation. Sequences without tokens are left out of the mean.
+    gradient of the reverse KL; as a loss term it has none, and k3 in the reward points the wrong way. Exact where all
+    tokens weigh the same; in grpo, gspo and sapo those of a sequence weigh one over their number. Sequences without
+    tokens are left out of the mean.
     """
     kl = ((policy - reference) * mask).sum(-1)
     there = (mask.sum(-1) > 0).to(kl)

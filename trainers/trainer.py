@@ -219,7 +219,8 @@ class EtudeTrainer(_Base):
                 completion_logps(which, ids, attention, keep, temperature=heat, rows=rows)
                 for which in (student, self.parts.reference.model(student))
             )
-        self._note("kl_k1", float(((own - reference) * mask).sum() / mask.sum().clamp(min=1)))
+        total, tokens = summed([float(((own - reference) * mask).sum()), float(mask.sum())])
+        self._note("kl_k1", total / max(tokens, 1))
         return k1_in_reward(output["advantages"], own, reference, mask, self.num_generations, self.parts.k1)
 
     # --- what is logged ------------------------------------------------------------------------------------------

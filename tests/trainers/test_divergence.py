@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import pytest
@@ -90,10 +91,18 @@ def test_nothing_flows_to_the_teacher() -> None:
     assert teacher.grad is None
 
 
-def test_a_token_without_probability_is_no_nan() -> None:
-    student = torch.tensor([[0.0, 1.0, -math.inf]], dtype=torch.float64, requires_grad=True)
-    value = divergence(student, torch.tensor([[1.0, 0.0, -math.inf]], dtype=torch.float64))
-    assert torch.isfinite(value).all()
+@pytest.mark.parametrize("k", [0, 2, 3, 4, 5])
+@pytest.mark.parametrize("beta", BETAS)
+def test_tokens_that_neither_gives_any_probability_are_as_if_they_were_not_there(beta: float, k: int) -> None:
+    """Values and gradients: also where the tail is empty (3, 4), or such tokens are among the likeliest (4, 5)."""
+    of = functools.partial(top_k_divergence, k=k) if k else divergence
+    student, teacher = logits(5, 3)
+    gone = torch.full((5, 2), -math.inf, dtype=torch.float64)
+    wide = torch.cat([student.detach(), gone], dim=-1).requires_grad_()
+    found, wanted = of(wide, torch.cat([teacher, gone], dim=-1), beta), of(student, teacher, beta)
+    torch.testing.assert_close(found, wanted)
+    one, other = torch.autograd.grad(found.sum(), wide)[0], torch.autograd.grad(wanted.sum(), student)[0]
+    torch.testing.assert_close(one, torch.nn.functional.pad(other, (0, 2)))
 
 
 @pytest.mark.parametrize("beta", BETAS)

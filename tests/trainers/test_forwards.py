@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from models_made_here import CONFIGS, VOCABULARY, model
-from transformers import T5Config
+from scripted_here import base
+from transformers import AutoConfig, AutoModelForCausalLM, Qwen3ForCausalLM, T5Config
 
+from etude.trainers.building import build
 from etude.trainers.forwards import (
     UnfitModel,
     can_pack,
+    check_head,
     check_model,
     head_of,
     student_rows,
     teacher_rows,
     tokens_read,
 )
+from etude.trainers.recipe import parse
 from etude.trainers.sites import Site
 
 IDS = [(5 * number + 1) % VOCABULARY for number in range(70)]
@@ -109,9 +115,71 @@ def test_rows_and_head_give_the_models_own_logits(name: str) -> None:
         torch.testing.assert_close(found, hinted, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("family", "scale"),
+    [
+        ("granite", {"logits_scaling": 4.0}),
+        ("hyperclovax", {"logits_scaling": 0.25}),
+        ("cohere", {"logit_scale": 0.25}),
+        ("falcon_h1", {"lm_head_multiplier": 0.25, "mamba_d_ssm": 32, "mamba_n_heads": 4, "mamba_d_head": 8}),
+    ],
+)
+def test_families_that_scale_their_logits_each_in_its_way(family: str, scale: dict[str, Any]) -> None:
+    made = AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **{**_small(), **scale}), dtype=torch.float32)
+    check_head(made)
+    with torch.no_grad():
+        made.lm_head.weight.normal_(0, 0.3)
+        whole = made(torch.tensor([IDS[:9]])).logits[0, 5:8]
+        found = head_of(made).logits(student_rows(made, IDS, [Site(0, "a", 6, 6, 9, [])]))
+    torch.testing.assert_close(found, whole, rtol=1e-4, atol=1e-4)
+
+
+def test_a_model_that_changes_its_logits_unknown_to_its_config_is_refused() -> None:
+    made = model().train()
+    check_head(made)
+    assert made.training
+    made.register_forward_hook(lambda module, given, output: SimpleNamespace(logits=output.logits * 2))
+    with pytest.raises(UnfitModel, match="Qwen3ForCausalLM changes its logits behind its head"):
+        check_head(made)
+
+
+@pytest.mark.parametrize(
+    ("tables", "refused"),
+    [
+        ({}, False),
+        ({"objective": {"kl": "k3", "kl_weight": 0.1}}, False),
+        ({"objective": {"kl": "k1_in_reward", "kl_weight": 0.1}}, True),
+        ({"channels": {"distillation": 1}}, True),
+        ({"safety": {"kl_to_base": 1}}, True),
+    ],
+)
+def test_a_run_needs_the_head_for_all_but_trl_s_own_loss(
+    tables: dict[str, Any], refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Qwen3ForCausalLM.forward
+    monkeypatch.setattr(
+        Qwen3ForCausalLM, "forward", lambda *a, **given: SimpleNamespace(logits=real(*a, **given).logits * 2)
+    )
+
+    def reached(*given: Any, **more: Any) -> Any:
+        raise InterruptedError
+
+    table = {"model": {"name": str(base(tmp_path))}, "environment": {"url": "http://127.0.0.1:9"}, **tables}
+    with pytest.raises(UnfitModel if refused else InterruptedError):
+        build(parse(table), "", ["t"], trainer=reached, dialogues=None, progress=lambda phase, done, total: None)
+
+
 def test_a_temperature_divides_the_logits() -> None:
     made, hidden = model(), torch.randn(2, 32)
     torch.testing.assert_close(head_of(made, 2.0).logits(hidden), head_of(made).logits(hidden) / 2)
+
+
+def _small() -> dict[str, Any]:
+    sizes = CONFIGS["llama"]().to_dict()
+    return {name: sizes[name] for name in ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers")} | {
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+    }
 
 
 class Vision(T5Config):  # type: ignore[misc]

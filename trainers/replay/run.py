@@ -119,8 +119,8 @@ class _Replayer:
         await self._ask(turn, able)
         heard = self._heard(turn)
         decision = decide(turn.student, turn.own.score, heard, self.settings.consensus)
-        self._learn(turn, row, heard, decision)
         pair = self._pair(turn, decision) if decision.kind else None
+        self._learn(turn, row, heard, decision)
         self._brought.append((state.episode.episode_id, float(pair is not None), look.propensity))
         told["usd"] = {answer.teacher: answer.usd for answer in turn.answers}
         told["problems"] = {answer.teacher: answer.problem for answer in turn.answers if answer.problem}

@@ -6,20 +6,15 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-from pydantic import ValidationError
 
 from ...hints.parsing import Call, parse_turn, read_arguments, text_of
 from ...hints.schemas import parameters_of
 from ...models import Episode, ErrorTurn, ToolMessage, Turn
 from ..calls import as_text, given
 from ..writing import CLOSE, OPEN
-from .settings import ReplayError
 
 Message = dict[str, Any]
-FILE_NAME = "episodes.jsonl"
 _TOOLS = (
     "# Tools\n\nYou may call one or more functions. Their signatures are in <tools></tools>:\n"
     "<tools>\n{tools}\n</tools>"
@@ -89,27 +84,6 @@ def states(episodes: Sequence[Episode], system: str = "") -> Iterator[State]:
     for episode in episodes:
         for turn in range(len(episode.turns)):
             yield State(episode, turn, system)
-
-
-def read_episodes(run: Path) -> list[Episode]:
-    """The valid episodes of a run's folder or file. Raises ReplayError."""
-    file = run / FILE_NAME if run.is_dir() else run
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise ReplayError(f"cannot read {file} ({error.strerror}): play some with `etude run --out {run}`") from None
-    found: dict[str, Episode] = {}
-    for number, line in enumerate(filter(str.strip, lines), start=1):
-        try:
-            row = json.loads(line)
-            episode = Episode(**{name: value for name, value in row.items() if name in Episode.model_fields})
-        except (ValueError, ValidationError, AttributeError, TypeError):
-            raise ReplayError(f"{file}:{number} is no episode: remove the line, or play the run again") from None
-        if episode.reward is not None and episode.reward.valid and episode.turns:
-            found[episode.episode_id] = episode
-    if not found:
-        raise ReplayError(f"{file} holds no valid episode: play some with `etude run --out {run}`")
-    return list(found.values())
 
 
 def as_message(action: Mapping[str, Any], turn: int) -> Message:

@@ -17,7 +17,6 @@ from etude.trainers.replay.actions import canonical, similarity
 from etude.trainers.replay.pairs import Pair, read_pairs
 from etude.trainers.replay.run import Report, replay
 from etude.trainers.replay.settings import ReplayError, ReplaySettings, parse_settings
-from etude.trainers.replay.states import read_episodes
 from etude.trainers.replay.teachers import open_teachers
 from etude.trainers.replay.voi import Gate
 
@@ -135,6 +134,18 @@ def test_an_outlier_that_fails_speaks_for_the_student(
     assert {pair.rejected["tool_calls"][0]["name"] for pair in good} == {"also_none"}
     assert all(pair.values["student"] >= 0 > pair.values["t0"] for pair in good)
     assert good[0].turn > 0, "the outlier is outvoted only once it is known to fail"
+
+
+def test_a_pair_s_weights_are_those_by_which_its_share_was_counted(
+    endpoints: Any, serving: Any, url: str, erred: Episode, tmp_path: Path
+) -> None:
+    """Not those that the teachers had once this very turn had told how good they are."""
+    urls = serving(erring(endpoints), knowing(endpoints, erred), knowing(endpoints, erred))
+    _, pairs = replayed([erred] * 3, made(urls, tmp_path), url, tmp_path / "p.jsonl")
+    assert {pair.reason for pair in pairs} >= {"consensus", "an outlier failed"}
+    for pair in pairs:
+        agreed = pair.weights["t1"] + pair.weights["t2"]
+        assert pair.share == pytest.approx(agreed / sum(pair.weights.values()))
 
 
 def test_a_fix_of_one_word_is_a_pair_and_teaches_the_gate(
@@ -303,15 +314,7 @@ def test_nothing_is_written_over(endpoints: Any, serving: Any, erred: Episode, t
     assert serving.requests() == 0
 
 
-def test_episodes_and_pairs_are_read_or_refused_in_one_line(erred: Episode, tmp_path: Path) -> None:
-    line = json.dumps({**erred.model_dump(), "agent": "x", "sample": 0, "settings": {}, "usage": {}, "cause": ""})
-    (tmp_path / "episodes.jsonl").write_text(line + "\n")
-    assert read_episodes(tmp_path) == [erred]
-    (tmp_path / "episodes.jsonl").write_text("{}\n")
-    with pytest.raises(ReplayError, match="episodes.jsonl:1 is no episode"):
-        read_episodes(tmp_path)
-    with pytest.raises(ReplayError, match="play some with `etude run"):
-        read_episodes(tmp_path / "none")
+def test_a_file_without_pairs_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "pairs.jsonl").write_text("")
     with pytest.raises(ReplayError, match="holds no pair"):
         read_pairs(tmp_path / "pairs.jsonl")
