@@ -81,9 +81,11 @@ def replay(
 
     from .environments.stored import stored_episodes
     from .trainers.replay.files import check_new, forget_answers, log_of
-    from .trainers.replay.settings import load_settings
+    from .trainers.replay.settings import ReplayError, ValueSettings, load_settings
 
     settings = load_settings(teachers)
+    if url is None and settings.value != ValueSettings():
+        raise ReplayError(f"{teachers}: [value] is about what is executed: give --url of a server, or take it out")
     episodes = [one.episode for one in stored_episodes(run)]
     check_new(out)
     report = asyncio.run(_replay(episodes, settings, out, url))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub import model_info, try_to_load_from_cache
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, RepositoryNotFoundError
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.trainer_utils import set_seed
@@ -20,6 +23,7 @@ from .forwards import check_model
 from .recipe import Recipe, RecipeError
 from .small.model import CONTEXT
 from .small.pretrain import is_made, make_base
+from .templates import TOOLS
 from .train import Progress, WriteDialogues, world
 
 BASE = "base"
@@ -27,6 +31,7 @@ ARGUMENTS = "template_arguments.json"
 """In a saved model's folder: the arguments of the chat template that it was trained with."""
 _PLAIN = {"enable_thinking": False}
 """What a model that is made here knows."""
+_PATIENCE_S = 10.0
 _STRETCHED = ("linear", "dynamic", "yarn")
 """Rotations whose positions are ``factor`` times those that the config tells."""
 
@@ -48,9 +53,23 @@ class Start:
         """The model, in float32 (see ``recipe.Model``). Seeds every chance first. Raises RecipeError."""
         set_seed(self.recipe.seed)
         try:
-            return AutoModelForCausalLM.from_pretrained(self.where, config=self.config, dtype=torch.float32)
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                self.where,
+                config=self.config,
+                dtype=torch.float32,
+                ignore_mismatched_sizes=True,  # it says which
+                output_loading_info=True,
+            )
         except (OSError, ValueError, RuntimeError, SafetensorError) as error:
             raise RecipeError(f"model.name: no weights can be read from {self.where}: {_line(error)}") from None
+        model, told = loaded
+        made_up = sorted({*told["missing_keys"], *(key for key, *_ in told["mismatched_keys"])})
+        if made_up:
+            raise RecipeError(
+                f"model.name: the weights in {self.where} are not those of its config.json: {len(made_up)} are missing "
+                f"or of another shape, such as {made_up[0]}"
+            )
+        return model
 
     @property
     def moe(self) -> bool:
@@ -70,9 +89,11 @@ def open_model(recipe: Recipe, dialogues: WriteDialogues | None, progress: Progr
     if recipe.model.make:
         _check_room(recipe, CONTEXT)
     where = _base(recipe, Path(recipe.out), dialogues, progress)
+    _check_there(where)
     plain = _PLAIN if recipe.model.make else _kept_arguments(Path(where))
     tokenizer, arguments = _tokenizer(where), {**plain, **recipe.model.template}
     TemplateChat(tokenizer, never, arguments=arguments)
+    _check_arguments(recipe.model.template, str(tokenizer.get_chat_template(tools=TOOLS)))
     config = _config(where)
     _check_room(recipe, _context(config))
     _check_vocabulary(where, tokenizer, config)
@@ -116,10 +137,30 @@ def _base(recipe: Recipe, out: Path, dialogues: WriteDialogues | None, progress:
     return str(folder)
 
 
+def _check_there(where: str) -> None:
+    """Asks the Hub once, where what would read a model asks for every file, again and again."""
+    if Path(where).is_dir():
+        return
+    try:
+        if not isinstance(try_to_load_from_cache(where, "config.json"), str):
+            model_info(where, timeout=_PATIENCE_S)
+    except HfHubHTTPError as error:
+        if isinstance(error, RepositoryNotFoundError):
+            _nowhere(where, "has none of that name for you: mend it, or set HF_TOKEN if it is private")
+    except HFValidationError:
+        _nowhere(where, "has no such names: mend it")
+    except Exception as error:  # noqa: BLE001 - of whatever library the Hub's client speaks with
+        _nowhere(where, f"was not reached: {_line(error)}")
+
+
+def _nowhere(where: str, hub: str) -> None:
+    raise RecipeError(f"model.name: {where} is no folder here, and the Hub {hub}") from None
+
+
 def _tokenizer(where: str) -> Any:
     try:
         tokenizer = AutoTokenizer.from_pretrained(where)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # noqa: BLE001 - files of any content, read by libraries that trust them
         raise RecipeError(f"model.name: no tokenizer can be read from {where}: {_line(error)}") from None
     if getattr(tokenizer, "pad_token", None) is None and getattr(tokenizer, "eos_token", None) is not None:
         tokenizer.pad_token = tokenizer.eos_token
@@ -131,7 +172,7 @@ def _tokenizer(where: str) -> Any:
 def _config(where: str) -> Any:
     try:
         config = AutoConfig.from_pretrained(where)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # noqa: BLE001 - as of a tokenizer's files
         raise RecipeError(f"model.name: no model can be read from {where}: {_line(error)}") from None
     check_model(config)
     return config
@@ -165,5 +206,14 @@ def _check_vocabulary(where: str, tokenizer: Any, config: Any) -> None:
         )
 
 
+def _check_arguments(given: Mapping[str, Any], template: str) -> None:
+    """Jinja takes a name that it does not know without a word."""
+    for name in given:
+        if not re.search(rf"\b{re.escape(name)}\b", template):
+            raise RecipeError(f"model.template: the chat template reads no {name!r}: mend its name, or take it out")
+
+
 def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
+    said = " ".join(str(error).split())
+    plain = isinstance(error, OSError | ValueError | RuntimeError | SafetensorError)
+    return (said if plain else f"{type(error).__name__}: {said}")[:200]

@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from ..client import BadAddress, Client
 
 if TYPE_CHECKING:
     from .recipe import Recipe
 
 
+_OF_SEQUENCES = ("gspo", "luspo")
+"""Under whose ratio k3 has about the gradient of the forward KL."""
 _OF_GROUPS = ("train.prompts", "train.group", "train.epochs_on_a_batch", "train.gradients_every")
-UNREAD = {"sft": ("objective", "channels", "distillation", "replay", *_OF_GROUPS), "rl": ("sft", "episodes")}
+_OF_ROLLOUTS = ("environment.tasks", "safety.hack_rate", "safety.teacher_drift")
+UNREAD = {
+    "sft": ("objective", "channels", "distillation", "replay", *_OF_GROUPS, *_OF_ROLLOUTS),
+    "rl": ("sft", "episodes"),
+}
 """What a stage does not read, and a recipe of it must not set."""
+_OF_EVALUATION = ("environment.split", "train.evaluate_tasks") + tuple(
+    f"generation.{name}" for name in ("max_turn_ids", "temperature", "vllm", "vllm_url")
+)
+_READ_WITH = (
+    ("every", "teacher", ("periodic",), None),
+    ("rate", "teacher", ("trust_region", "ema"), 0.0),
+    ("top_k", "estimator", ("top_k",), None),
+    ("beta", "estimator", ("full", "top_k"), 1.0),
+    ("normalised", "estimator", ("full", "top_k"), None),
+)
+"""Options of [distillation], the key that decides whether they are read, its values with which they are, and what is
+true of the others: nothing of the student comes in, and one sampled token has the reverse KL."""
 
 
 def problems(recipe: Recipe) -> list[str]:
@@ -24,6 +46,7 @@ def problems(recipe: Recipe) -> list[str]:
         found.append('give model.name (a folder, or a name on the Hub), or model.make = "drill"')
     if recipe.model.make and recipe.model.sizes.hidden % (2 * recipe.model.sizes.heads):
         found.append("model.sizes.hidden must be an even multiple of model.sizes.heads")
+    found += _place_problems(recipe)
     if recipe.environment.knobs and not recipe.environment.serve:
         found.append("environment.knobs are for a server of the run's own: they go with environment.serve")
     if recipe.safety.dollars and not recipe.safety.dollars_per_hour:
@@ -44,17 +67,16 @@ def problems(recipe: Recipe) -> list[str]:
     if room.max_turn_ids > room.max_ids:
         found.append(f"generation.max_turn_ids ({room.max_turn_ids}) is more than max_ids ({room.max_ids})")
     channels = recipe.channels
-    if not (channels.rlvr.used or channels.distillation.used or channels.replay.used):
-        found.append("every channel's weight is 0: there is nothing to learn from")
-    if channels.replay.used and not recipe.replay.pairs:
-        found.append("channels.replay has a weight, but replay.pairs names no file: `etude replay` writes one")
-    if channels.replay.used and not any(recipe.replay.weights):
-        found.append("channels.replay has a weight, but none of replay.weights has: name a loss with one")
-    found += _loss_problems(recipe)
+    found += [*_channel_problems(recipe), *_loss_problems(recipe), *_option_problems(recipe)]
     if (recipe.objective.kl == "off") != (recipe.objective.kl_weight == 0):
         found.append("objective.kl and objective.kl_weight go together: set both, or neither")
     if recipe.objective.kl != "off" and not channels.rlvr.used:
         found.append("objective.kl is a part of RLVR, but channels.rlvr is 0: leave out objective.kl and kl_weight")
+    if recipe.objective.kl == "k3" and recipe.objective.name in _OF_SEQUENCES:
+        found.append(
+            f'objective.kl = "k3" is corrected by the ratio of each token, and "{recipe.objective.name}" has that of '
+            'whole sequences: set objective.kl = "k1_in_reward"'
+        )
     if recipe.objective.name == "dapo" and not channels.rlvr.used:
         found.append('objective.name = "dapo" plays groups again for RLVR alone, but channels.rlvr is 0: leave it out')
     moving = recipe.distillation.teacher != "frozen"
@@ -87,11 +109,65 @@ def _loss_problems(recipe: Recipe) -> list[str]:
     return found
 
 
+def _place_problems(recipe: Recipe) -> list[str]:
+    """Of the model, of the server's address and of where vLLM is."""
+    model, room, found = recipe.model, recipe.generation, []
+    if not model.make and model.sizes != type(model.sizes)():
+        found.append("model.sizes are of a model that is made here: they go with model.make (-o model.sizes={})")
+    if model.name and os.path.realpath(Path(model.name).expanduser()) == os.path.realpath(Path(recipe.out, "model")):
+        found.append(f"out: what is learned would be written over {model.name}, where it starts: choose another out")
+    if recipe.environment.url:
+        try:
+            Client(recipe.environment.url)
+        except BadAddress as error:
+            found.append(f"environment.url: {error}")
+    if room.vllm_url and room.vllm != "server":
+        found.append('generation.vllm_url is read with generation.vllm = "server" alone: set that, or take it out')
+    return found
+
+
+def _channel_problems(recipe: Recipe) -> list[str]:
+    channels, steps, found = recipe.channels, recipe.train.steps, []
+    if not (channels.rlvr.used or channels.distillation.used or channels.replay.used):
+        found.append("every channel's weight is 0: there is nothing to learn from")
+    if channels.replay.used and not recipe.replay.pairs:
+        found.append("channels.replay has a weight, but replay.pairs names no file: `etude replay` writes one")
+    if channels.replay.used and not any(recipe.replay.weights):
+        found.append("channels.replay has a weight, but none of replay.weights has: name a loss with one")
+    for name, weight in channels:  # none is ever more than at its first or at its last step
+        if weight.used and not max(weight(0.0), weight((steps - 1) / steps)):
+            found.append(f"channels.{name} is 0 at each of the {steps} steps (train.steps): let it begin sooner")
+    return found
+
+
+def _option_problems(recipe: Recipe) -> list[str]:
+    options, found = recipe.distillation, []
+    for name, decides, values, same in _READ_WITH:
+        value, by = getattr(options, name), getattr(options, decides)
+        if by not in values and value not in (type(options).model_fields[name].default, same):
+            known = " or ".join(values)
+            found.append(f'distillation.{name} is not read by {decides} = "{by}", but by {known}: take it out')
+    return found
+
+
+def _is_table(inner: Any) -> bool:
+    return isinstance(inner, Mapping)
+
+
 def unread(stage: str, written: Mapping[str, Any]) -> list[str]:
     """The same, for what a recipe of this stage sets; a resolved one has everything."""
-    keys = {*written, *(f"train.{name}" for name in written.get("train", {}))}
+    keys = {*written, *(f"{table}.{name}" for table, inner in written.items() if _is_table(inner) for name in inner)}
     names = [name if "." in name or name == "episodes" else f"[{name}]" for name in UNREAD[stage] if name in keys]
-    return [f'stage = "{stage}" does not read {", ".join(names)}: take it out'] if names else []
+    found = [f'stage = "{stage}" does not read {", ".join(names)}: take it out'] if names else []
+    if stage == "sft":
+        given = written.get("environment", {})
+        names = [name for name in _OF_EVALUATION if name in keys and not (given.get("url") or given.get("serve"))]
+        remedy = "take it out, or give environment.url or environment.serve to be evaluated in"
+        return [*found, f'stage = "sft" reads {", ".join(names)} in an environment alone: {remedy}'] if names else found
+    for name in ("distillation", "replay"):
+        if written.get(name) and f"channels.{name}" not in keys:
+            found.append(f"[{name}] is read where channels.{name} has a weight: give it one, or 0 to leave it off")
+    return found
 
 
 def _sft_problems(recipe: Recipe) -> list[str]:
@@ -107,4 +183,8 @@ def _sft_problems(recipe: Recipe) -> list[str]:
         )
     if recipe.safety.kl_to_base:
         found.append('safety.kl_to_base is measured on rollouts: leave it out in stage = "sft"')
+    names = [Path(name) for name in recipe.episodes]
+    twice = [str(name) for name in names if names.count(name) > 1]
+    if twice:
+        found.append(f"episodes names {twice[0]} twice: name it once")
     return found

@@ -5,16 +5,17 @@ etude train recipe.toml -o train.steps=20 -o channels.distillation=0.5
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from ..hints.chooser import Chooser
 from .problems import problems, unread
-from .tables import TableError, read_toml, validated
+from .tables import TableError, of_json, read_toml, validated
 
 
 class RecipeError(Exception):
@@ -23,6 +24,12 @@ class RecipeError(Exception):
 
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+_Plain = Annotated[dict[str, Any], AfterValidator(of_json)]
+_Path = Annotated[str, AfterValidator(os.path.expanduser)]
+_MANY = 2**31
+"""What a report takes for a number of steps or episodes."""
 
 
 class Schedule(_Table):
@@ -81,7 +88,7 @@ class Model(_Table):
     make: Literal["", "drill"] = ""
     sizes: Sizes = Sizes()
     dtype: Literal["float32", "bfloat16"] = "float32"
-    template: dict[str, Any] = {}
+    template: _Plain = {}
 
 
 class Environment(_Table):
@@ -89,8 +96,8 @@ class Environment(_Table):
     with ``knobs`` as ``etude serve --knob`` takes them. ``tasks``: at most so many of the split are learned from."""
 
     url: str = ""
-    serve: str = ""
-    knobs: dict[str, Any] = {}
+    serve: _Path = ""
+    knobs: _Plain = {}
     split: str = "train"
     tasks: int = Field(default=256, ge=1)
     system: str = ""
@@ -101,10 +108,10 @@ class Train(_Table):
     channel's own gradient is measured once in so many steps, at the cost of its backward pass; 0: never.
     ``gradient_checkpointing``: activations are made again for the backward pass, not kept."""
 
-    steps: int = Field(default=100, ge=1)
-    prompts: int = Field(default=4, ge=1)
-    group: int = Field(default=8, ge=2)
-    micro: int = Field(default=4, ge=1)
+    steps: int = Field(default=100, ge=1, lt=_MANY)
+    prompts: int = Field(default=4, ge=1, lt=_MANY)
+    group: int = Field(default=8, ge=2, lt=_MANY)
+    micro: int = Field(default=4, ge=1, lt=_MANY)
     learning_rate: float = Field(default=1e-6, gt=0)
     warmup: float = Field(default=0.0, ge=0, lt=1)
     weight_decay: float = Field(default=0.0, ge=0)
@@ -145,6 +152,9 @@ class Channels(_Table):
     def _numbers(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
+        for name, weight in given.items():
+            if isinstance(weight, bool) or not isinstance(weight, int | float | dict | Schedule):
+                raise ValueError(f"{name} is a number, or a schedule such as {{ start = 1.0, end = 0.0 }}")
         plain = (int, float)
         return {k: {"start": v, "end": v} if isinstance(v, plain) else v for k, v in given.items()}
 
@@ -163,14 +173,14 @@ class Distillation(_Table):
     teacher: Literal["frozen", "periodic", "trust_region", "ema", "live"] = "frozen"
     every: int = Field(default=100, ge=1)
     rate: float = Field(default=0.001, ge=0, le=1)
-    chooser: str = ""
+    chooser: _Path = ""
 
 
 class Replay(_Table):
     """Channel three. ``pairs``: what ``etude replay`` wrote. ``losses``: TRL's names; see ``replay.loss``. ``flipped``:
     the rate of wrong pairs, for ``robust`` alone."""
 
-    pairs: str = ""
+    pairs: _Path = ""
     batch: int = Field(default=4, ge=1)
     beta: float = Field(default=0.1, gt=0)
     losses: tuple[Literal["sigmoid", "sigmoid_norm", "ipo", "hinge", "robust", "sft"], ...] = ("sigmoid_norm", "sft")
@@ -205,8 +215,8 @@ class Recipe(_Table):
 
     stage: Literal["rl", "sft"] = "rl"
     seed: int = Field(default=0, ge=0, lt=2**32)
-    out: str = Field(default="runs/train", min_length=1)
-    episodes: tuple[str, ...] = ()
+    out: _Path = Field(default="runs/train", min_length=1)
+    episodes: tuple[_Path, ...] = ()
     tensorboard: bool = False
     model: Model = Model()
     environment: Environment = Environment()
@@ -262,7 +272,7 @@ def chooser_of(recipe: Recipe) -> Chooser | None:
         return None
     try:
         return Chooser.model_validate_json(Path(name).read_bytes())
-    except (OSError, ValidationError):
+    except (OSError, ValueError):
         raise RecipeError(f"distillation.chooser: {name} holds none: `etude hints choose` writes one") from None
 
 
@@ -272,9 +282,12 @@ def _put(table: dict[str, Any], change: str) -> None:
     if not equals or not key.strip():
         raise RecipeError(f"-o {change!r} is not KEY=VALUE, such as -o train.steps=20")
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
+        found = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:
-        value = text
+        found = {"value": text}
+    if len(found) > 1:
+        raise RecipeError(f"-o {change!r} is more than one KEY=VALUE: give each its own -o")
+    value = found["value"]
     *tables, last = key.strip().split(".")
     inner = table
     for name in tables:

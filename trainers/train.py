@@ -22,7 +22,7 @@ from .recipe import Recipe, RecipeError, chooser_of
 from .replay.pairs import read_pairs
 from .report import is_run, read_run, write_report
 from .report.stored import STOPPED
-from .serving import served
+from .serving import DRILL, served
 from .sft_rows import ReadEpisodes, Solved, select
 from .sft_rows import plan as sft_plan
 
@@ -201,9 +201,12 @@ def _check_devices() -> None:
 
 
 def _check_files(recipe: Recipe) -> None:
-    name = recipe.model.name
-    if name.startswith(("/", "./", "../", "~")) and not (Path(name).expanduser() / "config.json").is_file():
+    name, serve = recipe.model.name, recipe.environment.serve
+    path = name.startswith(("/", "./", "../", "~")) or name.count("/") > 1  # what is no path may be a name on the Hub
+    if path and not (Path(name).expanduser() / "config.json").is_file():
         raise RecipeError(f"model.name: there is no model in {name}")
+    if serve not in ("", DRILL) and not Path(serve).exists():
+        raise RecipeError(f"environment.serve: there is no folder {serve}: `etude generate` makes tasks")
     chooser_of(recipe)
     if recipe.channels.replay.used:
         if not Path(recipe.replay.pairs).is_file():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,13 @@ def test_every_objective_can_be_named() -> None:
         (
             {"channels": {"rlvr": 0, "distillation": 1}, "objective": {"kl": "k3", "kl_weight": 0.1}},
             "objective.kl is a part of RLVR, but channels.rlvr is 0: leave out objective.kl and kl_weight",
+        ),
+        *(
+            (
+                {"objective": {"name": name, "kl": "k3", "kl_weight": 0.1}},
+                f'objective.kl = "k3" is corrected by the ratio of each token, and "{name}" has that of whole',
+            )
+            for name in ("gspo", "luspo")
         ),
         (
             {"channels": {"rlvr": 0, "distillation": 1}, "objective": {"name": "dapo"}},
@@ -109,6 +117,54 @@ def test_every_objective_can_be_named() -> None:
             {"replay": {"losses": ["robust"], "weights": [1.0], "flipped": 0.5}},
             "replay.flipped: Input should be less than 0.5",
         ),
+        ({"train": {"steps": True}}, "train.steps: Input should be a number, not true"),
+        ({"replay": {"weights": [1.0, False]}}, "replay.weights: Input should be a number, not false"),
+        ({"train": 3}, "train: Input should be a table, such as { key = 1 }"),
+        ({"replay": {"losses": "sft"}}, "replay.losses: Input should be a list, in [ and ]"),
+        ({"out": 7}, "out: Input should be a string, in quotes"),
+        *(
+            ({"channels": {"rlvr": weight}}, "rlvr is a number, or a schedule such as { start = 1.0, end = 0.0 }")
+            for weight in (True, "1.0", [1.0, 0.0])
+        ),
+        ({"channels": {"rlvr": {"start": 0, "end": 1, "after": 1}}}, "channels.rlvr is 0 at each of the 100 steps"),
+        (
+            {"channels": {"distillation": {"start": 0, "end": 1}}, "train": {"steps": 1}},
+            "channels.distillation is 0 at each of the 1 steps (train.steps): let it begin sooner",
+        ),
+        ({"train": {"steps": 2**31}}, "train.steps: Input should be less than 2147483648"),
+        ({"distillation": {"cap": 3}}, "[distillation] is read where channels.distillation has a weight: give it one"),
+        ({"replay": {"pairs": "p"}}, "[replay] is read where channels.replay has a weight: give it one, or 0 to"),
+        *(
+            ({"channels": {"distillation": 1}, "distillation": given}, f"distillation.{next(iter(given))} is not read")
+            for given in (
+                {"every": 5},
+                {"rate": 0.5, "teacher": "live"},
+                {"top_k": 5, "estimator": "sampled"},
+                {"beta": 0.2, "estimator": "sampled"},
+                {"normalised": True, "estimator": "sampled"},
+            )
+        ),
+        ({"model": {"name": "m", "sizes": {"hidden": 64}}}, "they go with model.make (-o model.sizes={})"),
+        ({"generation": {"vllm_url": "http://h"}}, 'generation.vllm_url is read with generation.vllm = "server" alone'),
+        ({"environment": {"url": "ftp://h"}}, "environment.url: not a server's address: 'ftp://h'; give one like"),
+        (
+            {"environment": {"serve": "drill", "knobs": {"a": date(2020, 1, 1)}}},
+            "environment.knobs: Object of type date is not",
+        ),
+        (
+            {"model": {"name": "m", "template": {"a": date(2020, 1, 1)}}},
+            "date is not JSON serializable: put it in quotes",
+        ),
+        ({"out": "x", "model": {"name": "./x/model"}}, "what is learned would be written over ./x/model, where it"),
+        ({"stage": "sft", "episodes": ["runs/x", "runs/x/"]}, "episodes names runs/x twice: name it once"),
+        (
+            {"stage": "sft", "episodes": "r", "environment": {"serve": "t", "tasks": 4}, "safety": {"hack_rate": 0.1}},
+            'stage = "sft" does not read environment.tasks, safety.hack_rate: take it out',
+        ),
+        (
+            {"stage": "sft", "episodes": "runs/x", "environment": {}, "train": {"evaluate_tasks": 4}},
+            'stage = "sft" reads train.evaluate_tasks in an environment alone: take it out, or give environment.url',
+        ),
     ],
 )
 def test_a_bad_recipe_is_one_line(change: dict[str, Any], message: str) -> None:
@@ -135,6 +191,7 @@ def test_changes_are_put_over_the_file(tmp_path: Path) -> None:
         ("train.stepz=3", "[train]: unknown key 'stepz'"),
         ("model.name.x=3", "name is a value, not a table"),
         ("sft.reward=0.5", 'stage = "rl" does not read [sft]: take it out'),
+        ("train.steps=3\ntrain.group=4", "is more than one KEY=VALUE: give each its own -o"),
     ],
 )
 def test_a_bad_change_is_one_line(tmp_path: Path, change: str, message: str) -> None:
@@ -155,6 +212,7 @@ def test_the_shipped_recipes_are_good(root: Path) -> None:
     assert found == {
         "tiny.toml": "rl",
         "small.toml": "rl",
+        "gpu.toml": "rl",
         "sft.toml": "sft",
         "composer-2.5.toml": "rl",
         "etude.toml": "rl",
@@ -175,6 +233,38 @@ def test_a_file_as_other_editors_save_it(tmp_path: Path) -> None:
     assert load(path) == parse(GOOD)
 
 
+def test_a_file_that_is_no_utf8_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "r.toml"
+    path.write_bytes('[model]\nname = "m"\n'.encode("utf-16"))
+    with pytest.raises(RecipeError, match="it is no UTF-8 text, save it as that"):
+        load(path)
+
+
+def test_a_home_is_found_in_every_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/h")
+    channels = {"distillation": 1, "replay": 1}
+    table = {"channels": channels, "distillation": {"chooser": "~/c"}, "replay": {"pairs": "~/p"}, "out": "~/o"}
+    recipe = parse({"model": {"name": "m"}, "environment": {"serve": "~/t"}, **table})
+    assert (recipe.out, recipe.replay.pairs, recipe.distillation.chooser) == ("/h/o", "/h/p", "/h/c")
+    assert recipe.environment.serve == "/h/t"
+    assert parse({**GOOD, "stage": "sft", "episodes": ["~/e"]}).episodes == ("/h/e",)
+
+
+def test_what_is_true_of_a_teacher_may_be_said_of_it() -> None:
+    """Nothing of the student comes into a frozen one, and one sampled token has the reverse KL."""
+    options = {"rate": 0.0, "estimator": "sampled", "beta": 1.0}
+    assert parse({**GOOD, "channels": {"distillation": 1}, "distillation": options}).distillation.beta == 1.0
+
+
+def test_a_channel_that_is_left_off_keeps_its_settings() -> None:
+    off = {
+        "channels": {"rlvr": 1, "distillation": 0, "replay": 0},
+        "replay": {"pairs": "p"},
+        "distillation": {"cap": 3},
+    }
+    assert not parse({**GOOD, **off}).channels.replay.used
+
+
 def test_schedules() -> None:
     falling = Schedule(start=1.0, end=0.0, after=0.5)
     assert [falling(done) for done in (0.0, 0.5, 0.75, 1.0)] == [1.0, 1.0, 0.5, 0.0]
@@ -193,8 +283,9 @@ def test_a_chooser_is_read_and_anything_else_refused(tmp_path: Path) -> None:
     file = tmp_path / "chooser.json"
     file.write_text(Chooser(mean=0.25).model_dump_json())
     assert chooser_of(parse(GOOD)) is None
-    assert chooser_of(parse({**GOOD, "distillation": {"chooser": str(file)}})) == Chooser(mean=0.25)
+    good = {**GOOD, "channels": {"distillation": 1}}
+    assert chooser_of(parse({**good, "distillation": {"chooser": str(file)}})) == Chooser(mean=0.25)
     file.write_text("{")
     for name in (file, tmp_path / "no.json"):
         with pytest.raises(RecipeError, match="holds none: `etude hints choose` writes one"):
-            chooser_of(parse({**GOOD, "distillation": {"chooser": str(name)}}))
+            chooser_of(parse({**good, "distillation": {"chooser": str(name)}}))

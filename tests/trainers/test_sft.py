@@ -319,7 +319,7 @@ def test_one_folder_or_several() -> None:
     [
         ("nowhere", {}, "play some with `etude run --out"),
         ("noop", {}, "0 of 4 episodes are solved (a reward of 1 or more)"),
-        ("oracle", {"generation": {"max_ids": 100, "max_turn_ids": 10}}, "5 longer than generation.max_ids = 100 ids"),
+        ("oracle", {"generation": {"max_ids": 100}}, "5 longer than generation.max_ids = 100 ids"),
     ],
 )
 def test_bad_episodes_are_one_line_before_weights_load(

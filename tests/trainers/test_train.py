@@ -274,11 +274,16 @@ def test_a_bad_recipe_is_one_line(
     ("changes", "said"),
     [
         (["model.name=./no"], "model.name: there is no model in ./no"),
+        (["model.name=runs/x/modle"], "model.name: there is no model in runs/x/modle"),
+        (["environment.serve=./no"], "environment.serve: there is no folder ./no"),
         (["distillation.teacher=ema", "safety.teacher_drift=0", "channels.distillation=1"], "set safety.teacher_drift"),
         (["channels.replay=1", "replay.pairs=no.jsonl"], "replay.pairs: there is no file no.jsonl"),
         (["channels.replay=1", "replay.pairs=empty"], "empty holds no pair: there is nothing to learn from"),
         (["channels.replay=1", "replay.pairs=bad"], "bad:1 is no pair: remove the line, or replay again"),
-        (["distillation.chooser=bad"], "distillation.chooser: bad holds none: `etude hints choose` writes one"),
+        (
+            ["channels.distillation=1", "distillation.chooser=bad"],
+            "distillation.chooser: bad holds none: `etude hints choose` writes one",
+        ),
         (["out=bad"], "out: bad is a file: choose another out"),
         (["out=bad/x/y"], "out: bad is a file: choose another out"),
         (["out=run"], "run holds a run of another recipe (seed): choose another out"),

@@ -25,8 +25,12 @@ def answers_of(out: Path) -> Path:
 
 
 def with_cassettes(settings: ReplaySettings, out: Path) -> ReplaySettings:
-    """A cassette in ``answers_of(out)`` for each teacher without one of its own."""
+    """A cassette in ``answers_of(out)`` for each teacher without one of its own. Raises ReplayError for one where
+    pairs are to be written."""
     folder = answers_of(out)
+    for one in settings.teachers:
+        if one.cassette and Path(one.cassette).resolve() in (out.resolve(), log_of(out).resolve()):
+            raise ReplayError(f"{out} would be written over the cassette of {one.name}: choose another --out")
     kept = [
         one if one.cassette else one.model_copy(update={"cassette": str(folder / f"{quote(one.name, safe='')}.jsonl")})
         for one in settings.teachers
@@ -41,6 +45,8 @@ def forget_answers(out: Path) -> None:
 
 def check_new(out: Path) -> None:
     """Raises ReplayError where something is."""
+    if out.is_dir():
+        raise ReplayError(f"{out} is a folder: choose another --out")
     for path in (out, log_of(out)):
         if path.exists():
             raise ReplayError(f"{path} is there already: remove it, or choose another --out")

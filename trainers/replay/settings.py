@@ -13,6 +13,7 @@ usd = 5.0
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,7 +28,7 @@ class ReplayError(Exception):
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class TeacherSettings(_Table):
@@ -111,11 +112,15 @@ class ReplaySettings(_Table):
         names = [teacher.name for teacher in self.teachers]
         if len(set(names)) < len(names):
             raise ValueError("two teachers have the same name")
-        cassettes = [teacher.cassette for teacher in self.teachers if teacher.cassette]
+        cassettes = [os.path.normpath(teacher.cassette) for teacher in self.teachers if teacher.cassette]
         if len(set(cassettes)) < len(cassettes):
             raise ValueError("two teachers have the same cassette: give each a file of its own")
         if self.consensus.least > len(names):
             raise ValueError(f"consensus.least = {self.consensus.least}, but there are {len(names)} teachers")
+        for name, kind in (("rate", "random"), ("worth", "voi"), ("explore", "voi")):
+            given, which = getattr(self.gate, name), self.gate.which
+            if which != kind and given != GateSettings.model_fields[name].default:
+                raise ValueError(f'gate.{name} is not read by which = "{which}", but by {kind}: take it out')
         if self.budget.usd is not None and not any(max(teacher.price) for teacher in self.teachers):
             raise ValueError("budget.usd needs prices: give each teacher price = [READ, WRITTEN] in USD per million")
         return self

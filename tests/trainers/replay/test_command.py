@@ -292,6 +292,16 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "one cassette for two": ({"row": {"cassette": "a"}, "second": {"cassette": "a"}}, "have the same cassette: give"),
     "a broken cassette": ({"row": {"cassette": "empty/episodes.jsonl"}, "broken": True}, "read (Expecting value"),
     "out is there": ({"out": "empty/episodes.jsonl"}, "is there already: remove it, or choose another --out"),
+    "out is a folder": ({"out": "empty"}, "empty is a folder: choose another --out"),
+    "out has no name": ({"out": ""}, ". is a folder: choose another --out"),
+    "out is a cassette": (
+        {"out": "c", "row": {"cassette": "c"}},
+        "c would be written over the cassette of one: choose",
+    ),
+    "execution without a server": (
+        {"more": "[value]\nfollow = 2\n"},
+        "t.toml: [value] is about what is executed: give",
+    ),
     "out in a file": ({"out": "t.toml/p.jsonl"}, "cannot write to t.toml/p.jsonl: "),
     "no server": ({"url": "http://127.0.0.1:9"}, "is the server running? `etude serve` starts one"),
     "no server's address": ({"url": "foo:bar"}, "not a server's address: 'foo:bar'; give one like http://"),
@@ -315,7 +325,7 @@ def test_a_mistake_is_one_line_and_leaves_nothing(
         lines = [{"model": "m", "base_url": endpoint.url, **row} for row in own]
         tables = ["[[teachers]]", *(f"{key} = {json.dumps(value)}" for key, value in lines[0].items())]
         tables += ["[[teachers]]", *(f"{key} = {json.dumps(value)}" for key, value in lines[1].items())]
-        (tmp_path / "t.toml").write_text("\n".join(tables))
+        (tmp_path / "t.toml").write_text("\n".join([*tables, given.get("more", "")]))
         before = sorted(tmp_path.rglob("*"))
         options = ["--teachers", given.get("teachers", "t.toml"), "--out", given.get("out", "p.jsonl")]
         options += ["--url", given["url"]] if "url" in given else []

@@ -26,6 +26,14 @@ ONE: dict[str, Any] = {"name": "a", "model": "m"}
         ({"teachers": [{**ONE, "price": [-1, 2]}]}, "a price is USD per million tokens"),
         ({"teachers": [ONE, {**ONE, "name": "b"}], "budget": {"usd": 1}}, "budget.usd needs prices"),
         ({}, "teachers: Field required"),
+        ({"teachers": [{**ONE, "price": [float("nan"), 1]}]}, "teachers.0.price.0: Input should be a finite number"),
+        ({"teachers": [ONE], "gate": {"worth": float("inf")}}, "gate.worth: Input should be a finite number"),
+        ({"teachers": [ONE], "budget": {"tokens": True}}, "budget.tokens: Input should be a number, not true"),
+        ({"teachers": [{**ONE, "cassette": "c"}, {**ONE, "name": "b", "cassette": "./c"}]}, "have the same cassette"),
+        *(
+            ({"teachers": [ONE, {**ONE, "name": "b"}], "gate": gate}, f"gate.{next(iter(gate))} is not read by which")
+            for gate in ({"rate": 0.5}, {"worth": 1.0, "which": "all"}, {"explore": 0.1, "which": "random"})
+        ),
     ],
 )
 def test_a_bad_file_is_one_line(table: dict[str, Any], message: str) -> None:
