@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -159,19 +159,27 @@ def unread(stage: str, written: Mapping[str, Any]) -> list[str]:
     keys = {*written, *(f"{table}.{name}" for table, inner in written.items() if _is_table(inner) for name in inner)}
     names = [name if "." in name or name == "episodes" else f"[{name}]" for name in UNREAD[stage] if name in keys]
     found = [f'stage = "{stage}" does not read {", ".join(names)}: take it out'] if names else []
-    if stage == "sft":
-        given = written.get("environment", {})
-        names = [name for name in _OF_EVALUATION if name in keys and not (given.get("url") or given.get("serve"))]
-        remedy = "take it out, or give environment.url or environment.serve to be evaluated in"
-        return [*found, f'stage = "sft" reads {", ".join(names)} in an environment alone: {remedy}'] if names else found
-    for name in ("distillation", "replay"):
+    for name in ("distillation", "replay") if stage == "rl" else ():
         if written.get(name) and f"channels.{name}" not in keys:
             found.append(f"[{name}] is read where channels.{name} has a weight: give it one, or 0 to leave it off")
     return found
 
 
+def _set_for_evaluation(recipe: Recipe) -> Iterator[str]:
+    for name in _OF_EVALUATION:
+        table, key = name.split(".")
+        inner = getattr(recipe, table)
+        if getattr(inner, key) != type(inner).model_fields[key].get_default(call_default_factory=True):
+            yield name
+
+
 def _sft_problems(recipe: Recipe) -> list[str]:
     found = []
+    if not (recipe.environment.url or recipe.environment.serve) and (names := list(_set_for_evaluation(recipe))):
+        found.append(
+            f'stage = "sft" reads {", ".join(names)} in an environment alone: take it out, or give environment.url or '
+            "environment.serve to be evaluated in"
+        )
     if not recipe.episodes:
         found.append('stage = "sft" learns from episodes: set episodes = "runs/x"')
     if recipe.environment.url and recipe.environment.serve:

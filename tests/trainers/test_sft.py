@@ -154,7 +154,8 @@ def test_from_played_drills_to_a_model_that_rl_starts_from(runs: Path, drill_url
     for name in ("sft/model", "sft/base"):
         assert arguments({**rl, "model": {"name": str(tmp_path / name)}}) == {"enable_thinking": False}
     assert play(rl, Scripted).ok
-    assert arguments({**rl, "model": {"name": str(tmp_path / "rl" / "model")}}) == {"enable_thinking": False}
+    onward = {**rl, "out": str(tmp_path / "more"), "model": {"name": str(tmp_path / "rl" / "model")}}
+    assert arguments(onward) == {"enable_thinking": False}
     with pytest.raises(RecipeError, match="holds a run that is done"):
         play(table)
 

@@ -131,7 +131,7 @@ def test_a_moving_teacher_is_watched(model: Path, drill_url: str, tmp_path: Path
             {"generation": {"max_ids": 8193}},
             "generation.max_ids (8193) is more than the model's context (max_position_embeddings: 8192): set it to",
         ),
-        ({"environment": {"serve": "no/such/tasks", "knobs": {}}}, "cannot serve 'no/such/tasks'"),
+        ({"environment": {"serve": "no/such/tasks", "knobs": {}}}, "there is no folder no/such/tasks"),
         ({"environment": {"serve": "", "url": "http://127.0.0.1:9", "knobs": {}}}, "is the server running?"),
         ({"environment": {"knobs": {"families": ["chose"]}}}, "Did you mean 'choose'?"),
         ({"environment": {"split": "trian"}}, "trian"),
