@@ -17,7 +17,7 @@ from etude.benchmarks.error_turns.driver import Experiment
 from etude.benchmarks.error_turns.repair_world import REPAIRS
 from etude.benchmarks.error_turns.stack_arms import ARMS
 from etude.benchmarks.error_turns.stack_command import Stack, command
-from etude.benchmarks.error_turns.stack_summary import checks, measures
+from etude.benchmarks.error_turns.stack_summary import PLACE, checks, measures
 from etude.benchmarks.error_turns.summary import Contrast
 
 RUN = (
@@ -25,7 +25,7 @@ RUN = (
     "good_turn sparse_distill_replay replay gated null_hint"
 ).split()
 """In the order of PREREGISTERED_CODING.md; its contrasts are those of PREREGISTERED_CODING_2.md, W those of
-PREREGISTERED_BALANCE.md."""
+PREREGISTERED_BALANCE.md, and X those of PREREGISTERED_PLACE.md."""
 RATES = (3e-4,)
 """What (B)'s tuning chose for every arm that learned; nothing is tuned here."""
 MEASURES = measures("new_words")
@@ -49,6 +49,8 @@ CONTRASTS = (
     Contrast("W2", "sparse_tenth", "grpo_sparse", "area", "below", -0.10),
     Contrast("W3", "dense_tenth", "grpo_dense", "area", "below", 0.0),
     Contrast("W4", "dense_tenth", "grpo_dense", "solved", "within", 0.05),
+    *PLACE,
+    Contrast("X3", "good_due", "base", "solved", "above", 0.20),
 )
 STACK = Stack(REPAIRS, Experiment(ARMS, CONTRASTS, checks, MEASURES, RATES), RUN)
 

@@ -7,7 +7,6 @@ A source that says nothing of a turn moves nothing there.
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ import torch
 
 from etude.benchmarks.error_turns.hint_sources import SOURCES
 from etude.benchmarks.error_turns.stack_arms import ArmTrainer
-from etude.benchmarks.error_turns.worlds import calls_of
+from etude.benchmarks.error_turns.worlds import due
 from etude.hints.chooser import Logged, context_of, fit
 from etude.models import ErrorTurn
 from etude.trainers.distillation import Distiller, Settings
@@ -109,11 +108,7 @@ class _Measure:
 
     def _right(self, rollout: Rollout, turn: int) -> list[int]:
         """The ids of the call that leads on from before this turn."""
-        made = [
-            {"tool_calls": [{"function": {**call, "arguments": json.dumps(call["arguments"])}} for call in calls]}
-            for calls in calls_of(rollout)[:turn]
-        ]
-        name, arguments = self._knows.right(rollout.task_id, made)
+        name, arguments = due(self._knows, rollout, turn)
         call = {"id": "call_0", "type": "function", "function": {"name": name, "arguments": arguments}}
         span = rollout.turns[turn]
         opening = rollout.ids[span.begin : span.start]

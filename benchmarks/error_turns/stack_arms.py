@@ -8,8 +8,9 @@ pairs). Arms with replay-DPO, and those of other sources of hints, are not in (A
 
 from __future__ import annotations
 
+import functools
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,7 @@ from etude.benchmarks.error_turns import arms
 from etude.benchmarks.error_turns.arms import Arm
 from etude.benchmarks.error_turns.hint_sources import SOURCES
 from etude.benchmarks.error_turns.training import ROUNDING
-from etude.benchmarks.error_turns.worlds import World
+from etude.benchmarks.error_turns.worlds import World, due
 from etude.models import ErrorTurn, Hint
 from etude.trainers.divergence import log_probabilities
 from etude.trainers.forwards import head_of, student_rows, tokens_read
@@ -35,6 +36,7 @@ LEFT_OUT = ("weak_ema_05", "weak_ema_001", "weak_trust_region", "weak_grpo_dense
 ARMS: dict[str, Arm] = {name: arm for name, arm in arms.ARMS.items() if name not in LEFT_OUT}
 ARMS |= {"replay": Arm(replay=True), "sparse_distill_replay": replace(ARMS["sparse_distill"], replay=True)}
 ARMS |= {name: Arm(hint=name) for name in ("introspection", "sibling")}
+ARMS |= {"good_due": replace(ARMS["distill"], where="due")}
 ARMS |= {f"{reward}_tenth": replace(ARMS[f"{reward}_distill"], weight=0.1) for reward in ("sparse", "dense")}
 
 
@@ -49,6 +51,7 @@ class ArmTrainer(EtudeTrainer):
         self.arm, self.world = arm, world
         self.read = 0 if parts.replay is None else tokens_of(parts.replay.pairs)
         self._texts: list[tuple[str, str]] = []
+        self._knows = world.knows()
 
     # --- what an episode is worth --------------------------------------------------------------------------------
 
@@ -71,6 +74,9 @@ class ArmTrainer(EtudeTrainer):
             return [[] for _ in played]
         self._texts += [told for rollout in played for told in self._of_its_task(rollout)]
         told = [replace(rollout, error_turns=self._told(rollout, place)) for place, rollout in enumerate(played)]
+        if self.arm.where == "due":
+            chance = random.Random(f"due {self.args.seed} {self.state.global_step}")
+            told = at_due_turns(told, functools.partial(due, self._knows), chance)
         sites: list[list[Site]] = super()._choose_sites(told)
         if self.arm.hint == "null":
             return [[replace(site, hint=[]) for site in some] for some in sites]
@@ -190,10 +196,30 @@ def penalties(played: Sequence[Rollout], group: int, width: int) -> Tensor:
 
 def at_good_turns(rollout: Rollout, chance: random.Random) -> list[ErrorTurn]:
     """The error turns, each moved to a random turn that did not err, as far as there are."""
-    good = [turn for turn in range(len(rollout.turns)) if turn not in erred(rollout)]
+    good = good_turns(rollout)
     errors = [error for error in rollout.error_turns if error.hints]
     turns = chance.sample(good, min(len(good), len(errors)))
     return [error.model_copy(update={"turn": turn}) for error, turn in zip(errors, turns, strict=False)]
+
+
+def at_due_turns(played: Sequence[Rollout], due: Callable[[Rollout, int], Any], chance: random.Random) -> list[Rollout]:
+    """The error turns, each moved to a random good turn of its task at which the same call is ``due``, so that its hint
+    is right there too; a turn takes one, and what finds none is left out."""
+    free = [(at, turn) for at, rollout in enumerate(played) for turn in good_turns(rollout)]
+    chance.shuffle(free)
+    found: list[list[ErrorTurn]] = [[] for _ in played]
+    for rollout in played:
+        for error in rollout.error_turns:
+            call, task = due(rollout, error.turn), rollout.task_id
+            fits = (each for each in free if played[each[0]].task_id == task and due(played[each[0]], each[1]) == call)
+            if error.hints and (place := next(fits, None)):
+                free.remove(place)
+                found[place[0]].append(error.model_copy(update={"turn": place[1]}))
+    return [replace(rollout, error_turns=errors) for rollout, errors in zip(played, found, strict=True)]
+
+
+def good_turns(rollout: Rollout) -> list[int]:
+    return [turn for turn in range(len(rollout.turns)) if turn not in erred(rollout)]
 
 
 def hinted(error: ErrorTurn, text: str | None) -> ErrorTurn:

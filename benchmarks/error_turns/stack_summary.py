@@ -1,5 +1,5 @@
 """The measures, contrasts and checks of experiment (B), as PREREGISTERED_STACK.md has them; its contrasts W are in
-PREREGISTERED_BALANCE.md."""
+PREREGISTERED_BALANCE.md, X in PREREGISTERED_PLACE.md."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ def measures(other: str) -> dict[str, Measure]:
 
 
 MEASURES = measures("new_nouns")
+PLACE = (
+    Contrast("X1", "good_due", "distill", "area", "within", 0.05),
+    Contrast("X2", "good_due", "good_turn", "area", "below", -0.10),
+)
+"""In both worlds."""
 CONTRASTS = (
     Contrast("P1", "dense_distill", "grpo_dense", "area", "below", 0.0),
     Contrast("P2", "sparse_distill", "grpo_sparse", "final", "below", -0.10),
@@ -57,6 +62,8 @@ CONTRASTS = (
     Contrast("W2", "sparse_tenth", "grpo_sparse", "final", "below", -0.10),
     Contrast("W3", "dense_tenth", "grpo_dense", "area", "below", 0.0),
     Contrast("W4", "dense_tenth", "grpo_dense", "solved", "above", 0.0),
+    *PLACE,
+    Contrast("X3", "good_due", "base", "final", "below", -0.30),
 )
 
 

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from etude.benchmarks.error_turns.stack_teachers import Knows
+from etude.benchmarks.error_turns.stack_teachers import Call, Knows
 from etude.models import ErrorTurn
 from etude.trainers.recipe import Sizes
 from etude.trainers.rollouts import Rollout
@@ -83,3 +84,12 @@ def calls_of(rollout: Rollout) -> list[Calls]:
 
 def _text(name: Any) -> str:
     return name if isinstance(name, str) else ""
+
+
+def due(knows: Knows, rollout: Rollout, turn: int) -> Call:
+    """The call that leads on from before this turn."""
+    made = [
+        {"tool_calls": [{"function": {**call, "arguments": json.dumps(call["arguments"])}} for call in calls]}
+        for calls in calls_of(rollout)[:turn]
+    ]
+    return knows.right(rollout.task_id, made)

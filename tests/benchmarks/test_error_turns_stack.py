@@ -77,6 +77,21 @@ def test_good_turns_take_the_hints_of_the_error_turns_as_far_as_there_are() -> N
     assert stack_arms.at_good_turns(rollout(), random.Random(0)) == []
 
 
+def test_hints_go_where_their_call_is_due_in_a_rollout_of_the_same_task() -> None:
+    """The call is read until a turn has read: the turns before the first good one, and that one."""
+    played = [rollout(0), rollout(), rollout(0, 1), rollout(task="b"), rollout(0, task="b"), rollout(task="c")]
+
+    def due(of: Rollout, turn: int) -> str:
+        return "read" if set(range(turn)) <= stack_arms.erred(of) else "submit"
+
+    moved = stack_arms.at_due_turns(played, due, random.Random(0))
+    hints = [[(error.turn, error.hints[0].text) for error in each.error_turns] for each in moved]
+    assert [[turn for turn, _ in some] for some in hints[:3]] == [[1], [0], [2]]
+    assert [turn for some in hints[3:] for turn, _ in some] in ([0], [1])
+    texts = [text for some in hints for _, text in some]
+    assert sorted(texts) == ["hint a 0", "hint a 0", "hint a 1", "hint b 0"]
+
+
 class Told(stack_arms.ArmTrainer):
     """The arm's choice of hints alone."""
 
