@@ -175,9 +175,10 @@ def _set_for_evaluation(recipe: Recipe) -> Iterator[str]:
 
 def _sft_problems(recipe: Recipe) -> list[str]:
     found = []
-    if not (recipe.environment.url or recipe.environment.serve) and (unread_here := list(_set_for_evaluation(recipe))):
+    evaluated = recipe.environment.url or recipe.environment.serve
+    if not evaluated and (alone := list(_set_for_evaluation(recipe))):
         found.append(
-            f'stage = "sft" reads {", ".join(unread_here)} in an environment alone: take it out, or give environment.url or '
+            f'stage = "sft" reads {", ".join(alone)} in an environment alone: take it out, or give environment.url or '
             "environment.serve to be evaluated in"
         )
     if not recipe.episodes:
