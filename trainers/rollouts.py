@@ -7,12 +7,15 @@ nothing is ever tokenised again, so masks and spans are exact.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..client import Infrastructure
 from ..models import ErrorTurn, Finding, Observation, Reward, State
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,8 @@ async def rollout(
 
     The episode ends when the environment says so, or when the next turn does not fit into ``max_ids``: it is then
     submitted without a word, and so graded. An episode that the server's machine spoils comes back with an invalid
-    reward: it is data for nobody, and no crash. Raises ServerError for anything else that the server refuses.
+    reward, its cause in the log: it is data for nobody, and no crash. Raises ServerError for anything else that the
+    server refuses.
     """
     first = await client.reset(**task)
     messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
@@ -135,7 +139,8 @@ async def rollout(
             messages += [{"role": "assistant", **action}, *answers]
             if not seen.done:
                 played.write(chat.reply(sample.ids, answers))
-    except Infrastructure:
+    except Infrastructure as error:
+        logger.warning("an episode of %s is not valid: %s", task.get("task_id", "a task"), error)
         seen = Observation(done=True)
         return await _finished(played, client, seen, messages, truncated=truncated, void=True)
     return await _finished(played, client, seen, messages, truncated=truncated, void=False)

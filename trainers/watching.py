@@ -89,7 +89,7 @@ def warnings_of(rows: Sequence[Row], recipe: Mapping[str, Any], *, moe: bool = F
     found += _of_gradients(rows)
     if mean(rows, "episodes/valid", 1.0) < 1 - _MANY_INVALID:
         found.append(
-            f"{1 - mean(rows, 'episodes/valid', 1.0):.0%} of the episodes were not valid: see the server's log"
+            f"{1 - mean(rows, 'episodes/valid', 1.0):.0%} of the episodes were not valid: why is said where each was"
         )
     if mean(rows, "episodes/truncated", 0.0) > 0.5:
         found.append("most episodes were cut off: raise generation.max_ids or generation.max_turn_ids")

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from tokenizers_made_here import tokenizer
 
-from etude.client import Client
+from etude.client import Client, Infrastructure
 from etude.environments.drills.tasks import DrillTasks
+from etude.models import Observation, Reward, State
 from etude.trainers.chat import TemplateChat
 from etude.trainers.rollouts import Rollout, Sample, rollout
 from etude.trainers.sampling import Batcher
@@ -184,6 +185,30 @@ def test_two_turns_without_a_call_end_it(url: str, words: Any) -> None:
 def test_an_empty_turn_is_a_turn(url: str, words: Any) -> None:
     done = play(url, Script(words, ["", *solution()]))
     assert done.turns[0].start == done.turns[0].end and done.reward.value == 1.0
+
+
+class Breaks:
+    """A machine that fails in the first turn."""
+
+    async def reset(self, **arguments: Any) -> Observation:
+        return Observation(prompt="?")
+
+    async def step(self, action: Any) -> Observation:
+        raise Infrastructure("infrastructure: the disk is full")
+
+    async def state(self) -> State:
+        return State(task_id=TASK, episode_id="e", reward=Reward(value=1.0))
+
+
+def test_an_episode_that_the_machine_spoils_has_no_reward_and_says_why(
+    words: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    chat = TemplateChat(words, Script(words, ["Hello." + END]))
+    done = asyncio.run(rollout({"task_id": TASK}, chat, Breaks()))
+    assert not done.reward.valid and not done.turns
+    assert [record.getMessage() for record in caplog.records] == [
+        f"an episode of {TASK} is not valid: infrastructure: the disk is full"
+    ]
 
 
 def test_rollouts_at_the_same_time_are_sampled_in_batches(url: str, words: Any) -> None:
