@@ -1,4 +1,5 @@
-"""The folder of a run: files of JSON that are whole or not there, and one process that writes to it."""
+"""The folder of a run: files of JSON that are whole or not there, one process that writes to it, and what may be run
+there."""
 
 from __future__ import annotations
 
@@ -6,12 +7,13 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .recipe import RecipeError
+from .recipe import Recipe, RecipeError
+from .report.stored import STOPPED, is_run, read_run
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -49,3 +51,50 @@ def held(out: Path) -> Iterator[None]:
         os.close(folder)
         with contextlib.suppress(OSError):
             out.rmdir()
+
+
+def check_folder(recipe: Recipe, out: Path) -> None:
+    """A folder holds one run. It goes on where it was interrupted or stopped, unless its limit holds it still."""
+    near = next(each for each in (out, *out.parents) if each.exists())
+    if not near.is_dir():
+        raise RecipeError(f"out: {near} is a file: choose another out")
+    if not os.access(near, os.W_OK):
+        raise RecipeError(f"out: {near} cannot be written to: choose another out")
+    if not is_run(out):
+        return
+    found, known = read_run(out), recipe.model_dump(mode="json")
+    kept = found.recipe
+    free = ("safety", "out")  # a folder may be named otherwise, or moved
+    others = [name for name in _changed(kept, known) if name.partition(".")[0] not in free]
+    if others:
+        raise RecipeError(f"{out} holds a run of another recipe ({', '.join(others)}): choose another out")
+    _check_stopped(out, known["safety"])
+    if found.result is not None and not (found.result["interrupted"] or found.result["stopped"]):
+        raise RecipeError(f"{out} holds a run that is done: choose another out")
+
+
+def _changed(one: Any, other: Any, where: str = "") -> list[str]:
+    """The dotted names of what is not the same in two tables."""
+    if not (isinstance(one, Mapping) and isinstance(other, Mapping)):
+        return [] if one == other else [where]
+    names = {**one, **other}
+    return [found for name in names for found in _changed(one.get(name), other.get(name), f"{where}.{name}".strip("."))]
+
+
+def _check_stopped(out: Path, limits: Mapping[str, float]) -> None:
+    """A limit that is off, or not broken by what stopped the run, lets it go on."""
+    stopped = out / STOPPED
+    if not stopped.exists():
+        return
+    told = read_json(stopped)
+    told = told if isinstance(told, dict) else {}
+    limit, value, raised = told.get("limit"), told.get("value"), ""
+    most = limits.get(str(limit))
+    if most is not None and isinstance(value, int | float):
+        if not most or value <= most:
+            return
+        raised = f"set safety.{limit} to more than {value:.4g} or to 0, or "
+    raise RecipeError(
+        f"{out} was {told.get('reason') or 'stopped'}; {raised}remove {stopped} to go on all the same, "
+        "or choose another out"
+    )

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from ..client import Client
-from .folder import held, read_json, write_json
+from .folder import check_folder, held, write_json
 from .recipe import Recipe, RecipeError, chooser_of
 from .replay.pairs import read_pairs
-from .report import is_run, read_run, write_report
+from .report import write_report
 from .report.stored import STOPPED
 from .serving import DRILL, served
 from .sft_rows import ReadEpisodes, Solved, select
@@ -101,7 +101,7 @@ def check(recipe: Recipe, episodes: ReadEpisodes | None = None) -> tuple[Solved 
     _check_files(recipe)
     solved = select(recipe, episodes)
     resolved = plan(recipe, world(), solved)
-    _check_folder(recipe, Path(recipe.out))
+    check_folder(recipe, Path(recipe.out))
     return solved, resolved
 
 
@@ -236,45 +236,6 @@ def _check_vllm(url: str, room: int) -> None:
             f"generation.max_ids ({room}) is more than the server at {url} reads (--max-model-len {least}): set it to "
             f"{least} or less"
         )
-
-
-def _check_folder(recipe: Recipe, out: Path) -> None:
-    """A folder holds one run. It goes on where it was interrupted or stopped, unless its limit holds it still."""
-    near = next(each for each in (out, *out.parents) if each.exists())
-    if not near.is_dir():
-        raise RecipeError(f"out: {near} is a file: choose another out")
-    if not os.access(near, os.W_OK):
-        raise RecipeError(f"out: {near} cannot be written to: choose another out")
-    if not is_run(out):
-        return
-    found, known = read_run(out), recipe.model_dump(mode="json")
-    kept = found.recipe
-    free = ("safety", "out")  # a folder may be named otherwise, or moved
-    changed = [name for name in {**known, **kept} if name not in free and kept.get(name) != known.get(name)]
-    if changed:
-        raise RecipeError(f"{out} holds a run of another recipe ({', '.join(changed)}): choose another out")
-    _check_stopped(out, known["safety"])
-    if found.result is not None and not (found.result["interrupted"] or found.result["stopped"]):
-        raise RecipeError(f"{out} holds a run that is done: choose another out")
-
-
-def _check_stopped(out: Path, limits: Mapping[str, float]) -> None:
-    """A limit that is off, or not broken by what stopped the run, lets it go on."""
-    stopped = out / STOPPED
-    if not stopped.exists():
-        return
-    told = read_json(stopped)
-    told = told if isinstance(told, dict) else {}
-    limit, value, raised = told.get("limit"), told.get("value"), ""
-    most = limits.get(str(limit))
-    if most is not None and isinstance(value, int | float):
-        if not most or value <= most:
-            return
-        raised = f"set safety.{limit} to more than {value:.4g} or to 0, or "
-    raise RecipeError(
-        f"{out} was {told.get('reason') or 'stopped'}; {raised}remove {stopped} to go on all the same, "
-        "or choose another out"
-    )
 
 
 async def _tasks(url: str, recipe: Recipe) -> tuple[list[str], list[str]]:

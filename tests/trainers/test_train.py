@@ -287,6 +287,7 @@ def test_a_bad_recipe_is_one_line(
         (["out=bad"], "out: bad is a file: choose another out"),
         (["out=bad/x/y"], "out: bad is a file: choose another out"),
         (["out=run"], "run holds a run of another recipe (seed): choose another out"),
+        (["out=run", "train.steps=9"], "run holds a run of another recipe (seed, train.steps): choose another out"),
         (["out=run", "seed=1"], "run holds a run that is done: choose another out"),
         (["out=torn", "seed=1"], "metrics.jsonl:1 is no JSON: remove the line"),
         (["out=lost", "seed=1"], "lost has metrics.jsonl, but no recipe.json: put back what `etude train` wrote there"),
