@@ -6,12 +6,14 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from .problems import ignored
 from .recipe import Recipe, RecipeError
 from .report.stored import STOPPED, is_run, read_run
 
@@ -63,14 +65,20 @@ def check_folder(recipe: Recipe, out: Path) -> None:
     if not is_run(out):
         return
     found, known = read_run(out), recipe.model_dump(mode="json")
-    kept = found.recipe
-    free = ("safety", "out")  # a folder may be named otherwise, or moved
-    others = [name for name in _changed(kept, known) if name.partition(".")[0] not in free]
+    kept = _over(type(recipe).model_construct().model_dump(mode="json"), found.recipe)  # what is newer has its default
+    free = {"safety", "out", *ignored(recipe)}  # a folder may be named otherwise, or moved
+    others = [name for name in _changed(kept, known) if not free & {name, name.partition(".")[0]}]
     if others:
         raise RecipeError(f"{out} holds a run of another recipe ({', '.join(others)}): choose another out")
     _check_stopped(out, known["safety"])
     if found.result is not None and not (found.result["interrupted"] or found.result["stopped"]):
         raise RecipeError(f"{out} holds a run that is done: choose another out")
+
+
+def _over(below: Any, above: Any) -> Any:
+    if not (isinstance(below, Mapping) and isinstance(above, Mapping)):
+        return above
+    return {**below, **{name: _over(below.get(name), value) for name, value in above.items()}}
 
 
 def _changed(one: Any, other: Any, where: str = "") -> list[str]:
@@ -93,7 +101,8 @@ def _check_stopped(out: Path, limits: Mapping[str, float]) -> None:
     if most is not None and isinstance(value, int | float):
         if not most or value <= most:
             return
-        raised = f"set safety.{limit} to more than {value:.4g} or to 0, or "
+        more = f"more than {value:.4g} or to " if math.isfinite(value) else ""
+        raised = f"set safety.{limit} to {more}0, or "
     raise RecipeError(
         f"{out} was {told.get('reason') or 'stopped'}; {raised}remove {stopped} to go on all the same, "
         "or choose another out"

@@ -25,6 +25,9 @@ class UnfitModel(Exception):
     """This model cannot be distilled; says why."""
 
 
+_INSTEAD = "leave out distillation, replay, k1_in_reward and safety.kl_to_base, or train another model"
+
+
 def head_of(model: Any, temperature: float = 1.0) -> Head:
     """The output head of a causal language model, as far as its config tells; see ``check_head``. Raises UnfitModel."""
     head = model.get_output_embeddings()
@@ -48,13 +51,17 @@ def check_head(model: Any) -> None:
     model.eval()
     with torch.autocast(model.device.type, enabled=False):
         ids = torch.arange(4, device=model.device)[None]
-        own, found = model(input_ids=ids, use_cache=False).logits.float(), head_of(model).logits(_hidden(model, ids))
+        own = model(input_ids=ids, use_cache=False).logits.float()
+        try:
+            found = head_of(model).logits(_hidden(model, ids))
+        except (AttributeError, TypeError, RuntimeError) as error:
+            told = str(error).splitlines()[0][:120]
+            raise UnfitModel(f"{type(model).__name__} is not built as others are ({told}): {_INSTEAD}") from None
     model.train(training)
-    if not torch.allclose(own, found, rtol=0, atol=1e-2 * float(own.abs().max()), equal_nan=True):
-        raise UnfitModel(
-            f"{type(model).__name__} changes its logits behind its head in a way that is not known here: leave out "
-            "distillation, replay, k1_in_reward and safety.kl_to_base, or train another model"
-        )
+    if not own.isfinite().all():
+        raise UnfitModel("the model's own logits are no numbers: its weights hold NaN, or overflow")
+    if not torch.allclose(own, found, rtol=0, atol=1e-2 * float(own.abs().max())):
+        raise UnfitModel(f"{type(model).__name__} changes its logits behind its head in an unknown way: {_INSTEAD}")
 
 
 def check_model(config: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 
 import torch
 from huggingface_hub import model_info, try_to_load_from_cache
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, RepositoryNotFoundError
+from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, HFValidationError, RepositoryNotFoundError
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.trainer_utils import set_seed
@@ -60,7 +61,9 @@ class Start:
                 ignore_mismatched_sizes=True,  # it says which
                 output_loading_info=True,
             )
-        except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - files of any content, read by libraries that trust them
             raise RecipeError(f"model.name: no weights can be read from {self.where}: {_line(error)}") from None
         model, told = loaded
         made_up = sorted({*told["missing_keys"], *(key for key, *_ in told["mismatched_keys"])})
@@ -122,7 +125,7 @@ def _kept_arguments(folder: Path) -> dict[str, Any]:
 def _base(recipe: Recipe, out: Path, dialogues: WriteDialogues | None, progress: Progress) -> str:
     """Where the first weights are; a small model is made there when it is not there yet."""
     if not recipe.model.make:
-        return str(Path(recipe.model.name).expanduser()) if recipe.model.name[:1] in "./~" else recipe.model.name
+        return os.path.expanduser(recipe.model.name) if recipe.model.name[:1] in "./~" else recipe.model.name
     folder = out / BASE
     if not is_made(folder, recipe.model.sizes, recipe.seed):
         assert dialogues is not None
@@ -145,10 +148,14 @@ def _check_there(where: str) -> None:
         if not isinstance(try_to_load_from_cache(where, "config.json"), str):
             model_info(where, timeout=_PATIENCE_S)
     except HfHubHTTPError as error:
+        if isinstance(error, GatedRepoError):
+            _nowhere(where, "wants its terms accepted first, with the account of HF_TOKEN")
         if isinstance(error, RepositoryNotFoundError):
             _nowhere(where, "has none of that name for you: mend it, or set HF_TOKEN if it is private")
     except HFValidationError:
         _nowhere(where, "has no such names: mend it")
+    except ValueError:
+        return  # a mirror that answers otherwise may have the files
     except Exception as error:  # noqa: BLE001 - of whatever library the Hub's client speaks with
         _nowhere(where, f"was not reached: {_line(error)}")
 

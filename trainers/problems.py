@@ -114,7 +114,7 @@ def _place_problems(recipe: Recipe) -> list[str]:
     model, room, found = recipe.model, recipe.generation, []
     if not model.make and model.sizes != type(model.sizes)():
         found.append("model.sizes are of a model that is made here: they go with model.make (-o model.sizes={})")
-    if model.name and os.path.realpath(Path(model.name).expanduser()) == os.path.realpath(Path(recipe.out, "model")):
+    if model.name and os.path.realpath(os.path.expanduser(model.name)) == os.path.realpath(Path(recipe.out, "model")):
         found.append(f"out: what is learned would be written over {model.name}, where it starts: choose another out")
     if recipe.environment.url:
         try:
@@ -136,12 +136,21 @@ def _channel_problems(recipe: Recipe) -> list[str]:
         found.append("channels.replay has a weight, but none of replay.weights has: name a loss with one")
     for name, weight in channels:  # none is ever more than at its first or at its last step
         if weight.used and not max(weight(0.0), weight((steps - 1) / steps)):
-            found.append(f"channels.{name} is 0 at each of the {steps} steps (train.steps): let it begin sooner")
+            found.append(f"channels.{name} is 0 at each of {steps} steps: let it begin sooner, or raise train.steps")
     return found
+
+
+def ignored(recipe: Recipe) -> set[str]:
+    """Dotted names, and tables, that a run of this recipe never reads: older recipes may set them."""
+    options = recipe.distillation
+    unread = {f"distillation.{name}" for name, by, values, _ in _READ_WITH if getattr(options, by) not in values}
+    return {*UNREAD[recipe.stage], *unread}
 
 
 def _option_problems(recipe: Recipe) -> list[str]:
     options, found = recipe.distillation, []
+    if not recipe.channels.distillation.used:
+        return []
     for name, decides, values, same in _READ_WITH:
         value, by = getattr(options, name), getattr(options, decides)
         if by not in values and value not in (type(options).model_fields[name].default, same):

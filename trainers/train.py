@@ -203,7 +203,7 @@ def _check_devices() -> None:
 def _check_files(recipe: Recipe) -> None:
     name, serve = recipe.model.name, recipe.environment.serve
     path = name.startswith(("/", "./", "../", "~")) or name.count("/") > 1  # what is no path may be a name on the Hub
-    if path and not (Path(name).expanduser() / "config.json").is_file():
+    if path and not Path(os.path.expanduser(name), "config.json").is_file():
         raise RecipeError(f"model.name: there is no model in {name}")
     if serve not in ("", DRILL) and not Path(serve).exists():
         raise RecipeError(f"environment.serve: there is no folder {serve}: `etude generate` makes tasks")

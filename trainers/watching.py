@@ -87,10 +87,9 @@ def warnings_of(rows: Sequence[Row], recipe: Mapping[str, Any], *, moe: bool = F
     if recipe["safety"]["kl_to_base"] and rows and not any("kl_good_turns" in row for row in rows):
         found.append("safety.kl_to_base was never measured: there was no turn that did not err")
     found += _of_gradients(rows)
-    if mean(rows, "episodes/valid", 1.0) < 1 - _MANY_INVALID:
-        found.append(
-            f"{1 - mean(rows, 'episodes/valid', 1.0):.0%} of the episodes were not valid: why is said where each was"
-        )
+    invalid = 1 - mean(rows, "episodes/valid", 1.0)
+    if invalid > _MANY_INVALID:
+        found.append(f"{invalid:.0%} of the episodes were not valid: this command's log tells why, one by one")
     if mean(rows, "episodes/truncated", 0.0) > 0.5:
         found.append("most episodes were cut off: raise generation.max_ids or generation.max_turn_ids")
     if moe:

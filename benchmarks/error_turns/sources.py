@@ -140,8 +140,8 @@ def foretold(moved: Mapping[str, Mapping[str, Any]], rows: Sequence[Row]) -> dic
 
 
 def spearman(one: Tensor, many: Tensor) -> Tensor:
-    """Rank correlation of [S] with each row of [N, S]; equals have the mean of their ranks. What differs by less than
-    .0001 is equal: the rows' errors are rounded, and one episode of one run weighs more."""
+    """Rank correlation of [S] with each row of [N, S]; equals have the mean of their ranks. Four decimals count:
+    the rows' errors are rounded, and one episode of one run weighs more."""
     ranks = [_ranks(each.double().round(decimals=4)) for each in (one.expand_as(many), many)]
     centred = [rank - rank.mean(-1, keepdim=True) for rank in ranks]
     return (centred[0] * centred[1]).sum(-1) / (centred[0].norm(dim=-1) * centred[1].norm(dim=-1))

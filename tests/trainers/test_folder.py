@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import resource
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from etude.trainers.checkpoints import writing
-from etude.trainers.folder import held, read_json, write_json
-from etude.trainers.recipe import RecipeError
+from etude.trainers.folder import check_folder, held, read_json, write_json
+from etude.trainers.recipe import Recipe, RecipeError, parse
 
 
 def test_json_is_whole_or_what_it_was(tmp_path: Path) -> None:
@@ -32,6 +34,33 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     file.write_text('{"a": ')
     with pytest.raises(RecipeError, match=r"a\.json is damaged \(.*\): remove it, or choose another out"):
         read_json(file)
+
+
+def begun(out: Path, **changes: Any) -> Recipe:
+    """A recipe, and its run in ``out`` as one with other keys left it."""
+    recipe = parse({"model": {"make": "drill"}, "environment": {"serve": "drill"}, "out": str(out)})
+    kept = recipe.model_dump(mode="json")
+    del kept["tensorboard"], kept["train"]["gradient_checkpointing"]
+    for name, inner in changes.items():
+        kept[name] |= inner
+    out.mkdir()
+    write_json(out / "recipe.json", kept)
+    (out / "metrics.jsonl").write_text("")
+    return recipe
+
+
+def test_a_run_goes_on_whose_recipe_was_of_before_a_key_or_set_what_nobody_reads(tmp_path: Path) -> None:
+    check_folder(begun(tmp_path / "old", distillation={"rate": 0.01}), tmp_path / "old")
+    with pytest.raises(RecipeError, match=r"holds a run of another recipe \(train.steps, distillation.beta\): choose"):
+        check_folder(begun(tmp_path / "x", distillation={"beta": 0.1}, train={"steps": 7}), tmp_path / "x")
+
+
+def test_a_limit_that_was_broken_without_bound_can_only_be_lifted(tmp_path: Path) -> None:
+    recipe = begun(tmp_path / "x")
+    told = {"limit": "teacher_drift", "value": math.inf, "reason": "stopped"}
+    write_json(tmp_path / "x" / "stopped.json", told)
+    with pytest.raises(RecipeError, match="was stopped; set safety.teacher_drift to 0, or remove"):
+        check_folder(recipe, tmp_path / "x")
 
 
 def test_a_folder_is_one_process_s_alone_until_it_ends(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ from models_made_here import CONFIGS, VOCABULARY, model
 from scripted_here import base
 from transformers import AutoConfig, AutoModelForCausalLM, Qwen3ForCausalLM, T5Config
 
+from etude.trainers import forwards
 from etude.trainers.building import build
 from etude.trainers.forwards import (
     UnfitModel,
@@ -141,6 +143,23 @@ def test_a_model_that_changes_its_logits_unknown_to_its_config_is_refused() -> N
     made.register_forward_hook(lambda module, given, output: SimpleNamespace(logits=output.logits * 2))
     with pytest.raises(UnfitModel, match="Qwen3ForCausalLM changes its logits behind its head"):
         check_head(made)
+
+
+def test_weights_that_hold_no_numbers_are_said_to() -> None:
+    broken = model("qwen3")
+    with torch.no_grad():
+        broken.get_input_embeddings().weight[0] = math.nan
+    with pytest.raises(UnfitModel, match="its weights hold NaN"):
+        check_head(broken)
+
+
+def test_a_model_whose_hidden_states_are_elsewhere_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(*given: Any) -> Any:
+        raise AttributeError("no last_hidden_state\nfurther")
+
+    monkeypatch.setattr(forwards, "_hidden", nowhere)
+    with pytest.raises(UnfitModel, match=r"is not built as others are \(no last_hidden_state\): leave out"):
+        check_head(model("qwen3"))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
+from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 from scripted_here import base
 
 from etude.trainers import loading
@@ -80,7 +80,8 @@ ANSWER: Any = SimpleNamespace(headers={}, request=None)
     ("failure", "said"),
     [
         (ConnectionError("Name or service not known"), "was not reached: Name or service not known"),
-        (RepositoryNotFoundError("404", response=ANSWER), "HF_TOKEN"),
+        (RepositoryNotFoundError("404", response=ANSWER), "has none of that name for you: .* HF_TOKEN"),
+        (GatedRepoError("403", response=ANSWER), "wants its terms accepted first"),
     ],
 )
 def test_a_name_that_the_hub_does_not_give_is_asked_for_once(
@@ -115,3 +116,12 @@ def test_what_the_hub_keeps_to_itself_or_is_here_already_is_read_all_the_same(
     monkeypatch.setattr(loading, "model_info", None)
     monkeypatch.setattr(loading, "try_to_load_from_cache", lambda name, file: str(tmp_path / file))
     loading._check_there("nobody/none")
+
+
+def test_weights_that_are_no_weights_are_one_line(model: Path, tmp_path: Path) -> None:
+    shutil.copytree(model, tmp_path / "model")
+    (tmp_path / "model" / "model.safetensors").unlink()
+    (tmp_path / "model" / "pytorch_model.bin").write_text("version https://git-lfs.github.com/spec/v1\n")
+    with pytest.raises(RecipeError, match="no weights can be read from") as refused:
+        started(tmp_path / "model").weights()
+    assert "\n" not in str(refused.value)

@@ -126,10 +126,10 @@ def test_every_objective_can_be_named() -> None:
             ({"channels": {"rlvr": weight}}, "rlvr is a number, or a schedule such as { start = 1.0, end = 0.0 }")
             for weight in (True, "1.0", [1.0, 0.0])
         ),
-        ({"channels": {"rlvr": {"start": 0, "end": 1, "after": 1}}}, "channels.rlvr is 0 at each of the 100 steps"),
+        ({"channels": {"rlvr": {"start": 0, "end": 1, "after": 1}}}, "channels.rlvr is 0 at each of 100 steps"),
         (
             {"channels": {"distillation": {"start": 0, "end": 1}}, "train": {"steps": 1}},
-            "channels.distillation is 0 at each of the 1 steps (train.steps): let it begin sooner",
+            "channels.distillation is 0 at each of 1 steps: let it begin sooner",
         ),
         ({"train": {"steps": 2**31}}, "train.steps: Input should be less than 2147483648"),
         ({"distillation": {"cap": 3}}, "[distillation] is read where channels.distillation has a weight: give it one"),

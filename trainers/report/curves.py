@@ -88,9 +88,17 @@ def _steady(series: Sequence[Series], steps: int, lost: int, said: str) -> list[
     return [", ".join([*texts, *([said] if said else [])])] if texts else []
 
 
+_STOPS = {
+    "total loss": "loss",
+    "gradient norm": "grad_norm",
+    "KL to the base on good turns": "kl_good_turns",
+    "drift of the teacher": "teacher_drift",
+}
+
+
 def _lost(rows: Sequence[Row], title: str) -> int:
-    """Steps whose loss or gradient was no number; other metrics leave such values out themselves."""
-    name = {"total loss": "loss", "gradient norm": "grad_norm"}.get(title, "")
+    """Steps at which what can stop a run was no number; other metrics leave such values out themselves."""
+    name = _STOPS.get(title, "")
     return sum(name in row and number(row[name]) is None for row in rows)
 
 
