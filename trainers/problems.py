@@ -159,13 +159,10 @@ def _option_problems(recipe: Recipe) -> list[str]:
     return found
 
 
-def _is_table(inner: Any) -> bool:
-    return isinstance(inner, Mapping)
-
-
 def unread(stage: str, written: Mapping[str, Any]) -> list[str]:
     """The same, for what a recipe of this stage sets; a resolved one has everything."""
-    keys = {*written, *(f"{table}.{name}" for table, inner in written.items() if _is_table(inner) for name in inner)}
+    tables = {table: inner for table, inner in written.items() if isinstance(inner, Mapping)}
+    keys = {*written, *(f"{table}.{name}" for table, inner in tables.items() for name in inner)}
     names = [name if "." in name or name == "episodes" else f"[{name}]" for name in UNREAD[stage] if name in keys]
     found = [f'stage = "{stage}" does not read {", ".join(names)}: take it out'] if names else []
     for name in ("distillation", "replay") if stage == "rl" else ():

@@ -23,8 +23,8 @@ GROUPS, GROUP = 4, 8
 class Arm:
     """``reward``: sparse, dense, penalty or none. ``hint``: right, wrong, raw, null, none, or of ``hint_sources``.
     ``learns``: from the teacher's distribution, or from one of its samples that worked (sft). ``replay``: from pairs
-    too; ``weight``: distillation's beside a reward; (A) has neither. ``where``: at the error turns; at good ones; or at
-    those good ones where the call is due that the hint speaks of, which (A) has not."""
+    too; ``weight``: distillation's beside a reward; (A) has neither. ``where``: error, good (turns that did not err),
+    or due, which (A) has not: those good ones at which the call that the hint speaks of is the next."""
 
     reward: str = ""
     hint: str = ""

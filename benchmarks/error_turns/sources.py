@@ -37,6 +37,7 @@ TASKS, GROUP = 48, 8
 LEAST = 10
 """Turns of a kind."""
 EVERY = "every kind"
+"""Of error, together: a table's last part."""
 ARMS = {
     "template": "distill", "raw": "raw_error", "introspection": "introspection", "sibling": "sibling",
     WRONG: "wrong_hint", "nothing": "null_hint",
