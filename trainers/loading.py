@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,9 @@ from .small.model import CONTEXT
 from .small.pretrain import is_made, make_base
 from .templates import TOOLS
 from .train import Progress, WriteDialogues, world
+from .watching import MOE
 
+logger = logging.getLogger(__name__)
 BASE = "base"
 ARGUMENTS = "template_arguments.json"
 """In a saved model's folder: the arguments of the chat template that it was trained with."""
@@ -76,8 +79,14 @@ class Start:
 
     @property
     def moe(self) -> bool:
-        text = self.config.get_text_config()
-        return bool(getattr(text, "num_experts", 0) or getattr(text, "num_local_experts", 0))
+        """Whether the config, or a part of it, counts more than one expert, under whatever name."""
+        return _counts_experts(self.config.get_text_config().to_dict())
+
+
+def _counts_experts(config: Mapping[str, Any]) -> bool:
+    parts = (value for value in config.values() if isinstance(value, dict))
+    numbers = (value for name, value in config.items() if "experts" in str(name) and isinstance(value, int))
+    return any(number > 1 for number in numbers) or any(map(_counts_experts, parts))
 
 
 async def never(ids: Sequence[int], room: int) -> Any:
@@ -100,7 +109,10 @@ def open_model(recipe: Recipe, dialogues: WriteDialogues | None, progress: Progr
     config = _config(where)
     _check_room(recipe, _context(config))
     _check_vocabulary(where, tokenizer, config)
-    return Start(recipe, where, tokenizer, arguments, config)
+    start = Start(recipe, where, tokenizer, arguments, config)
+    if start.moe:
+        logger.warning(MOE)
+    return start
 
 
 def keep_arguments(folder: Path, arguments: Mapping[str, Any]) -> None:

@@ -177,8 +177,8 @@ class Distillation(_Table):
 
 
 class Replay(_Table):
-    """Channel three. ``pairs``: what ``etude replay`` wrote. ``losses``: TRL's names; see ``replay.loss``. ``flipped``:
-    the rate of wrong pairs, for ``robust`` alone."""
+    """Channel three. ``pairs``: what ``etude replay`` wrote. ``batch``: pairs of a step, over all ranks. ``losses``:
+    TRL's names; see ``replay.loss``. ``flipped``: the rate of wrong pairs, for ``robust`` alone."""
 
     pairs: _Path = ""
     batch: int = Field(default=4, ge=1)

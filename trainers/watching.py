@@ -13,6 +13,7 @@ from .rollouts import Rollout
 Row = Mapping[str, Any]
 """The metrics of one step, as a line of ``metrics.jsonl`` holds them."""
 LEFT_OUT = "distillation/left_out/"
+MOE = "the model is a mixture of experts, trained without router replay"
 GRADIENT = "gradient/"
 """And a channel's name: the norm of its own gradient, where it was measured."""
 _GROUPS = ("groups/flat", "groups/unsolved")
@@ -93,7 +94,7 @@ def warnings_of(rows: Sequence[Row], recipe: Mapping[str, Any], *, moe: bool = F
     if mean(rows, "episodes/truncated", 0.0) > 0.5:
         found.append("most episodes were cut off: raise generation.max_ids or generation.max_turn_ids")
     if moe:
-        found.append("the model is a mixture of experts, trained without router replay")
+        found.append(MOE)
     return found
 
 

@@ -204,14 +204,19 @@ def show(found: dict[str, Any]) -> None:
     print(f"{dict(found['runs'])}, {found['cpu_minutes']:.1f} CPU minutes")
 
 
-def show_curves(curves: Mapping[str, Sequence[tuple[float, float]]]) -> None:
-    """The error's interquartile mean at every other evaluation of the shortest run."""
-    shown = min(curves.values(), key=lambda curve: curve[-1][0], default=[])[::2]
-    print(f"{'error after':20}" + "".join(f" {episodes:>7.0f}" for episodes, _ in shown) + "  episodes")
-    for name, curve in curves.items():
-        errors = dict(curve)
-        print(f"{name:20}" + "".join(f" {errors.get(episodes, math.nan):7.3f}" for episodes, _ in shown))
-    print()
+def show_curves(curves: Mapping[str, Sequence[tuple[float, float, float]]]) -> None:
+    """Interquartile means of the error, and of the forward tokens, at every evaluation of the shortest run; what is
+    left of longer ones stands by itself."""
+    shown = [episodes for episodes, *_ in min(curves.values(), key=lambda curve: curve[-1][0], default=[])]
+    longer = (tuple(at for at, *_ in curve if at > shown[-1]) for curve in curves.values())
+    for columns in dict.fromkeys(filter(None, (tuple(shown), *longer))):
+        for what, place, unit in (("error after", 1, 1.0), ("M tokens after", 2, 1e6)):
+            print(f"{what:20}" + "".join(f" {episodes:>7.0f}" for episodes in columns) + "  episodes")
+            for name, curve in curves.items():
+                known = {point[0]: point[place] / unit for point in curve}
+                if known.keys() & set(columns):
+                    print(f"{name:20}" + "".join(f" {known.get(at, math.nan):7.3f}" for at in columns))
+            print()
 
 
 def show_seeds(contrasts: Sequence[Mapping[str, Any]]) -> None:

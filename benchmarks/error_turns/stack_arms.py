@@ -105,9 +105,7 @@ class ArmTrainer(EtudeTrainer):
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         replay = self.parts.replay
         if replay is not None:
-            before = replay._drawn
-            self.read += tokens_of([replay.pairs[index] for index in replay._draw(self)])
-            replay._drawn = before  # the channel draws the same ones again
+            self.read += tokens_of([replay.pairs[index] for index in replay.drawn(self)])
         loss: Tensor = super()._compute_loss(model, inputs)
         return loss
 

@@ -150,24 +150,28 @@ def compared(
 def summarised(rows: Sequence[Row], measures: Mapping[str, Measure] = MEASURES) -> dict[str, Any]:
     """One arm: each measure as (interquartile mean, low, high), how many seeds were censored, every seed's value.
 
-    ``curve``: [episodes, interquartile mean of the error] at each evaluation.
+    ``curve``: [episodes, interquartile mean of the error, that of the forward tokens] at each evaluation.
     """
     found: dict[str, Any] = {"seeds": [row["seed"] for row in rows], "rate": rows[0]["rate"]}
     for name, measure in measures.items():
         values = [measure(row) for row in rows]
-        found[name] = (float(iqm(torch.tensor(values, dtype=torch.double))), *interval(resampled(values, name)))
+        found[name] = (mean_of(values), *interval(resampled(values, name)))
         found[f"{name}_seeds"] = values
     found["censored"] = sum(reached(row) is None for row in rows)
     found["curve"] = [
-        [episodes, round(float(iqm(torch.tensor(errors, dtype=torch.double))), 5)]
-        for episodes, *errors in zip(rows[0]["episodes"], *(row["errors"] for row in rows), strict=False)
+        [episodes, *(round(mean_of([row[name][at] for row in rows]), 5) for name in ("errors", "tokens"))]
+        for at, episodes in enumerate(rows[0]["episodes"][: min(len(row["errors"]) for row in rows)])
     ]
     for name in ("good_turn_kl", "follows"):
         known = [row[name] for row in rows if row[name] is not None]
-        found[name] = float(iqm(torch.tensor(known, dtype=torch.double))) if known else None
+        found[name] = mean_of(known) if known else None
     found["broken"] = sum(row["broken"] for row in rows)
     found["cpu_minutes"] = sum(row["cpu_seconds"] for row in rows) / 60
     return found
+
+
+def mean_of(values: Sequence[float]) -> float:
+    return float(iqm(torch.tensor(values, dtype=torch.double)))
 
 
 def in_time(row: Row, *, early: bool = True) -> bool:

@@ -61,7 +61,26 @@ def test_an_arm_of_several_rates_is_refused() -> None:
 def row(errors: list[float], **more: object) -> dict[str, object]:
     steps = range(len(errors))
     curve = {"errors": errors, "episodes": [160 * n for n in steps], "tokens": list(steps)}
+    more = {"rate": 1e-3, "cpu_seconds": 0.0, "follows": None, **more}
     return {**curve, "drifts": [0.0] * len(errors), "seed": 0, "good_turn_kl": 0.0, "broken": False, **more}
+
+
+def test_curves_are_shown_at_every_evaluation_against_episodes_and_tokens(capsys: pytest.CaptureFixture[str]) -> None:
+    arms = {"short": [row([0.8, 0.4]), row([0.8, 0.2])], "long": [row([0.8, 0.4, 0.1])]}
+    driver.show_curves({name: summary.summarised(rows)["curve"] for name, rows in arms.items()})
+    shown = [line.split() for line in capsys.readouterr().out.splitlines() if line]
+    assert shown == [
+        ["error", "after", "0", "160", "episodes"],
+        ["short", "0.800", "0.300"],
+        ["long", "0.800", "0.400"],
+        ["M", "tokens", "after", "0", "160", "episodes"],
+        ["short", "0.000", "0.000"],
+        ["long", "0.000", "0.000"],
+        ["error", "after", "320", "episodes"],
+        ["long", "0.100"],
+        ["M", "tokens", "after", "320", "episodes"],
+        ["long", "0.000"],
+    ]
 
 
 def test_measures_of_a_curve() -> None:

@@ -12,9 +12,13 @@ from typing import Any
 import pytest
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 from scripted_here import base
+from transformers import AutoConfig
 
 from etude.trainers import loading
 from etude.trainers.recipe import RecipeError, parse
+from etude.trainers.watching import MOE
+
+MINIMAL: dict[str, Any] = {"model": {"name": "x"}, "environment": {"serve": "drill"}}
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +28,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def started(folder: Path, **template: Any) -> loading.Start:
     room = {"max_ids": 4000}
-    table = {"model": {"name": str(folder), "template": template}, "environment": {"serve": "drill"}}
+    table = {**MINIMAL, "model": {"name": str(folder), "template": template}}
     return loading.open_model(parse({**table, "generation": room}), None, lambda phase, done, total: None)
 
 
@@ -65,6 +69,33 @@ def test_weights_of_another_shape_are_not_made_up(
     ) as no:
         started(tmp_path / "model").weights()
     assert "\n" not in str(no.value) and "such as model.layers." in str(no.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "moe"),
+    [
+        ("qwen3", {}, False),
+        ("qwen3_moe", {"num_experts": 4}, True),
+        ("mixtral", {}, True),
+        ("deepseek_v3", {"n_routed_experts": 8}, True),
+        ("dbrx", {}, True),
+        ("hunyuan_v1_moe", {"num_experts": 1}, False),
+        ("granitemoehybrid", {"num_local_experts": 0, "num_experts_per_tok": 1}, False),
+    ],
+)
+def test_a_mixture_of_experts_is_known_by_its_config(name: str, changes: dict[str, Any], moe: bool) -> None:
+    start = loading.Start(parse(MINIMAL), "", None, {}, AutoConfig.for_model(name, **changes))
+    assert start.moe is moe
+
+
+def test_a_mixture_of_experts_is_warned_of_before_the_run(
+    tmp_path: Path, model: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    shutil.copytree(model, tmp_path / "model")
+    config = tmp_path / "model" / "config.json"
+    config.write_text(configured(num_experts=4)(config.read_text()))
+    started(tmp_path / "model")
+    assert caplog.messages == [MOE]
 
 
 def test_an_argument_that_the_template_does_not_read_is_refused(model: Path) -> None:

@@ -1,5 +1,5 @@
-"""Two processes learn what one learns from the same rollouts, also when one of them has no error turn; so do larger
-and smaller micro-batches, whose rows are padded differently.
+"""Two processes learn what one learns from the same rollouts and pairs, also when one of them has no error turn or
+fewer pairs; so do larger and smaller micro-batches, whose rows are padded differently.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from safetensors.torch import load_file
 from scripted_here import base
 
 from etude.trainers.metrics import read_metrics
+from etude.trainers.replay.pairs import Pair
 
 SCRIPT = Path(__file__).with_name("world_here.py")
+NOTED = [f"replay/{name}" for name in ("loss", "margin", "accuracy", "chosen_logp", "rejected_logp")]
 COUNTED = [f"distillation/{name}" for name in ("chosen", "sites", "tokens", "sites_helped", "student_tokens")]
 
 
@@ -27,6 +29,18 @@ def free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
+
+
+def pairs_file(path: Path) -> Path:
+    """Three: fewer than there are parts of a step of eight micro-batches, more than of one."""
+    about = {"kind": "correct", "task_id": "t", "turn": 0, "share": 1.0, "margin": 1.0, "teachers": {}, "weights": {}}
+    for number, (chosen, rejected) in enumerate((("yes", "no"), ("found it", "none"), ("go on now", "stop"))):
+        asked = [{"role": "user", "content": "Go on. " * (number + 1)}]
+        said = {"chosen": {"text": chosen}, "rejected": {"text": rejected}}
+        pair = Pair(episode_id=f"e{number}", messages=asked, tools=[], **said, **about)
+        with path.open("a" if number else "w", encoding="utf-8") as file:
+            file.write(pair.model_dump_json() + "\n")
+    return path
 
 
 def train(
@@ -42,6 +56,7 @@ def train(
     """The metrics, and the parameters at the end; none when the run was interrupted."""
     told = {"out": out, "model": model, "url": url, "micro": micro, "prompts": prompts, "objective": objective}
     told["wrong"] = wrong
+    told["pairs"] = pairs_file(out.parent / "pairs.jsonl")
     given = json.dumps({name: str(value) for name, value in told.items()})
     shared = {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     ranks = []
@@ -92,8 +107,8 @@ def alike(one: tuple[list[dict[str, Any]], dict[str, Any]], two: tuple[list[dict
         assert abs(row["grad_norm"] - other["grad_norm"]) <= 1e-4 * row["grad_norm"]
         counted = {name for name in {*row, *other} if name.startswith("episodes/") or name in COUNTED}
         assert {name: row.get(name) for name in counted} == {name: other.get(name) for name in counted}
-        for name in ("loss", "divergence", "teacher_gain"):
-            assert row[f"distillation/{name}"] == pytest.approx(other[f"distillation/{name}"], rel=1e-4, abs=1e-6)
+        for name in ("distillation/divergence", "distillation/teacher_gain", "distillation/loss", *NOTED):
+            assert row[name] == pytest.approx(other[name], rel=1e-4, abs=1e-6)
     assert max(float((one[1][key] - two[1][key]).abs().max()) for key in one[1]) <= 1e-5
 
 

@@ -1,6 +1,6 @@
-"""One rank of a run with scripted turns. Its argument is JSON: url, model, out, micro, prompts, objective, and what
-goes wrong on the second rank alone: its episodes are hacks, its clock is late, it is asked to end, its server is lost
-behind the first step, or nothing."""
+"""One rank of a run with scripted turns. Its argument is JSON: url, model, out, micro, prompts, objective, pairs, and
+what goes wrong on the second rank alone: its episodes are hacks, its clock is late, it is asked to end, its server is
+lost behind the first step, or nothing."""
 
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ def main(given: dict[str, str]) -> None:
             "evaluate_tasks": 2,
         },
         "objective": {"name": given["objective"]},
-        "channels": {"rlvr": 1.0, "distillation": 1.0},
+        "channels": {"rlvr": 1.0, "distillation": 1.0, "replay": 0.5},
+        "replay": {"pairs": given["pairs"], "batch": 3},
         "distillation": {"gate": False},
         "generation": {"max_ids": 6000, "max_turn_ids": 400},
     }

@@ -23,11 +23,14 @@ from torch.nn.functional import logsigmoid
 from ...registry import did_you_mean
 from ..divergence import log_probabilities
 from ..forwards import head_of
+from ..ranks import summed
 from .encoding import Encoded, encode
 from .pairs import read_pairs
 from .settings import ReplayError
 
 DEFAULT = {"sigmoid_norm": 1.0, "sft": 0.2}
+NOTHING = dict.fromkeys(("loss", "margin", "accuracy", "chosen_logp", "rejected_logp"), 0.0)
+"""What a rank notes that has no pair."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +99,21 @@ def check_losses(names: Sequence[str], flipped: float = 0.0) -> None:
 
 
 def preference_loss(
-    chosen: Scores, rejected: Scores, weights: Mapping[str, float], *, beta: float, flipped: float = 0.0
+    chosen: Scores,
+    rejected: Scores,
+    weights: Mapping[str, float],
+    *,
+    beta: float,
+    flipped: float = 0.0,
+    share: float = 1.0,
+    sft_share: float = 1.0,
 ) -> Tensor:
-    """The weighted sum of the named losses, each a mean over B."""
-    each = [weight * LOSSES[name](chosen, rejected, beta, flipped).mean() for name, weight in weights.items()]
+    """The weighted sum of the named losses, each a mean over B; ``share`` is that of these pairs in a larger batch, and
+    ``sft_share`` that of their chosen turns' ids, over which ``sft`` is a mean."""
+    each = [
+        weight * (sft_share if name == "sft" else share) * LOSSES[name](chosen, rejected, beta, flipped).mean()
+        for name, weight in weights.items()
+    ]
     return torch.stack(each).sum()
 
 
@@ -139,14 +153,16 @@ class _Trainer(Protocol):
     state: Any
     accelerator: Any
     current_gradient_accumulation_steps: int
+    _step: int
 
     def _note(self, name: str, value: float) -> None: ...
 
 
 @dataclass
 class Replay:
-    """Channel three. ``weights``: TRL's names of losses to their weights. ``flipped``: the rate of wrong pairs, as far
-    as it was measured. Raises ReplayError for no pairs, an unknown loss, a pair without a prompt or a turn.
+    """Channel three. ``weights``: TRL's names of losses to their weights. ``batch``: pairs of a step, shared out over
+    its micro-batches and ranks. ``flipped``: the rate of wrong pairs, as far as it was measured. Raises ReplayError for
+    no pairs, an unknown loss, a pair without a prompt or a turn.
     """
 
     pairs: Sequence[Encoded]
@@ -163,7 +179,6 @@ class Replay:
             if not (pair.prompt and pair.chosen and pair.rejected):
                 raise ReplayError(f"the pair {pair.key} lacks a prompt or a turn: write the pairs again")
         self._reference: list[tuple[float, float]] = []
-        self._drawn = (-1, 0)
 
     @torch.no_grad()
     def prepare(self, model: Any) -> None:
@@ -177,7 +192,8 @@ class Replay:
         model.train(training)
 
     def loss(self, trainer: _Trainer, model: Any) -> Tensor:
-        """Of a batch drawn by the run's seed, its step and the rank; scaled as TRL scales a micro-batch's.
+        """The share of this micro-batch and rank in the loss of the step's pairs, scaled as TRL scales a micro-batch's:
+        summed over micro-batches and averaged over ranks, it is the loss of one batch.
 
         Raises ReplayError in the middle of a run that has no reference: a resumed one must load it.
         """
@@ -186,11 +202,21 @@ class Replay:
             if trainer.state.global_step:
                 raise ReplayError("the replay channel has no reference: load_state_dict what the checkpoint holds")
             self.prepare(student)
-        drawn = self._draw(trainer)
-        chosen, rejected = self._scores(student, drawn)
-        loss = preference_loss(chosen, rejected, self.weights, beta=self.beta, flipped=self.flipped)
-        self._log(trainer, loss, chosen, rejected)
-        return loss / trainer.current_gradient_accumulation_steps if student.training else loss
+        drawn = self.drawn(trainer)
+        parts = trainer.current_gradient_accumulation_steps if student.training else 1
+        ranks = trainer.accelerator.num_processes
+        place = trainer._step % parts * ranks + trainer.accelerator.process_index
+        mine = drawn[place :: parts * ranks]
+        loss, found = self._share(student, mine, drawn) if mine else (torch.zeros((), device=student.device), NOTHING)
+        for name, value in zip(found, summed([*found.values()]), strict=True):
+            trainer._note(f"replay/{name}", value * parts)  # TRL averages what is noted of a step's micro-batches
+        return loss * ranks
+
+    def drawn(self, trainer: _Trainer) -> list[int]:
+        """Which pairs are the step's, by the run's seed: the same in all micro-batches and on all ranks."""
+        # "0 0": so drew the counted runs of benchmarks/error_turns, whose steps were of one micro-batch.
+        chance = random.Random(f"replay {trainer.args.seed} {int(trainer.state.global_step)} 0 0")
+        return chance.sample(range(len(self.pairs)), min(self.batch, len(self.pairs)))
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint must hold for a resumed run to have the same reference."""
@@ -202,12 +228,14 @@ class Replay:
             raise ReplayError("the checkpoint was made with other pairs: give replay.pairs of that run")
         self._reference = [(float(one), float(other)) for one, other in state["reference"]]
 
-    def _draw(self, trainer: _Trainer) -> list[int]:
-        step = int(trainer.state.global_step)
-        self._drawn = (step, self._drawn[1] + 1 if self._drawn[0] == step else 0)
-        rank = trainer.accelerator.process_index
-        chance = random.Random(f"replay {trainer.args.seed} {step} {self._drawn[1]} {rank}")
-        return chance.sample(range(len(self.pairs)), min(self.batch, len(self.pairs)))
+    def _share(self, model: Any, mine: Sequence[int], drawn: Sequence[int]) -> tuple[Tensor, dict[str, float]]:
+        """The part of ``mine`` in the loss of ``drawn``, and in what is noted of it."""
+        chosen, rejected = self._scores(model, mine)
+        share = len(mine) / len(drawn)
+        tokens, of_all = (sum(len(self.pairs[index].chosen) for index in some) for some in (mine, drawn))
+        given = {"beta": self.beta, "flipped": self.flipped, "share": share, "sft_share": tokens / of_all}
+        loss = preference_loss(chosen, rejected, self.weights, **given)
+        return loss, {"loss": float(loss.detach()), **noted(chosen, rejected, self.beta, share)}
 
     def _scores(self, model: Any, drawn: Sequence[int]) -> tuple[Scores, Scores]:
         chosen, rejected = self._scored(model, [self.pairs[index] for index in drawn])
@@ -221,11 +249,15 @@ class Replay:
         first = len(pairs)
         return (sums[:first], tokens[:first]), (sums[first:], tokens[first:])
 
-    def _log(self, trainer: _Trainer, loss: Tensor, chosen: Scores, rejected: Scores) -> None:
-        """``chosen_logp`` falls when the chosen turns are pushed down with the rejected ones."""
-        margin = (chosen.ratio - rejected.ratio).detach()
-        trainer._note("replay/loss", float(loss.detach()))
-        trainer._note("replay/margin", float(margin.mean()) * self.beta)
-        trainer._note("replay/accuracy", float((margin > 0).float().mean()))
-        trainer._note("replay/chosen_logp", float((chosen.policy / chosen.tokens).detach().mean()))
-        trainer._note("replay/rejected_logp", float((rejected.policy / rejected.tokens).detach().mean()))
+
+def noted(chosen: Scores, rejected: Scores, beta: float, share: float) -> dict[str, float]:
+    """Means over the pairs, times ``share``. ``chosen_logp`` falls when the chosen turns are pushed down with the
+    rejected ones."""
+    margin = (chosen.ratio - rejected.ratio).detach()
+    each = {
+        "margin": beta * margin,
+        "accuracy": (margin > 0).float(),
+        "chosen_logp": (chosen.policy / chosen.tokens).detach(),
+        "rejected_logp": (rejected.policy / rejected.tokens).detach(),
+    }
+    return {name: float(value.mean()) * share for name, value in each.items()}

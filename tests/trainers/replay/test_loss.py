@@ -17,7 +17,16 @@ from transformers import AutoModelForCausalLM, Qwen3Config
 from trl import DPOConfig, DPOTrainer
 
 from etude.trainers.replay.encoding import Encoded
-from etude.trainers.replay.loss import DEFAULT, LOSSES, Replay, Scores, open_replay, preference_loss, turn_logps
+from etude.trainers.replay.loss import (
+    DEFAULT,
+    LOSSES,
+    NOTHING,
+    Replay,
+    Scores,
+    open_replay,
+    preference_loss,
+    turn_logps,
+)
 from etude.trainers.replay.pairs import Pair
 from etude.trainers.replay.settings import ReplayError
 
@@ -32,13 +41,16 @@ def pairs(count: int = 3, seed: int = 0) -> list[Encoded]:
     return [Encoded(ids(), ids(), ids(), str(number)) for number in range(count)]
 
 
+NOTED = [f"replay/{name}" for name in NOTHING]
+
+
 class Trainer:
     """What the loss uses of a trainer."""
 
-    def __init__(self, step: int = 0, accumulation: int = 1, rank: int = 0) -> None:
+    def __init__(self, step: int = 0, accumulation: int = 1, micro: int = 0, rank: int = 0, ranks: int = 1) -> None:
         self.args, self.state = SimpleNamespace(seed=1), SimpleNamespace(global_step=step)
-        self.accelerator = SimpleNamespace(process_index=rank, unwrap_model=lambda model: model)
-        self.current_gradient_accumulation_steps = accumulation
+        self.accelerator = SimpleNamespace(process_index=rank, num_processes=ranks, unwrap_model=lambda model: model)
+        self.current_gradient_accumulation_steps, self._step = accumulation, step * accumulation + micro
         self.noted: dict[str, float] = {}
 
     def _note(self, name: str, value: float) -> None:
@@ -105,7 +117,7 @@ def test_the_same_loss_and_gradient_as_trls_trainer(trained: Any, names: list[st
     trained.model.zero_grad()
     mine = replay.loss(Trainer(), trained.model)
     mine.backward()
-    assert float(mine.detach()) == pytest.approx(float(theirs.detach()), abs=1e-6)
+    assert float(mine.detach()) == pytest.approx(float(theirs.detach()), rel=1e-6, abs=1e-6)
     for parameter, slope in zip(trained.model.parameters(), slopes, strict=True):
         torch.testing.assert_close(parameter.grad, slope, atol=1e-6, rtol=1e-4)
 
@@ -179,21 +191,39 @@ def test_learning_raises_the_chosen_turn_over_the_rejected_one() -> None:
     assert trainer.noted["replay/chosen_logp"] > before["replay/chosen_logp"]
 
 
-def test_batches_differ_by_step_micro_batch_and_rank_and_are_the_same_again() -> None:
-    def drawn(step: int, times: int, rank: int = 0) -> list[list[int]]:
-        replay = Replay(pairs(50), batch=4)
-        return [replay._draw(Trainer(step=step, rank=rank)) for _ in range(times)]
-
-    assert drawn(3, 2) == drawn(3, 2)
-    assert drawn(3, 2)[0] != drawn(3, 2)[1]
-    assert drawn(3, 1) != drawn(4, 1) and drawn(3, 1) != drawn(3, 1, rank=1)
+def test_steps_draw_other_pairs_and_the_same_ones_again() -> None:
+    replay = Replay(pairs(50), batch=4)
+    assert replay.drawn(Trainer(step=3)) == replay.drawn(Trainer(step=3, accumulation=2, micro=1, rank=1, ranks=2))
+    assert replay.drawn(Trainer(step=3)) != replay.drawn(Trainer(step=4))
 
 
-def test_a_micro_batch_is_scaled_as_trl_scales_it() -> None:
-    student = model().train()
-    whole = Replay(pairs(), batch=3).loss(Trainer(), student)
-    part = Replay(pairs(), batch=3).loss(Trainer(accumulation=4), student)
-    assert float(part.detach()) == pytest.approx(float(whole.detach()) / 4, rel=1e-6)
+@pytest.mark.parametrize(("accumulation", "ranks"), [(2, 1), (1, 2), (3, 2), (4, 3)])
+def test_the_split_into_micro_batches_and_ranks_changes_nothing(accumulation: int, ranks: int) -> None:
+    """Also where parts are of unequal size, or empty."""
+    student, replay = model().double().train(), Replay(pairs(9), batch=7)
+
+    def learned(accumulation: int, ranks: int) -> tuple[float, dict[str, float], list[torch.Tensor]]:
+        """Summed over micro-batches and averaged over ranks, as TRL and torch's wrapper do; so is what is noted."""
+        student.zero_grad()
+        total, noted = 0.0, dict.fromkeys(NOTED, 0.0)
+        for place in range(accumulation * ranks):
+            trainer = Trainer(2, accumulation, place // ranks, place % ranks, ranks)
+            loss = replay.loss(trainer, student) / ranks
+            if loss.requires_grad:
+                loss.backward()
+            total += float(loss.detach())
+            noted = {name: noted[name] + trainer.noted[name] / accumulation for name in noted}
+        return total, noted, [parameter.grad.clone() for parameter in student.parameters()]
+
+    replay.prepare(student)
+    with torch.no_grad():
+        for parameter in student.parameters():
+            parameter += 0.05 * torch.randn_like(parameter)
+    whole, split = learned(1, 1), learned(accumulation, ranks)
+    assert split[0] == pytest.approx(whole[0], abs=1e-6)
+    assert split[1] == pytest.approx(whole[1], abs=1e-6)
+    for one, other in zip(whole[2], split[2], strict=True):
+        torch.testing.assert_close(other, one, atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
