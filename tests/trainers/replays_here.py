@@ -13,6 +13,7 @@ from typing import Any
 from etude.environments.drills.tasks import DrillTasks
 from etude.environments.stored import stored_episodes
 from etude.models import Episode
+from etude.trainers.replay.pairs import Pair
 from etude.trainers.replay.settings import ReplaySettings, parse_settings
 from etude.trainers.replay.states import State
 from etude.trainers.replay.teachers import Answer, Teacher
@@ -110,3 +111,15 @@ def ask(teachers: list[Teacher], *states: State) -> list[Answer]:
 
 async def no_pause(seconds: float) -> None:
     pass
+
+
+def pairs_file(path: Path) -> Path:
+    """Three, that a trainer can learn from."""
+    about = {"kind": "correct", "task_id": "t", "turn": 0, "share": 1.0, "margin": 1.0, "teachers": {}, "weights": {}}
+    for number, (chosen, rejected) in enumerate((("yes", "no"), ("found it", "none"), ("go on now", "stop"))):
+        asked = [{"role": "user", "content": "Go on. " * (number + 1)}]
+        said = {"chosen": {"text": chosen}, "rejected": {"text": rejected}}
+        pair = Pair(episode_id=f"e{number}", messages=asked, tools=[], **said, **about)
+        with path.open("a" if number else "w", encoding="utf-8") as file:
+            file.write(pair.model_dump_json() + "\n")
+    return path

@@ -3,23 +3,42 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from replays_here import pairs_file
+from safetensors.torch import load_file
 
 from etude.cli_train import write_dialogues
 from etude.environments.drills.dialogues import CONFLICTING, dialogues
 from etude.trainers.chat import TemplateChat
+from etude.trainers.metrics import read_metrics
 from etude.trainers.recipe import RecipeError, Sizes, load, parse
 from etude.trainers.small.dialogues import encode, read_dialogues, with_roles
 from etude.trainers.small.model import make_model
 from etude.trainers.small.pretrain import is_made, make_base
 from etude.trainers.small.tokenizer import MARKS, make_tokenizer, text_of
-from etude.trainers.train import run
+from etude.trainers.train import Result, run
+from etude.trainers.trainer import EtudeTrainer
 
 SIZES = Sizes(hidden=32, layers=1, heads=2, vocabulary=600, dialogues=24, copying=4, reading=6, steps=8, batch=2)
+
+
+class Stopping(EtudeTrainer):
+    """Gets Ctrl-C in the middle of step ``at``, once."""
+
+    at = 0
+
+    def _compute_loss(self, model: Any, inputs: Any) -> torch.Tensor:
+        if self.model.training and self.state.global_step + 1 == self.at:
+            type(self).at = 0
+            os.kill(os.getpid(), signal.SIGINT)
+        loss: torch.Tensor = super()._compute_loss(model, inputs)
+        return loss
 
 
 @pytest.fixture(scope="module")
@@ -138,17 +157,32 @@ def test_what_is_no_dialogue_is_one_line(text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_from_nothing_to_a_trained_model_in_one_run(tmp_path: Path) -> None:
-    """The real sampler, the real server: what `etude train recipes/tiny.toml` does, smaller."""
-    table = {
-        "out": str(tmp_path),
-        "model": {"make": "drill", "sizes": SIZES.model_dump()},
-        "environment": {"serve": "drill", "knobs": {"families": ["verbs"], "level": 1}},
-        "train": {"steps": 2, "prompts": 1, "group": 2, "micro": 2, "save_every": 2, "evaluate_tasks": 1},
-        "channels": {"rlvr": 1.0, "distillation": 1.0},
-        "generation": {"max_ids": 1400, "max_turn_ids": 24},
-    }
-    result = run(parse(table), dialogues=write_dialogues)
-    assert result.ok and result.steps == 2
-    assert is_made(tmp_path / "base", SIZES, 0)
-    assert (tmp_path / "model" / "model.safetensors").is_file()
+def test_from_nothing_to_a_trained_model_and_the_same_when_interrupted(tmp_path: Path) -> None:
+    """The real sampler, the real server, all three channels: what `etude train recipes/tiny.toml` does, smaller."""
+
+    def train(name: str, stops: int = 0) -> Result:
+        Stopping.at = stops
+        table = {
+            "out": str(tmp_path / name),
+            "model": {"make": "drill", "sizes": SIZES.model_dump()},
+            "environment": {"serve": "drill", "knobs": {"families": ["verbs"], "level": 1}},
+            "train": {"steps": 4, "prompts": 1, "group": 2, "micro": 1, "learning_rate": 1e-3, "evaluate_tasks": 1},
+            "channels": {"rlvr": 1.0, "distillation": 1.0, "replay": 0.5},
+            "replay": {"pairs": str(pairs_file(tmp_path / "pairs.jsonl")), "batch": 2},
+            "generation": {"max_ids": 1400, "max_turn_ids": 24},
+        }
+        return run(parse(table), dialogues=write_dialogues, trainer=Stopping)
+
+    result = train("whole")
+    assert result.ok and result.steps == 4
+    assert is_made(tmp_path / "whole" / "base", SIZES, 0)
+    first, second = train("parts", stops=2), train("parts")
+    assert (first.interrupted, first.steps, second.resumed_from, second.ok) == (True, 2, 2, True)
+    whole, parts = (read_metrics(tmp_path / name / "metrics.jsonl") for name in ("whole", "parts"))
+    of_time = ("seconds/", "cost/", "memory/", "step_time")
+    for row, other in zip(whole, parts, strict=True):
+        names = {name for name in row if not name.startswith(of_time)}
+        assert {name: row[name] for name in names} == {name: other.get(name) for name in names}
+    assert len({row["replay/loss"] for row in whole}) == 4
+    ours, theirs = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("whole", "parts"))
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from replays_here import pairs_file
 from safetensors.torch import load_file
 from scripted_here import base
 
 from etude.trainers.metrics import read_metrics
-from etude.trainers.replay.pairs import Pair
 
 SCRIPT = Path(__file__).with_name("world_here.py")
 NOTED = [f"replay/{name}" for name in ("loss", "margin", "accuracy", "chosen_logp", "rejected_logp")]
@@ -29,18 +29,6 @@ def free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
-
-
-def pairs_file(path: Path) -> Path:
-    """Three: fewer than there are parts of a step of eight micro-batches, more than of one."""
-    about = {"kind": "correct", "task_id": "t", "turn": 0, "share": 1.0, "margin": 1.0, "teachers": {}, "weights": {}}
-    for number, (chosen, rejected) in enumerate((("yes", "no"), ("found it", "none"), ("go on now", "stop"))):
-        asked = [{"role": "user", "content": "Go on. " * (number + 1)}]
-        said = {"chosen": {"text": chosen}, "rejected": {"text": rejected}}
-        pair = Pair(episode_id=f"e{number}", messages=asked, tools=[], **said, **about)
-        with path.open("a" if number else "w", encoding="utf-8") as file:
-            file.write(pair.model_dump_json() + "\n")
-    return path
 
 
 def train(
