@@ -296,3 +296,18 @@ def test_the_counted_runs_have_the_rate_that_their_tuning_chose(root: Path) -> N
         registered = 3e-4 if row["arm"] not in stack.STACK.arms else driver.chosen(experiment, row["arm"], rows, 1)
         assert row["rate"] == registered
         assert (row["updates"], len(row["episodes"])) == (40, 6)
+
+
+def test_s19_was_counted_on_one_base_at_the_rates_that_the_tuning_chose(root: Path) -> None:
+    """Both of its arms, on the base that was made again."""
+    results = root / "benchmarks/error_turns/results"
+    tuned = driver.load(results / "stack.jsonl")
+    experiment = replace(stack.STACK.experiment, rates=stack_command.RATES)
+    rows = driver.load(results / "stack_10x.jsonl")
+    assert len({row["base"] for row in rows} - {row["base"] for row in tuned}) == 1
+    every = driver.counted(experiment, rows)
+    for arm, last in {"distill": 1280, "grpo_dense_10x": 12_800}.items():
+        assert [row["seed"] for row in every[arm]] == [1, 2, 3, 4, 5]
+        assert {row["rate"] for row in every[arm]} == {driver.chosen(experiment, arm, tuned, 1)}
+        assert {row["episodes"][-1] for row in every[arm]} == {last}
+    assert "S19" in {one["contrast"] for one in driver.report(experiment, rows, 5)["contrasts"]}

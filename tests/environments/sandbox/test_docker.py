@@ -25,7 +25,8 @@ from etude.environments.sandbox.docker_pool import close_pool, pool
 from etude.environments.sandbox.docker_stream import beat_all
 
 SERVER = """
-import asyncio, pathlib, sys
+import asyncio, pathlib, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
 from etude.environments.sandbox import Layers, open_sandbox
 async def main():
     sandbox = await open_sandbox(Layers(pathlib.Path(sys.argv[1])), backend=sys.argv[2])
