@@ -32,6 +32,7 @@ class Arm:
     learns: str = "distribution"
     teacher: str = "frozen"
     rate: float = 0.0
+    every: int = 100
     gate: bool = False
     base: str = "strong"
     times: int = 1
@@ -45,6 +46,7 @@ _TEACHERS = {
     "ema_001": replace(_DISTILL, teacher="ema", rate=0.001),
     "trust_region": replace(_DISTILL, teacher="trust_region", rate=0.05),
     "live": replace(_DISTILL, teacher="live"),
+    "periodic": replace(_DISTILL, teacher="periodic", every=25),
 }
 ARMS: dict[str, Arm] = {
     "grpo_sparse": Arm("sparse"),

@@ -32,7 +32,7 @@ from etude.trainers.sites import Site
 from etude.trainers.trainer import EtudeTrainer
 from etude.trainers.turns import generate
 
-LEFT_OUT = ("weak_ema_05", "weak_ema_001", "weak_trust_region", "weak_grpo_dense")
+LEFT_OUT = ("weak_ema_05", "weak_ema_001", "weak_trust_region", "periodic", "weak_periodic", "weak_grpo_dense")
 ARMS: dict[str, Arm] = {name: arm for name, arm in arms.ARMS.items() if name not in LEFT_OUT}
 ARMS |= {"replay": Arm(replay=True), "sparse_distill_replay": replace(ARMS["sparse_distill"], replay=True)}
 ARMS |= {name: Arm(hint=name) for name in ("introspection", "sibling")}

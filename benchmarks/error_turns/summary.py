@@ -102,6 +102,8 @@ CONTRASTS = (
     Contrast("S13c", "weak_trust_region", "weak_distill", "final", "below", -0.05),
     Contrast("S13d", "weak_live", "weak_distill", "final", "below", -0.05),
     Contrast("S14", "gated", "distill", "area", "within", 0.03),
+    Contrast("T1", "periodic", "distill", "final", "above", 0.05),
+    Contrast("T2", "weak_periodic", "weak_distill", "final", "below", -0.05),
 )
 
 

@@ -75,7 +75,7 @@ def train(name: str, rate: float, seed: int, first: Tiny, *, updates: int = UPDA
     """One run as a row of the result file. ``updates`` of an arm with ``times`` are that many times more."""
     arm, started = ARMS[name], time.process_time()
     random = toy.stream("run", seed)
-    model, teacher, probe = copy.deepcopy(first).train(), Teacher(arm.teacher, rate=arm.rate), Probe(first)
+    model, teacher, probe = copy.deepcopy(first).train(), Teacher(arm.teacher, every=arm.every, rate=arm.rate), Probe(first)
     teacher.start(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.0)
     curve, tokens, changed = Curve(), 0, True

@@ -134,7 +134,8 @@ def test_every_contrast_names_arms_that_there_are() -> None:
     for contrast in summary.CONTRASTS:
         assert contrast.left in arms.ARMS
         assert not isinstance(contrast.right, str) or contrast.right in arms.ARMS
-    registered = (Path(mechanism.__file__).parent / "PREREGISTERED.md").read_text()
+    here = Path(mechanism.__file__).parent
+    registered = "".join((here / f"PREREGISTERED{what}.md").read_text() for what in ("", "_PERIODIC"))
     assert all(f"`{name}`" in registered for name, arm in arms.ARMS.items() if arm.base == "strong")
 
 
