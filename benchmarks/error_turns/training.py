@@ -75,7 +75,8 @@ def train(name: str, rate: float, seed: int, first: Tiny, *, updates: int = UPDA
     """One run as a row of the result file. ``updates`` of an arm with ``times`` are that many times more."""
     arm, started = ARMS[name], time.process_time()
     random = toy.stream("run", seed)
-    model, teacher, probe = copy.deepcopy(first).train(), Teacher(arm.teacher, every=arm.every, rate=arm.rate), Probe(first)
+    model, probe = copy.deepcopy(first).train(), Probe(first)
+    teacher = Teacher(arm.teacher, every=arm.every, rate=arm.rate)
     teacher.start(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.0)
     curve, tokens, changed = Curve(), 0, True
