@@ -86,7 +86,7 @@ def trained(request: pytest.FixtureRequest, drill_url: str, tmp_path_factory: py
             "channels": Channels(*[lambda done: 1.0] * 3),
             "distillation": Settings(gate=False),
             "teacher": Teacher("frozen"),
-            "replay": WatchedReplay([PAIR], batch=1),
+            "replay": WatchedReplay([PAIR, PAIR], batch=2),
         },
         max_steps=1,
         **objective(request.param).arguments,
