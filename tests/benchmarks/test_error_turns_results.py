@@ -139,6 +139,14 @@ def test_every_contrast_names_arms_that_there_are() -> None:
     assert all(f"`{name}`" in registered for name, arm in arms.ARMS.items() if arm.base == "strong")
 
 
+def test_the_copied_teacher_was_counted_at_the_rates_that_its_tuning_chose() -> None:
+    rows = driver.load(Path(mechanism.__file__).parent / "results" / "periodic.jsonl")
+    every = driver.counted(mechanism.EXPERIMENT, rows)
+    for arm in ("distill", "periodic", "weak_distill", "weak_periodic"):
+        assert [row["seed"] for row in every[arm]] == [1, 2, 3, 4, 5]
+        assert {row["rate"] for row in every[arm]} == {driver.chosen(mechanism.EXPERIMENT, arm, rows, 1)}
+
+
 def test_the_guard_must_trip_before_the_harm() -> None:
     assert summary.in_time({"errors": [0.75, 0.2, 0.3, 0.9], "drifts": [0.0, 0.01, 0.06, 0.3]})
     assert not summary.in_time({"errors": [0.75, 0.2, 0.9, 0.9], "drifts": [0.0, 0.01, 0.02, 0.3]})
