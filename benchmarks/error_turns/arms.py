@@ -24,7 +24,8 @@ class Arm:
     """``reward``: sparse, dense, penalty or none. ``hint``: right, wrong, raw, null, none, or of ``hint_sources``.
     ``learns``: from the teacher's distribution, or from one of its samples that worked (sft). ``replay``: from pairs
     too; ``weight``: distillation's beside a reward; (A) has neither. ``where``: error, good (turns that did not err),
-    or due, which (A) has not: those good ones at which the call that the hint speaks of is the next."""
+    or due, which (A) has not: those good ones at which the call that the hint speaks of is the next. ``teacher``,
+    ``rate`` and ``every``: as ``trainers.teachers`` has them, in updates."""
 
     reward: str = ""
     hint: str = ""
