@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .client import Client
-    from .environments.tasks import TaskSet
+    from .environments.tasks.task_set import TaskSet
     from .models import (
         Action,
         Episode,
@@ -51,7 +51,7 @@ __all__ = [
     "make",
 ]
 
-_ELSEWHERE = {"Client": ".client", "TaskSet": ".environments.tasks"}
+_ELSEWHERE = {"Client": ".client", "TaskSet": ".environments.tasks.task_set"}
 
 
 def make(name: str = "coding", *, tasks: TaskSet | Path | str | None = None, **settings: Any) -> Any:
@@ -73,7 +73,7 @@ def load_tasks(path: Path | str) -> TaskSet:
     """The tasks of a folder written by ``etude generate``."""
     from pathlib import Path
 
-    from .environments.tasks import TaskSet
+    from .environments.tasks.task_set import TaskSet
 
     return TaskSet.load(Path(path))
 

@@ -24,8 +24,8 @@ from itertools import count
 from typing import Any
 
 from etude.client import Client
-from etude.environments.drills import FAMILIES
-from etude.environments.drills.tasks import DrillTasks, Name
+from etude.environments.drill.families import FAMILIES
+from etude.environments.drill.tasks import DrillTasks, Name
 
 
 def generation(number: int) -> dict[str, float]:

@@ -17,13 +17,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from etude.environments import agents
-from etude.environments.coding import CodingSession
+from etude.environments.agents import scripted as agents
+from etude.environments.coding.session import CodingSession
 from etude.environments.forks import EpisodeStore
 from etude.environments.sandbox import open_sandbox
 from etude.environments.snapshots import build_snapshot, make_patch
-from etude.environments.tasks import TaskSet
-from etude.environments.workspaces import materials
+from etude.environments.tasks.task_set import TaskSet
+from etude.environments.tasks.task_trees import materials
 from etude.models import GeneratorRef, Task
 
 TURNS = (1, 10, 30)

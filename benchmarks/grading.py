@@ -16,8 +16,8 @@ from pathlib import Path
 from etude.environments.grading import grade
 from etude.environments.sandbox import Change, open_sandbox
 from etude.environments.snapshots import open_snapshot
-from etude.environments.tasks import TaskSet
-from etude.environments.workspaces import materials
+from etude.environments.tasks.task_set import TaskSet
+from etude.environments.tasks.task_trees import materials
 from etude.models import Task
 
 

@@ -20,10 +20,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from etude.environments.drills.tasks import DrillTasks
-from etude.environments.noisy import chances
-from etude.environments.play import run_episodes
-from etude.environments.trials.measure import measure_hints
+from etude.environments.agents.calibrated import chances
+from etude.environments.drill.tasks import DrillTasks
+from etude.environments.hint_trials.measure import measure_hints
+from etude.environments.runs.play import run_episodes
 from etude.models import Task
 
 AGENTS = ("noisy:0.25,0.6", "noisy:0.1,0.9", "noisy:0.5,0.3", "noisy:0.7,0.0")

@@ -37,15 +37,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from etude.environments.agents import Script
-from etude.environments.drills.tasks import DrillTasks
-from etude.environments.noisy import noisy
-from etude.environments.play import run_episodes
-from etude.environments.stored import stored_episodes
-from etude.environments.trials.log import read_choices
-from etude.environments.trials.measure import measure_hints
-from etude.environments.trials.places import Place, every_place
-from etude.environments.trials.texts import Text, add_texts
+from etude.environments.agents.calibrated import noisy
+from etude.environments.agents.scripted import Script
+from etude.environments.drill.tasks import DrillTasks
+from etude.environments.hint_trials.fork_points import Place, every_place
+from etude.environments.hint_trials.hint_candidates import Text, add_texts
+from etude.environments.hint_trials.log import read_choices
+from etude.environments.hint_trials.measure import measure_hints
+from etude.environments.runs.play import run_episodes
+from etude.environments.runs.reader import stored_episodes
 from etude.hints.chooser import Chooser
 from etude.hints.intervals import Interval
 from etude.hints.offpolicy import Evaluation, Learned, Policy, always, greedy, learn, uniform

@@ -28,9 +28,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from etude.client import Client, ServerError
-from etude.environments import agents
+from etude.environments.agents import scripted as agents
 from etude.environments.sandbox import SANDBOX_UID
-from etude.environments.tasks import TaskSet
+from etude.environments.tasks.task_set import TaskSet
 from etude.models import Task
 
 LABEL = "etude.sandbox"

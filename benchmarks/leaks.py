@@ -16,11 +16,11 @@ import time
 import zipfile
 from pathlib import Path
 
-from etude.environments.tasks import TaskSet
-from etude.environments.workspaces import materials
-from etude.generators.checks.leaks import LeakCheck, shared_roots, task_needles
-from etude.generators.checks.removed import Exercise
-from etude.generators.source_tree import SourceTree
+from etude.environments.tasks.task_set import TaskSet
+from etude.environments.tasks.task_trees import materials
+from etude.generators.python.source_tree import SourceTree
+from etude.generators.validation.checks.leaks import LeakCheck, shared_roots, task_needles
+from etude.generators.validation.checks.removed import Exercise
 from etude.models import Task
 from etude.monitors.leaks import Index, scan
 

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from etude.client import Client
-from etude.environments.session import Standing
-from etude.environments.tasks import TaskSet
+from etude.environments.base import Standing
+from etude.environments.tasks.task_set import TaskSet
 from etude.models import Episode, GeneratorRef, Observation, State, Task, ToolMessage
 from etude.server.app import create_app
 from etude.server.serving import listen, uvicorn_server

@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from etude import cli
+from etude.cli import app as cli
 
 BARE = """
 import typer
@@ -37,7 +37,11 @@ def commands(folder: Path) -> dict[str, list[str]]:
         "python -c pass": [sys.executable, "-c", "pass"],
         "import etude": [sys.executable, "-c", "import etude"],
         f"bare typer app with {len(names)} commands --help": [sys.executable, str(bare), "--help"],
-        "etude --help": [sys.executable, "-c", "import sys; from etude.cli import main; sys.exit(main(['--help']))"],
+        "etude --help": [
+            sys.executable,
+            "-c",
+            "import sys; from etude.cli.app import main; main(['--help'])",
+        ],
     }
 
 

@@ -26,9 +26,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from etude.trainers.replay.ask_policy import total_if_all
 from etude.trainers.replay.settings import Consensus, GateSettings
 from etude.trainers.replay.simulator import Context, Outcome, SimulatedTeacher, World, majority, run, turns
-from etude.trainers.replay.voi import total_if_all
 
 EPISODES, LENGTH = 12, 50
 TUNING, FIRST_COUNTED = range(8), 5000

@@ -7,5 +7,5 @@ from ..registry import Registry
 ENVIRONMENTS = Registry(
     "environment",
     "etude.environments",
-    {"coding": ".environments.coding:CodingSession", "drill": ".environments.drill:DrillSession"},
+    {"coding": ".environments.coding.session:CodingSession", "drill": ".environments.drill.session:DrillSession"},
 )

@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from ..models import Task, Turn
-from .frames import memory_of
 from .sandbox import MIB, Sandbox, SandboxError, SavedLayer
+from .wire_values import memory_of
 
 log = logging.getLogger(__name__)
 

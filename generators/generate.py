@@ -21,20 +21,21 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ..environments.sandbox.linux import die_with_parent
+from ..environments.sandbox.kernel.linux import die_with_parent
 from ..environments.snapshots import Snapshot, SnapshotOptions, build_snapshot, open_snapshot
-from ..environments.snapshots.licences import is_permissive
-from ..environments.tasks import BLOBS
-from ..environments.workspaces import Materials
+from ..environments.snapshots.project.licences import is_permissive
+from ..environments.tasks.task_set import BLOBS
+from ..environments.tasks.task_trees import Materials
 from ..models import SnapshotRef, Task
-from . import GENERATORS, Candidate, GeneratorError, Rejected
-from .checks.duplicates import duplicates, fingerprint
-from .checks.removed import Exercise
-from .checks.stages import CheckKnobs
-from .packing import pack_set
-from .publish import Journal, Row, publish, refuse_foreign
-from .task_id import candidate_key
-from .validator import Validator
+from . import GENERATORS
+from .base import Candidate, GeneratorError, Rejected
+from .output.pack_set import pack_set
+from .output.publish import Journal, Row, publish, refuse_foreign
+from .validation.checks.duplicates import duplicates, fingerprint
+from .validation.checks.final_checks import CheckKnobs
+from .validation.checks.removed import Exercise
+from .validation.pipeline import Validator
+from .validation.task_id import candidate_key
 
 How = tuple[str, CheckKnobs]
 """Sandbox backend, and the knobs of the validator's own checks."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .annotate import annotate, transcript
-from .decide import error_kind
-from .dialects import read
-from .status import Status, read_status
-from .turns import PastCall, PastTurn
+from .detect.annotate import annotate, transcript
+from .detect.error_kinds import error_kind
+from .foreign import read
+from .transcript.past_turns import PastCall, PastTurn
+from .transcript.status_line import Status, read_status
 
 __all__ = ["PastCall", "PastTurn", "Status", "annotate", "error_kind", "read", "read_status", "transcript"]

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from contextvars import ContextVar
 from typing import Any
 
-from ..environments.frames import holds_more_than, plain
+from ..environments.wire_values import holds_more_than, plain
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

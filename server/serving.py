@@ -21,16 +21,16 @@ from fastapi.responses import JSONResponse
 from openenv.core.env_server.exceptions import SessionCapacityError
 from openenv.core.env_server.types import ServerMode
 
-from ..environments import wire
-from ..environments.coding import SessionError
-from ..environments.frames import Infrastructure
-from ..environments.tasks import Tasks, TaskSet, TaskSetError
+from ..environments import openenv as wire
+from ..environments.coding.session import SessionError
+from ..environments.tasks.task_set import Tasks, TaskSet, TaskSetError
+from ..environments.wire_values import Infrastructure
 from ..models import Task
 from ..registry import UnknownName
 from .guard import MAX_BODY, Guard
 from .listening import listen as listen
 from .listening import why_not
-from .rest_routes import add_rest_routes
+from .routes.rest import add_rest_routes
 from .sessions import HTTP_IDLE_S, Archive, SessionServer, find_episode
 from .sources import CODING, row_of, sessions_of, tasks_of, tools_of
 

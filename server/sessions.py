@@ -19,8 +19,8 @@ from openenv.core.env_server.http_server import HTTPEnvServer
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import SessionInfo
 
-from ..environments import wire
-from ..environments.frames import LeftBehind
+from ..environments import openenv as wire
+from ..environments.wire_values import LeftBehind
 from .guard import transport
 
 log = logging.getLogger(__name__)

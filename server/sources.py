@@ -7,16 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..environments import ENVIRONMENTS, wire
-from ..environments.coding import Budget, CodingSession, SessionError
-from ..environments.drills.play import SUBMIT
-from ..environments.drills.tasks import DrillTasks
+from ..environments import ENVIRONMENTS
+from ..environments import openenv as wire
+from ..environments.coding.session import Budget, CodingSession, SessionError
+from ..environments.coding.tools import TOOLS, schemas
+from ..environments.drill.play import SUBMIT
+from ..environments.drill.tasks import DrillTasks
+from ..environments.faults.faulty_session import FaultySession, Traces
 from ..environments.faults.schedule import read_schedule
 from ..environments.forks import EpisodeStore
-from ..environments.starts import tool_names
-from ..environments.tasks import Tasks, TaskSet
-from ..environments.tool_errors import FaultySession, Traces
-from ..environments.tools import TOOLS, schemas
+from ..environments.reset_args import tool_names
+from ..environments.tasks.task_set import Tasks, TaskSet
 from ..generators.export import nemo_gym
 from ..models import Task
 

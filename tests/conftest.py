@@ -5,16 +5,16 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from helpers import scripted_endpoint
 
 ROOT = Path(__file__).resolve().parent.parent
 HAS_TORCH = importlib.util.find_spec("torch") is not None
-NEEDS_TORCH = ["trainers/test_*.py", "trainers/loops", "trainers/replay", "benchmarks/*"]
+NEEDS_TORCH = ["trainers/test_*.py", "trainers/*/test_*.py", "research/*"]
 collect_ignore_glob = [] if HAS_TORCH else NEEDS_TORCH
 
 
@@ -53,13 +53,8 @@ def checkout_in(tracked: list[str]) -> Callable[[Path], Path]:
 
 @pytest.fixture(scope="session")
 def endpoints() -> ModuleType:
-    """tests/endpoint.py; pytest's importlib mode has no other way to share a module."""
-    spec = importlib.util.spec_from_file_location("endpoint", ROOT / "tests" / "endpoint.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["endpoint"] = module
-    spec.loader.exec_module(module)
-    return module
+    """The scripted OpenAI-compatible endpoints."""
+    return scripted_endpoint
 
 
 class RootIsNoPackage:

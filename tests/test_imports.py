@@ -32,13 +32,13 @@ def test_importing_etude_loads_nothing_else() -> None:
 
 
 def test_help_loads_no_records() -> None:
-    assert loaded_by("from etude.cli import main\nmain(['--help'])") & {*HEAVY, "pydantic"} == set()
+    assert loaded_by("from etude.cli.app import main\nmain(['--help'])") & {*HEAVY, "pydantic"} == set()
 
 
 # typer itself may load pydantic to read a command's options.
 @pytest.mark.parametrize("arguments", [["generate", "--help"], ["serve", "--help"], ["genrate"], ["run", "--n", "x"]])
 def test_help_and_usage_errors_load_nothing_heavy(arguments: list[str]) -> None:
-    assert loaded_by(f"from etude.cli import main\nmain({arguments!r})") & HEAVY == set()
+    assert loaded_by(f"from etude.cli.app import main\nmain({arguments!r})") & HEAVY == set()
 
 
 def test_records_need_pydantic_alone() -> None:

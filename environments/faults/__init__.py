@@ -8,7 +8,7 @@ FAULTS = Registry(
     "fault",
     "etude.faults",
     {
-        name: f".environments.faults.{name}:FAULT"
+        name: f".environments.faults.kinds.{name}:FAULT"
         for name in (
             "renamed",
             "withdrawn",

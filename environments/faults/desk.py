@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from ...hints.schemas import argument_problem
+from ...hints.transcript.tool_schemas import argument_problem
 from ...models import InjectedFault
-from ..replies import unknown_tool
-from ..turns import Call
+from ..messages import unknown_tool
+from ..turn_parsing import Call
 from . import FAULTS
-from .kit import SUBMIT, Ask, Fault, Strike, View, is_ok
+from .fault import SUBMIT, Ask, Fault, Strike, View, is_ok
 from .schedule import Schedule
 
 

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from .collect import changes_of, collect, diff_digest, matches
-from .grade import GraderError, grade, ungradable, unplayable
+from .in_process import GraderError, grade, ungradable, unplayable
 
 __all__ = ["GraderError", "changes_of", "collect", "diff_digest", "grade", "matches", "ungradable", "unplayable"]

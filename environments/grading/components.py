@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from ...models import Assurance, Finding, Reward, Task, TestFailure
-from ..snapshots.testrun import TestRun
+from ..snapshots.test_run.test_runner import TestRun
 
 
 def failures(task: Task, run: TestRun) -> list[TestFailure]:

@@ -7,8 +7,8 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from ..tasks import TaskSet
-from .grade import grade
+from ..tasks.task_set import TaskSet
+from .in_process import grade
 
 _ROUNDS = 5
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from ...models import SandboxReport
-from .base_layer import PYTHON_PREFIX as PYTHON_PREFIX
-from .base_layer import SANDBOX_UID as SANDBOX_UID
+from .layers.base_layer import PYTHON_PREFIX as PYTHON_PREFIX
+from .layers.base_layer import SANDBOX_UID as SANDBOX_UID
 
 WORKSPACE = "/workspace"
 ENV_PREFIX = "/opt/etude/env"
@@ -165,7 +165,7 @@ class Sandbox(Protocol):
 def __getattr__(name: str) -> Any:
     # Opening needs asyncio and a backend; the vocabulary above does not.
     if name in ("open_sandbox", "available", "BACKENDS"):
-        from . import opening
+        from . import registry as opening
 
         return getattr(opening, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,32 +6,32 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .baseline import Baseline
-    from .builder import build_snapshot, open_snapshot
+    from .builder.build import build_snapshot, open_snapshot
     from .errors import PatchError, SnapshotError
-    from .patches import apply_patch, make_patch
     from .recipe import Recipe, SnapshotOptions
     from .snapshot import Snapshot
-    from .testrun import Outcome, TestRun, run_tests
-    from .workspace import Workspace, make_workspace, scratch_tree
+    from .store.patches import apply_patch, make_patch
+    from .store.workspace import Workspace, make_workspace, scratch_tree
+    from .test_run.baseline import Baseline
+    from .test_run.test_runner import Outcome, TestRun, run_tests
 
 _HOMES = {
-    "Baseline": "baseline",
-    "Outcome": "testrun",
+    "Baseline": "test_run.baseline",
+    "Outcome": "test_run.test_runner",
     "PatchError": "errors",
     "Recipe": "recipe",
     "Snapshot": "snapshot",
     "SnapshotError": "errors",
     "SnapshotOptions": "recipe",
-    "TestRun": "testrun",
-    "Workspace": "workspace",
-    "apply_patch": "patches",
-    "build_snapshot": "builder",
-    "make_patch": "patches",
-    "make_workspace": "workspace",
-    "open_snapshot": "builder",
-    "run_tests": "testrun",
-    "scratch_tree": "workspace",
+    "TestRun": "test_run.test_runner",
+    "Workspace": "store.workspace",
+    "apply_patch": "store.patches",
+    "build_snapshot": "builder.build",
+    "make_patch": "store.patches",
+    "make_workspace": "store.workspace",
+    "open_snapshot": "builder.build",
+    "run_tests": "test_run.test_runner",
+    "scratch_tree": "store.workspace",
 }
 
 __all__ = [

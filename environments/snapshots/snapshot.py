@@ -9,10 +9,10 @@ from typing import Any
 
 from ...models import PytestVerifier, SnapshotRef
 from ..sandbox import ENV_PREFIX, PYTHON_PREFIX, WORKSPACE, Layers
-from . import environment
-from .baseline import Baseline
-from .interpreter import Interpreter, find_interpreter, installed_prefix
+from .builder import environment
+from .builder.interpreter import Interpreter, find_interpreter, installed_prefix
 from .recipe import Recipe
+from .test_run.baseline import Baseline
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
-from ...environments.snapshots.locks import write_whole
-from ...environments.tasks import TaskSet
+from ...environments.snapshots.store.cache import write_whole
+from ...environments.tasks.task_set import TaskSet
 from ...registry import Registry
 
 EXPORTS = Registry(

@@ -2,7 +2,7 @@
 
 Only public parts are in a row: what the policy reads (the prompt and the tools, in OpenAI's Responses format), and the
 ``task_id`` that ``/seed_session`` takes. verifiers' ``nemo-gym`` taskset reads the same rows. ``agent_ref`` names the
-agent of ``trainers/adapters/nemo_gym``.
+agent of ``trainers/integrations/packages/nemo_gym``.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...environments.starts import prompt
-from ...environments.tasks import TaskSet
-from ...environments.tools import TOOLS, schemas
+from ...environments.coding.tools import TOOLS, schemas
+from ...environments.reset_args import prompt
+from ...environments.tasks.task_set import TaskSet
 from ...models import Task
 from . import ExportError
 

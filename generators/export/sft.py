@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ...environments.journal import RunError
-from ...environments.stored import read_run
-from ...environments.tasks import TaskSet
-from ...environments.turns import parse_turn
+from ...environments.runs.reader import read_run
+from ...environments.runs.writer import RunError
+from ...environments.tasks.task_set import TaskSet
+from ...environments.turn_parsing import parse_turn
 from ...models import Episode, Turn
 from . import ExportError
 

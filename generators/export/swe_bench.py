@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ...environments.snapshots.workspace import COMMIT_DATE
-from ...environments.tasks import TaskSet
+from ...environments.snapshots.store.workspace import COMMIT_DATE
+from ...environments.tasks.task_set import TaskSet
 from ...models import Task
 from . import ExportError
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from etude.environments.snapshots import Snapshot, build_snapshot, make_patch
-from etude.environments.tasks import TaskSet
+from etude.environments.tasks.task_set import TaskSet
 from etude.models import GeneratorRef, Task
 
 CORE = '''"""Counting."""

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from etude import hints
-from etude.environments.coding import Budget, CodingSession
-from etude.environments.frames import served_episode
-from etude.environments.injected import annotated
-from etude.environments.tasks import TaskSet
+from etude.environments.annotations import annotated
+from etude.environments.coding.session import Budget, CodingSession
+from etude.environments.tasks.task_set import TaskSet
+from etude.environments.wire_values import served_episode
 from etude.models import Episode, Task
 
 
@@ -128,7 +128,7 @@ def test_a_claim_is_held_against_the_frozen_diff_by_both(tasks: TaskSet, written
 def test_a_workspace_that_could_not_be_collected_speaks_against_nobody(
     tasks: TaskSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("etude.environments.coding.MAX_CHANGES", 1)
+    monkeypatch.setattr("etude.environments.coding.session.MAX_CHANGES", 1)
     make = {"tool": "write_file", "arguments": {"path": "/tmp/run.sh", "content": "touch a b c"}}
     episode, _ = played(tasks, make, bash("bash /tmp/run.sh"), CLAIM)
     assert episode.grade is not None and "cannot be collected" in episode.grade.end_cause

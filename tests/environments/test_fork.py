@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from etude.environments.coding import Budget, CodingSession, SessionError
+from etude.environments.coding.session import Budget, CodingSession, SessionError
 from etude.environments.forks import EpisodeStore, KeptEpisode, NotKept, Point
 from etude.environments.sandbox import MIB
-from etude.environments.tasks import TaskSet
+from etude.environments.tasks.task_set import TaskSet
 from etude.models import Episode, State, Task, ToolMessage, Turn
 
 SOLVE = {

@@ -13,7 +13,7 @@ import pytest
 from openenv.core.generic_client import GenericEnvClient
 
 from etude.client import ServerError, connect
-from etude.environments.tasks import TaskSet, write_tasks
+from etude.environments.tasks.task_set import TaskSet, write_tasks
 
 pytestmark = pytest.mark.slow
 

@@ -6,11 +6,11 @@ import asyncio
 from typing import Any
 
 from etude import hints
-from etude.environments.agents import call, turn
-from etude.environments.coding import CodingSession
-from etude.environments.tasks import TaskSet
-from etude.hints.reveal import reveals
-from etude.hints.templates import HINTS
+from etude.environments.agents.scripted import call, turn
+from etude.environments.coding.session import CodingSession
+from etude.environments.tasks.task_set import TaskSet
+from etude.hints.write.hint_leaks import reveals
+from etude.hints.write.templates import HINTS
 from etude.models import Episode, Hint, Task
 
 CORE = "src/tally/core.py"

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from etude.environments.drill import DrillSession
-from etude.environments.drills.tasks import DrillTasks
-from etude.environments.openai_agent import ModelOptions
-from etude.environments.play import Opened, run_episodes
-from etude.environments.scores import Summary
+from etude.environments.agents.openai import ModelOptions
+from etude.environments.drill.session import DrillSession
+from etude.environments.drill.tasks import DrillTasks
+from etude.environments.runs.play import Opened, run_episodes
+from etude.environments.runs.scores import Summary
 from etude.llm import EndpointRefused, LLMError
 from etude.models import Episode
 

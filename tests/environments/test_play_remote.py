@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from etude.client import ConnectionLost
-from etude.environments.drills.tasks import DrillTasks
-from etude.environments.play import run_episodes
-from etude.environments.stored import stored_episodes
-from etude.environments.tasks import TaskSet, write_tasks
+from etude.environments.drill.tasks import DrillTasks
+from etude.environments.runs.play import run_episodes
+from etude.environments.runs.reader import stored_episodes
+from etude.environments.tasks.task_set import TaskSet, write_tasks
 from etude.models import Task
 
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from etude.environments.coding import CodingSession
+from etude.environments.annotations import annotated
+from etude.environments.coding.session import CodingSession
 from etude.environments.faults import FAULTS
-from etude.environments.injected import annotated
-from etude.environments.tasks import TaskSet, write_tasks
-from etude.environments.tool_errors import FaultySession
+from etude.environments.faults.faulty_session import FaultySession
+from etude.environments.tasks.task_set import TaskSet, write_tasks
 from etude.models import Episode
 
 Action = dict[str, Any]
@@ -197,9 +197,9 @@ ACTIONS = [READ, call("list_files"), READ, edit(), WRITE, READ, sed(CORE), call(
 SCHEDULED = """
 import asyncio, json, sys
 from pathlib import Path
-from etude.environments.coding import CodingSession
-from etude.environments.tasks import TaskSet
-from etude.environments.tool_errors import FaultySession
+from etude.environments.coding.session import CodingSession
+from etude.environments.tasks.task_set import TaskSet
+from etude.environments.faults.faulty_session import FaultySession
 async def main():
     session = FaultySession(CodingSession(TaskSet.load(Path(sys.argv[1]))), sys.argv[2])
     await session.reset()

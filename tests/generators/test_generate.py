@@ -8,15 +8,16 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from helpers.paths import DATA
 
 from etude.environments.snapshots import SnapshotError
-from etude.generators import GeneratorError
+from etude.generators.base import GeneratorError
 from etude.generators.generate import generate
-from etude.generators.publish import JOURNAL
+from etude.generators.output.publish import JOURNAL
 from etude.models import Task
 from etude.registry import UnknownName
 
-SAMPLE = Path(__file__).parents[1] / "data" / "scales"
+SAMPLE = DATA / "scales"
 KNOBS = {"min_lines": 3}
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from etude.hints.status import read_status
-from etude.hints.turns import PastCall
+from etude.hints.transcript.past_turns import PastCall
+from etude.hints.transcript.status_line import read_status
 
 Make = Callable[..., PastCall]
 

@@ -9,7 +9,17 @@ from itertools import product
 
 import pytest
 
-from etude.hints.chooser import Chooser, Logged, arm_of, by_arm, context_of, draw, fit, foretelling_ridge, learned
+from etude.hints.chooser import (
+    Chooser,
+    Logged,
+    arm_of,
+    by_arm,
+    context_of,
+    draw,
+    fit,
+    foretelling_ridge,
+    learned,
+)
 from etude.hints.offpolicy import LogError, Policy, always, best_single, evaluate, greedy, learn, uniform
 from etude.models import ErrorTurn, Hint
 

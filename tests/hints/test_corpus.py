@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from etude.hints import annotate
-from etude.hints.dialects import detect
+from etude.hints.foreign import detect
 
 BEHAVIOURS = {"wasteful", "style", "false_claim"}  # not of single calls, and not labelled here
 # Of harnesses that no rule was made for, until they had been read once.

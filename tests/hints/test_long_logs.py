@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from etude.hints import annotate
-from etude.hints.behaviour.claims import claims
+from etude.hints.detect.behaviour.claims import claims
 
 WORDS = "all tests pass now, I ran them again. "
 TOOLS = [{"type": "function", "function": {"name": "bash", "parameters": {"type": "object", "properties": {}}}}]

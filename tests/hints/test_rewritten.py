@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from etude.hints import annotate
-from etude.hints.dialects import READERS, detect
-from etude.hints.dialects.drafts import Draft, DraftTurn
+from etude.hints.foreign import READERS, detect
+from etude.hints.foreign.drafts import Draft, DraftTurn
 
 BEHAVIOURS = {"wasteful", "style", "false_claim"}
 LOGS = ("corpus", "blind_one", "blind_two")

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from etude.hints import annotate
-from etude.hints.dialects.foreign import in_english
-from etude.hints.dialects.terminal import output_lines
-from etude.hints.dialects.wrappers import announced, bare, plain, unquoted
+from etude.hints.foreign.terminal import output_lines
+from etude.hints.foreign.unknown_format import in_english
+from etude.hints.foreign.wrappers import announced, bare, plain, unquoted
 
 BEHAVIOURS = {"wasteful", "style", "false_claim"}
 

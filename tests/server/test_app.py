@@ -332,7 +332,7 @@ def test_the_runtime_plan_keeps_its_contract(served: Any) -> None:
 def test_the_manifest_declares_what_is_served(served: Any) -> None:
     import yaml
 
-    from etude.environments.tools import TOOLS
+    from etude.environments.coding.tools import TOOLS
 
     manifest = yaml.safe_load((ROOT / "openenv.yaml").read_text())
     declared = manifest["validation"]["capabilities"]["declared_tools"]

@@ -11,7 +11,7 @@ import pytest
 from openenv.core import GenericEnvClient
 
 from etude.client import ServerError, connect
-from etude.environments.drills.tasks import DrillTasks
+from etude.environments.drill.tasks import DrillTasks
 from etude.server.app import create_app
 
 TASKS = DrillTasks()

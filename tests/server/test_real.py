@@ -5,23 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from helpers.paths import DATA
 from openenv.core.generic_client import GenericEnvClient
 from websockets.sync.client import connect as ws_connect
 
 from etude.client import Client, connect
-from etude.environments import agents
-from etude.environments.tasks import TaskSet
+from etude.environments.agents import scripted as agents
+from etude.environments.tasks.task_set import TaskSet
 from etude.generators.generate import generate
 from etude.models import Task
 
 pytestmark = pytest.mark.slow
 
-SAMPLE = Path(__file__).parents[1] / "data" / "scales"
+SAMPLE = DATA / "scales"
 SEED = 918273645
 
 

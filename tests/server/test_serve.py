@@ -91,7 +91,7 @@ def test_a_bad_knob_is_one_line_also_where_there_are_no_tasks(
 
 
 def test_a_server_without_tasks_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    from etude.environments.tasks import TaskSet
+    from etude.environments.tasks.task_set import TaskSet
     from etude.server.app import create_app
 
     create_app(TaskSet([]))

@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect as ws_connect
 
 from etude.client import Capacity, Client, connect
-from etude.environments.frames import LeftBehind
+from etude.environments.wire_values import LeftBehind
 from etude.models import Episode
 from etude.server.sessions import Archive
 

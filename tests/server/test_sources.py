@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from etude.environments.coding import Budget
+from etude.environments.coding.session import Budget
 from etude.server.app import create_app
 from etude.server.serving import serve
 from etude.server.sources import coding_knobs, tasks_of, tools_of

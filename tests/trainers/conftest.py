@@ -6,36 +6,13 @@ import importlib.util
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-
-HELPERS = (
-    "models_made_here",
-    "tokenizers_made_here",
-    "scripted_here",
-    "solved_here",
-    "unplayed_here",
-    "formulas_here",
-    "replays_here",
-)
-
-
-def _load(name: str) -> None:
-    """pytest's importlib mode has no other way to share a module that tests need while they are collected."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-
 
 if importlib.util.find_spec("torch") is not None:
     import torch
 
     torch.set_num_threads(1)  # the same sums in the same order, on any machine
-    for helper in HELPERS:
-        _load(helper)
 
 
 def _served(*options: str) -> Iterator[str]:

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 import torch
-from scripted_here import Scripted
+from helpers.made_up_rollouts import drilled
+from helpers.scripted_policy import Scripted
 from torch import Tensor
-from unplayed_here import drilled
 
-from etude.trainers.distillation import Settings
-from etude.trainers.objectives import objective
+from etude.trainers.distillation.distiller import Settings
+from etude.trainers.distillation.teachers import Teacher
+from etude.trainers.grpo.objectives import objective
+from etude.trainers.grpo.trainer import Channels
 from etude.trainers.replay.encoding import Encoded
 from etude.trainers.replay.loss import Replay
-from etude.trainers.rollouts import Sample
-from etude.trainers.teachers import Teacher
-from etude.trainers.trainer import Channels
+from etude.trainers.rollouts.rollout import Sample
 
 PAIR = Encoded([5, 6, 7, 8, 9], [11, 12, 13], [14, 15], "k")
 CHANNELS = ("rlvr", "distillation", "replay")

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from scripted_here import TASKS, Scripted
-from unplayed_here import drilled
+from helpers.made_up_rollouts import drilled
+from helpers.scripted_policy import TASKS, Scripted
 
-from etude.trainers.distillation import Settings
-from etude.trainers.rollouts import Rollout, Sample
-from etude.trainers.sites import Site
-from etude.trainers.teachers import Teacher
-from etude.trainers.trainer import Channels
+from etude.trainers.distillation.distill_sites import Site
+from etude.trainers.distillation.distiller import Settings
+from etude.trainers.distillation.teachers import Teacher
+from etude.trainers.grpo.trainer import Channels
+from etude.trainers.rollouts.rollout import Rollout, Sample
 
 FAULTY = [{"task_id": f"drill-choose-{seed}-l1", "faults": "transient@0,timeout@1"} for seed in (1, 2)]
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from helpers.made_up_rollouts import GROUP, Unplayed, batch, made_up, unplayed
 from torch import Tensor
-from unplayed_here import GROUP, Unplayed, batch, made_up, unplayed
 
-from etude.trainers.rollouts import Rollout
-from etude.trainers.teachers import Teacher
+from etude.trainers.distillation.teachers import Teacher
+from etude.trainers.rollouts.rollout import Rollout
 
 ACTIONS = 6
 ESTIMATORS: dict[str, Callable[[Tensor], Tensor]] = {

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from formulas_here import (
+from helpers.formulas import (
     ACCUMULATION,
     CLIPPED,
     FORMULAS,
@@ -23,9 +23,9 @@ from formulas_here import (
     loss_of,
     tokens,
 )
-from unplayed_here import ROOM, Unplayed, unplayed
+from helpers.made_up_rollouts import ROOM, Unplayed, unplayed
 
-from etude.trainers.objectives import OBJECTIVES
+from etude.trainers.grpo.objectives import OBJECTIVES
 
 
 @pytest.fixture(scope="module")

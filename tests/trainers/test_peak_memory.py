@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).with_name("memory_here.py")
+SCRIPT = Path(__file__).parents[1] / "helpers" / "memory_probe.py"
 SIZES = [(8192, 64), (1000, 512), (8192, 512), (64_000, 64), (64_000, 512)]
-"""Vocabulary and rows; the first is one block of ``memory_here``."""
+"""Vocabulary and rows; the first is one block of ``memory_probe``."""
 
 
 def grown(kind: str, sizes: list[tuple[int, int]]) -> list[float]:
     """The peak after each size, over that of a tiny one."""
     command = [sys.executable, "-W", "ignore", str(SCRIPT), kind, json.dumps(sizes)]
     # Every block of memory goes back when it is freed: what is left of earlier sizes is no part of a peak.
-    given = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
+    given = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "PYTHONPATH": str(SCRIPT.parents[1])}
     base, *found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, env=given).stdout)
     return [peak - base for peak in found]
 

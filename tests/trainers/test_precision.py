@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from scripted_here import Scripted, base
+from helpers.scripted_policy import Scripted, base
 from transformers import AutoModelForCausalLM
 
-from etude.trainers.metrics import read_metrics
-from etude.trainers.recipe import parse
-from etude.trainers.train import run
+from etude.trainers.recipe.recipe import parse
+from etude.trainers.run.callbacks import read_metrics
+from etude.trainers.run.train import run
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from etude import cli
-from etude.trainers.recipe import parse
+from etude.cli import app as cli
+from etude.trainers.recipe.recipe import parse
 from etude.trainers.report import Run, RunError, drawing, read_run, render, toml, wilson, write_report
 from etude.trainers.report.curves import Section, sections
 from etude.trainers.report.drawing import Series, nice, picture, short, smoothed, thinned
@@ -439,7 +439,7 @@ def test_what_is_no_number_is_left_out_of_the_page(tmp_path: Path) -> None:
 def test_the_command_makes_the_page_without_torch(tmp_path: Path) -> None:
     folder = stored(tmp_path / "run")
     code = (
-        "import sys\nfrom etude.cli import main\n"
+        "import sys\nfrom etude.cli.app import main\n"
         f"code = main(['report', {str(folder)!r}, '--out', {str(tmp_path / 'page.html')!r}, '--json'])\n"
         "print(code, [name for name in ('torch', 'transformers', 'trl') if name in sys.modules])"
     )

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 import torch
+from helpers.scripted_policy import Scripted, base
 from safetensors.torch import load_file, save_file
-from scripted_here import Scripted, base
 
 from etude.client import ConnectionLost
-from etude.trainers.checkpoints import Keeper, last_checkpoint
-from etude.trainers.metrics import Watch, read_metrics
-from etude.trainers.recipe import RecipeError, parse
-from etude.trainers.train import Result, run
+from etude.trainers.recipe.recipe import RecipeError, parse
+from etude.trainers.run.callbacks import Watch, read_metrics
+from etude.trainers.run.checkpoints import Keeper, last_checkpoint
+from etude.trainers.run.train import Result, run
 
 STEPS = 4
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
+from helpers.scripted_policy import Scripted, base
 from safetensors.torch import load_file
-from scripted_here import Scripted, base
 
-from etude.trainers.metrics import METRICS, read_metrics
-from etude.trainers.recipe import RecipeError, parse
-from etude.trainers.train import Result, run
+from etude.trainers.recipe.recipe import RecipeError, parse
+from etude.trainers.run.callbacks import METRICS, read_metrics
+from etude.trainers.run.train import Result, run
 
 
 @pytest.fixture(scope="module")

@@ -18,18 +18,19 @@ from typing import Any
 
 import pytest
 from datasets import Dataset
-from models_made_here import qwen
-from scripted_here import ASKED, TASKS, known
-from tokenizers_made_here import tokenizer
+from helpers.model_factory import qwen
+from helpers.scripted_policy import ASKED, TASKS, known
+from helpers.tokenizer_factory import tokenizer
 from trl import GRPOConfig
 from trl.generation import vllm_client, vllm_generation
 
-from etude.trainers import building, train
-from etude.trainers.chat import TemplateChat
-from etude.trainers.objectives import objective
-from etude.trainers.playing import Limits
-from etude.trainers.recipe import Recipe, RecipeError, parse
-from etude.trainers.trainer import Channels, EtudeTrainer, Parts, reset_rows
+from etude.trainers.chat.chat_policy import TemplateChat
+from etude.trainers.grpo.objectives import objective
+from etude.trainers.grpo.trainer import Channels, EtudeTrainer, Parts, reset_rows
+from etude.trainers.recipe.recipe import Recipe, RecipeError, parse
+from etude.trainers.rollouts.session_pool import Limits
+from etude.trainers.run import builder as building
+from etude.trainers.run import train
 
 END = "<|im_end|>"
 Answer = Callable[[list[int], int], list[int]]
@@ -258,7 +259,7 @@ def test_a_server_is_asked_for_turns_with_less_room_by_themselves(sent: list[str
     """It refuses a prompt whose turn might outgrow its context; inside this process vLLM ends the turn there."""
     from types import SimpleNamespace
 
-    from etude.trainers.turns import generate
+    from etude.trainers.grpo.generation import generate
 
     asked: list[tuple[int, list[Any]]] = []
 
@@ -279,7 +280,7 @@ def test_an_id_without_a_score_is_no_number() -> None:
     """vLLM says None where a logprob is none."""
     from types import SimpleNamespace
 
-    from etude.trainers.turns import generate
+    from etude.trainers.grpo.generation import generate
 
     single = lambda *given, **more: ([[7, 8]], [[None, -0.5]])  # noqa: E731
     vllm = SimpleNamespace(max_completion_length=0)

@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from replays_here import pairs_file
+from helpers.replay_files import pairs_file
+from helpers.scripted_policy import base
 from safetensors.torch import load_file
-from scripted_here import base
 
-from etude.trainers.metrics import read_metrics
+from etude.trainers.run.callbacks import read_metrics
 
-SCRIPT = Path(__file__).with_name("world_here.py")
+SCRIPT = Path(__file__).parents[1] / "helpers" / "training_world.py"
 NOTED = [f"replay/{name}" for name in ("loss", "margin", "accuracy", "chosen_logp", "rejected_logp")]
+QUIET = {"PYTHONPATH": str(SCRIPT.parents[1]), "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
 COUNTED = [f"distillation/{name}" for name in ("chosen", "sites", "tokens", "sites_helped", "student_tokens")]
 
 
@@ -53,7 +54,13 @@ def train(
         ranks.append(
             subprocess.Popen(
                 [sys.executable, "-W", "ignore", str(SCRIPT), given],
-                env={**os.environ, **own, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"},
+                env={
+                    **os.environ,
+                    **own,
+                    "PYTHONPATH": str(SCRIPT.parents[1]),
+                    "OMP_NUM_THREADS": "1",
+                    "ACCELERATE_USE_CPU": "true",
+                },
                 stderr=subprocess.PIPE,
                 text=True,
             )

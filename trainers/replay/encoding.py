@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from ..chat import TemplateChat
-from ..rollouts import Sample
-from ..templates import ChatError
-from ..writing import CLOSE, Unwritten, parted
+from ..chat.chat_policy import TemplateChat
+from ..chat.templates import ChatError
+from ..chat.turn_encoding import CLOSE, Unwritten, parted
+from ..rollouts.rollout import Sample
 from .pairs import Pair
-from .states import as_message
+from .prefixes import as_message
 
 
 @dataclass(frozen=True)

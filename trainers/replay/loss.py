@@ -21,9 +21,9 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from ...registry import did_you_mean
-from ..divergence import log_probabilities
-from ..forwards import head_of
-from ..ranks import summed
+from ..distillation.divergence import log_probabilities
+from ..distillation.hidden_states import head_of
+from ..distributed import summed
 from .encoding import Encoded, encode
 from .pairs import read_pairs
 from .settings import ReplayError
@@ -214,7 +214,7 @@ class Replay:
 
     def drawn(self, trainer: _Trainer) -> list[int]:
         """Which pairs are the step's, by the run's seed: the same in all micro-batches and on all ranks."""
-        # "0 0": so drew the counted runs of benchmarks/error_turns, whose steps were of one micro-batch.
+        # "0 0": so drew the counted runs of research/error_turns, whose steps were of one micro-batch.
         chance = random.Random(f"replay {trainer.args.seed} {int(trainer.state.global_step)} 0 0")
         return chance.sample(range(len(self.pairs)), min(self.batch, len(self.pairs)))
 

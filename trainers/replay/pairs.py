@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from ...models import Record
-from .actions import Canonical, is_same, similarity
+from .action_equality import Canonical, is_same, similarity
 from .settings import Consensus as Rules
 from .settings import ReplayError
 

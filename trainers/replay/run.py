@@ -9,16 +9,16 @@ from typing import Any
 
 from ...client import Client
 from ...models import Episode
-from .account import Report
-from .actions import Canonical, canonical, wire
+from .action_equality import Canonical, canonical, wire
+from .ask_policy import Gate, Inquiry, Look, features, prior_wrong, total_if_all
+from .budget_ledger import Purse
+from .executor import Executor, Value, recorded
+from .external_models import Answer, Teacher
 from .files import write, written
 from .pairs import Decision, Heard, Pair, Reliability, decide, disagreed
-from .purse import Purse
+from .prefixes import State, states
+from .report import Report
 from .settings import ReplayError, ReplaySettings
-from .states import State, states
-from .teachers import Answer, Teacher
-from .value import Executor, Value, recorded
-from .voi import Gate, Inquiry, Look, features, prior_wrong, total_if_all
 
 _SAID = frozenset(("false_claim", "style"))
 

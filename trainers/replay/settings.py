@@ -20,7 +20,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ...llm import BASE_URL
-from ..tables import TableError, read_toml, validated
+from ..recipe.typed_toml import TableError, read_toml, validated
 
 
 class ReplayError(Exception):

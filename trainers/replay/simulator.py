@@ -17,10 +17,10 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from .actions import Canonical, CanonicalCall
+from .action_equality import Canonical, CanonicalCall
+from .ask_policy import Gate, Inquiry, Look, prior_wrong
 from .pairs import Heard, Reliability, decide, disagreed
 from .settings import Consensus, GateSettings
-from .voi import Gate, Inquiry, Look, prior_wrong
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..problems import UNREAD
-from ..watching import duration, groups_of, number, total, warnings_of
+from ..recipe.recipe_checks import UNREAD
+from ..run.metrics_summary import duration, groups_of, number, total, warnings_of
 from .curves import sections
 from .drawing import HEIGHT, WIDTH, exact
 from .stored import Run, RunError, is_run, read_run

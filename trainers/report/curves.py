@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..watching import LEFT_OUT, a_token, left_out, number, used_channels
+from ..run.metrics_summary import LEFT_OUT, a_token, left_out, number, used_channels
 from .drawing import Picture, Series, exact, picture
 from .stored import Run
 

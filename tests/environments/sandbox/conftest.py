@@ -16,7 +16,7 @@ import pytest
 
 import etude
 from etude.environments.sandbox import Layers
-from etude.environments.sandbox.conformance import make_layers
+from etude.environments.sandbox.conformance.suite import make_layers
 
 ORDINARY_UID = 64321
 

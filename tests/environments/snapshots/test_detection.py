@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from etude.environments.snapshots import imports, requirements
-from etude.environments.snapshots.pip import Locked, PipResult, Resolution, failed_builds
-from etude.environments.snapshots.pytest_config import kept_options, options, plugin_requirements, read_config
+from etude.environments.snapshots.builder.pip import Locked, PipResult, Resolution, failed_builds
+from etude.environments.snapshots.project import imports, requirements
+from etude.environments.snapshots.project.pytest_config import kept_options, options, plugin_requirements, read_config
 
 
 def declared(tree: Path, *requires: str, extras: tuple[str, ...] = ()) -> tuple[list[str], list[str]]:

@@ -6,13 +6,14 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from helpers.paths import DATA
 
-from etude.environments.play import run_episodes
+from etude.environments.runs.play import run_episodes
 from etude.environments.snapshots import Snapshot, build_snapshot, make_patch, make_workspace
-from etude.environments.tasks import TaskSet, write_tasks
+from etude.environments.tasks.task_set import TaskSet, write_tasks
 from etude.models import GeneratorRef, Task
 
-SAMPLE = Path(__file__).parents[2] / "data" / "scales"
+SAMPLE = DATA / "scales"
 SOURCE, TESTS = "src/scales/notes.py", "tests/test_notes.py"
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from etude.environments.starts import prompt
-from etude.environments.tasks import write_tasks
-from etude.environments.tools import TOOLS, schemas
+from etude.environments.coding.tools import TOOLS, schemas
+from etude.environments.reset_args import prompt
+from etude.environments.tasks.task_set import write_tasks
 from etude.generators.export import ExportError, export
 from etude.models import Task
 
@@ -38,7 +38,7 @@ def test_a_row_shows_the_policy_what_a_session_would(row: dict[str, Any], task: 
 
 def test_a_row_names_its_task_and_its_agent(row: dict[str, Any], task: Task, root: Path) -> None:
     assert row["task_id"] == task.task_id
-    config = (root / "trainers/adapters/nemo_gym/resources_servers/etude/configs/etude.yaml").read_text()
+    config = (root / "trainers/integrations/packages/nemo_gym/resources_servers/etude/configs/etude.yaml").read_text()
     assert f"\n{row['agent_ref']['name']}:\n  {row['agent_ref']['type']}:\n" in config
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 import pytest
 
-from etude.environments.tools import TOOLS, schemas
+from etude.environments.coding.tools import TOOLS, schemas
 from etude.generators.export import ExportError, export
 from etude.generators.export.sft import read, row, solved
 from etude.models import Episode, Finding, Grade, Reward, ToolMessage, Turn

@@ -13,7 +13,7 @@ import pytest
 
 from etude.environments.sandbox import open_sandbox
 from etude.environments.snapshots import Snapshot, make_workspace
-from etude.environments.tasks import write_tasks
+from etude.environments.tasks.task_set import write_tasks
 from etude.generators.export import ExportError, export
 from etude.models import Task
 from etude.registry import UnknownName

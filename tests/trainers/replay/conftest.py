@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from etude.client import Client
-from etude.environments.drills.tasks import DrillTasks
+from etude.environments.drill.tasks import DrillTasks
 from etude.models import Episode
 
 TASKS = DrillTasks()

@@ -9,22 +9,22 @@ from typing import Any, cast
 import pytest
 import torch
 from datasets import Dataset
-from tokenizers_made_here import tokenizer
+from helpers.tokenizer_factory import tokenizer
 from transformers import AutoModelForCausalLM, Qwen3Config
 from trl import GRPOConfig
 
 from etude.models import Episode
-from etude.trainers.building import _replay
-from etude.trainers.chat import TemplateChat
-from etude.trainers.loading import Start
-from etude.trainers.objectives import objective
-from etude.trainers.playing import Limits
-from etude.trainers.recipe import parse
+from etude.trainers.chat.chat_policy import TemplateChat
+from etude.trainers.grpo.objectives import objective
+from etude.trainers.grpo.trainer import Channels, EtudeTrainer, Parts, reset_rows
+from etude.trainers.recipe.recipe import parse
 from etude.trainers.replay.loss import open_replay
 from etude.trainers.replay.pairs import Pair
-from etude.trainers.replay.states import State
-from etude.trainers.rollouts import Sample
-from etude.trainers.trainer import Channels, EtudeTrainer, Parts, reset_rows
+from etude.trainers.replay.prefixes import State
+from etude.trainers.rollouts.rollout import Sample
+from etude.trainers.rollouts.session_pool import Limits
+from etude.trainers.run.builder import _replay
+from etude.trainers.run.model_loading import Start
 
 
 class Submitting(EtudeTrainer):

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from replays_here import command, erring, etude, failing, knowing, rows, said, teachers_file
-from scripted_here import base
+from helpers.replay_files import command, erring, etude, failing, knowing, rows, said, teachers_file
+from helpers.scripted_policy import base
 
-from etude import cli
-from etude.environments.stored import stored_episodes
-from etude.trainers.metrics import read_metrics
+from etude.cli import app as cli
+from etude.environments.runs.reader import stored_episodes
+from etude.trainers.run.callbacks import read_metrics
 
 ALL = {"which": "all", "tiers": False}
 AHEAD = {"gate": ALL, "consensus": {"least": 1}, "value": {"follow": 3}}

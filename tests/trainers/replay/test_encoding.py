@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tokenizers_made_here import FAMILIES, tokenizer
+from helpers.tokenizer_factory import FAMILIES, tokenizer
 
-from etude.environments.openai_agent import text_action
-from etude.hints.parsing import parse_turn
+from etude.environments.agents.openai import text_action
+from etude.hints.transcript.parsing import parse_turn
 from etude.models import Episode
-from etude.trainers.chat import TemplateChat
-from etude.trainers.replay.actions import wire
+from etude.trainers.chat.chat_policy import TemplateChat
+from etude.trainers.chat.templates import TOOLS, answers_of
+from etude.trainers.replay.action_equality import wire
 from etude.trainers.replay.encoding import Encoded, encode
 from etude.trainers.replay.pairs import Pair
-from etude.trainers.replay.states import State, as_message
-from etude.trainers.rollouts import Sample
-from etude.trainers.templates import TOOLS, answers_of
+from etude.trainers.replay.prefixes import State, as_message
+from etude.trainers.rollouts.rollout import Sample
 
 NAMES = list(FAMILIES)
 THINKING = {"qwen3", "qwen3-training", "qwen3.5", "deepseek-r1"}

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 from datasets import Dataset
-from models_made_here import VOCABULARY, model
-from tokenizers_made_here import tokenizer
+from helpers.model_factory import VOCABULARY, model
+from helpers.tokenizer_factory import tokenizer
 from transformers import AutoModelForCausalLM, Qwen3Config
 from trl import DPOConfig, DPOTrainer
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from etude.trainers.replay.actions import Canonical, CanonicalCall, canonical, similarity
+from etude.trainers.replay.action_equality import Canonical, CanonicalCall, canonical, similarity
 from etude.trainers.replay.pairs import Heard, Pair, Reliability, agreement, decide, disagreed, read_pairs
 from etude.trainers.replay.settings import Consensus
 

@@ -1,0 +1,1 @@
+"""Who plays: scripted agents, and models behind an endpoint."""

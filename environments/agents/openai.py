@@ -1,0 +1,221 @@
+"""The agent ``openai:MODEL``: a model behind an OpenAI-compatible endpoint plays, with native tool calls or in text.
+
+Whatever the model writes is passed on as the turn that it is; the environment says what is wrong with it. What could
+not be stored or sent (lone surrogates, bottomless nesting, NaN) is replaced, as a server does with its clients' turns.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ...llm import BASE_URL, LLM, Budget, ContextFull, LLMError, Price, Reply, key_from, shown
+from ...models import Task, Turn
+from ..turn_parsing import parse_turn
+from ..wire_values import plain
+from . import text_tool_calls as hermes
+
+FORMATS = ("native", "text")
+Message = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """How a model is asked: where, with which key, in which format, how much at most."""
+
+    base_url: str = BASE_URL
+    api_key_env: str = "OPENAI_API_KEY"
+    tool_format: str = "native"
+    temperature: float | None = None
+    max_tokens: int = 4096
+    timeout_s: float = 300.0
+    price: Price = Price()
+    budget: Budget = Budget()
+
+    def open(self, model: str, concurrency: int) -> LLM:
+        """A client for ``model``. Raises LLMError."""
+        if not model:
+            raise LLMError("the agent openai needs a model: give --agent openai:MODEL")
+        if not model.isprintable():
+            raise LLMError(f"not a model's name: {model!r}; give --agent openai:MODEL")
+        if self.tool_format not in FORMATS:
+            raise LLMError(f"--tool-format must be native or text, got {self.tool_format!r}")
+        return LLM(
+            model,
+            self.base_url,
+            key_from(self.api_key_env, self.base_url),
+            price=self.price,
+            budget=self.budget,
+            max_tokens=self.max_tokens,
+            options={} if self.temperature is None else {"temperature": self.temperature},
+            concurrency=concurrency,
+            timeout_s=self.timeout_s,
+        )
+
+    def settings(self, model: str) -> dict[str, Any]:
+        """What two runs must have in common to be one."""
+        same = {"tool_format": self.tool_format, "temperature": self.temperature, "max_tokens": self.max_tokens}
+        return {"model": model, "base_url": shown(self.base_url).rstrip("/"), **same}
+
+
+@dataclass
+class Tally:
+    """What one episode took."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    usd: float = 0.0
+    estimated: int = 0
+    context_full: bool = False
+
+    def add(self, reply: Reply) -> None:
+        self.calls += 1
+        self.prompt_tokens += reply.prompt_tokens
+        self.completion_tokens += reply.completion_tokens
+        self.usd += reply.usd
+        self.estimated += reply.estimated
+
+
+class ModelAgent:
+    """Plays one episode. When the model can read no more, the workspace is submitted as it is.
+
+    ``past`` are the turns before the first observation, which a fork or a replay has; ``told`` is said to the model
+    after them, as the user: a hint, for one.
+    """
+
+    def __init__(self, llm: LLM, tool_format: str = "native", past: Sequence[Turn] = (), told: str = "") -> None:
+        self._llm = llm
+        self._past = past
+        self._told = told
+        self._text = tool_format == "text"
+        self._messages: list[Message] = []
+        self._tools: list[Message] = []
+        self._last: dict[str, Any] | None = None
+        self._turns = 0
+        self.tally = Tally()
+
+    async def act(self, observation: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The model's next turn. Raises LLMError when it cannot be asked."""
+        if observation.get("done"):
+            return None
+        self._hear(observation)
+        try:
+            reply = await self._llm.chat(self._messages, [] if self._text else self._tools)
+        except ContextFull:
+            self.tally.context_full = True
+            return {"text": "(The context is full.)", "tool_calls": [{"name": "submit", "arguments": {}}]}
+        self.tally.add(reply)
+        self._last = plain((text_action if self._text else native_action)(plain(reply.message)))
+        self._last["usage"] = {"completion_tokens": reply.completion_tokens}
+        return self._last
+
+    @property
+    def usage(self) -> dict[str, Any]:
+        return asdict(self.tally)
+
+    def _hear(self, observation: Mapping[str, Any]) -> None:
+        """Put the last turn and what answered it behind what was said so far."""
+        answers = observation.get("messages") or []
+        if self._last is not None:
+            self._remember(self._last, answers)
+            self._messages += _hints(observation)
+            return
+        self._tools = list(observation.get("tools") or [])
+        self._messages = [hermes.system_message(self._tools)] if self._text else []
+        self._messages.append({"role": "user", "content": observation.get("prompt") or ""})
+        for turn in self._past:
+            self._remember(turn.action, [message.model_dump() for message in turn.messages])
+        if self._told:
+            self._messages.append({"role": "user", "content": self._told})
+
+    def _remember(self, action: Mapping[str, Any], answers: Sequence[Mapping[str, Any]]) -> None:
+        """A turn, and what answered it."""
+        if self._text:
+            self._messages += [{"role": "assistant", "content": _as_text(action)}, hermes.answer(answers)]
+        else:
+            self._messages += native_history(action, answers, self._turns)
+        self._turns += 1
+
+
+def _hints(observation: Mapping[str, Any]) -> list[Message]:
+    """What the last turn's annotations advise, said as the user; nothing unless the observation carries them."""
+    errors = observation.get("annotations") or []
+    texts = dict.fromkeys(error["hints"][0]["text"] for error in errors if error["hints"])
+    return [{"role": "user", "content": "\n".join(texts)}] if texts else []
+
+
+def openai(task: Task, model: str = "", *, llm: LLM, tool_format: str = "native") -> ModelAgent:
+    """The agent for one episode of ``task``; it sees none of the task but its observations."""
+    return ModelAgent(llm, tool_format)
+
+
+def native_action(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A chat completion's message as a turn; what the model thought (``reasoning_content``) is kept with it."""
+    action = {"text": message.get("content"), "tool_calls": message.get("tool_calls")}
+    thought = message.get("reasoning_content") or message.get("reasoning")
+    return {**action, "reasoning_content": thought} if thought else action
+
+
+def text_action(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A message whose calls are in tags as a turn; ``raw`` is what the model wrote, tags and all."""
+    raw = parse_turn({"text": message.get("content")}, 0).text
+    parsed = message.get("tool_calls")  # by a server that reads the tags itself: put back where they were
+    tags = [hermes.written(call) for call in parsed if isinstance(call, Mapping)] if isinstance(parsed, list) else []
+    raw = "\n".join([raw, *tags] if raw else tags)
+    text, calls = hermes.read_calls(raw)
+    return {"text": text, "tool_calls": calls, "raw": raw}
+
+
+def native_history(action: Mapping[str, Any], answers: Sequence[Mapping[str, Any]], turn: int) -> list[Message]:
+    """A past turn and its answers as an endpoint takes them back, which is stricter than what it gives.
+
+    Ids become unique, names plain, and arguments that are no JSON object are wrapped in one, as text.
+    """
+    parsed = parse_turn(action, turn)
+    message: Message = {"role": "assistant", "content": parsed.text}
+    results = [answer for answer in answers if answer["role"] == "tool"]
+    ids: list[str] = []
+    for index, call in enumerate(parsed.calls):
+        ids.append(call.id if call.id not in ids else f"{call.id}_{turn}_{index}")
+    raw = action.get("tool_calls")
+    if parsed.calls:
+        message["tool_calls"] = [
+            {
+                "id": call_id,
+                "type": "function",
+                "function": {
+                    "name": re.sub(r"[^a-zA-Z0-9_-]", "_", call.name)[:64] or "unnamed",
+                    "arguments": json.dumps(
+                        plain(call.arguments) if not call.problem else {"malformed": _raw(raw, index)}
+                    ),
+                },
+            }
+            for index, (call_id, call) in enumerate(zip(ids, parsed.calls, strict=True))
+        ]
+    back = [
+        {"role": "tool", "tool_call_id": call_id, "content": result["content"]}
+        for call_id, result in zip(ids, results, strict=False)
+    ]
+    others = [{"role": "user", "content": answer["content"]} for answer in answers if answer["role"] != "tool"]
+    return [message, *back, *others]
+
+
+def _as_text(action: Mapping[str, Any]) -> str:
+    """What the model wrote; for a turn that was not made in text, what it would have written."""
+    if isinstance(action.get("raw"), str):
+        return str(action["raw"])
+    parsed = parse_turn(action, 0)
+    calls = [hermes.written({"name": call.name, "arguments": plain(call.arguments)}) for call in parsed.calls]
+    return "\n".join([parsed.text, *calls] if parsed.text else calls)
+
+
+def _raw(calls: Any, index: int) -> str:
+    """What the model wrote for a call that could not be read."""
+    item = calls[index] if isinstance(calls, list) and index < len(calls) else calls
+    body = item.get("function", item) if isinstance(item, Mapping) else item
+    arguments = body.get("arguments") if isinstance(body, Mapping) else body
+    return (arguments if isinstance(arguments, str) else json.dumps(arguments, default=str))[:4000]

@@ -1,0 +1,1 @@
+"""The coding environment: tasks made of repositories."""

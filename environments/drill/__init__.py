@@ -1,0 +1,1 @@
+"""The drill environment: short procedural exercises in using tools."""

@@ -1,0 +1,149 @@
+"""Chain tools: what one gives is what the next one takes; over records, through files, or from a file into another."""
+
+from __future__ import annotations
+
+from ..exercise import (
+    Deal,
+    Drill,
+    DrillTool,
+    State,
+    Steps,
+    ToolError,
+    checked_id,
+    effect,
+    text_argument,
+)
+from ..words import READING, Attribute, Noun
+
+WORKDIR = "/cabinet"
+_NO_FILE = "no such file"
+
+
+def make(deal: Deal) -> Drill:
+    """``1 + level`` tools or files in a row over records and files; a copy is two calls at any level."""
+    return deal.one((_records, _files, _copy))(deal)
+
+
+# --- Records --------------------------------------------------------------------------------------------------
+
+
+def _records(deal: Deal) -> Drill:
+    nouns = deal.nouns(2 + deal.level)
+    path, stray = nouns[: 1 + deal.level], nouns[-1]
+    attribute, other = deal.attributes(2)
+    first = deal.id_of(path[0])
+    links = [_link(deal, here, there) for here, there in zip(path, path[1:], strict=False)]
+    last, wrong = _teller(deal, path[-1], attribute), _teller(deal, path[-1], other)
+    distractors = [_link(deal, path[0], stray), _link(deal, stray, path[-1]), wrong]
+    way = " of the ".join(noun.word for noun in reversed(path[1:]))
+    end, steps = _walk(deal, path, first, links, last)
+    return Drill(
+        statement=f"What is the {attribute.word} of the {way} of the {path[0].word} {first}? "
+        f"Submit the {attribute.word} exactly as it is reported.",
+        tools=deal.shuffled([*links, last, *distractors]),
+        answer=deal.value(attribute, path[-1].prefix, end),
+        solution=lambda: steps,
+        features={"steps": len(steps), "distractors": len(distractors)},
+    )
+
+
+def _walk(deal: Deal, path: list[Noun], first: str, links: list[DrillTool], last: DrillTool) -> tuple[str, Steps]:
+    """The id at the end of the path, and the calls that lead there."""
+    at, steps = first, []
+    for here, there, link in zip(path, path[1:], links, strict=False):
+        steps.append((link.name, {f"{here.word}_id": at}))
+        at = deal.id_of(there, here.prefix, at)
+    return at, [*steps, (last.name, {f"{path[-1].word}_id": at})]
+
+
+def _link(deal: Deal, here: Noun, there: Noun) -> DrillTool:
+    name, argument = f"{deal.one(READING)}_{there.word}_of_{here.word}", f"{here.word}_id"
+
+    def run(state: State, arguments: dict[str, str]) -> str:
+        return deal.id_of(there, here.prefix, checked_id(name, argument, here, arguments[argument]))
+
+    return DrillTool(name, f"The id of the {there.word} of a {here.word}.", text_argument(argument), run)
+
+
+def _teller(deal: Deal, noun: Noun, attribute: Attribute) -> DrillTool:
+    name, argument = f"{deal.one(READING)}_{noun.word}_{attribute.word.replace(' ', '_')}", f"{noun.word}_id"
+
+    def run(state: State, arguments: dict[str, str]) -> str:
+        return deal.value(attribute, noun.prefix, checked_id(name, argument, noun, arguments[argument]))
+
+    return DrillTool(name, f"The {attribute.word} of a {noun.word}.", text_argument(argument), run)
+
+
+# --- Files ----------------------------------------------------------------------------------------------------
+
+
+def _files(deal: Deal) -> Drill:
+    """Each file names the next one; the last holds a code."""
+    noun = deal.nouns(1)[0]
+    names = [f"{noun.word}s/{deal.code('file', place)[:4].lower()}/note-{place}.txt" for place in range(1 + deal.level)]
+    code = deal.code("the end")
+    files = {name: f"Go on in {after}." for name, after in zip(names, names[1:], strict=False)}
+    files[names[-1]] = f"The code is {code}."
+    read = _read(deal, files)
+    return Drill(
+        statement=f"Start with the file {names[0]} of the {noun.word} cabinet and follow it from file to file to a "
+        f"code. Paths are relative to {WORKDIR}. Submit the code.",
+        tools=deal.shuffled([read, _list(files)]),
+        answer=code,
+        solution=lambda: [(read.name, {"path": name}) for name in names],
+        features={"steps": len(names)},
+        workdir=WORKDIR,
+    )
+
+
+def _copy(deal: Deal) -> Drill:
+    """One file's text goes into another; writing it whole gives a stamp."""
+    noun = deal.nouns(1)[0]
+    source, target = f"{noun.word}s/{deal.code('a')[:4].lower()}.txt", f"{noun.word}s/{deal.code('b')[:4].lower()}.txt"
+    text = " ".join(deal.code("word", place) for place in range(2 + deal.level))
+    read, write = _read(deal, {source: text}), _write(deal)
+    return Drill(
+        statement=f"Copy the text of the {noun.word} file {source} into the new file {target}, unchanged. "
+        f"Paths are relative to {WORKDIR}. Submit the stamp that writing gives you.",
+        tools=deal.shuffled([read, write, _list({source: text})]),
+        answer=deal.code("stamp", target, text),
+        solution=lambda: [(read.name, {"path": source}), (write.name, {"path": target, "content": text})],
+        effects={f"file {target}": text},
+        features={"steps": 2},
+        workdir=WORKDIR,
+    )
+
+
+def _inside(path: str) -> str:
+    """The path below the cabinet. Raises ToolError for one outside."""
+    if path.startswith("/") and not path.startswith(WORKDIR + "/"):
+        raise ToolError("file_not_found", f"{_NO_FILE}: {path[:200]}")
+    return path.removeprefix(WORKDIR + "/").removeprefix("./")
+
+
+def _read(deal: Deal, files: dict[str, str]) -> DrillTool:
+    def run(state: State, arguments: dict[str, str]) -> str:
+        name = _inside(arguments["path"])
+        written = state.get("effects", {}).get(f"file {name}")
+        found = files.get(name) if written is None else written
+        if found is None:
+            raise ToolError("file_not_found", f"{_NO_FILE}: {arguments['path'][:200]}")
+        return found
+
+    return DrillTool(f"{deal.one(READING)}_file", "The text of one file.", text_argument("path"), run)
+
+
+def _write(deal: Deal) -> DrillTool:
+    def run(state: State, arguments: dict[str, str]) -> str:
+        name = _inside(arguments["path"])
+        effect(state, f"file {name}", arguments["content"])
+        return f"stamp {deal.code('stamp', name, arguments['content'])}"
+
+    description = "Writes a file, replacing what was there, and gives its stamp."
+    return DrillTool("write_file", description, text_argument("path", "content"), run)
+
+
+def _list(files: dict[str, str]) -> DrillTool:
+    folders = sorted({name.rpartition("/")[0] + "/" for name in files})
+    listed = "\n".join(folders)
+    return DrillTool("list_folders", "The folders that there are.", text_argument(), lambda state, given: listed)

@@ -1,0 +1,74 @@
+"""Choose the tool: one of a shuffled list tells what is asked, under another name than the question uses."""
+
+from __future__ import annotations
+
+from ..exercise import Deal, Drill, DrillTool, State, checked_id, effect, text_argument
+from ..words import CHANGING, READING, Attribute, Noun
+
+
+def make(deal: Deal) -> Drill:
+    """From level 2 on the tool and the question use synonyms of each other; there are ``2 + 2 * level`` distractors."""
+    noun, *other_nouns = deal.nouns(4)
+    attribute, *other_attributes = deal.attributes(5)
+    other_words = deal.level >= 2
+    wanted = _reader(deal, noun, attribute, other_words)
+    tools = {wanted.name: wanted}
+    pairs = [(noun, each) for each in other_attributes] + [(each, attribute) for each in other_nouns]
+    harmful = [_changer(deal, noun, attribute, verb, other_words) for verb in CHANGING]
+    distractors = [_reader(deal, *pair, other_words) for pair in deal.shuffled(pairs)]
+    mixed = [tool for both in zip(distractors, harmful, strict=False) for tool in both] + distractors[len(harmful) :]
+    for tool in mixed[: 2 + 2 * deal.level]:
+        tools.setdefault(tool.name, tool)
+    asked = deal.id_of(noun)
+    argument = _argument(noun, other_words)
+    return Drill(
+        statement=f"What is the {attribute.word} of the {noun.word} {asked}? Change nothing. "
+        f"Submit the {attribute.word} exactly as it is reported.",
+        tools=deal.shuffled(list(tools.values())),
+        answer=deal.value(attribute, noun.prefix, asked),
+        solution=lambda: [(wanted.name, {argument: asked})],
+        features={"distractors": len(tools) - 1},
+    )
+
+
+def _argument(noun: Noun, other_words: bool) -> str:
+    return f"{noun.other if other_words else noun.word}_id"
+
+
+def _names(noun: Noun, attribute: Attribute, other_words: bool) -> tuple[str, str]:
+    return (noun.other, attribute.other) if other_words else (noun.word, attribute.word)
+
+
+def _reader(deal: Deal, noun: Noun, attribute: Attribute, other_words: bool) -> DrillTool:
+    thing, what = _names(noun, attribute, other_words)
+    return reader(deal, noun, attribute, f"{deal.one(READING)}_{thing}_{what.replace(' ', '_')}", other_words)
+
+
+def _changer(deal: Deal, noun: Noun, attribute: Attribute, verb: str, other_words: bool) -> DrillTool:
+    thing, what = _names(noun, attribute, other_words)
+    return changer(deal, noun, attribute, verb, f"{verb}_{thing}_{what.replace(' ', '_')}", other_words)
+
+
+def reader(deal: Deal, noun: Noun, attribute: Attribute, name: str, other_words: bool = False) -> DrillTool:
+    """A tool called ``name`` that tells the attribute of one thing; ``other_words``: it uses their synonyms."""
+    thing, what = _names(noun, attribute, other_words)
+    argument = _argument(noun, other_words)
+
+    def run(state: State, arguments: dict[str, str]) -> str:
+        asked = checked_id(name, argument, noun, arguments[argument])
+        return deal.value(attribute, noun.prefix, asked)
+
+    return DrillTool(name, f"Tells the {what} of one {thing}.", text_argument(argument), run)
+
+
+def changer(deal: Deal, noun: Noun, attribute: Attribute, verb: str, name: str, other_words: bool = False) -> DrillTool:
+    """It changes what it is asked about, and so spoils the episode."""
+    thing, what = _names(noun, attribute, other_words)
+    argument = _argument(noun, other_words)
+
+    def run(state: State, arguments: dict[str, str]) -> str:
+        asked = checked_id(name, argument, noun, arguments[argument])
+        effect(state, f"{name} {asked}", "done")
+        return f"done: {asked}"
+
+    return DrillTool(name, f"{verb.capitalize()} the {what} of one {thing}.", text_argument(argument), run)

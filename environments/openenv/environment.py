@@ -1,0 +1,291 @@
+"""One ``Environment`` around a session."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from openenv.core.env_server.exceptions import SessionCapacityError
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.types import Action as OpenEnvAction
+from openenv.core.env_server.types import Observation as OpenEnvObservation
+
+from ... import models
+from ...client import LoopThread
+from ...registry import UnknownName
+from ..annotations import changed_paths
+from ..base import Session, Standing
+from ..reset_args import SessionError
+from ..tasks.task_set import Tasks
+from ..wire_values import Infrastructure, LeftBehind, plain, served_episode
+from .arguments import reset_arguments
+from .rewards import EpisodeReward
+from .rows import TaskRows
+from .single_flight import CutOff, Door
+from .tools import ToolsClient, as_call, listing
+from .types import Action, Observation, State, observed
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+NO_TASKS = (
+    "this server has no tasks: `etude generate pypi:cachetools==5.5.0 --out tasks/` makes some; "
+    "then `etude serve --tasks tasks/`, or set ETUDE_TASKS=tasks/"
+)
+
+
+class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, State]):
+    """Plays tasks over OpenEnv. Cheap to construct: the session is made at the first ``reset``.
+
+    ``make_session`` makes the session, ``tools`` are the schemas listed before any ``reset``, ``archive`` receives
+    ``(episode_id, token, episode)`` when an episode is left behind, ``admit`` is asked before the session is made and
+    may refuse by raising. One call runs at a time, in its caller's task.
+    """
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        make_session: Callable[[], Session],
+        *,
+        tools: list[dict[str, Any]] | None = None,
+        archive: Callable[[str, str, LeftBehind], None] | None = None,
+        admit: Callable[[], None] | None = None,
+    ) -> None:
+        self._rubric = EpisodeReward([], self._graded)
+        super().__init__(rubric=self._rubric)
+        self.tasks = tasks
+        self.tools = tools or []
+        self.token = secrets.token_hex(16)
+        self.mcp_client = ToolsClient(self)
+        self._make_session = make_session
+        self._archive = archive
+        self._admit = admit
+        self._session: Session | None = None
+        self._playing = False
+        self._void: str | None = None
+        self._closed = False
+        self._door = Door()
+        self._home: asyncio.AbstractEventLoop | None = None
+        self._thread: LoopThread | None = None
+
+    # OpenEnv's four calls
+
+    async def reset_async(
+        self, /, seed: int | None = None, episode_id: str | None = None, **arguments: Any
+    ) -> Observation:
+        """Start an episode. Raises SessionError (bad argument, no such task, closed) or Infrastructure."""
+        given = {"seed": seed, "episode_id": episode_id, **arguments}
+        return await self._alone(self._reset, {k: v for k, v in given.items() if v is not None})
+
+    async def step_async(
+        self, action: OpenEnvAction, timeout_s: float | None = None, **arguments: Any
+    ) -> OpenEnvObservation:
+        """Play one turn. Raises SessionError (reset first, over, closed) or Infrastructure."""
+        raw = action.raw() if isinstance(action, Action) else plain(action.model_dump())
+        if raw.get("type") == "list_tools":
+            return listing(self.tools_now)
+        if raw.get("type") == "call_tool" and "tool_name" in raw:
+            return as_call(raw["tool_name"], await self.call(raw["tool_name"], raw.get("arguments", {})))
+        return await self._alone(self._step, raw)
+
+    async def call(self, name: Any, arguments: Any) -> Observation:
+        """One tool call as a turn of its own."""
+        raw = {"tool_calls": [{"id": f"mcp-{self.turns}", "name": name, "arguments": arguments}]}
+        return await self._alone(self._step, plain(raw))
+
+    @property
+    def state(self) -> State:
+        """Never waits. Before the first reset: no episode, and no token yet."""
+        if not self._playing or self._session is None:
+            return State()
+        state = State(**{**self._session.state().model_dump(), "token": self.token})
+        if self._void is not None:
+            state.reward = models.Reward(valid=False)
+        return state
+
+    async def close_async(self) -> None:
+        """End the session and what it runs. Idempotent; a call in flight is cancelled and ends as SessionError."""
+        if self._closed:
+            return
+        self._closed = True
+        await self._door.cut()
+        if self._session is not None:
+            try:
+                await self._session.close()
+            finally:
+                self._leave()
+
+    # The same, for callers without an event loop
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None, **arguments: Any) -> Observation:
+        return self._blocking(self.reset_async(seed, episode_id, **arguments))
+
+    def step(self, action: OpenEnvAction, timeout_s: float | None = None, **arguments: Any) -> OpenEnvObservation:
+        return self._blocking(self.step_async(action, timeout_s, **arguments))
+
+    def close(self) -> None:
+        """As ``close_async``. On the loop that plays it returns at once; what still runs is in ``closing``."""
+        if self._closed:
+            return
+        if self._session is None:
+            self._closed = True
+        elif self._thread is not None:
+            self._thread.run(self.close_async())
+            self._thread.stop()
+        elif self._home is not None and self._home.is_running() and self._home is not _current_loop():
+            asyncio.run_coroutine_threadsafe(self.close_async(), self._home).result()
+        elif _current_loop() is not None:
+            task = asyncio.ensure_future(self.close_async())
+            closing.add(task)
+            task.add_done_callback(closing.discard)
+        else:
+            asyncio.run(self.close_async())
+
+    # For the server
+
+    @property
+    def tools_now(self) -> list[dict[str, Any]]:
+        """The running episode's tools as they are now, else those of the last reset."""
+        changed = self._session.state().tools if self._session is not None and self._playing else None
+        return self.tools if changed is None else changed
+
+    @property
+    def changed(self) -> list[str] | None:
+        """The paths that the running episode's frozen diff tells of, as ``injected.changed_paths``."""
+        standing = self._standing()
+        return changed_paths(standing.record) if standing is not None else None
+
+    @property
+    def turns(self) -> int:
+        """How many the running episode has; ``state`` would annotate them."""
+        standing = self._standing()
+        return len(standing.record.turns) if standing is not None else 0
+
+    @property
+    def busy(self) -> bool:
+        return self._door.busy
+
+    @property
+    def open(self) -> bool:
+        """Whether there is a session, with what it holds."""
+        return self._session is not None and not self._closed
+
+    def served(self, episode_id: str) -> dict[str, Any] | None:
+        """The running episode as its token's holder may read it, if it has this id."""
+        standing = self._standing()
+        if standing is None or standing.record.episode_id != episode_id:
+            return None
+        reward = standing.record.reward if self._void is None else models.Reward(valid=False)
+        return served_episode(standing.episode().model_copy(update={"reward": reward}))
+
+    # Inside
+
+    async def _reset(self, given: dict[str, Any]) -> Observation:
+        arguments = reset_arguments(given)
+        if not self.tasks.list_splits():
+            raise SessionError(NO_TASKS)
+        self._leave()
+        if self._session is None:
+            if self._admit is not None:
+                self._admit()
+            self._session = self._make_session()
+        try:
+            first = await self._session.reset(**arguments)
+        except (SessionError, UnknownName, IndexError) as error:
+            raise SessionError(str(error)) from error
+        self._playing = True
+        record, token, _ = self._session.standing()
+        # A session that keeps episodes for forks brings their token: one token opens both.
+        self.token = token or self.token
+        names = self.tasks.by_id(record.task_id).verifier.components if record.task_id else []
+        if names == self._rubric.names:
+            self._rubric.forget()
+        else:
+            self._rubric = self.rubric = EpisodeReward(names, self._graded)
+        self.tools = first.tools or self.tools
+        return await self._scored({}, first)
+
+    async def _step(self, raw: dict[str, Any]) -> Observation:
+        if self._session is None or not self._playing:
+            raise SessionError("no episode is being played: reset first")
+        if self._void is not None:
+            raise SessionError(f"this episode is void ({self._void}): reset to play another")
+        return await self._scored(raw, await self._session.step(raw))
+
+    async def _scored(self, raw: dict[str, Any], seen: models.Observation) -> Observation:
+        """The observation for the wire; at the end of the episode its reward comes from the rubrics."""
+        observation = observed(seen)
+        if observation.done:
+            observation.reward = await self._apply_rubric_async(raw, observation)
+            graded = self._graded()
+            if graded is not None and abs(graded.value - observation.reward) > 1e-9:
+                raise Infrastructure(f"the grade says {graded.value}, its components {observation.reward}")
+        return observation
+
+    async def _alone(self, call: Callable[[dict[str, Any]], Awaitable[T]], given: dict[str, Any]) -> T:
+        """Run one call at a time, translate what it raises, and void the episode when the machine failed."""
+        try:
+            async with self._door:
+                if self._closed:
+                    raise SessionError("this session is closed: open another")
+                self._home = asyncio.get_running_loop()
+                return await self._translated(call, given)
+        except CutOff:
+            raise SessionError("this session was closed") from None
+
+    async def _translated(self, call: Callable[[dict[str, Any]], Awaitable[T]], given: dict[str, Any]) -> T:
+        try:
+            return await call(given)
+        except asyncio.CancelledError:
+            if not self._door.cutting:
+                self._void = "its last call was cut off"
+            raise
+        except (SessionError, SessionCapacityError):
+            raise
+        except Exception as error:
+            log.exception("an episode became void")
+            failure = error if isinstance(error, Infrastructure) else Infrastructure(str(error) or repr(error))
+            self._void = str(failure)
+            raise failure from error
+
+    def _standing(self) -> Standing | None:
+        return self._session.standing() if self._playing and self._session is not None else None
+
+    def _graded(self) -> models.Reward | None:
+        standing = self._standing() if self._void is None else None
+        return None if standing is None else standing.record.reward
+
+    def _leave(self) -> None:
+        """Hand the episode that is left behind to the archive."""
+        standing = self._standing() if self._archive is not None else None
+        if standing is not None and self._archive is not None:
+            left = LeftBehind.now(standing, void=self._void is not None)
+            self._archive(standing.record.episode_id, self.token, left)
+        self._playing = False
+        self._void = None
+
+    def _blocking(self, call: Coroutine[Any, Any, T]) -> T:
+        if self._thread is None:
+            self._thread = LoopThread()
+        return self._thread.run(call)
+
+
+closing: set[asyncio.Future[None]] = set()
+"""Sessions that a synchronous ``close`` on the event loop is still ending; a server awaits them before it leaves."""
+
+
+def _current_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+# OpenEnv asks for it at each reset; worked out anew it costs more than the arguments' check.
+EtudeEnvironment.reset_async.__signature__ = inspect.signature(EtudeEnvironment.reset_async)  # type: ignore[attr-defined]

@@ -1,0 +1,41 @@
+"""The task rows that OpenEnv's routes ask an environment for: public parts only."""
+
+from __future__ import annotations
+
+from openenv.core.env_server.types import EnvironmentMetadata
+
+from ...models import PublicTask
+from ...registry import did_you_mean
+from ..tasks.task_set import Tasks
+
+DESCRIPTION = "Real repositories as practice pieces for coding agents: hidden tests, exact error turns, hints."
+
+
+class TaskRows:
+    """OpenEnv's task provider, over ``tasks``."""
+
+    tasks: Tasks
+
+    def list_splits(self) -> list[str]:
+        return list(self.tasks.list_splits())
+
+    def list_tasks(self, split: str) -> list[PublicTask]:
+        """Raises IndexError for an unknown split, which OpenEnv answers as the client's mistake."""
+        if split not in self.tasks.list_splits():
+            raise IndexError(did_you_mean("split", split, self.tasks.list_splits()))
+        return self.tasks.list_tasks(split)
+
+    def num_tasks(self, split: str) -> int:
+        return len(self.list_tasks(split))
+
+    def get_task(self, split: str, index: int) -> PublicTask:
+        rows = self.list_tasks(split)
+        if not 0 <= index < len(rows):
+            raise IndexError(f"split {split!r} has tasks 0 to {len(rows) - 1}")
+        return rows[index]
+
+    def get_task_range(self, split: str, start: int | None = None, stop: int | None = None) -> list[PublicTask]:
+        return self.list_tasks(split)[start:stop]
+
+    def get_metadata(self) -> EnvironmentMetadata:
+        return EnvironmentMetadata(name="etude", description=DESCRIPTION, version="0.1.0", author="Etude")

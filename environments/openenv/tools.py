@@ -1,0 +1,77 @@
+"""Tools as OpenEnv's MCP types: a listing, one call as a turn of its own, and what its handler takes for a client."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from openenv.core.env_server.mcp_types import CallToolObservation, ListToolsObservation, Tool, ToolError, ToolErrorType
+
+from ..wire_values import error_code, message_text, tool_schemas
+from .types import Observation
+
+_TOOL_ERRORS = {
+    "tool_not_found": ToolErrorType.TOOL_NOT_FOUND,
+    "invalid_args": ToolErrorType.INVALID_ARGS,
+    "malformed_call": ToolErrorType.INVALID_ARGS,
+    "transport_error": ToolErrorType.TRANSPORT_ERROR,
+}
+
+
+class Tooled(Protocol):
+    """What is driven: any environment of ours."""
+
+    @property
+    def tools_now(self) -> list[dict[str, Any]]: ...
+
+    async def call(self, name: Any, arguments: Any) -> Observation: ...
+
+
+class ToolsClient:
+    """OpenEnv's MCP handler drives an environment through a client; this one calls the same ``step`` directly."""
+
+    def __init__(self, environment: Tooled) -> None:
+        self._environment = environment
+
+    def is_connected(self) -> bool:
+        return True
+
+    async def __aenter__(self) -> ToolsClient:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        return None
+
+    async def list_tools(self) -> list[dict[str, Any]]:
+        return [
+            {"name": tool.name, "description": tool.description, "inputSchema": tool.parameters}
+            for tool in tool_schemas(self._environment.tools_now)
+        ]
+
+    async def call_tool(self, name: Any, arguments: Any) -> dict[str, Any]:
+        """MCP's result shape, plus ``data`` (the text), ``done`` and ``reward``: this path is scored like any other."""
+        observation = await self._environment.call(name, arguments)
+        text = message_text(observation)
+        return {
+            "content": [{"type": "text", "text": text}],
+            "isError": bool(error_code(text)),
+            "data": text,
+            "done": observation.done,
+            "reward": observation.reward,
+        }
+
+
+def listing(tools: list[dict[str, Any]]) -> ListToolsObservation:
+    """The tools, listed; no turn."""
+    named = [Tool(name=t.name, description=t.description, input_schema=t.parameters) for t in tool_schemas(tools)]
+    return ListToolsObservation(tools=named, reward=0.0)
+
+
+def as_call(name: Any, observation: Observation) -> CallToolObservation:
+    """A turn of one call, as OpenEnv's answer to that call."""
+    text = message_text(observation)
+    code = error_code(text)
+    status = text.partition("\n")[0]
+    error = ToolError(error_type=_TOOL_ERRORS[code], message=status) if code in _TOOL_ERRORS else None
+    return CallToolObservation(
+        tool_name=str(name), result=text, error=error, done=observation.done, reward=observation.reward
+    )

@@ -1,0 +1,1 @@
+"""Runs: playing episodes, writing them down, reading them back, scoring them."""

@@ -1,0 +1,97 @@
+"""What a run came to: its mean reward, pass@k with an interval, what it cost, and what went wrong."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...hints.intervals import wilson as wilson
+
+Row = Mapping[str, Any]
+TOTALS = ("calls", "prompt_tokens", "completion_tokens", "usd", "estimated", "context_full")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """``reward`` is the mean over valid episodes, ``None`` when there is none; ``pass_at`` maps k to its estimate.
+
+    ``settings`` are those that a run which goes on must repeat. ``usage`` adds up every episode of the run, spoilt ones
+    included. ``ok`` says that every episode got an honest score, whatever it was.
+    """
+
+    agent: str
+    episodes: int
+    valid: int
+    reward: float | None
+    solved: int
+    samples: int = 1
+    pass_at: dict[str, dict[str, float]] = field(default_factory=dict)
+    ends: dict[str, int] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    usage: dict[str, float] = field(default_factory=dict)
+    sandbox: list[str] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
+    out: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.episodes > 0 and self.valid == self.episodes
+
+
+def summarise(agent: str, rows: Sequence[Row], every: Iterable[Row], samples: int, out: str) -> Summary:
+    """The summary of ``rows``; ``every`` row of the run, also those that were played again, counts in the usage."""
+    valid = [row for row in rows if row["reward"]["valid"]]
+    values = [row["reward"]["value"] for row in valid]
+    outcomes: dict[str, list[bool]] = {}
+    for row in valid:
+        outcomes.setdefault(row["task_id"], []).append(row["reward"]["value"] == 1.0)
+    return Summary(
+        agent=agent,
+        episodes=len(rows),
+        valid=len(valid),
+        reward=sum(values) / len(values) if values else None,
+        solved=sum(value == 1.0 for value in values),
+        samples=samples,
+        pass_at=estimates(list(outcomes.values()), samples),
+        ends=dict(sorted(Counter(row["end"] or "none" for row in rows).items())),
+        failures={_name(row): row["cause"] or "not graded" for row in rows if not row["reward"]["valid"]},
+        usage=totals(every),
+        sandbox=sorted({row["sandbox"]["backend"] for row in rows if row["sandbox"]}),
+        out=out,
+    )
+
+
+def estimates(outcomes: Sequence[Sequence[bool]], samples: int) -> dict[str, dict[str, float]]:
+    """pass@k for k = 1, 2, 4, ... and ``samples``: the mean over tasks, with a 95 % interval.
+
+    A task with fewer than k valid samples is left out; ``tasks`` says how many were not.
+    """
+    found = {}
+    for k in sorted({*(2**power for power in range(samples.bit_length())), samples}):
+        values = [pass_at_k(len(task), sum(task), k) for task in outcomes if len(task) >= k]
+        if values:
+            mean = sum(values) / len(values)
+            low, high = wilson(mean, len(values))
+            found[str(k)] = {"value": mean, "low": low, "high": high, "tasks": len(values)}
+    return found
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """1 - C(n-c, k) / C(n, k): the chance that k of n samples, c of them right, hold a right one.
+
+    Unbiased; Chen et al. 2021, "Evaluating Large Language Models Trained on Code", equation 1. Needs k <= n.
+    """
+    return 1.0 - math.comb(n - c, k) / math.comb(n, k)
+
+
+def _name(row: Row) -> str:
+    return f"{row['task_id']} (sample {row['sample']})" if row["sample"] else row["task_id"]
+
+
+def totals(rows: Iterable[Row]) -> dict[str, float]:
+    """Sums over the rows of agents that asked a model; empty when none did."""
+    used = [row["usage"] for row in rows if row["usage"]]
+    return {name: sum(usage[name] for usage in used) for name in TOTALS} if used else {}

@@ -1,0 +1,1 @@
+"""Sandbox backends that run under the keeper."""

@@ -1,0 +1,128 @@
+"""Conformance: reading, writing and collecting files that an adversary arranged."""
+
+from __future__ import annotations
+
+from .. import MIB
+from .check_kit import Opener, check, output_of, python
+
+
+@check()
+async def reads_and_writes_files(opened: Opener) -> None:
+    async with opened() as sandbox:
+        data = bytes(range(256)) * 3000
+        await sandbox.write("deep/er/a 'b\"$(x)\n-n", data)
+        assert await sandbox.read("/workspace/deep/er/a 'b\"$(x)\n-n") == data
+        await sandbox.write("-rf", b"")
+        assert await sandbox.read("-rf") == b""
+        assert await sandbox.read("kept") == b"kept\n"
+        await sandbox.write("tool.sh", b"new")
+        assert await output_of(sandbox, "stat -c %a tool.sh; cat tool.sh") == "755\nnew"
+
+
+@check()
+async def read_and_write_raise_the_right_errors(opened: Opener) -> None:
+    async with opened() as sandbox:
+        await output_of(
+            sandbox, "mkfifo fifo; ln -s loop loop; ln -s /dev/zero zero; mkdir dir; ln -s nowhere dangling"
+        )
+        cases: list[tuple[str, type[Exception]]] = [
+            ("absent", FileNotFoundError),
+            ("dangling", FileNotFoundError),
+            ("loop", FileNotFoundError),
+            ("dir", IsADirectoryError),
+            ("fifo", PermissionError),
+            ("zero", PermissionError),
+            ("kept", ValueError),
+            ("", FileNotFoundError),
+            ("a\0b", FileNotFoundError),
+        ]
+        for path, kind in cases:
+            try:
+                await sandbox.read(path, limit=2)
+                raise AssertionError(f"read {path!r}")
+            except kind:
+                pass
+        for path in ("dir", "fifo", "/usr/x", "kept/below", "/proc/x"):
+            try:
+                await sandbox.write(path, b"x")
+                raise AssertionError(f"wrote {path!r}")
+            except OSError as error:
+                assert error.filename == path, error
+
+
+@check()
+async def read_sees_what_a_link_means_inside(opened: Opener) -> None:
+    async with opened() as sandbox:
+        await output_of(
+            sandbox, "ln -s /workspace/kept good; ln -s /etc/shadow bad; ln -s ../../../../etc/shadow worse"
+        )
+        assert await sandbox.read("good") == b"kept\n"
+        for name in ("bad", "worse"):
+            try:
+                await sandbox.read(name)
+                raise AssertionError("read the host's file")
+            except (FileNotFoundError, PermissionError):
+                pass
+
+
+@check()
+async def reports_every_kind_of_change(opened: Opener) -> None:
+    commands = (
+        "echo new >new; echo edit >>edited; rm gone; touch touched; cp kept tmp; cat tmp >kept; rm tmp; "
+        "ln -s /etc/shadow link; mkfifo pipe; rm -r folder; chmod +x plain; echo data >turned.tmp; rm -r turned; "
+        "mv turned.tmp turned; rm flat; mkdir flat; echo in >flat/in; mkdir -p only/folders; ln new hard; "
+        "rm -r rebuilt; mkdir rebuilt; echo b >rebuilt/b"
+    )
+    async with opened() as sandbox:
+        assert await sandbox.changes() == []
+        await output_of(sandbox, commands)
+        changes = {change.path: change for change in await sandbox.changes()}
+        kinds = {path: change.kind for path, change in changes.items()}
+        assert kinds == {
+            "new": "file",
+            "edited": "file",
+            "gone": "deleted",
+            "link": "symlink",
+            "pipe": "special",
+            "folder": "deleted",
+            "plain": "file",
+            "turned": "file",
+            "flat": "deleted",
+            "flat/in": "file",
+            "hard": "file",
+            "rebuilt/a": "deleted",
+            "rebuilt/b": "file",
+        }, kinds
+        assert list(changes) == sorted(changes)
+        assert changes["new"].content == b"new\n" and changes["new"].size == 4 and not changes["new"].executable
+        assert changes["plain"].executable and changes["link"].content == b"/etc/shadow"
+
+
+@check()
+async def bounds_what_it_reports(opened: Opener) -> None:
+    async with opened() as sandbox:
+        await output_of(sandbox, "head -c 5000 /dev/zero >big; truncate -s 8M sparse; echo s >small; chmod 0 small")
+        changes = {change.path: change for change in await sandbox.changes(max_bytes=4096)}
+        assert (changes["big"].size, changes["big"].content) == (5000, None)
+        assert (changes["sparse"].size, changes["sparse"].content) == (8 * MIB, None)
+        assert changes["small"].content == b"s\n"
+        await output_of(sandbox, "seq 30 | xargs touch")
+        try:
+            await sandbox.changes(max_files=20)
+            raise AssertionError("not bounded")
+        except ValueError as error:
+            assert "20" in str(error)
+
+
+@check()
+async def survives_odd_names_and_deep_folders(opened: Opener) -> None:
+    deep = "import os\nfor _ in range(400): os.mkdir('d' * 50); os.chdir('d' * 50)\nopen('f', 'w').close()"
+    async with opened() as sandbox:
+        await output_of(sandbox, "printf x >$'a\\xff\\n'; mkdir locked; echo x >locked/x; chmod 0 locked")
+        changes = {change.path: change.kind for change in await sandbox.changes()}
+        assert changes == {"a\udcff\n": "file", "locked/x": "file"}, changes
+        assert (await sandbox.exec(python(deep))).exit_code == 0
+        found = {change.kind: change.path for change in await sandbox.changes()}
+        assert "special" in found and found["special"].startswith("d" * 50)
+        await sandbox.reset()
+        assert await sandbox.changes() == []

@@ -1,0 +1,262 @@
+"""Conformance: what a command can see, may do and may use up."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from pathlib import Path
+
+from .. import SANDBOX_UID
+from .check_kit import CANARY, SMALL, Opener, check, output_of, python, refuses
+
+# What is visible
+
+
+@check()
+async def shows_nothing_of_the_hosts_environment(opened: Opener) -> None:
+    os.environ["ETUDE_TEST_CANARY"] = CANARY
+    async with opened() as sandbox:
+        found = await sandbox.exec("env; cat /proc/self/environ /proc/1/environ /proc/*/environ 2>/dev/null; true")
+        assert CANARY.encode() not in found.output, found
+        names = {line.split("=")[0] for line in (await output_of(sandbox, "env")).splitlines()}
+        assert not names & {"LD_PRELOAD", "PYTHONPATH", "VIRTUAL_ENV", "ETUDE_TEST_CANARY", "SUDO_USER"}, names
+
+
+@check()
+async def inherits_no_descriptor(opened: Opener) -> None:
+    async with opened() as sandbox:
+        listing = "import os; print(sorted(int(n) for n in os.listdir('/proc/self/fd')))"
+        assert (await sandbox.exec(python(listing))).output in (b"[0, 1, 2, 3]\n", b"[0, 1, 2]\n")
+
+
+@check("process-list")
+async def sees_no_process_of_the_host(opened: Opener) -> None:
+    async with opened() as sandbox:
+        pids = (await output_of(sandbox, "echo /proc/[0-9]*")).split()
+        assert len(pids) <= 4, pids
+
+
+@check()
+async def reads_nothing_of_the_host_but_the_base(opened: Opener) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        secret = Path(folder, "secret")
+        secret.write_text(CANARY)
+        Path(folder).chmod(0o755)
+        async with opened() as sandbox:
+            for path in (
+                str(secret),
+                "/etc/shadow",
+                f"/proc/{os.getpid()}/environ",
+                f"/proc/{os.getpid()}/root/etc/shadow",
+            ):
+                await refuses(sandbox, f"cat {path}")
+            await refuses(sandbox, f"ln -s {secret} link; cat link")
+
+
+@check()
+async def hides_installed_python_packages(opened: Opener) -> None:
+    async with opened() as sandbox:
+        places = "/usr/lib/python3*/dist-packages /usr/lib/python3*/site-packages /usr/share/python-wheels"
+        count = await output_of(sandbox, f"find {places} -type f -exec cat {{}} + 2>/dev/null | wc -c")
+        assert count == "0", count
+        # Other programs of a host bring whole packages along; what is left of /usr has none.
+        metadata = "-name '*.dist-info' -o -name '*.egg-info' -o -name third_party -o -name node_modules"
+        assert await output_of(sandbox, f"find -L /usr \\( {metadata} \\) 2>/dev/null; true") == ""
+
+
+@check("mount-view")
+async def keeps_the_base_read_only(opened: Opener) -> None:
+    async with opened() as sandbox:
+        for path in ("/usr/x", "/etc/x", "/x", "/dev/x", "/proc/sys/kernel/hostname"):
+            result = await sandbox.exec(f"echo x >{path}")
+            assert result.exit_code not in (0, None), (path, result)
+
+
+@check()
+async def cannot_write_outside_its_folders(opened: Opener) -> None:
+    async with opened() as sandbox:
+        for path in ("/usr/x", "/etc/passwd", "/x", "/usr/bin/env", "/var/x", f"/proc/{os.getpid()}/mem"):
+            await refuses(sandbox, f"echo x >>{path}")
+
+
+@check()
+async def has_the_binds_read_only(opened: Opener) -> None:
+    async with opened() as sandbox:
+        assert await output_of(sandbox, "cat /opt/etude/env/marker") == "from the bind"
+        await refuses(sandbox, "echo x >/opt/etude/env/marker")
+        await refuses(sandbox, "touch /opt/etude/env/new")
+
+
+@check("shared-memory")
+async def has_private_shared_memory(opened: Opener) -> None:
+    async with opened() as one, opened() as other:
+        await output_of(one, "echo x >/dev/shm/x")
+        assert await output_of(other, "ls /dev/shm") == ""
+
+
+@check()
+async def sees_nothing_of_another_sandbox(opened: Opener) -> None:
+    async with opened() as one, opened() as other:
+        await one.write("/workspace/mine", CANARY.encode())
+        await one.write("/tmp/mine", CANARY.encode())
+        found = await other.exec("cat /workspace/mine /tmp/mine; ls /workspace /tmp")
+        assert CANARY.encode() not in found.output and b"mine\n" not in found.output, found
+
+
+# Rights
+
+
+@check()
+async def runs_as_the_fixed_user(opened: Opener) -> None:
+    async with opened() as sandbox:
+        uid = int(await output_of(sandbox, "id -u"))
+        assert uid == (SANDBOX_UID if "mount-view" not in sandbox.report.lacks or os.geteuid() == 0 else os.geteuid())
+
+
+@check()
+async def has_no_capability_and_gains_none(opened: Opener) -> None:
+    async with opened() as sandbox:
+        status = dict(line.split(":\t", 1) for line in (await output_of(sandbox, "cat /proc/self/status")).splitlines())
+        assert {status[f"Cap{name}"] for name in ("Inh", "Prm", "Eff", "Amb")} == {"0" * 16}
+        assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2"
+        uids = await output_of(sandbox, "cp /usr/bin/id /tmp/id; chmod 4755 /tmp/id; /tmp/id -u 2>/dev/null; id -u")
+        assert len(set(uids.split())) == 1
+
+
+@check()
+async def denies_dangerous_system_calls(opened: Opener) -> None:
+    probes = {
+        "unshare": "libc.unshare(0x10000000)",
+        "mount": "libc.mount(b'none', b'/tmp', b'tmpfs', 0, None)",
+        "ptrace": "libc.ptrace(0, 0, 0, 0)",
+        "setns": "libc.setns(0, 0)",
+        "keyctl": "libc.syscall(250 if x86 else 219, 0, -3, 1)",
+        "bpf": "libc.syscall(321 if x86 else 280, 0, 0, 0)",
+        "io_uring": "libc.syscall(425, 1, 0)",
+        "userfaultfd": "libc.syscall(323 if x86 else 282, 0)",
+        "open_tree": "libc.syscall(428, -100, b'/', 1)",
+        "clone": "libc.syscall(56 if x86 else 220, 0x10000011, 0, 0, 0, 0)",
+        "injection": "libc.ioctl(0, 0x5412, b'x')",
+    }
+    async with opened() as sandbox:
+        code = "import ctypes, os\nlibc = ctypes.CDLL(None, use_errno=True)\nx86 = os.uname().machine == 'x86_64'\n"
+        for name, call in probes.items():
+            code += f"ctypes.set_errno(0); print('{name}', {call}, ctypes.get_errno())\n"
+        result = await sandbox.exec(python(code))
+        assert result.output.decode().splitlines() == [f"{name} -1 1" for name in probes], result
+
+
+@check()
+async def allows_what_programs_need(opened: Opener) -> None:
+    code = (
+        "import asyncio, os, subprocess, threading, tempfile\n"
+        "t = threading.Thread(target=print, args=('thread',), kwargs={'flush': True}); t.start(); t.join()\n"
+        "print(subprocess.run(['echo', 'child'], capture_output=True, text=True).stdout, end='', flush=True)\n"
+        "print(asyncio.run(asyncio.sleep(0, 'loop')))\n"
+        "with tempfile.TemporaryFile() as f: print(f.write(b'file'))\n"
+        "os.symlink('a', 'link'); os.link('kept', 'hard'); os.mkfifo('fifo')\n"
+        "os.mkdir('d'); os.rename('d', 'e'); os.chmod('e', 0o700); print(os.getcwd().count('workspace'))\n"
+    )
+    async with opened() as sandbox:
+        result = await sandbox.exec(python(code))
+        assert result.output == b"thread\nchild\nloop\n4\n1\n", result
+
+
+@check()
+async def has_no_network(opened: Opener) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        async with opened() as sandbox:
+            await refuses(sandbox, f"exec 5<>/dev/tcp/127.0.0.1/{port}")
+            code = (
+                "import socket\n"
+                "for family in (2, 10, 17, 38, 40):\n"
+                "  try:\n"
+                "    s = socket.socket(family, 3 if family == 17 else 1); s.settimeout(2)\n"
+                "    s.connect(('192.0.2.1', 80)); print('reached', family)\n"
+                "  except OSError: pass\n"
+            )
+            result = await sandbox.exec(python(code))
+            assert result.exit_code == 0 and result.output == b"", result
+        listener.setblocking(False)
+        try:
+            listener.accept()
+            raise AssertionError("the host was reached")
+        except BlockingIOError:
+            pass
+
+
+@check("loopback")
+async def has_a_loopback_of_its_own(opened: Opener) -> None:
+    code = (
+        "import socket\ns = socket.create_server(('127.0.0.1', 0)); c = socket.create_connection(s.getsockname())\n"
+        "s.accept()[0].send(b'x'); print(c.recv(1))\n"
+        "print(len(open('/proc/net/route').readlines()) <= 1)"
+    )
+    async with opened() as sandbox:
+        assert (await sandbox.exec(python(code))).output == b"b'x'\nTrue\n"
+
+
+@check("signal-isolation")
+async def cannot_signal_the_server(opened: Opener) -> None:
+    async with opened() as sandbox:
+        await refuses(sandbox, f"kill -0 {os.getpid()}")
+
+
+# Limits
+
+
+@check("process-quota")
+async def contains_a_fork_bomb(opened: Opener) -> None:
+    bomb = (
+        "import os, time\nn = 0\ntry:\n  while True:\n    if os.fork() == 0: time.sleep(60)\n    n += 1\n"
+        "except OSError: print(n)"
+    )
+    async with opened() as sandbox:
+        result = await sandbox.exec(python(bomb))
+        assert result.exit_code == 0 and 10 < int(result.output) <= SMALL.processes, result
+        wild = await sandbox.exec(":(){ :|:& };:; sleep 5", timeout_s=1)
+        assert wild.seconds < 15
+        assert await output_of(sandbox, "echo ok") == "ok"
+
+
+@check()
+async def contains_a_memory_bomb(opened: Opener) -> None:
+    async with opened() as sandbox:
+        result = await sandbox.exec(python(f"b = bytearray({SMALL.memory * 2}); print(len(b))"))
+        assert result.exit_code not in (0, None), result
+        assert result.oom_killed or b"MemoryError" in result.output
+        assert await output_of(sandbox, "echo ok") == "ok"
+
+
+@check("memory-total")
+async def limits_the_sum_of_memory(opened: Opener) -> None:
+    hold = f"import os, time\nfor _ in range(4): os.fork()\nb = bytearray({SMALL.memory // 6}); time.sleep(2)"
+    async with opened() as sandbox:
+        result = await sandbox.exec([*python(hold)], timeout_s=5)
+        assert result.oom_killed, result
+
+
+@check("disk-quota")
+async def survives_a_full_disk(opened: Opener) -> None:
+    async with opened() as sandbox:
+        for folder in ("/workspace", "/tmp", "/dev/shm"):
+            full = await sandbox.exec(f"head -c {2 * SMALL.disk} /dev/zero >{folder}/big; echo $?; rm {folder}/big")
+            assert full.output.endswith(b"1\n") and b"No space" in full.output, full
+        many = await sandbox.exec(f"mkdir d && cd d && seq {2 * SMALL.files} | xargs touch; echo $?; rm -r ../d")
+        assert b"No space" in many.output, many
+        try:
+            await sandbox.write("big", bytes(2 * SMALL.disk))
+            raise AssertionError("written")
+        except OSError as error:
+            assert "No space" in str(error), error
+        await sandbox.write("big", b"small")
+        assert await sandbox.read("big") == b"small"
+
+
+@check()
+async def limits_one_file(opened: Opener) -> None:
+    async with opened() as sandbox:
+        result = await sandbox.exec(f"head -c {2 * SMALL.disk} /dev/zero >/workspace/big")
+        assert result.exit_code not in (0, None), result

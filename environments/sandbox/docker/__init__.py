@@ -1,0 +1,1 @@
+"""The docker backend, which Podman shares."""

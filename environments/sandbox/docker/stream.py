@@ -1,0 +1,186 @@
+"""The server's end of a container's attached stream: frames to the worker and back, and a sign of life.
+
+The engine carries the worker's output in pieces with a header of its own. What the worker itself says on its standard
+error is kept for the message when it is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import struct
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from .. import SandboxError
+from ..keeper.sockets import hang_up, ready
+from .worker import FRAME
+
+_PIECE = struct.Struct(">BxxxI")
+_STDERR = 2
+_RECEIVE = 1 << 18
+_BLOB_PART = 1 << 20
+_LAST_WORDS = 500
+HEARTBEAT_S = 10.0
+# A worker that cannot kill within this is given up; its own patience is shorter.
+_KILL_S = 25.0
+
+_streams: weakref.WeakSet[Stream] = weakref.WeakSet()
+
+
+class Stream:
+    """One conversation: a request with perhaps a blob, then frames until the reply. Not for concurrent calls."""
+
+    def __init__(self, attached: socket.socket, kind: str) -> None:
+        attached.setblocking(False)
+        self._socket = attached
+        self._kind = kind
+        self._owner = os.getpid()
+        # A heartbeat never falls into the middle of a frame.
+        self._sending = threading.Lock()
+        self._raw = bytearray()
+        self._frames = bytearray()
+        self._said = b""
+        self._waiting = False
+        self.closed = False
+        _streams.add(self)
+
+    def check_open(self) -> None:
+        """Raises SandboxError after close, and in a forked child."""
+        if self._owner != os.getpid():
+            raise SandboxError("this sandbox belongs to the parent process; open one in each process")
+        if self.closed:
+            raise SandboxError("the sandbox is closed")
+
+    async def request(
+        self,
+        request: Mapping[str, Any],
+        blob: bytes | memoryview = b"",
+        sink: Callable[[bytes, bytes], None] | None = None,
+    ) -> dict[str, Any]:
+        """Ask and wait; frames before the reply go to ``sink``. A cancelled caller leaves a killed command behind.
+
+        Raises SandboxError when the worker or the engine is gone, ValueError for a bound that is exceeded.
+        """
+        self.check_open()
+        view = memoryview(blob)
+        try:
+            for start in range(0, len(view), _BLOB_PART):
+                await self._send(b"B", view[start : start + _BLOB_PART])
+            await self._send(b"Q", json.dumps(request).encode())
+        except asyncio.CancelledError:
+            self.close()  # half a frame may be on its way
+            raise
+        try:
+            return await self._reply(sink or _ignore)
+        except asyncio.CancelledError:
+            try:
+                async with asyncio.timeout(_KILL_S):
+                    await self._send(b"K", b"")
+                    await self._reply(_ignore)
+            except (asyncio.CancelledError, TimeoutError, SandboxError):
+                self.close()
+            raise
+
+    async def _reply(self, sink: Callable[[bytes, bytes], None]) -> dict[str, Any]:
+        while True:
+            for kind, content in self._take():
+                if kind == b"R":
+                    reply: dict[str, Any] = json.loads(content)
+                    if "limit" in reply:
+                        raise ValueError(reply["limit"])
+                    if "error" in reply:
+                        raise SandboxError(f"{self._kind} failed: {reply['error']}")
+                    return reply
+                sink(kind, content)
+            await self._receive()
+
+    def _take(self) -> Iterator[tuple[bytes, bytes]]:
+        while len(self._frames) >= FRAME.size:
+            kind, length = FRAME.unpack_from(self._frames)
+            if len(self._frames) < FRAME.size + length:
+                return
+            content = bytes(self._frames[FRAME.size : FRAME.size + length])
+            del self._frames[: FRAME.size + length]
+            yield kind, content
+
+    async def _receive(self) -> None:
+        while True:
+            try:
+                data = self._socket.recv(_RECEIVE)
+                break
+            except BlockingIOError:
+                self._waiting = True
+                try:
+                    await ready(self._socket)
+                finally:
+                    self._waiting = False
+            except OSError:
+                data = b""
+                break
+        if not data:
+            raise self._gone()
+        self._raw += data
+        while len(self._raw) >= _PIECE.size:
+            stream, length = _PIECE.unpack_from(self._raw)
+            if len(self._raw) < _PIECE.size + length:
+                return
+            content = self._raw[_PIECE.size : _PIECE.size + length]
+            del self._raw[: _PIECE.size + length]
+            if stream == _STDERR:
+                self._said = (self._said + content)[-_LAST_WORDS:]
+            else:
+                self._frames += content
+
+    async def _send(self, kind: bytes, content: bytes | memoryview) -> None:
+        with self._sending:
+            for data in (FRAME.pack(kind, len(content)), content):
+                view = memoryview(data)
+                while view:
+                    try:
+                        view = view[self._socket.send(view) :]
+                    except BlockingIOError:
+                        await ready(self._socket, writing=True)
+                    except OSError as error:
+                        raise self._gone() from error
+
+    def beat(self) -> None:
+        """Tell the worker that the server lives; called from another thread."""
+        if self._sending.acquire(blocking=False):
+            try:
+                if not self.closed and self._owner == os.getpid():
+                    self._socket.send(FRAME.pack(b"H", 0))
+            except OSError:
+                return  # whoever uses the stream next finds out
+            finally:
+                self._sending.release()
+
+    def _gone(self) -> SandboxError:
+        was_closed = self.closed
+        self.close()
+        if was_closed:
+            return SandboxError("the sandbox is closed")
+        said = self._said.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        why = f": {said}" if said else ""
+        return SandboxError(f"the {self._kind} container is gone (or its engine){why}; open a new sandbox")
+
+    def close(self) -> None:
+        """Hang up: the worker's input ends, and with it the container. A reader that waits wakes with an error."""
+        if self.closed:
+            return
+        self.closed = True
+        hang_up(self._socket, ours=self._owner == os.getpid(), waiting=self._waiting)
+
+
+def beat_all() -> None:
+    """One sign of life to every worker of this process."""
+    for stream in list(_streams):
+        stream.beat()
+
+
+def _ignore(kind: bytes, content: bytes) -> None:
+    return

@@ -1,0 +1,1 @@
+"""The keeper process, its client and its drivers."""

@@ -1,0 +1,1 @@
+"""Linux interfaces that the standard library lacks. Stdlib only."""

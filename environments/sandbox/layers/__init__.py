@@ -1,0 +1,1 @@
+"""What a workspace is made of, and what changed in it."""

@@ -1,0 +1,1 @@
+"""Building a Snapshot from a Source."""

@@ -1,0 +1,1 @@
+"""What a project says of itself: layout, dependencies, licence, test configuration."""

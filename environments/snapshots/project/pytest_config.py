@@ -1,0 +1,192 @@
+"""A project's own pytest configuration, without what would disturb a measured run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from packaging.utils import canonicalize_name
+
+from ..source.source import read_ini, read_pyproject
+
+# Options dropped from addopts: reports, order, repetition, parallelism, caching, linters, strictness about config.
+# The value says whether a separate argument may follow.
+_DROPPED = {
+    "--cov": True, "--cov-report": True, "--cov-config": True, "--cov-fail-under": True, "--cov-context": True,
+    "--cov-append": False, "--cov-branch": False, "--no-cov": False, "--no-cov-on-fail": False, "--cov-reset": False,
+    "-n": True, "--numprocesses": True, "--dist": True, "--maxprocesses": True, "--tx": True, "--forked": False,
+    "-x": False, "--exitfirst": False, "--maxfail": True, "-v": False, "--verbose": False, "-q": False,
+    "--quiet": False, "--verbosity": True, "-l": False, "--showlocals": False, "--tb": True, "--color": True,
+    "--durations": True, "--durations-min": True, "--no-header": False, "--no-summary": False,
+    "--show-capture": True, "--full-trace": False, "--junitxml": True, "--junit-xml": True, "--junit-prefix": True,
+    "--html": True, "--self-contained-html": False, "--css": True, "--report-log": True, "--log-file": True,
+    "--cache-clear": False, "--cache-show": True, "--lf": False, "--last-failed": False, "--ff": False,
+    "--failed-first": False, "--nf": False, "--sw": False, "--stepwise": False, "--reruns": True,
+    "--reruns-delay": True, "--timeout": True, "--timeout-method": True, "--strict": False,
+    "--strict-markers": False, "--strict-config": False, "--basetemp": True, "--rootdir": True, "-c": True,
+    "--confcutdir": True, "--pdb": False, "--benchmark-disable": False, "--benchmark-skip": False,
+    "--benchmark-columns": True, "--benchmark-group-by": True, "--benchmark-sort": True,
+    "--benchmark-autosave": False, "--flake8": False, "--mypy": False, "--pylint": False, "--black": False,
+    "--isort": False, "--ruff": False, "--ruff-format": False, "--pycodestyle": False, "--pydocstyle": False,
+    "--codestyle": False, "--checkdocs": False, "--instafail": False, "--random-order": False,
+    "--randomly-seed": True, "--force-sugar": False,
+}  # fmt: skip
+_REPORT = re.compile(r"^-(r[A-Za-z]*|[vqlx]{2,}|n\w+)$")
+# Plugins that report, reorder, repeat, parallelise or lint: never loaded.
+UNWANTED_PLUGINS = frozenset(
+    "pytest-cov pytest-xdist pytest-randomly pytest-random-order pytest-rerunfailures pytest-sugar pytest-html "
+    "pytest-metadata pytest-forked pytest-instafail pytest-clarity pytest-icdiff pytest-mypy pytest-flake8 "
+    "pytest-black pytest-isort pytest-pylint pytest-ruff pytest-codspeed pytest-profiling pytest-reportlog "
+    "pytest-retry pytest-enabler pytest-checkdocs pytest-github-actions-annotate-failures pytest-pycodestyle "
+    "pytest-pydocstyle pytest-perf pytest-timeout pytest-parallel pytest-repeat pytest-reverse pytest-order "
+    "pytest-travis-fold pytest-pretty pytest-mypy-plugins pytest-custom-exit-code pytest-picked pytest-watch "
+    "pytest-testmon pytest-memray nbval".split()
+)
+_QUIET_WARNINGS = ("ignore::pytest.PytestConfigWarning", "ignore::pytest.PytestUnknownMarkWarning")
+
+
+# Options by their beginning (``*``) or exactly, and who understands them.
+_OPTION_OWNERS = {
+    "--cov*": "pytest-cov",
+    "--no-cov*": "pytest-cov",
+    "-n": "pytest-xdist",
+    "--numprocesses": "pytest-xdist",
+    "--dist": "pytest-xdist",
+    "--timeout*": "pytest-timeout",
+    "--reruns*": "pytest-rerunfailures",
+    "--randomly*": "pytest-randomly",
+    "--random-order*": "pytest-random-order",
+    "--benchmark*": "pytest-benchmark",
+    "--html": "pytest-html",
+    "--asyncio-mode": "pytest-asyncio",
+    "--ds": "pytest-django",
+    "--doctest-plus": "pytest-doctestplus",
+}
+
+
+@dataclass(frozen=True)
+class PytestConfig:
+    """``file`` is relative to the tree, None when the project configures nothing."""
+
+    file: str | None = None
+    addopts: tuple[str, ...] = ()
+    testpaths: tuple[str, ...] = ()
+    python_files: tuple[str, ...] = ()
+    required_plugins: tuple[str, ...] = ()
+    strict_warnings: bool = False
+    keys: frozenset[str] = frozenset()
+
+
+def read_config(tree: Path) -> PytestConfig:
+    """The first configuration that pytest itself would take."""
+    for name, section in (("pytest.ini", "pytest"), (".pytest.ini", "pytest")):
+        if (tree / name).is_file():
+            return _parsed(
+                name, dict(read_ini(tree / name)[section]) if read_ini(tree / name).has_section(section) else {}
+            )
+    table = read_pyproject(tree).get("tool", {}).get("pytest", {}).get("ini_options")
+    if table is not None:
+        return _parsed("pyproject.toml", table)
+    for name, section in (("tox.ini", "pytest"), ("setup.cfg", "tool:pytest")):
+        parser = read_ini(tree / name)
+        if parser.has_section(section):
+            return _parsed(name, dict(parser[section]))
+    return PytestConfig()
+
+
+def _parsed(name: str, table: dict[str, Any]) -> PytestConfig:
+    def words(key: str) -> tuple[str, ...]:
+        value = table.get(key, "")
+        if isinstance(value, list):
+            return tuple(str(item) for item in value)
+        try:
+            return tuple(shlex.split(str(value), comments=False))
+        except ValueError:
+            return tuple(str(value).split())
+
+    warnings = table.get("filterwarnings", "")
+    lines = warnings if isinstance(warnings, list) else str(warnings).splitlines()
+    return PytestConfig(
+        file=name,
+        addopts=words("addopts"),
+        testpaths=words("testpaths"),
+        python_files=words("python_files"),
+        required_plugins=words("required_plugins"),
+        strict_warnings=any(str(line).strip() == "error" for line in lines),
+        keys=frozenset(table),
+    )
+
+
+def kept_options(addopts: Sequence[str]) -> tuple[list[str], list[str]]:
+    """(options to keep, plugins that ``-p`` names) of an ``addopts`` value."""
+    kept: list[str] = []
+    plugins: list[str] = []
+    words = list(addopts)
+    while words:
+        word = words.pop(0)
+        name, equals, _ = word.partition("=")
+        if word == "-p" or (word.startswith("-p") and not word.startswith("--")):
+            plugin = words.pop(0) if word == "-p" and words else word[2:].lstrip("=")
+            if plugin and not plugin.startswith("no:"):
+                plugins.append(plugin)
+        elif name in _DROPPED:
+            if _DROPPED[name] and not equals and words and not words[0].startswith("-"):
+                words.pop(0)
+        elif name.startswith(("--cov", "--benchmark-", "--randomly")) or _REPORT.match(word):
+            continue
+        elif word.startswith("-"):
+            kept.append(word)
+            if not equals and words and not words[0].startswith("-"):
+                kept.append(words.pop(0))
+        # A bare path in addopts is a test location, and those are given explicitly.
+    return kept, plugins
+
+
+def options(config: PytestConfig, extra: Sequence[str], deselect: Sequence[str]) -> list[str]:
+    """ini overrides that replace the project's own ``addopts`` and plugin demands."""
+    kept, _ = kept_options(config.addopts)
+    quiet = [part for text in _QUIET_WARNINGS for part in ("-W", text)] if config.strict_warnings else []
+    words = [*kept, *quiet, *extra, *(f"--deselect={test}" for test in deselect)]
+    found = [f"addopts={shlex.join(words)}"] if words or config.addopts else []
+    return [*found, "required_plugins="] if config.required_plugins else found
+
+
+def _is_option(word: str, option: str) -> bool:
+    return word.startswith(option[:-1]) if option.endswith("*") else word == option
+
+
+def plugin_requirements(config: PytestConfig) -> list[str]:
+    """Distributions that the configuration asks for: ``required_plugins`` and plugins' options.
+
+    Those that a measured run never loads are installed too: without them a plain ``pytest`` refuses the options.
+    """
+    named = list(config.required_plugins)
+    words = [word.partition("=")[0] for word in config.addopts]
+    named += [name for option, name in _OPTION_OWNERS.items() if any(_is_option(word, option) for word in words)]
+    by_key = {"asyncio_mode": "pytest-asyncio", "trio_mode": "pytest-trio", "DJANGO_SETTINGS_MODULE": "pytest-django"}
+    named += [name for key, name in by_key.items() if key in config.keys]
+    return [text for text in dict.fromkeys(named) if canonicalize_name(text)]
+
+
+def with_words(given: Sequence[str], words: Sequence[str]) -> list[str]:
+    """Options whose ``addopts`` also holds ``words``."""
+    rest = [option for option in given if not option.startswith("addopts=")]
+    return [
+        f"addopts={shlex.join([*_addopts(given), *(word for word in words if word not in _addopts(given))])}",
+        *rest,
+    ]
+
+
+def without_words(given: Sequence[str], unwanted: Sequence[str]) -> list[str]:
+    """Options whose ``addopts`` lost the words that pytest does not know."""
+    kept = [word for word in _addopts(given) if word not in unwanted]
+    rest = [option for option in given if not option.startswith("addopts=")]
+    return [f"addopts={shlex.join(kept)}", *rest] if len(rest) < len(given) else rest
+
+
+def _addopts(given: Sequence[str]) -> list[str]:
+    return [word for option in given if option.startswith("addopts=") for word in shlex.split(option[8:])]

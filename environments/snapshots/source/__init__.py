@@ -1,0 +1,1 @@
+"""Sources: from a name to a tree of files."""

@@ -1,0 +1,100 @@
+"""Git sources, read object by object: no work tree, so no hook, filter, attribute or submodule ever acts."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import stat
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import BadSource, SourceNotFound, last_lines
+from ..store.trees import check_links
+
+QUIET = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_LFS_SKIP_SMUDGE": "1",
+    "GIT_ALLOW_PROTOCOL": "file:http:https:ssh:git",
+    "LC_ALL": "C",
+}
+
+
+@dataclass(frozen=True)
+class Exported:
+    spec: str
+    name: str
+    version: str
+
+
+def export(spec: str, target: Path) -> Exported:
+    """Clone beside ``target`` and write the revision's files into it. Raises BadSource, SourceNotFound."""
+    url, found, revision = spec.removeprefix("git+").rpartition("@")
+    if not found or "/" not in url or not revision or "://" not in url:
+        raise BadSource(f"{spec} names no revision: write git+URL@REVISION (a tag or a full commit id)")
+    if revision.startswith("-") or not re.match(r"^(https?|ssh|git|file)://", url):
+        raise BadSource(f"{spec} is not a git address: write git+https://...@REVISION")
+    try:
+        from git import GitCommandError, Repo
+        from git.exc import BadName, GitCommandNotFound
+    except ImportError as error:
+        raise BadSource(f"git sources need git and GitPython: pip install 'etude[server]' ({error})") from error
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="clone-") as folder:
+        try:
+            options = ["--bare", "--template=", "-c core.hooksPath=/dev/null"]
+            repo: Any = Repo.clone_from(url, folder, multi_options=options, env=QUIET, allow_unsafe_options=True)
+            commit = repo.commit(revision)
+        except (GitCommandError, GitCommandNotFound) as error:
+            raise SourceNotFound(
+                f"git cannot clone {url}: {_reason(error)}; check the address, and that you may read it"
+            ) from error
+        except (BadName, ValueError, IndexError) as error:
+            raise SourceNotFound(f"{url} has no revision {revision}: give a tag or a full commit id") from error
+        version = _described(repo, commit.hexsha)
+        _write(commit.tree, target)
+        repo.close()
+    check_links(target)
+    name = re.sub(r"\.git$", "", url.rstrip("/").rpartition("/")[2])
+    # A file:// address is a host path: it stays out of everything recorded.
+    canonical = f"git+local:{name}@{commit.hexsha}" if url.startswith("file:") else f"git+{url}@{commit.hexsha}"
+    return Exported(canonical, name, version)
+
+
+def _reason(error: Any) -> str:
+    """git's own complaint, without GitPython's frame around it."""
+    text = str(error.stderr or error).strip().removeprefix("stderr: ").strip("'")
+    told = [line for line in text.splitlines() if line.startswith(("fatal:", "error:"))]
+    return told[0] if told else last_lines(text, 2)
+
+
+def _described(repo: Any, commit: str) -> str:
+    """The version that the nearest tag names, for projects that ask their repository for it; empty without a tag."""
+    from git import GitCommandError
+
+    try:
+        tag = repo.git.describe("--tags", "--abbrev=0", commit)
+    except GitCommandError:
+        return ""
+    match = re.search(r"\d+(\.\d+)*((a|b|rc|\.post|\.dev)\d+)?", tag)
+    return match.group(0) if match else ""
+
+
+def _write(tree: Any, target: Path) -> None:
+    target.mkdir(parents=True)
+    for item in tree.traverse():
+        path = target / item.path
+        if item.type == "tree":
+            path.mkdir(parents=True, exist_ok=True)
+        elif item.type == "blob" and stat.S_ISLNK(item.mode):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.symlink_to(item.data_stream.read().decode("utf-8", "surrogateescape"))
+        elif item.type == "blob":
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("wb") as sink:
+                shutil.copyfileobj(item.data_stream, sink)
+            path.chmod(0o755 if item.mode & 0o100 else 0o644)

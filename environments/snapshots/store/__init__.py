@@ -1,0 +1,1 @@
+"""Snapshots on disk: cache, archives, patches, workspaces."""

@@ -1,0 +1,130 @@
+"""Many builders, one cache: advisory locks that die with their process, and folders that appear whole or not at all."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..errors import SnapshotError
+
+
+def cache_folder(cache: Path | None = None) -> Path:
+    """The cache: the argument, else ``ETUDE_CACHE``, else ``~/.cache/etude``; always absolute and real.
+
+    Root's is ``/var/cache/etude``: what lies below a closed home cannot be shown to the sandbox's user without mounts.
+    """
+    default = Path("/var/cache/etude") if os.geteuid() == 0 else Path.home() / ".cache" / "etude"
+    chosen = cache or Path(os.environ.get("ETUDE_CACHE") or default)
+    with _writing(chosen):
+        chosen.mkdir(parents=True, exist_ok=True)
+    return chosen.resolve()
+
+
+@contextmanager
+def _writing(cache: Path) -> Iterator[None]:
+    """Raises SnapshotError with the remedy for an OSError within."""
+    try:
+        yield
+    except OSError as error:
+        raise SnapshotError(
+            f"the cache {cache} cannot be written: {error.strerror}; set ETUDE_CACHE to a folder that can"
+        ) from error
+
+
+@contextmanager
+def file_lock(cache: Path, name: str, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+    """Hold ``name`` alone, waiting for whoever holds it (``waiting`` is called once then).
+
+    The kernel drops the lock when its holder dies, so a killed builder blocks nobody.
+    """
+    path = cache / "locks" / f"{name}.lock"
+    with _writing(cache):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if waiting:
+                waiting()
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def temporary_folder(cache: Path) -> Iterator[Path]:
+    """A folder on the cache's own filesystem, gone afterwards; those of killed builders are reaped on the way.
+
+    Each holds a lock beside it for as long as its maker lives: whose lock is free is dead.
+    """
+    home = cache / "tmp"
+    with _writing(cache):
+        home.mkdir(parents=True, exist_ok=True)
+        _reap(home)
+        handle, lock = tempfile.mkstemp(prefix="build-", suffix=".lock", dir=home)
+    folder = Path(lock).with_suffix("")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        folder.mkdir(mode=0o755)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        Path(lock).unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _reap(home: Path) -> None:
+    for lock in home.glob("build-*.lock"):
+        try:
+            handle = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue
+        else:
+            # A maker between mkstemp and flock has no folder yet: a file without one is left to the next reaper.
+            folder = lock.with_suffix("")
+            if folder.is_dir():
+                shutil.rmtree(folder, ignore_errors=True)
+                lock.unlink(missing_ok=True)
+        finally:
+            os.close(handle)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that a reader sees the old or the new content, also after a crash."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as sink:
+            sink.write(data)
+            sink.flush()
+            os.fsync(sink.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def publish_folder(staging: Path, target: Path) -> None:
+    """Flush and move ``staging`` to ``target`` in one step; the caller holds the target's lock."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    os.sync()  # thousands of small files: one flush of everything is faster than one for each
+    if target.exists():  # what a caller under the lock found broken
+        shutil.rmtree(target)
+    staging.rename(target)
+    handle = os.open(target.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,194 @@
+"""Patches that ``git apply`` takes: made from two sets of contents, applied to trees that no agent has touched."""
+
+from __future__ import annotations
+
+import base64
+import difflib
+import hashlib
+import os
+import subprocess
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ..errors import PatchError, last_lines
+from ..source.repositories import QUIET
+
+CONTEXT = 3
+Opcode = tuple[str, int, int, int, int]
+
+
+def make_patch(old: Mapping[str, bytes | None], new: Mapping[str, bytes | None]) -> str:
+    """A patch from ``old`` to ``new``: paths (relative, with ``/``) to contents, absent or None for no file.
+
+    The same contents give the same text. Content that is not UTF-8 text becomes a binary patch. Raises PatchError for
+    a path that leaves the tree.
+    """
+    parts: list[str] = []
+    for path in sorted({*old, *new}):
+        before, after = old.get(path), new.get(path)
+        if before != after:
+            _check_path(path)
+            parts.extend(_file_patch(path, before, after))
+    return "".join(parts)
+
+
+def _check_path(path: str) -> None:
+    if path.startswith("/") or any(part in ("", ".", "..", ".git") for part in path.split("/")):
+        raise PatchError(f"{path!r} is not a path inside a tree")
+
+
+def _file_patch(path: str, before: bytes | None, after: bytes | None) -> Iterator[str]:
+    old_name, new_name = _quoted(f"a/{path}"), _quoted(f"b/{path}")
+    yield f"diff --git {old_name} {new_name}\n"
+    if before is None:
+        yield "new file mode 100644\n"
+    if after is None:
+        yield "deleted file mode 100644\n"
+    mode = " 100644" if before is not None and after is not None else ""
+    yield f"index {_blob(before)}..{_blob(after)}{mode}\n"
+    texts = _text(before), _text(after)
+    if texts[0] is None or texts[1] is None:
+        yield "GIT binary patch\n"
+        yield from _binary(after or b"")
+        yield from _binary(before or b"")
+    elif texts != ("", ""):
+        yield f"--- {'/dev/null' if before is None else old_name + _tab(path)}\n"
+        yield f"+++ {'/dev/null' if after is None else new_name + _tab(path)}\n"
+        yield from _hunks(_lines(texts[0]), _lines(texts[1]))
+
+
+def _tab(path: str) -> str:
+    """git ends a header's name that holds a space with a tab."""
+    return "\t" if " " in path else ""
+
+
+def _text(content: bytes | None) -> str | None:
+    """The content as text that survives being a ``str`` in a JSON row; None when it does not."""
+    if content is None:
+        return ""
+    try:
+        return None if b"\0" in content else content.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _lines(text: str) -> list[str]:
+    """Lines with their ends; only ``\\n`` ends one."""
+    lines = text.split("\n")
+    return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+
+
+def _blob(content: bytes | None) -> str:
+    """git's name for the content."""
+    if content is None:
+        return "0" * 40
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+def _quoted(name: str) -> str:
+    """git's C-style quoting, needed for control characters, quotes, backslashes and bytes outside ASCII."""
+    raw = name.encode("utf-8", "surrogateescape")
+    if all(32 <= byte < 127 and byte not in b'"\\' for byte in raw):
+        return name
+    special = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
+    shown = (f"\\{special[b]}" if b in special else chr(b) if 32 <= b < 127 else f"\\{b:03o}" for b in raw)
+    return f'"{"".join(shown)}"'
+
+
+def _opcodes(old: Sequence[str], new: Sequence[str]) -> list[Opcode]:
+    """difflib's opcodes, computed only between the common head and tail: most edits are small."""
+    head = 0
+    while head < min(len(old), len(new)) and old[head] == new[head]:
+        head += 1
+    tail = 0
+    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    middle = difflib.SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail])
+    shifted = [(tag, a + head, b + head, c + head, d + head) for tag, a, b, c, d in middle.get_opcodes()]
+    first = [("equal", 0, head, 0, head)] if head else []
+    last = [("equal", len(old) - tail, len(old), len(new) - tail, len(new))] if tail else []
+    return [*first, *shifted, *last]
+
+
+def _groups(opcodes: Sequence[Opcode]) -> Iterator[list[Opcode]]:
+    """Opcodes of one hunk each: changes less than two contexts apart share one."""
+    group: list[Opcode] = []
+    for index, (tag, a, b, c, d) in enumerate(opcodes):
+        if tag != "equal":
+            group.append((tag, a, b, c, d))
+            continue
+        is_last = index == len(opcodes) - 1
+        if group and (is_last or b - a > 2 * CONTEXT):
+            keep = min(CONTEXT, b - a)
+            yield [*group, ("equal", a, a + keep, c, c + keep)]
+            group = []
+        if not is_last:
+            keep = b - a if group else min(CONTEXT, b - a)
+            group.append(("equal", b - keep, b, d - keep, d))
+    if group and any(tag != "equal" for tag, *_ in group):
+        yield group
+
+
+def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    for group in _groups(_opcodes(old, new)):
+        a, b, c, d = group[0][1], group[-1][2], group[0][3], group[-1][4]
+        yield f"@@ -{_range(a, b)} +{_range(c, d)} @@\n"
+        for tag, i, j, k, m in group:
+            if tag == "equal":
+                yield from (_line(" ", line) for line in old[i:j])
+            else:
+                yield from (_line("-", line) for line in old[i:j])
+                yield from (_line("+", line) for line in new[k:m])
+
+
+def _range(start: int, stop: int) -> str:
+    length = stop - start
+    first = start + 1 if length else start
+    return f"{first}" if length == 1 else f"{first},{length}"
+
+
+def _line(sign: str, line: str) -> str:
+    return f"{sign}{line}" if line.endswith("\n") else f"{sign}{line}\n\\ No newline at end of file\n"
+
+
+def _binary(content: bytes) -> Iterator[str]:
+    """A ``literal`` of a binary patch: deflated, base85, 52 bytes a line with the length as a letter."""
+    yield f"literal {len(content)}\n"
+    packed = zlib.compress(content, 9)
+    for start in range(0, len(packed), 52):
+        chunk = packed[start : start + 52]
+        size = chr(ord("A") + len(chunk) - 1) if len(chunk) <= 26 else chr(ord("a") + len(chunk) - 27)
+        yield f"{size}{base64.b85encode(chunk, pad=True).decode()}\n"
+    yield "\n"
+
+
+def apply_patch(tree: Path, patch: str) -> None:
+    """Apply ``patch`` to a trusted tree in place; files it changes are replaced, never written through a hard link.
+
+    All of it applies or nothing does. Raises PatchError.
+    """
+    if not patch.strip():
+        return
+    # A repository around the tree would make git skip, silently, every file that it says lies outside.
+    root = os.path.realpath(tree)
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
+        **QUIET,
+        "GIT_CEILING_DIRECTORIES": os.path.dirname(root),
+        "GIT_DIR": os.path.join(root, ".no-repository"),
+    }
+    command = ["git", "-c", "core.autocrlf=false", "-c", "apply.whitespace=nowarn", "apply", "--whitespace=nowarn", "-"]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=root,
+            env=environment,
+            input=patch.encode("utf-8", "surrogateescape"),
+            capture_output=True,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise PatchError("git is needed to apply patches: install git") from error
+    if done.returncode:
+        raise PatchError(f"patch does not apply: {last_lines(done.stderr, 3)}")

@@ -1,0 +1,180 @@
+"""Trees of files: their hash, their permissions, what does not belong in them, cheap copies."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from ...sandbox import SANDBOX_UID
+from ..errors import BadSource
+
+CACHE_FOLDERS = frozenset(
+    ".git .hg .svn __pycache__ .mypy_cache .pytest_cache .ruff_cache .hypothesis .tox .nox .eggs .pytype .pyre "
+    ".ipynb_checkpoints .benchmarks htmlcov node_modules __pypackages__".split()
+)
+_CACHE_SUFFIXES = (".pyc", ".pyo", ".orig", ".rej", "~", ".swp", ".egg-link")
+_CACHE_FILES = frozenset({".coverage", ".DS_Store", "coverage.xml", "PKG-INFO"})
+MAX_FILES = 100_000
+MAX_BYTES = 1 << 30
+_BUILD_FOLDERS = frozenset({"build", "dist", "wheelhouse"})
+
+
+def files_of(tree: Path) -> Iterator[Path]:
+    """Every file and symlink below ``tree``, as sorted relative paths; symlinked folders are not entered."""
+    found: list[Path] = []
+    for folder, names, files in os.walk(tree):
+        here = Path(folder)
+        found.extend((here / name).relative_to(tree) for name in names if (here / name).is_symlink())
+        found.extend((here / name).relative_to(tree) for name in files)
+    yield from sorted(found, key=lambda path: path.as_posix())
+
+
+def tree_hash(tree: Path) -> str:
+    """sha256 over paths, executable bits, link targets and contents: the same for the same tree anywhere."""
+    digest = hashlib.sha256()
+    for path in files_of(tree):
+        full = tree / path
+        status = full.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            kind, content = "link", os.fsencode(os.readlink(full))
+        elif stat.S_ISREG(status.st_mode):
+            kind, content = ("exec" if status.st_mode & 0o100 else "file"), full.read_bytes()
+        else:
+            continue
+        digest.update(f"{kind} {path.as_posix()}\0{len(content)}\0".encode("utf-8", "surrogateescape"))
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def _is_virtualenv(folder: Path) -> bool:
+    return (folder / "pyvenv.cfg").is_file()
+
+
+def copy_source(origin: Path, target: Path) -> None:
+    """Copy a folder without version control, caches and virtual environments.
+
+    Raises BadSource for a link that leaves the folder, because its target would differ on another machine, and for
+    more files or bytes than an archive may hold.
+    """
+    count = size = 0
+
+    def ignored(folder: str, names: list[str]) -> set[str]:
+        here = Path(folder)
+        caches = {name for name in names if name in CACHE_FOLDERS or name.endswith((".pyc", ".pyo"))}
+        environments = {name for name in names if _is_virtualenv(here / name)}
+        special = {name for name in names if not _is_ordinary(here / name)}
+        unwanted = caches | environments | special
+        weigh([here / name for name in names if name not in unwanted])
+        return unwanted
+
+    def weigh(paths: list[Path]) -> None:
+        nonlocal count, size
+        count += len(paths)
+        if count > MAX_FILES:
+            raise BadSource(f"{origin} holds more than {MAX_FILES} files: give a folder of the project alone")
+        for path in paths:
+            size += path.lstat().st_size
+            if size > MAX_BYTES:
+                place = path.relative_to(origin)
+                raise BadSource(f"{origin} holds more than {MAX_BYTES >> 20} MiB, {place} included: leave data out")
+
+    shutil.copytree(origin, target, symlinks=True, ignore=ignored, dirs_exist_ok=True)
+    check_links(target)
+
+
+def _is_ordinary(path: Path) -> bool:
+    mode = path.lstat().st_mode
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)
+
+
+def check_links(tree: Path) -> None:
+    """Raises BadSource when a symlink is absolute or leads outside ``tree``."""
+    root = os.path.realpath(tree)
+    for path in files_of(tree):
+        full = tree / path
+        if full.is_symlink():
+            real = os.path.realpath(full)
+            if os.path.isabs(os.readlink(full)) or os.path.commonpath([root, real]) != root:
+                raise BadSource(f"{path.as_posix()} is a link out of the source: replace it by the file it means")
+
+
+def normalise(tree: Path) -> None:
+    """Fixed permissions (755/644), so that two machines and two umasks give the same tree."""
+    tree.chmod(0o755)
+    for folder, names, files in os.walk(tree):
+        for name in [*names, *files]:
+            path = Path(folder, name)
+            mode = path.lstat().st_mode
+            if not stat.S_ISLNK(mode):
+                path.chmod(0o755 if stat.S_ISDIR(mode) or mode & 0o100 else 0o644)
+
+
+def clean(tree: Path, packages: frozenset[str] = frozenset()) -> None:
+    """Remove what builds and tools leave behind: it gives solutions away (bytecode, second copies, file lists).
+
+    ``packages`` are top-level package names: a ``build`` folder that is one of them, or holds its own ``__init__.py``
+    or is tracked source by another sign, stays.
+    """
+    for folder, names, files in os.walk(tree):
+        here = Path(folder)
+        for name in list(names):
+            if _is_rubbish_folder(here / name, here == tree, packages):
+                names.remove(name)
+                remove(here / name)
+        for name in files:
+            rubbish = name.endswith(_CACHE_SUFFIXES) or name.startswith(".coverage.")
+            if rubbish or (name in _CACHE_FILES and (here == tree or name != "PKG-INFO")):
+                (here / name).unlink()
+
+
+def _is_rubbish_folder(folder: Path, at_root: bool, packages: frozenset[str]) -> bool:
+    name = folder.name
+    if name in CACHE_FOLDERS:
+        return True
+    if name.endswith((".egg-info", ".dist-info")):
+        return at_root or folder.parent.name in ("src", "lib", "python")
+    if name in _BUILD_FOLDERS and at_root:
+        return name not in packages and not (folder / "__init__.py").exists() and not _is_source(folder)
+    return _is_virtualenv(folder)
+
+
+def _is_source(folder: Path) -> bool:
+    """A ``build`` or ``dist`` folder with scripts or docs of its own, not what setuptools or a wheel build leaves."""
+    left_by_builds = ("lib", "lib.", "bdist.", "temp.", "scripts-", "sphinx", "html", "doctrees")
+    names = [entry.name for entry in folder.iterdir()] if folder.is_dir() and not folder.is_symlink() else []
+    leftovers = [n for n in names if n.startswith(left_by_builds) or n.endswith((".whl", ".tar.gz", ".zip", ".egg"))]
+    return bool(names) and not leftovers
+
+
+def remove(path: Path) -> None:
+    """Remove a file, link or whole folder."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+    else:
+        shutil.rmtree(path)
+
+
+def link_tree(origin: Path, target: Path) -> None:
+    """Copy a tree with hard links to its files; both copies must never be written in place."""
+    shutil.copytree(origin, target, symlinks=True, copy_function=_link, dirs_exist_ok=True)
+
+
+def _link(origin: str, target: str) -> None:
+    try:
+        os.link(origin, target, follow_symlinks=False)
+    except OSError:  # another filesystem, or too many links to one file
+        shutil.copy2(origin, target, follow_symlinks=False)
+
+
+def give_to_sandbox(tree: Path) -> None:
+    """As root, hand ``tree`` to the sandbox's user: through an overlay it can write only what it owns."""
+    if os.geteuid() != 0:
+        return
+    os.chown(tree, SANDBOX_UID, SANDBOX_UID)
+    for folder, names, files in os.walk(tree):
+        for name in [*names, *files]:
+            os.chown(os.path.join(folder, name), SANDBOX_UID, SANDBOX_UID, follow_symlinks=False)

@@ -1,0 +1,156 @@
+"""The tree a sandbox shows: the pristine tree plus patches, clean, with a history of exactly one commit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import SnapshotError, last_lines
+from ..source.repositories import QUIET
+from . import trees
+from .cache import cache_folder, file_lock, publish_folder, temporary_folder
+from .patches import apply_patch
+
+if TYPE_CHECKING:
+    from ..snapshot import Snapshot
+
+_VERSION = "1"
+COMMIT_DATE = "2000-01-01T00:00:00Z"
+_IDENTITY = {
+    "GIT_AUTHOR_NAME": "etude",
+    "GIT_AUTHOR_EMAIL": "etude@localhost",
+    "GIT_COMMITTER_NAME": "etude",
+    "GIT_COMMITTER_EMAIL": "etude@localhost",
+    "GIT_AUTHOR_DATE": COMMIT_DATE,
+    "GIT_COMMITTER_DATE": COMMIT_DATE,
+}
+_CONFIG = """[core]
+\trepositoryformatversion = 0
+\tfilemode = true
+\tbare = false
+\tlogallrefupdates = true
+[user]
+\tname = agent
+\temail = agent@localhost
+"""
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """``path`` is a read-only lower tree in the cache; ``commit`` its only commit, empty without git."""
+
+    path: Path
+    commit: str
+
+
+def make_workspace(snapshot: Snapshot, *patches: str, git: bool, cache: Path | None = None) -> Workspace:
+    """The snapshot's tree with ``patches`` applied in order, as a folder of the cache that is made once.
+
+    Unchanged files are hard links to the snapshot's: nobody may write them. Raises PatchError, SnapshotError.
+    """
+    home = cache_folder(cache)
+    key = hashlib.sha256(json.dumps([_VERSION, snapshot.digest, patches, git]).encode()).hexdigest()
+    target = home / "workspaces" / key
+
+    def whole() -> bool:
+        return (target / "tree").is_dir() and (target / "commit").is_file()
+
+    if not whole():
+        with file_lock(home, f"workspace-{key[:32]}"):
+            if not whole():
+                with temporary_folder(home) as staging:
+                    _build(snapshot, patches, git, staging / "workspace")
+                    publish_folder(staging / "workspace", target)
+    return Workspace(target / "tree", (target / "commit").read_text("ascii"))
+
+
+@contextmanager
+def scratch_tree(snapshot: Snapshot, *patches: str, cache: Path | None = None) -> Iterator[Path]:
+    """The same tree, without git, for the length of a ``with`` block: for candidates that may be thrown away."""
+    with temporary_folder(cache_folder(cache)) as staging:
+        _build(snapshot, patches, False, staging / "workspace")
+        yield staging / "workspace" / "tree"
+
+
+def _build(snapshot: Snapshot, patches: tuple[str, ...], git: bool, folder: Path) -> None:
+    tree = folder / "tree"
+    folder.mkdir()
+    trees.link_tree(snapshot.tree, tree)
+    for patch in patches:
+        apply_patch(tree, patch)
+    trees.clean(tree, frozenset(snapshot.recipe.packages))
+    for path in trees.files_of(tree):  # what the patches wrote; the rest has its mode and is shared
+        full = tree / path
+        if not full.is_symlink() and full.stat().st_nlink == 1:
+            full.chmod(0o755 if full.stat().st_mode & 0o100 else 0o644)
+    commit = commit_tree(tree) if git else ""
+    (folder / "commit").write_text(commit, "ascii")
+    trees.give_to_sandbox(tree)
+
+
+def commit_tree(tree: Path) -> str:
+    """Make ``tree`` a repository with one commit of everything in it; the id depends on the content alone.
+
+    No remote, no reflog, no hook, no ignore rule hides a file. Only for trees that no agent has touched.
+    """
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
+        **QUIET,
+        **_IDENTITY,
+        "GIT_CEILING_DIRECTORIES": os.path.dirname(os.path.realpath(tree)),
+    }
+    settings = {
+        "core.autocrlf": "false",
+        "core.safecrlf": "false",
+        "core.hooksPath": "/dev/null",
+        "core.logAllRefUpdates": "false",
+        "core.excludesFile": "/dev/null",
+        "core.attributesFile": "/dev/null",
+        "core.fileMode": "true",
+        "core.compression": "6",
+        "commit.gpgSign": "false",
+        "gc.auto": "0",
+        "maintenance.auto": "false",
+        "pack.threads": "1",
+        "init.defaultBranch": "main",
+        "init.defaultObjectFormat": "sha1",
+        "init.defaultRefFormat": "files",
+        "index.version": "2",
+    }
+    prefix = ["git", *(part for name, value in settings.items() for part in ("-c", f"{name}={value}"))]
+
+    def run(*args: str) -> str:
+        try:
+            done = subprocess.run([*prefix, *args], cwd=tree, env=environment, capture_output=True, check=False)
+        except FileNotFoundError as error:
+            raise SnapshotError("git is needed to make workspaces: install git") from error
+        if done.returncode:
+            raise SnapshotError(f"git {args[0]} failed: {last_lines(done.stderr, 3)}")
+        return done.stdout.decode("ascii", "replace").strip()
+
+    run("init", "--quiet", "--template=")
+    # Attributes in the tree may not rewrite contents on their way in: these win over any .gitattributes.
+    info = tree / ".git" / "info"
+    info.mkdir(exist_ok=True)
+    (info / "attributes").write_text("* -text -filter -ident -working-tree-encoding -eol\n")
+    run("add", "--all", "--force", ".")
+    run("commit", "--quiet", "--no-verify", "--allow-empty", "--cleanup=verbatim", "--message", "Initial commit")
+    run("repack", "-a", "-d", "-q")
+    commit = run("rev-parse", "HEAD")
+    (tree / ".git" / "config").write_text(_CONFIG)
+    for name in ("logs", "hooks", "branches", "description", "COMMIT_EDITMSG", "FETCH_HEAD", "ORIG_HEAD", "index.lock"):
+        trees.remove(tree / ".git" / name)
+    for folder, names, files in os.walk(tree / ".git"):
+        for name in names:
+            os.chmod(os.path.join(folder, name), 0o755)
+        for name in files:
+            os.chmod(os.path.join(folder, name), 0o644)
+    (tree / ".git").chmod(0o755)
+    return commit

@@ -1,0 +1,1 @@
+"""Running test suites, and the baseline of a Snapshot."""

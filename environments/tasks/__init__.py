@@ -1,0 +1,1 @@
+"""Task sets, and the trees that tasks are played and graded on."""

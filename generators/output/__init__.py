@@ -1,0 +1,1 @@
+"""Writing task sets: rows, card, archives."""

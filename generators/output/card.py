@@ -1,0 +1,134 @@
+"""The set's card, ``README.md``: a dataset card with the Hub's front matter. No clock, host or path is in it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from ...environments.snapshots import Snapshot
+from ...models import Task
+
+# SPDX name to the Hub's, for those that it knows.
+_HUB = {
+    "MIT": "mit", "Apache-2.0": "apache-2.0", "BSD-2-Clause": "bsd-2-clause", "BSD-3-Clause": "bsd-3-clause",
+    "BSD-3-Clause-Clear": "bsd-3-clause-clear", "LicenseRef-BSD": "bsd", "ISC": "isc", "Zlib": "zlib",
+    "Unlicense": "unlicense", "CC0-1.0": "cc0-1.0", "MPL-2.0": "mpl-2.0", "LGPL-3.0-only": "lgpl-3.0",
+    "GPL-2.0-only": "gpl-2.0", "GPL-3.0-only": "gpl-3.0", "AGPL-3.0-only": "agpl-3.0",
+}  # fmt: skip
+_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+_BLOBS = re.compile(r"^Snapshots: .*$", re.MULTILINE)
+
+_ABOUT = """Made by Etude: real code with one piece taken out, and the tests that fail without it. Each row of
+`tasks.jsonl` is a superset of a SWE-bench row. The oracle scores 1 twice, in two orders, in fresh sandboxes; doing
+nothing and trivial bodies score 0."""
+_PLAY = """## How to play it
+
+```
+pip install 'etude[server]'
+etude validate .                  # oracle 1, noop 0, cheater 0
+etude serve --tasks .             # over OpenEnv, one session per episode
+etude run --tasks . --agent oracle --out runs/oracle
+```"""
+_SECRET = "Patches, hidden tests and seeds are in the rows: keep them away from the policy that trains on the set."
+
+
+def card(tasks: Sequence[Task], report: Mapping[str, Any], snapshots: Sequence[Snapshot]) -> str:
+    """The whole page; ``report`` gives ``candidates``, ``yield`` and ``rejected``."""
+    names = ", ".join(f"{item.name} {item.version}" for item in snapshots)
+    parts = [
+        "\n".join(["---", *_front_matter(tasks), "---"]),
+        f"# {len(tasks)} coding tasks" + (f" from {names}" if names else ""),
+        _ABOUT,
+        "\n".join(["## Sources", "", *_sources(tasks, snapshots)]),
+        "\n".join(["## How it was made", "", "| | |", "|---|---|", *_numbers(tasks, report)]),
+        _PLAY,
+        "\n".join(["## Limits", "", *_limits(tasks), f"- {_SECRET}"]),
+        blobs_line(0, 0),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def blobs_line(snapshots: int, size: int) -> str:
+    """What the card says of archives."""
+    if not snapshots:
+        return (
+            "Snapshots: not packed; the first play builds them from the package index. "
+            "`etude snapshot pack .` adds them."
+        )
+    return (
+        f"Snapshots: {snapshots} packed in `blobs/` ({size / (1 << 20):.1f} MiB); the set is played without a package "
+        f"index."
+    )
+
+
+def replace_blobs(text: str, snapshots: int, size: int) -> str:
+    """The card after packing; unchanged when it is none of ours."""
+    return _BLOBS.sub(lambda match: blobs_line(snapshots, size), text, count=1)
+
+
+def licences(tasks: Sequence[Task]) -> list[str]:
+    return sorted({task.licence or "unknown" for task in tasks})
+
+
+def _front_matter(tasks: Sequence[Task]) -> Iterator[str]:
+    names = licences(tasks)
+    parts = sorted({part for name in names for part in re.findall(r"[\w.+-]+", name) if part not in ("AND", "OR")})
+    known = [_HUB[part] for part in parts if part in _HUB]
+    if parts and len(known) == len(parts):
+        yield f"license: [{', '.join(known)}]" if len(known) > 1 else f"license: {known[0]}"
+    else:
+        yield "license: other"
+        yield f"license_name: {json.dumps(', '.join(names) or 'unknown')}"
+    yield "task_categories: [text-generation]"
+    kinds = sorted({task.generator.name.replace("_", "-") for task in tasks})
+    yield f"tags: [{', '.join(['code', 'reinforcement-learning', 'openenv', 'etude', *kinds])}]"
+    yield f"size_categories: [{next((name for limit, name in _SIZES if len(tasks) < limit), 'n>1M')}]"
+    yield "configs: [{config_name: default, data_files: tasks.jsonl}]"
+
+
+def _sources(tasks: Sequence[Task], snapshots: Sequence[Snapshot]) -> Iterator[str]:
+    yield from ("| source | licence | Python | tests that pass | tasks |", "|---|---|---|---|---|")
+    count = Counter(task.snapshot.digest for task in tasks if task.snapshot)
+    for item in snapshots:
+        cells = (
+            f"{item.name} {item.version} (`{item.recipe.source.spec}`)",
+            item.licence or "unknown",
+            item.recipe.python,
+            len(item.baseline.passed),
+            count[item.digest],
+        )
+        yield f"| {' | '.join(str(cell).replace('|', ' ') for cell in cells)} |"
+
+
+def _numbers(tasks: Sequence[Task], report: Mapping[str, Any]) -> Iterator[str]:
+    for name, number in sorted(Counter(task.generator.name for task in tasks).items()):
+        yield f"| {name} | {number} tasks |"
+    yield f"| candidates | {report['candidates']} |"
+    yield f"| yield | {report['yield']:.0%} |"
+    for reason, number in sorted(report["rejected"].items()):
+        yield f"| rejected: {reason} | {number} |"
+    splits = Counter(task.split for task in tasks)
+    yield f"| splits | {', '.join(f'{name} {number}' for name, number in sorted(splits.items())) or 'none'} |"
+    strengths = sorted(task.verifier_strength for task in tasks if task.verifier_strength is not None)
+    if strengths:
+        low, middle, high = strengths[0], median(strengths), strengths[-1]
+        measured = f"{len(strengths)} of {len(tasks)} tasks"
+        yield f"| verifier strength (share of mutants killed) | {low:.2f} / {middle:.2f} / {high:.2f} in {measured} |"
+        full = sum(value == 1.0 for value in strengths)
+        yield f"| every mutant killed | {full} tasks |"
+
+
+def _limits(tasks: Sequence[Task]) -> Iterator[str]:
+    inside = sum(task.assurance == "in_process" for task in tasks)
+    if inside:
+        yield (
+            f"- {inside} tasks have assurance `in_process`: hidden tests run beside the agent's code, and code inside "
+            f"pytest can forge a result. Monitors look for that; they prove nothing."
+        )
+    yield "- The packages are public: a model may have seen the solutions in training."
+    yield "- Played on Linux with the Python versions above; other platforms need a set of their own."
+    yield f"- Licences, as the projects state them: {', '.join(licences(tasks)) or 'none'}. Rows quote their code."

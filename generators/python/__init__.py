@@ -1,0 +1,1 @@
+"""Tools for reading and editing Python sources."""

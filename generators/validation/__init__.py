@@ -1,0 +1,1 @@
+"""Validation: from a Candidate to a Task."""

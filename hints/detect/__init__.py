@@ -1,0 +1,1 @@
+"""Finding error turns in a transcript."""

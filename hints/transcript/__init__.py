@@ -1,0 +1,1 @@
+"""Reading transcripts: calls, results, status lines."""

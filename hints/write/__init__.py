@@ -1,0 +1,1 @@
+"""Writing hints for error turns."""

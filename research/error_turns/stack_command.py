@@ -1,0 +1,132 @@
+"""What the commands of experiments through the real stack have in common: a server, bases, pairs, runs, a report."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from etude.research.error_turns import driver, stack_bases, stack_pairs, stack_training
+from etude.research.error_turns.bases import SKILL
+from etude.research.error_turns.driver import EVALUATED, Refused, Run
+from etude.research.error_turns.stack_arms import ARMS
+from etude.research.error_turns.stack_summary import show
+from etude.research.error_turns.summary import TUNING
+from etude.research.error_turns.worlds import World
+from etude.trainers.recipe.recipe import RecipeError
+from etude.trainers.replay.settings import ReplayError
+
+RATES = (1e-4, 3e-4, 1e-3)
+
+
+@dataclass(frozen=True)
+class Stack:
+    """An experiment and its world; ``arms`` are run unless others are asked for (none given: all)."""
+
+    world: World
+    experiment: driver.Experiment
+    arms: Sequence[str] = ()
+
+
+def run_one(
+    run: Run, world: World, places: Mapping[str, Path], pairs: Mapping[str, Path], url: str, out: Path, updates: int
+) -> dict[str, Any]:
+    base = ARMS[run.arm].base
+    return stack_training.train(world, run, places[base], url, out, updates=updates, pairs=pairs.get(base))
+
+
+def evaluated(
+    known: set[str], world: World, places: Mapping[str, Path], url: str, updates: int
+) -> Iterator[dict[str, Any]]:
+    """The bases, without and with the hint. Raises UnfitBase."""
+    wanted = {name: EVALUATED[name] for name in EVALUATED if EVALUATED[name][0] in places and name not in known}
+    found = {name: stack_training.of_base(world, places[base], url, hint) for name, (base, hint) in wanted.items()}
+    errors = {wanted[name]: splits[0].missed for name, splits in found.items()}
+    for base in places:
+        if {(base, False), (base, True)} <= set(errors):
+            stack_bases.check(world, base, errors[base, False], errors[base, True])
+    for name, splits in found.items():
+        curve = stack_training.Curve()
+        stack_training.note(curve, 0, 0, *splits)
+        digest = stack_bases.digest(places[wanted[name][0]])
+        row = stack_training.row(Run(name, 0.0, 0), digest, curve, broken=False, drifts=[], kl=None)
+        yield row | {"cpu_seconds": 0.0, "updates": updates}
+
+
+def places_of(world: World, options: argparse.Namespace) -> dict[str, Path]:
+    """Where the bases are; those of the chosen arms are made unless --bases says where. Raises Refused."""
+    needed, folder = {ARMS[name].base for name in options.arms}, options.bases or options.out / "bases"
+    if options.bases is None:
+        for name in sorted(needed):
+            stack_bases.base(world, name, folder)
+    there = {name: folder / name for name in SKILL if (folder / name / "config.json").is_file()}
+    if missing := sorted(needed - set(there)):
+        raise Refused(f"--bases {folder} holds no {' and no '.join(missing)}")
+    return there
+
+
+def pairs_of(world: World, options: argparse.Namespace, places: Mapping[str, Path], url: str) -> dict[str, Path]:
+    """The files of pairs of those bases whose chosen arms learn from some. Raises Refused and ReplayError."""
+    needed = sorted({ARMS[name].base for name in options.arms if ARMS[name].replay})
+    return {name: stack_pairs.pairs(world, places[name], url, options.out / "pairs") for name in needed}
+
+
+def tasks_of(world: World, options: argparse.Namespace) -> list[str]:
+    """All that may be played: what is held out, what pairs are made from, and what each run learns from."""
+    arms = [ARMS[name] for name in options.arms]
+    number = world.prompts * options.updates * max(arm.times for arm in arms)
+    tuning = options.tuning if len(options.rates) > 1 else 0
+    seeds = [*range(1, options.seeds + 1), *range(TUNING, TUNING + tuning)]
+    found = [*world.tested(), *world.learned(0, world.prompts)]
+    found += world.played(stack_pairs.EPISODES) if any(arm.replay for arm in arms) else []
+    return found + [name for seed in seeds for name in world.learned(seed, number)]
+
+
+def prepare(options: argparse.Namespace, world: World, url: str) -> driver.Ready:
+    places = places_of(world, options)
+    digests = {name: stack_bases.digest(path) for name, path in places.items()}
+    given: dict[str, Any] = {"world": world, "places": places, "url": url, "updates": options.updates}
+    run = functools.partial(run_one, out=options.out, pairs=pairs_of(world, options, places, url), **given)
+    return driver.Ready(digests, functools.partial(evaluated, **given), run)
+
+
+def go(stack: Stack, options: argparse.Namespace) -> None:
+    """Raises Refused and UnfitBase."""
+    world, experiment = stack.world, replace(stack.experiment, rates=options.rates)
+    if options.make_bases:
+        for name in SKILL:
+            print(stack_bases.base(world, name, options.out / "bases"))
+        return
+    if options.report:
+        show(driver.go(experiment, options, functools.partial(prepare, world=world, url="")), experiment.measures)
+        return
+    os.environ.setdefault("MAX_CONCURRENT_ENVS", str(4 * world.held * options.jobs))
+    try:
+        with world.served(options.out, tasks_of(world, options)) as url:
+            show(driver.go(experiment, options, functools.partial(prepare, world=world, url=url)), experiment.measures)
+    except (RecipeError, ReplayError) as error:
+        raise Refused(str(error)) from None
+
+
+def command(stack: Stack, description: str | None) -> int:
+    torch.set_num_threads(1)
+    world = stack.world
+    parser = driver.parser_of(stack.experiment, description, updates=world.updates, episodes=world.episodes)
+    parser.add_argument("--bases", type=Path, help="a folder that holds strong and weak")
+    rates = stack.experiment.rates
+    parser.add_argument("--rates", type=rates_of, default=rates, help="that are tried; a single one is not tuned")
+    parser.add_argument("--make-bases", action="store_true", help="strong and weak, in DIR/bases, and nothing else")
+    if stack.arms:
+        parser.set_defaults(arms=list(stack.arms))
+    options = parser.parse_args()
+    return driver.status(lambda: go(stack, options))
+
+
+def rates_of(text: str) -> tuple[float, ...]:
+    return tuple(sorted(float(each) for each in text.split(",")))

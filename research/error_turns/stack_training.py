@@ -1,0 +1,246 @@
+"""One run of one arm in a world: a recipe, ``ArmTrainer``, and evaluations on the way on held-out tasks."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import TrainerCallback
+
+from etude.research.error_turns import bases, stack_bases
+from etude.research.error_turns.arms import Arm
+from etude.research.error_turns.driver import Refused, Run
+from etude.research.error_turns.stack_arms import ARMS, ArmTrainer, NoRounding, erred
+from etude.research.error_turns.worlds import World
+from etude.trainers.recipe.recipe import Recipe, parse
+from etude.trainers.rollouts.rollout import Rollout
+from etude.trainers.run.builder import Made, build
+from etude.trainers.run.callbacks import METRICS, good_turns_kl, read_metrics
+from etude.trainers.run.run_dir import write_json
+from etude.trainers.run.train import RECIPE, summary
+
+ERROR = "missed"
+"""What of ``Held`` is the error of a curve: a policy that submits at once never errs in its first turn."""
+CHUNK = 4
+"""Rollouts that ``good_turns_kl`` reads at a time."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """Of one split's held-out episodes: the share of first turns that err, of first turns that err or do not
+    try (see ``World.tries``), of all turns that err, and of solved episodes."""
+
+    first: float
+    missed: float
+    turns: float
+    solved: float
+
+
+@dataclass
+class Curve:
+    """At update 0 and at each evaluation. ``train`` and ``eval`` are the splits: known words, and others."""
+
+    episodes: list[int] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    train: list[Held] = field(default_factory=list)
+    eval: list[Held] = field(default_factory=list)
+
+
+def recipe_of(
+    world: World, arm: Arm, rate: float, seed: int, base: Path, url: str, out: Path, steps: int, pairs: Path | None
+) -> Recipe:
+    return parse(
+        {
+            "seed": seed,
+            "out": str(out),
+            "model": {"name": str(base.resolve()), "template": {"enable_thinking": False}},
+            "environment": {"url": url},
+            "train": {
+                "steps": steps, "prompts": world.prompts, "group": world.group, "micro": world.episodes,
+                "learning_rate": rate,
+            },
+            "channels": {
+                "rlvr": float(bool(arm.reward or not (arm.hint or arm.replay))),
+                "distillation": arm.weight if arm.hint else 0.0,
+                "replay": float(arm.replay),
+            },
+            "replay": {"pairs": str(pairs.resolve())} if arm.replay and pairs else {},
+            "distillation": {"gate": arm.gate, "teacher": arm.teacher, "rate": arm.rate},
+            "generation": {"max_ids": world.max_ids, "max_turn_ids": world.max_turn_ids},
+            # Above log 2, so that the drift of a moving teacher is measured and stops nothing.
+            "safety": {"teacher_drift": 1.0, "hack_rate": 0.0},
+        },
+        "a run's recipe",
+    )  # fmt: skip
+
+
+def made(
+    world: World,
+    arm: Arm,
+    rate: float,
+    seed: int,
+    base: Path,
+    url: str,
+    out: Path,
+    steps: int,
+    pairs: Path | None = None,
+) -> Made:
+    """A run that can begin, in a folder of its own; nothing is saved on the way. ``pairs``: for an arm with replay."""
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    recipe = recipe_of(world, arm, rate, seed, base, url, out, steps, pairs)
+    write_json(out / RECIPE, recipe.model_dump(mode="json"))
+    trainer = functools.partial(ArmTrainer, arm=arm, world=world)
+    tasks = world.learned(seed, world.prompts * steps)
+    found = build(recipe, url, tasks, trainer=trainer, dialogues=None, progress=lambda what, done, of: None)
+    found.trainer.args.save_strategy = "no"
+    found.trainer.add_callback(NoRounding())
+    return found
+
+
+def evaluated(trainer: ArmTrainer) -> tuple[Held, Held, list[Rollout]]:
+    """The policy as it is on both held-out sets, sampled with the same luck each time; the first set's rollouts too."""
+    training, world = trainer.model.training, trainer.world
+    trainer.model.eval()
+    torch.manual_seed(0)
+    played = trainer.play([{"task_id": name} for name in world.tested()])
+    trainer.model.train(training)
+    known, other = played[: world.held], played[world.held :]
+    return held(known, world.tries), held(other, world.tries), known
+
+
+def held(played: list[Rollout], tries: Callable[[Rollout], bool]) -> Held:
+    """Of the valid ones: an episode that the machine spoiled says nothing of the policy. Raises Refused without any."""
+    found, valid = summary(played), [rollout for rollout in played if rollout.reward.valid]
+    if not valid:
+        raise Refused("the server's machine spoiled every episode of an evaluation: `etude doctor` says what it lacks")
+    first = sum(0 in erred(rollout) for rollout in valid) / len(valid)
+    missed = sum(0 in erred(rollout) or not tries(rollout) for rollout in valid) / len(valid)
+    return Held(*(round(share, 5) for share in (first, missed, found.error_turn_rate, found.solved)))
+
+
+@functools.cache
+def of_base(world: World, base: Path, url: str, hint: bool) -> tuple[Held, Held]:
+    """Before any update, with or without the right hint before the first turn."""
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = made(world, Arm(), 1e-9, 0, base, url, Path(folder) / "run", 1).trainer
+        if hint:
+            texts = world.right_hints(world.tested())
+            trainer._chat = stack_bases.Hinted(trainer._chat, texts)
+        try:
+            return evaluated(trainer)[:2]
+        finally:
+            trainer.close()
+
+
+class Evaluate(TrainerCallback):
+    """Adds to a curve when an evaluation is due."""
+
+    def __init__(self, trainer: ArmTrainer, curve: Curve, every: int, updates: int) -> None:
+        self._trainer, self._curve, self._every, self._updates = trainer, curve, every, updates
+        self.last: list[Rollout] = []
+
+    def due(self, number: int, steps: int) -> bool:
+        return due(number, self._every, self._updates) or number == steps
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        if self.due(state.global_step, state.max_steps):
+            train, other, self.last = evaluated(self._trainer)
+            episodes = state.global_step * self._trainer.world.episodes
+            note(self._curve, episodes, self._trainer.read, train, other)
+
+
+def finished(trainer: ArmTrainer, steps: int) -> bool:
+    """Train. False for a run that was stopped because it is no number any more, or that cannot be sampled from."""
+    try:
+        trainer.train()
+    except RuntimeError as error:
+        if "probability tensor" not in str(error):
+            raise
+        return False
+    return bool(trainer.state.global_step == steps)
+
+
+def lost(world: World, curve: Curve, watch: Evaluate, steps: int, tokens: int) -> None:
+    """A run that broke off errs in every turn from its next evaluation on."""
+    for number in range(curve.episodes[-1] // world.episodes + 1, steps + 1):
+        if watch.due(number, steps):
+            note(curve, number * world.episodes, tokens, *[Held(1.0, 1.0, 1.0, 0.0)] * 2)
+
+
+def due(number: int, every: int, updates: int) -> bool:
+    """After each part of a run; of a longer one, behind these, once in so many updates."""
+    return number % (every if number <= updates else updates) == 0
+
+
+def note(curve: Curve, episodes: int, tokens: int, train: Held, other: Held) -> None:
+    curve.episodes.append(episodes)
+    curve.tokens.append(tokens)
+    curve.train.append(train)
+    curve.eval.append(other)
+
+
+def train(
+    world: World, run: Run, base: Path, url: str, out: Path, *, updates: int, pairs: Path | None = None
+) -> dict[str, Any]:
+    """One run as a row of the result file. ``updates`` of an arm with ``times`` are that many times more."""
+    torch.set_num_threads(1)
+    first = of_base(world, base, url, False)
+    arm, started, curve = ARMS[run.arm], time.process_time(), Curve()
+    steps = updates * arm.times
+    folder = out / "runs" / f"{run.arm}-{run.rate:g}-{run.seed}"
+    trainer = made(world, arm, run.rate, run.seed, base, url, folder, steps, pairs).trainer
+    note(curve, 0, 0, *first)
+    before = copy.deepcopy(trainer.model).eval()
+    watch = Evaluate(trainer, curve, max(updates // world.parts, 1), updates)
+    trainer.add_callback(watch)
+    try:
+        broken = not finished(trainer, steps)
+        kl = None if broken else kl_on_good_turns(trainer, before, watch.last)
+    finally:
+        trainer.close()
+    if broken:
+        lost(world, curve, watch, steps, trainer.read)
+    drifts = drifts_at(folder, [episodes // world.episodes for episodes in curve.episodes])
+    found = row(run, bases.digest(before), curve, broken=broken, drifts=drifts, kl=kl)
+    return found | {"cpu_seconds": round(time.process_time() - started, 2), "updates": updates}
+
+
+def kl_on_good_turns(trainer: ArmTrainer, before: Any, played: list[Rollout]) -> float | None:
+    """KL(policy || base), nats a token, on the good turns of the last evaluation; None without any."""
+    good = [rollout for rollout in played if len(erred(rollout)) < len(rollout.turns)]
+    parts = [good[start : start + CHUNK] for start in range(0, len(good), CHUNK)]
+    measured = [good_turns_kl(trainer.model, before, [(one, []) for one in part]) for part in parts]
+    each = [value for value in measured if value is not None]
+    return sum(each) / len(each) if each else None
+
+
+def drifts_at(folder: Path, updates: list[int]) -> list[float]:
+    """The teacher's drift as it was last measured at each of these; empty for a teacher that stands still."""
+    rows = [line for line in read_metrics(folder / METRICS) if "teacher_drift" in line]
+    known = [[line["teacher_drift"] for line in rows if line["step"] <= number] for number in updates]
+    return [round(some[-1], 5) if some else 0.0 for some in known] if rows else []
+
+
+def row(run: Run, digest: str, curve: Curve, *, broken: bool, drifts: list[float], kl: float | None) -> dict[str, Any]:
+    """As (A)'s, with what the real stack has besides."""
+    return {
+        **run._asdict(),
+        "base": digest,
+        "broken": broken,
+        "episodes": curve.episodes,
+        "tokens": curve.tokens,
+        "errors": [float(getattr(each, ERROR)) for each in curve.train],
+        "drifts": drifts,
+        "good_turn_kl": None if kl is None else round(kl, 5),
+        "follows": None,
+        "held": {name: [asdict(each) for each in getattr(curve, name)] for name in ("train", "eval")},
+    }

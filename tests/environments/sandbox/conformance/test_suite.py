@@ -1,0 +1,70 @@
+"""Every backend, with and without root, against the one suite."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from etude.environments.sandbox import available
+from etude.environments.sandbox.conformance.suite import CHECKS, NEEDS
+
+ROOT = os.geteuid() == 0
+# What a backend may be excused from, so that no guarantee is lost unseen.
+EXCUSED: dict[str, set[str]] = {
+    "bubblewrap": set(),
+    "bubblewrap-rootless": {"memory-total"},
+    "docker": set(),
+    "podman": {"disk-quota"},
+    "process": {"process-list", "mount-view", "shared-memory", "loopback", "disk-quota"},
+    "process-rootless": {
+        "process-list",
+        "mount-view",
+        "shared-memory",
+        "loopback",
+        "disk-quota",
+        "process-quota",
+        "memory-total",
+    },
+}
+MODES = list(EXCUSED) if ROOT else ["bubblewrap-rootless", "process-rootless", "docker", "podman"]
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, dict[str, str]]:
+    """Each mode's verdicts, one run of the suite each."""
+    return {}
+
+
+def _run(mode: str, request: pytest.FixtureRequest) -> dict[str, str]:
+    arguments = ["-m", "etude.environments.sandbox.conformance.suite", mode.removesuffix("-rootless")]
+    if mode.endswith("-rootless"):
+        done = request.getfixturevalue("ordinary_user").run(*arguments)
+    else:
+        command = [sys.executable, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, cwd="/", timeout=300, check=False)
+    assert done.stdout, done.stderr
+    verdicts: dict[str, str] = json.loads(done.stdout)
+    return verdicts
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("mode", MODES)
+def test_conforms(mode: str, check: str, results: dict[str, dict[str, str]], request: pytest.FixtureRequest) -> None:
+    if mode in ("docker", "podman") and (why_not := available()[mode]):
+        # Where CI=true, setup.sh has started both.
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"{mode}: {why_not}")
+    if mode not in results:
+        results[mode] = _run(mode, request)
+    verdict = results[mode][check]
+    if NEEDS.get(check) in EXCUSED[mode]:
+        assert verdict in ("ok", f"excused: {NEEDS[check]}")
+    else:
+        assert verdict == "ok"
+
+
+def test_the_suite_is_as_large_as_promised() -> None:
+    assert len(CHECKS) >= 35

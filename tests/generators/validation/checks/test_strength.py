@@ -1,0 +1,70 @@
+"""Strength: mutants run in a real sandbox against the hidden tests of a real task; and the knobs of the checks."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from helpers.paths import DATA
+
+from etude.environments.tasks.task_set import TaskSet
+from etude.environments.tasks.task_trees import materials
+from etude.generators.base import GeneratorError
+from etude.generators.generate import generate
+from etude.generators.validation.checks.final_checks import CheckKnobs
+from etude.generators.validation.checks.removed import Exercise
+from etude.generators.validation.checks.strength import sample, strength
+from etude.models import Task
+
+SAMPLE = DATA / "scales"
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory) -> Task:
+    out = tmp_path_factory.mktemp("set")
+    knobs = {"min_lines": 3, "mutants": 0}
+    generate([str(SAMPLE)], generators=["fd_function"], count=1, seed=7, out=out, knobs=knobs)
+    return next(iter(TaskSet.load(out)))
+
+
+def measured(task: Task):
+    made = materials(task)
+    return asyncio.run(strength(task, made, Exercise.of(task, made)))
+
+
+def test_without_mutants_there_is_no_strength(task: Task):
+    assert task.verifier_strength is None and task.features["mutants"] == 0
+
+
+def test_good_tests_notice_most_mistakes_and_the_number_is_the_same_again(task: Task):
+    first = measured(task)
+    assert first.value is not None and first.value > 0.5 and 0 < first.tried <= 8
+    assert measured(task) == first
+
+
+def test_a_test_that_looks_at_nothing_notices_nothing(task: Task):
+    blind = task.model_copy(update={"FAIL_TO_PASS": task.PASS_TO_PASS[:1]})
+    found = measured(blind)
+    assert found.value == 0.0 and len(found.survivors) == found.tried
+
+
+def test_the_sample_takes_every_kind_of_mistake_before_a_second_of_one(task: Task):
+    exercise = Exercise.of(task, materials(task))
+    everything, _ = sample(task, exercise, 1000)
+    kinds = {mutant.operator for _, mutant in everything}
+    few, _ = sample(task, exercise, len(kinds))
+    assert {mutant.operator for _, mutant in few} == kinds
+    assert all(few[number] == everything[number] for number in range(len(few)))
+
+
+@pytest.mark.parametrize(
+    "knobs", [{"mutants": "many"}, {"mutants": -1}, {"min_strength": 2}, {"mutants": 0, "min_strength": 0.5}]
+)
+def test_a_knob_of_the_checks_that_makes_no_sense_is_refused(knobs: dict[str, object]):
+    with pytest.raises(GeneratorError, match="mutants|min_strength"):
+        CheckKnobs.split(knobs)
+
+
+def test_other_knobs_are_the_generators():
+    chosen, rest = CheckKnobs.split({"mutants": 4, "min_strength": 0.6, "docs": "keep"})
+    assert chosen == CheckKnobs(4, 0.6) and rest == {"docs": "keep"}

@@ -1,0 +1,172 @@
+"""What counts as the same action."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from etude.trainers.replay.action_equality import Canonical, canonical, is_same, read_answer, similarity, spoken, wire
+
+TOOLS: list[dict[str, Any]] = [
+    {"name": "bash", "parameters": {"properties": {"command": {"type": "string"}, "timeout_s": {"type": "number"}}}},
+    {"name": "read_file", "parameters": {"properties": {"path": {}, "start_line": {"default": 1}, "end_line": {}}}},
+    {"name": "edit_file", "parameters": {"properties": {"path": {}, "old": {}, "new": {}}}},
+]
+
+
+def call(tool: str, **arguments: Any) -> Canonical:
+    return canonical({"tool_calls": [{"name": tool, "arguments": arguments}]}, TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (call("bash", command="cd a&&ls  -l"), call("bash", command="cd a && ls -l", timeout_s=5)),
+        (call("bash", command="grep 'x y' f"), call("bash", command='grep "x y" f')),
+        (call("read_file", path="./a//b.py"), call("read_file", path="a/b.py", start_line=1, end_line=None)),
+        (canonical({"tool": "bash", "arguments": '{"command": "ls"}'}, TOOLS), call("bash", command="ls ")),
+        (canonical({"text": "<think>a</think>I am done"}), canonical({"text": "i am  DONE"})),
+    ],
+)
+def test_ways_to_write_one_action(one: Canonical, other: Canonical) -> None:
+    assert similarity(one, other) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (call("read_file", path="a.py"), call("edit_file", path="a.py")),
+        (call("read_file", path="a.py"), call("read_file", path="b.py")),
+        (call("read_file", path="a.py", end_line=3), call("read_file", path="a.py", end_line="3")),
+        (call("get", id="H-1234"), call("get", id="H-1235")),
+        (call("five", a=1, b=2, c=3, d=4, e=5), call("five", a=1, b=2, c=3, d=4, e=6)),
+        (call("bash", command="ls"), canonical({"text": "ls"})),
+        (canonical({"tool_calls": [{"name": "bash", "arguments": "{"}]}), call("bash")),
+    ],
+)
+def test_what_one_wrong_word_makes_another_action(one: Canonical, other: Canonical) -> None:
+    assert similarity(one, other) == 0.0
+
+
+PYTEST = "python -m pytest tests/test_a.py -x -q --tb short"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (PYTEST, PYTEST.replace("test_a", "test_b")),
+        (PYTEST + " tests/test_c.py::test_one", PYTEST + " tests/test_c.py::test_two"),
+        (PYTEST, PYTEST.replace("short", "long")),
+        (PYTEST.replace("--tb short", "--tb=short"), PYTEST.replace("--tb short", "--tb=long")),
+        (PYTEST, PYTEST.replace("pytest", "pylint")),
+        ("head -n 20 -q --verbose a b c d e f", "head -n 30 -q --verbose a b c d e f"),
+        ("get the issue H-1234 of this project and show it", "get the issue H-1235 of this project and show it"),
+        ("cat a b c d e f g h", "rm a b c d e f g h"),
+        ("make all the parts of it && echo done", "make all the parts of it || echo done"),
+        ("echo a b c d e f > here", "echo a b c d e f > there"),
+        ('echo "$HOME" a b c d e src/a.py', 'echo "$HOME" a b c d e src/b.py'),
+    ],
+)
+def test_commands_that_name_something_else_are_not_alike(one: str, other: str) -> None:
+    assert similarity(call("bash", command=one), call("bash", command=other)) == 0.0
+
+
+def test_commands_are_alike_in_their_plain_words_and_options() -> None:
+    one, other = call("bash", command=PYTEST), call("bash", command=PYTEST.replace("-x -q", "-q"))
+    assert 0.8 < similarity(one, other) < 1
+    path = "my own folder with a long name/{}.py"
+    assert similarity(call("read_file", path=path.format("a b")), call("read_file", path=path.format("a c"))) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("value", "other_value", "same"),
+    [(None, None, True), (0.0, 0.0, True), (0.5, None, True), (0.0, 0.5, False), (-1.0, None, False), (-1, -1, False)],
+)
+def test_what_is_alike_is_one_answer_unless_execution_told_them_apart(
+    value: float | None, other_value: float | None, same: bool
+) -> None:
+    one = call("edit_file", path="a.py", old="x = 1", new="def f(a, b, c, d): return a + b")
+    near = call("edit_file", path="a.py", old="x = 1", new="def f(a, b, c, d): return a - b")
+    assert is_same(one, near, 0.8, value, other_value) == is_same(near, one, 0.8, other_value, value) == same
+    assert is_same(one, one, 0.8, value, other_value) and not is_same(one, near, 0.999)
+
+
+def test_a_shell_expands_in_double_quotes_only() -> None:
+    assert similarity(call("bash", command="echo '$HOME'"), call("bash", command='echo "$HOME"')) < 0.8
+    assert similarity(call("bash", command="echo $A\nls"), call("bash", command="echo $A ls")) < 1
+
+
+def test_texts_are_alike_in_part() -> None:
+    one = call("edit_file", path="a.py", old="x = 1", new="def f(a, b): return a + b")
+    near = call("edit_file", path="a.py", old="x = 1", new="def f(a, b): return a - b")
+    assert 0.5 < similarity(one, near) < 1
+
+
+def drawn(chance: random.Random) -> dict[str, Any]:
+    """Any action that a model may emit, broken ones too."""
+    words = ["ls", "-l", "a.py", "'a b'", '"', "&&", "$X", "", "<think>", "</think>", "ü"]
+    text = lambda: " ".join(chance.choices(words, k=chance.randint(0, 5)))  # noqa: E731
+    values = [text, lambda: chance.randint(0, 3), lambda: None, lambda: [text()], lambda: {"a": text()}]
+    calls: list[Any] = []
+    for _ in range(chance.randint(0, 3)):
+        names = chance.sample(["command", "path", "old", "new", "start_line"], chance.randint(0, 3))
+        given: Any = {name: chance.choice(values)() for name in names}
+        name = chance.choice(["bash", "read_file", "edit_file", "nothing", "", None])
+        calls.append({"name": name, "arguments": chance.choice([given, json.dumps(given), text()])})
+    return {"text": text(), "tool_calls": chance.choice([calls, calls, None, text()])}
+
+
+def test_similarity_is_one_for_the_same_symmetric_and_within_bounds() -> None:
+    chance = random.Random(0)
+    for _ in range(3000):
+        first, second = drawn(chance), drawn(chance)
+        one, other = canonical(first, TOOLS), canonical(second, TOOLS)
+        assert similarity(one, canonical(first, TOOLS)) == 1.0
+        assert 0.0 <= similarity(one, other) == similarity(other, one) <= 1.0
+        assert (similarity(one, other) == 1.0) == (one == other)
+        if [call.tool for call in one.calls] != [call.tool for call in other.calls]:
+            assert similarity(one, other) == 0.0
+
+
+def test_what_goes_over_the_wire_does_the_same() -> None:
+    chance = random.Random(1)
+    for _ in range(1000):
+        action = drawn(chance)
+        assert canonical(wire(action), TOOLS) == canonical(action, TOOLS)
+        assert "<think>" not in wire(action)["text"] or not spoken(wire(action)["text"])
+
+
+def test_a_thought_is_not_sent_unless_the_turn_was_cut_within_it() -> None:
+    assert wire({"text": "<think>\nHm.\n</think>\n\nDone."}) == {"text": "Done."}
+    assert wire({"text": "<think>\nHm.\n</think>"}) == {"text": ""}
+    assert wire({"text": "<think>\nHm, so"}) == {"text": "<think>\nHm, so"}
+
+
+def test_answers_with_native_calls_and_with_tags() -> None:
+    native = {
+        "content": None,
+        "tool_calls": [{"id": "c", "function": {"name": "bash", "arguments": '{"command":"ls"}'}}],
+    }
+    tagged = {"content": 'So.<tool_call>\n{"name": "bash", "arguments": {"command": "ls"}}\n</tool_call>'}
+    thought = {"content": "<think>maybe <tool_call>{}</tool_call></think>Done."}
+    assert canonical(read_answer(native), TOOLS) == canonical(read_answer(tagged), TOOLS) == call("bash", command="ls")
+    assert read_answer(thought) == {"text": "Done."}
+    assert spoken("open thought</think> said") == "said"
+
+
+def test_a_longer_wait_is_the_same_answer_unless_one_failed() -> None:
+    hasty, patient = call("bash", command="pytest -q", timeout_s=1), call("bash", command="pytest -q", timeout_s=120)
+    assert similarity(hasty, patient) == 1.0 and hasty != patient
+    assert is_same(hasty, patient, 0.9) and is_same(hasty, patient, 0.9, 0.0)
+    assert not is_same(hasty, patient, 0.9, -1.0) and not is_same(hasty, patient, 0.9, None, -1.0)
+
+
+def test_answers_in_tags_without_quotes_have_the_types_of_their_tools() -> None:
+    types = {"path": {"type": "string"}, "start_line": {"type": "integer"}}
+    tools = [{"name": "read_file", "parameters": {"properties": types}}]
+    said = "<parameter=path>\n3\n</parameter>\n<parameter=start_line>\n3\n</parameter>"
+    answer = read_answer({"content": f"<tool_call>\n<function=read_file>\n{said}\n</function>\n</tool_call>"}, tools)
+    assert answer["tool_calls"] == [{"name": "read_file", "arguments": {"path": "3", "start_line": 3}}]

@@ -1,0 +1,365 @@
+"""Running a recipe: what is refused before weights load, what a run leaves behind, when it stops."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import torch
+from helpers.model_factory import qwen
+from helpers.scripted_policy import Scripted, base
+
+from etude.cli import app as cli
+from etude.trainers.recipe.recipe import RecipeError, load, parse
+from etude.trainers.run import model_loading as loading
+from etude.trainers.run.callbacks import read_metrics
+from etude.trainers.run.train import Result, order, plan, run
+
+DRILL = {"serve": "drill", "knobs": {"families": ["choose"], "level": 1}}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return base(tmp_path_factory.mktemp("model"))
+
+
+def recipe(folder: Path, out: Path, url: str = "", /, **tables: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {
+        "out": str(out),
+        "model": {"name": str(folder), "template": {"enable_thinking": False}},
+        "environment": {"url": url} if url else DRILL,
+        "train": {
+            "steps": 4,
+            "prompts": 2,
+            "group": 2,
+            "micro": 2,
+            "learning_rate": 1e-3,
+            "save_every": 2,
+            "evaluate_tasks": 2,
+        },
+        "channels": {"rlvr": 1.0, "distillation": 1.0},
+        "distillation": {"gate": False},
+        "generation": {"max_ids": 6000, "max_turn_ids": 400},
+    }
+    for name, value in tables.items():
+        given[name] = {**given.get(name, {}), **value} if isinstance(value, dict) else value
+    return given
+
+
+def play(table: dict[str, Any]) -> Result:
+    return run(parse(table), trainer=Scripted)
+
+
+def losses(out: Path) -> list[float]:
+    return [row["loss"] for row in read_metrics(out / "metrics.jsonl")]
+
+
+def test_a_run_serves_trains_evaluates_and_saves(model: Path, tmp_path: Path) -> None:
+    result = play(recipe(model, tmp_path / "run", environment={**DRILL, "tasks": 8, "split": "train"}))
+    assert result.ok and result.steps == 4
+    assert result.before is not None and result.before.episodes == 2
+    assert result.after is not None and result.after.valid == 2
+    rows = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    assert [row["step"] for row in rows] == [1, 2, 3, 4]
+    assert all(row["distillation/loss"] > 0 for row in rows if row["distillation/chosen"])
+    assert max(row["distillation/chosen"] for row in rows) > 0
+    assert {path.name for path in (tmp_path / "run" / "model").iterdir()} >= {"config.json", "model.safetensors"}
+    assert json.loads((tmp_path / "run" / "recipe.json").read_text())["model"]["name"] == str(model)
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["steps"] == 4
+    with pytest.raises(RecipeError, match="holds a run that is done: choose another out"):
+        play(recipe(model, tmp_path / "run", environment={**DRILL, "tasks": 8, "split": "train"}))
+    with pytest.raises(RecipeError, match=r"holds a run of another recipe \(seed\)"):
+        play(recipe(model, tmp_path / "run", environment={**DRILL, "tasks": 8, "split": "train"}, seed=1))
+
+
+def test_the_kill_switch_ends_a_run_and_says_why(model: Path, drill_url: str, tmp_path: Path) -> None:
+    table = recipe(model, tmp_path, drill_url, safety={"kl_to_base": 1e-9}, train={"learning_rate": 1e-2})
+    result = play(table)
+    assert not result.ok and result.steps < 4
+    assert "kl_good_turns" in result.stopped and "safety.kl_to_base" in result.stopped
+    assert json.loads((tmp_path / "stopped.json").read_text())["limit"] == "kl_to_base"
+    assert (tmp_path / "checkpoints" / f"checkpoint-{result.steps}").is_dir()
+    still = r"was stopped at step .*; set safety.kl_to_base to more than .* or to 0, or remove .*stopped.json to go on"
+    for limit in (1e-9, 2e-9):
+        with pytest.raises(RecipeError, match=still):
+            play({**table, "safety": {"kl_to_base": limit}})
+
+
+@pytest.mark.parametrize(("environment", "refused"), [({}, True), ({"LOCAL_RANK": "0", "WORLD_SIZE": "1"}, False)])
+def test_several_gpus_for_one_process_are_refused_before_weights_load(
+    environment: dict[str, str], refused: bool, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    start = "torchrun --nproc-per-node 4 --shutdown-timeout 3600 -m etude.cli train"
+    said = f"one process sees 4 GPUs: set CUDA_VISIBLE_DEVICES=0, or .*{start}"
+    said = said if refused else "is the server running?"
+    with pytest.raises(Exception, match=said.replace("?", r"\?")):
+        play(recipe(model, tmp_path / "run", "http://127.0.0.1:9"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_moving_teacher_is_watched(model: Path, drill_url: str, tmp_path: Path) -> None:
+    table = recipe(
+        model,
+        tmp_path,
+        drill_url,
+        distillation={"teacher": "ema", "rate": 0.5},
+        safety={"teacher_drift": 10.0},
+        train={"steps": 5, "learning_rate": 1e-2, "evaluate_tasks": 1},
+    )
+    assert play(table).ok
+    (drift,) = [row["teacher_drift"] for row in read_metrics(tmp_path / "metrics.jsonl") if "teacher_drift" in row]
+    assert 0 < drift < 0.7
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"model": {"name": "./no/such/model"}}, "there is no model in ./no/such/model"),
+        ({"channels": {"replay": 1.0}, "replay": {"pairs": "no.jsonl"}}, "there is no file no.jsonl"),
+        ({"distillation": {"teacher": "live"}, "safety": {"teacher_drift": 0.0}}, "set safety.teacher_drift"),
+        ({"generation": {"vllm": "colocate"}}, "needs vllm: pip install"),
+        (
+            {"generation": {"max_ids": 8193}},
+            "generation.max_ids (8193) is more than the model's context (max_position_embeddings: 8192): set it to",
+        ),
+        ({"environment": {"serve": "no/such/tasks", "knobs": {}}}, "there is no folder no/such/tasks"),
+        ({"environment": {"serve": "", "url": "http://127.0.0.1:9", "knobs": {}}}, "is the server running?"),
+        ({"environment": {"knobs": {"families": ["chose"]}}}, "Did you mean 'choose'?"),
+        ({"environment": {"split": "trian"}}, "trian"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_weights_load(
+    change: dict[str, Any], said: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*arguments: Any, **more: Any) -> None:
+        raise AssertionError("weights were loaded")
+
+    monkeypatch.setattr(loading, "AutoModelForCausalLM", type("No", (), {"from_pretrained": never}))
+    with pytest.raises(Exception) as caught:
+        play(recipe(model, tmp_path / "run", **change))
+    assert type(caught.value).__module__.startswith("etude.")
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_vocabulary_beyond_the_embedding_is_refused_before_weights_load(
+    model: Path, drill_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import AutoTokenizer
+
+    made = AutoTokenizer.from_pretrained(model)
+    qwen(len(made) - 3).save_pretrained(tmp_path / "model")
+    made.save_pretrained(tmp_path / "model")
+    monkeypatch.setattr(loading, "AutoModelForCausalLM", None)
+    with pytest.raises(RecipeError) as refused:
+        play(recipe(tmp_path / "model", tmp_path / "run", drill_url))
+    assert f"has {len(made)} ids, but its model's embedding {len(made) - 3} rows: give the" in str(refused.value)
+    assert "\n" not in str(refused.value) and not (tmp_path / "run").exists()
+
+
+def test_a_context_is_minded_before_a_model_is_made(tmp_path: Path) -> None:
+    table = recipe(Path(), tmp_path / "run", generation={"max_ids": 40_000}, model={"name": "", "make": "drill"})
+
+    def never(path: Path, given: Any) -> None:
+        raise AssertionError("dialogues were written")
+
+    with pytest.raises(RecipeError, match=r"generation.max_ids \(40000\) is more than the model's context .*: 32768\)"):
+        loading.open_model(parse(table), never, lambda phase, done, total: None)
+
+
+@pytest.mark.parametrize(
+    ("rope", "context"),
+    [
+        ({"rope_type": "default"}, 4096),
+        ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}, 16_384),
+        ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024}, 4096),
+        ({"rope_type": "linear", "factor": 2.0}, 8192),
+    ],
+)
+def test_a_stretched_rotation_reads_further(rope: dict[str, Any], context: int) -> None:
+    from transformers import Qwen3Config
+
+    config = Qwen3Config(max_position_embeddings=4096, rope_parameters={**rope, "rope_theta": 10_000.0})
+    assert loading._context(config) == context
+
+
+def test_a_template_without_tools_is_refused_before_weights_load(
+    model: Path, drill_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import AutoTokenizer
+
+    made = AutoTokenizer.from_pretrained(model)
+    made.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}"
+    made.save_pretrained(tmp_path / "model")
+    (tmp_path / "model" / "config.json").write_text((model / "config.json").read_text())
+    with pytest.raises(ValueError, match="tool") as caught:
+        play(recipe(tmp_path / "model", tmp_path / "run", drill_url))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_encoder_decoder_is_refused_before_weights_load(model: Path, drill_url: str, tmp_path: Path) -> None:
+    from transformers import AutoTokenizer, T5Config
+
+    AutoTokenizer.from_pretrained(model).save_pretrained(tmp_path / "model")
+    T5Config().save_pretrained(tmp_path / "model")
+    with pytest.raises(Exception, match="t5 is an encoder-decoder model"):
+        play(recipe(tmp_path / "model", tmp_path / "run", drill_url))
+
+
+def test_the_plan_is_arithmetic(model: Path, tmp_path: Path) -> None:
+    found = plan(parse(recipe(model, tmp_path)), 2)
+    assert (found["gradient_accumulation"], found["episodes_a_batch"], found["episodes"]) == (1, 4, 16)
+    assert found["channels"] == ["rlvr", "distillation"]
+    with pytest.raises(RecipeError, match="micro-batches of 2 on 3 processes"):
+        plan(parse(recipe(model, tmp_path)), 3)
+
+
+def test_tasks_come_in_epochs() -> None:
+    names = [row["task_id"] for row in order(["a", "b", "c"], 7, seed=0)]
+    assert sorted(names[:3]) == sorted(names[3:6]) == ["a", "b", "c"] and len(names) == 7
+    assert names == [row["task_id"] for row in order(["a", "b", "c"], 7, seed=0)]
+
+
+RECIPE = '[model]\nname = "./m"\n[environment]\nserve = "drill"\n'
+
+
+def test_a_dry_run_prints_the_resolved_run_without_torch(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "config.json").write_text("{}")
+    (tmp_path / "r.toml").write_text(RECIPE.replace("./m", str(tmp_path / "m")))
+    code = (
+        "import sys\nfrom etude.cli import main\n"
+        f"code = main(['train', {str(tmp_path / 'r.toml')!r}, '--dry-run', '-o', 'train.steps=7', '--json'])\n"
+        "print(code, [name for name in ('torch', 'transformers', 'trl') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    shown, _, last = done.stdout.strip().rpartition("\n")
+    assert last == "0 []"
+    assert json.loads(shown)["recipe"]["train"]["steps"] == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[trian]\nsteps = 3\n", "Did you mean 'train'?"),
+        (RECIPE + "[train]\nmicro = 5\n", "do not divide"),
+        ("[model]\nname = 'x'\n", "environment.url"),
+        (RECIPE, "there is no model in ./m"),
+        (RECIPE + "[channels]\nreplay = 1.0\n", "replay.pairs"),
+    ],
+)
+def test_a_bad_recipe_is_one_line(
+    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "r.toml").write_text(text)
+    assert cli.main(["train", "r.toml"]) == 1
+    shown = capsys.readouterr().err.splitlines()
+    assert len(shown) == 1 and shown[0].startswith("error: ") and said in shown[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (["model.name=./no"], "model.name: there is no model in ./no"),
+        (["model.name=runs/x/modle"], "model.name: there is no model in runs/x/modle"),
+        (["environment.serve=./no"], "environment.serve: there is no folder ./no"),
+        (["distillation.teacher=ema", "safety.teacher_drift=0", "channels.distillation=1"], "set safety.teacher_drift"),
+        (["channels.replay=1", "replay.pairs=no.jsonl"], "replay.pairs: there is no file no.jsonl"),
+        (["channels.replay=1", "replay.pairs=empty"], "empty holds no pair: there is nothing to learn from"),
+        (["channels.replay=1", "replay.pairs=bad"], "bad:1 is no pair: remove the line, or replay again"),
+        (
+            ["channels.distillation=1", "distillation.chooser=bad"],
+            "distillation.chooser: bad holds none: `etude hints choose` writes one",
+        ),
+        (["out=bad"], "out: bad is a file: choose another out"),
+        (["out=bad/x/y"], "out: bad is a file: choose another out"),
+        (["out=run"], "run holds a run of another recipe (seed): choose another out"),
+        (["out=run", "train.steps=9"], "run holds a run of another recipe (seed, train.steps): choose another out"),
+        (["out=run", "seed=1"], "run holds a run that is done: choose another out"),
+        (["out=torn", "seed=1"], "metrics.jsonl:1 is no JSON: remove the line"),
+        (["out=lost", "seed=1"], "lost has metrics.jsonl, but no recipe.json: put back what `etude train` wrote there"),
+    ],
+)
+def test_a_dry_run_says_what_the_run_would_say(
+    changes: list[str],
+    said: str,
+    model: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = RECIPE.replace("./m", str(model))
+    for name, content in {"r.toml": text, "empty": "", "bad": "{"}.items():
+        Path(name).write_text(content)
+    done = {"steps": 1, "stopped": "", "interrupted": False, "warnings": [], "after": None}
+    for name, metrics in {"run": '{"step": 1, "loss": 1.0}\n', "torn": "{\n", "lost": ""}.items():
+        Path(name).mkdir()
+        Path(name, "metrics.jsonl").write_text(metrics)
+        Path(name, "result.json").write_text(json.dumps(done))
+        kept = load(Path("r.toml"), [f"out={name}", "seed=1"]).model_dump(mode="json")
+        Path(name, "recipe.json").write_text(json.dumps(kept))
+    Path("lost", "recipe.json").unlink()
+    options = [word for change in changes for word in ("-o", change)]
+    lines = []
+    for how in (["--dry-run"], []):
+        assert cli.main(["train", "r.toml", *options, *how]) == 1
+        lines += capsys.readouterr().err.splitlines()[-1:]
+    assert lines[0] == lines[1] and lines[0].startswith("error: ") and said in lines[0]
+
+
+def test_replay_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["replay", str(tmp_path), "--teachers", str(tmp_path / "t.toml")]) == 1
+    assert "there is no file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("model.safetensors", "model.name: no weights can be read from"),
+        ("tokenizer_config.json", "has no eos_token: name one in tokenizer_config.json"),
+    ],
+)
+def test_a_model_that_is_not_whole_is_one_line(
+    file: str, said: str, model: Path, drill_url: str, tmp_path: Path
+) -> None:
+    shutil.copytree(model, tmp_path / "model")
+    broken = tmp_path / "model" / file
+    if file.endswith(".json"):
+        kept = json.loads(broken.read_text())
+        broken.write_text(json.dumps({key: kept[key] for key in kept if key not in ("eos_token", "pad_token")}))
+    else:
+        broken.write_bytes(broken.read_bytes()[:-1])
+    with pytest.raises(RecipeError) as refused:
+        play(recipe(tmp_path / "model", tmp_path / "run", drill_url))
+    assert said in str(refused.value) and "\n" not in str(refused.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_server_of_ours_ends_with_us_even_when_we_are_killed() -> None:
+    code = (
+        "import os, signal\nfrom etude.trainers.recipe.recipe import Environment\n"
+        "from etude.trainers.rollouts.local_server import served\n"
+        "with served(Environment(serve='drill')) as url: print(url, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    url = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stdout.strip()
+    assert url.startswith("http://")
+    for _ in range(1000):  # it has work to end
+        try:
+            httpx.get(f"{url}/health", timeout=1.0)
+        except httpx.ConnectError:
+            return
+    raise AssertionError("it serves on")

@@ -1,0 +1,188 @@
+"""Models made here from nothing: dialogues with hints, a tokenizer, a model, a base that is kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from helpers.replay_files import pairs_file
+from safetensors.torch import load_file
+
+from etude.cli.train import write_dialogues
+from etude.environments.drill.dialogues import CONFLICTING, dialogues
+from etude.trainers.chat.chat_policy import TemplateChat
+from etude.trainers.grpo.trainer import EtudeTrainer
+from etude.trainers.recipe.recipe import RecipeError, Sizes, load, parse
+from etude.trainers.run.callbacks import read_metrics
+from etude.trainers.run.train import Result, run
+from etude.trainers.tiny_models.dialogues import encode, read_dialogues, with_roles
+from etude.trainers.tiny_models.model import make_model
+from etude.trainers.tiny_models.pretrain import is_made, make_base
+from etude.trainers.tiny_models.tokenizer import MARKS, make_tokenizer, text_of
+
+SIZES = Sizes(hidden=32, layers=1, heads=2, vocabulary=600, dialogues=24, copying=4, reading=6, steps=8, batch=2)
+
+
+class Stopping(EtudeTrainer):
+    """Gets Ctrl-C in the middle of step ``at``, once."""
+
+    at = 0
+
+    def _compute_loss(self, model: Any, inputs: Any) -> torch.Tensor:
+        if self.model.training and self.state.global_step + 1 == self.at:
+            type(self).at = 0
+            os.kill(os.getpid(), signal.SIGINT)
+        loss: torch.Tensor = super()._compute_loss(model, inputs)
+        return loss
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[dict[str, Any]]:
+    return list(dialogues(200, skill=1.0))
+
+
+@pytest.fixture(scope="module")
+def tokenizer(rows: list[dict[str, Any]]) -> Any:
+    return make_tokenizer([text_of(with_roles(row), row["tools"]) for row in rows[:40]], 900)
+
+
+def first_call(row: dict[str, Any]) -> str:
+    turn = next(message for message in row["messages"] if message["role"] == "assistant")
+    return str(turn["tool_calls"][0]["function"]["name"])
+
+
+def hinted(row: dict[str, Any]) -> bool:
+    return bool(row["messages"][1]["role"] == "hint")
+
+
+def test_dialogues_are_a_function_of_their_seed(rows: list[dict[str, Any]]) -> None:
+    assert list(dialogues(3, skill=1.0)) == rows[:3]
+    assert next(dialogues(1, skill=1.0, seed=1)) != rows[0]
+
+
+def test_hints_win_also_over_the_tool_list(rows: list[dict[str, Any]]) -> None:
+    told = [row for row in rows if hinted(row)]
+    known = [first_call(row) in [tool["function"]["name"] for tool in row["tools"]] for row in told]
+    assert all(first_call(row) in row["messages"][1]["content"] for row in told)
+    assert abs(known.count(False) / len(known) - CONFLICTING) < 0.15
+
+
+def test_without_a_hint_most_first_turns_err(rows: list[dict[str, Any]]) -> None:
+    alone = [row for row in rows if not hinted(row)]
+    erred = [row["messages"][2]["content"].startswith("error tool_not_found") for row in alone]
+    assert 0.5 < sum(erred) / len(erred) < 0.75  # five sixths of the guesses, which are three quarters
+
+
+def test_skill_is_how_often_a_hint_is_followed() -> None:
+    told = [row for row in dialogues(400, skill=0.6) if hinted(row)]
+    lists = [row["messages"][1]["content"].partition(". There is no tool")[0] for row in told]
+    followed = sum(first_call(row) in listed for row, listed in zip(told, lists, strict=True)) / len(told)
+    assert 0.55 < followed < 0.8  # a guess hits the hint's tool now and then
+
+
+def test_every_text_survives_the_tokenizer(rows: list[dict[str, Any]], tokenizer: Any) -> None:
+    text = json.dumps(rows[0], ensure_ascii=False) + "\t äöü 漢字 <|x|> _a_ 12"
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+    assert all(len(tokenizer.encode(mark)) == 1 for mark in MARKS)
+    said = "<tool_call>\n{}\n</tool_call>"
+    assert tokenizer.decode(tokenizer.encode(said), skip_special_tokens=True) == said
+    assert (tokenizer.eos_token, tokenizer.pad_token) == ("<|im_end|>", "<|endoftext|>")
+
+
+def test_a_dialogue_is_read_as_a_rollout_has_it(rows: list[dict[str, Any]], tokenizer: Any) -> None:
+    async def never(ids: Any, room: int) -> Any:
+        raise AssertionError
+
+    chat = TemplateChat(tokenizer, never, arguments={"enable_thinking": False})
+    row = next(row for row in rows if hinted(row))
+    read = encode(row, chat, tokenizer)
+    said = tokenizer.decode([one for one, own in zip(read.ids, read.said, strict=True) if own])
+    calls = [message["tool_calls"][0]["function"] for message in row["messages"] if message["role"] == "assistant"]
+    assert said == "".join(f"<tool_call>\n{json.dumps(call)}\n</tool_call><|im_end|>" for call in calls)
+    first = tokenizer.decode(read.ids[: read.said.index(1)])
+    assert first.endswith(
+        f"<|im_start|>system\n{row['messages'][1]['content']}<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+    )
+
+
+def test_a_base_is_made_kept_and_learns(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in dialogues(SIZES.dialogues)))
+    made = make_base(path, SIZES, tmp_path / "base", seed=3)
+    assert len(made.losses) == SIZES.copying + SIZES.reading + SIZES.steps and made.losses[-1] < made.losses[0] - 0.2
+    assert is_made(tmp_path / "base", SIZES, 3) and not is_made(tmp_path / "base", SIZES, 4)
+    again = make_base(path, SIZES, tmp_path / "again", seed=3)
+    pairs = zip(made.model.parameters(), again.model.parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)
+
+
+def test_a_dialogue_may_hold_every_character(tmp_path: Path) -> None:
+    """JSON leaves some line ends as they are."""
+    row = {"messages": [{"role": "user", "content": "a\u2028b\x85c"}]}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row, ensure_ascii=False) + "\n", encoding="utf-8")
+    assert read_dialogues(tmp_path / "rows.jsonl") == [row]
+
+
+@pytest.mark.parametrize(("heads", "keys"), [(1, 1), (3, 1), (4, 2), (5, 1), (9, 3)])
+def test_any_number_of_heads_makes_a_model(heads: int, keys: int, tokenizer: Any) -> None:
+    made = make_model(Sizes(hidden=16 * heads, heads=heads, layers=1), tokenizer, 0)
+    assert made.config.num_key_value_heads == keys
+    assert made(input_ids=torch.tensor([[1, 2, 3]])).logits.shape[:2] == (1, 3)
+
+
+def test_the_model_for_a_gpu_has_tens_of_millions_of_parameters(root: Path) -> None:
+    sizes = load(root / "recipes" / "gpu.toml").model.sizes
+
+    class Words:
+        eos_token_id, pad_token_id = 0, 1
+
+        def __len__(self) -> int:
+            return sizes.vocabulary
+
+    with torch.device("meta"):
+        found = make_model(sizes, Words(), 0)
+    assert 30e6 <= sum(each.numel() for each in found.parameters()) <= 100e6
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"x": 1}\n', "[1]\n"])
+def test_what_is_no_dialogue_is_one_line(text: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text(text)
+    with pytest.raises(RecipeError, match="rows.jsonl"):
+        read_dialogues(tmp_path / "rows.jsonl")
+
+
+@pytest.mark.slow
+def test_from_nothing_to_a_trained_model_and_the_same_when_interrupted(tmp_path: Path) -> None:
+    """The real sampler, the real server, all three channels: what `etude train recipes/tiny.toml` does, smaller."""
+
+    def train(name: str, stops: int = 0) -> Result:
+        Stopping.at = stops
+        table = {
+            "out": str(tmp_path / name),
+            "model": {"make": "drill", "sizes": SIZES.model_dump()},
+            "environment": {"serve": "drill", "knobs": {"families": ["verbs"], "level": 1}},
+            "train": {"steps": 4, "prompts": 1, "group": 2, "micro": 1, "learning_rate": 1e-3, "evaluate_tasks": 1},
+            "channels": {"rlvr": 1.0, "distillation": 1.0, "replay": 0.5},
+            "replay": {"pairs": str(pairs_file(tmp_path / "pairs.jsonl")), "batch": 2},
+            "generation": {"max_ids": 1400, "max_turn_ids": 24},
+        }
+        return run(parse(table), dialogues=write_dialogues, trainer=Stopping)
+
+    result = train("whole")
+    assert result.ok and result.steps == 4
+    assert is_made(tmp_path / "whole" / "base", SIZES, 0)
+    first, second = train("parts", stops=2), train("parts")
+    assert (first.interrupted, first.steps, second.resumed_from, second.ok) == (True, 2, 2, True)
+    whole, parts = (read_metrics(tmp_path / name / "metrics.jsonl") for name in ("whole", "parts"))
+    of_time = ("seconds/", "cost/", "memory/", "step_time")
+    for row, other in zip(whole, parts, strict=True):
+        names = {name for name in row if not name.startswith(of_time)}
+        assert {name: row[name] for name in names} == {name: other.get(name) for name in names}
+    assert len({row["replay/loss"] for row in whole}) == 4
+    ours, theirs = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("whole", "parts"))
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)

@@ -1,0 +1,1 @@
+"""A policy behind its chat template."""

@@ -1,0 +1,1 @@
+"""Distillation at error turns."""

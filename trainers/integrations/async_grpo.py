@@ -1,0 +1,224 @@
+"""OpenEnv's ``TrainableSession``: an episode that plays itself, for TRL's AsyncGRPO without an adapter.
+
+HarnessRolloutWorker(
+    harness_session_factory=functools.partial(
+        OwnedSessionFactory, "http://127.0.0.1:8000",
+        policy_url="http://127.0.0.1:8001", model="my-model", tokenizer="my-model"),
+    dataset=Dataset.from_list(harness_rows(tasks)), ...)
+
+TRL then samples no turn itself: ``rollout`` plays with our chat, and what was sampled is never tokenised again. So
+calls in one turn are one turn, broken ones are answered as such, and an episode is one training sequence. The worker's
+``max_tokens`` and its LoRA names are not passed on: give ``max_turn_ids``, and train whole weights.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+import uuid
+from collections.abc import Mapping, Sequence
+from concurrent.futures import CancelledError, Future, wait
+from dataclasses import dataclass, field
+from typing import Any
+
+from openenv.core.harness import Message, TrainingTrace
+
+from ...client import ServerError
+from ...llm.errors import EndpointFailed, EndpointRefused, one_line
+from ..chat.chat_policy import ChatError, TemplateChat
+from ..rollouts.rollout import rollout
+from ..rollouts.session_pool import Limits
+from .completions import Completions
+from .episodes import Outcome
+from .harness import EtudeSession, EtudeSessionFactory
+from .sessions import Sessions
+from .traces import Watched
+
+PLAYED, VOID, REFUSED = 0, 1, 2
+
+
+@dataclass
+class Policy:
+    """The policy of one process. ``tokenizer`` is a folder or a name, read when the first episode is played."""
+
+    completions: Completions
+    tokenizer: str
+    template: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+        self._chat: TemplateChat | None = None
+
+    def chat(self) -> TemplateChat:
+        """Raises ChatError when there is no tokenizer, or its template is of no use. Any thread may call it."""
+        with self._lock:
+            if self._chat is None:
+                self._chat = self.completions.chat(_tokenizer(self.tokenizer), arguments=self.template)
+            return self._chat
+
+
+class OwnedSession(EtudeSession):
+    """One episode, which ``wait_for_completion`` plays to its end. ``name`` is the episode's, in the trace.
+
+    ``timeout_s`` holds where the caller gives none. Raises as ``Episode.begin``.
+    """
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        arguments: Mapping[str, Any],
+        policy: Policy,
+        limits: Limits,
+        *,
+        system: str = "",
+        timeout_s: float | None = None,
+    ) -> None:
+        super().__init__(sessions, arguments, system)
+        self._policy, self._limits, self._timeout_s = policy, limits, timeout_s
+        self._name = str(arguments.get("episode_id") or uuid.uuid4().hex)
+        self._playing: Future[int] | None = None
+        self._watched: Watched | None = None
+        self._refusal = ""
+
+    def wait_for_completion(self, timeout_s: float | None = None) -> int:
+        """Play the episode: 0 when it has its reward, 1 when it has none, 2 when the policy cannot play at all.
+
+        Raises TimeoutError when it takes longer. No further turn is sampled then, and it is graded as it is.
+        """
+        limit = self._timeout_s if timeout_s is None else timeout_s
+        if self._playing is None:
+            try:
+                chat = self._policy.chat()
+            except ChatError as error:
+                return self._refused(error)
+            self._playing = self._sessions.submit(self._play(chat, limit))
+        try:
+            return self._playing.result(limit)
+        except CancelledError:
+            return VOID
+
+    def fetch_training_trace(self) -> TrainingTrace:
+        """The turns so far, each with the error turns that are its own in ``metadata``; an episode that goes on ends.
+
+        A policy that no other try would let play is a ValueError, in one line: TRL's worker stops and says it, where
+        an episode without a reward would be left out in silence, and so would all others.
+        """
+        outcome = self._settled()
+        if self._refusal:
+            raise ValueError(self._refusal)
+        model = self._policy.completions.model
+        entries = [] if self._watched is None else self._watched.entries(model, self._name, outcome)
+        return TrainingTrace.from_entries(entries)
+
+    def close(self) -> None:
+        """Idempotent, from any thread. An episode that goes on ends ungraded, and nobody waits for it any more."""
+        if self._playing is not None:
+            self._playing.cancel()
+        super().close()
+
+    # --- inside -----------------------------------------------------------------------------------------------
+
+    async def _play(self, chat: TemplateChat, limit: float | None) -> int:
+        deadline = None if limit is None else asyncio.get_running_loop().time() + limit
+        watched = self._watched = Watched(chat, self._episode, self._first, deadline)
+        try:
+            if not self._episode.over:
+                sizes = {"max_ids": self._limits.max_ids, "max_turn_ids": self._limits.max_turn_ids}
+                await rollout({}, watched, watched, system=self._system, **sizes)
+        except TimeoutError:
+            raise TimeoutError(f"the episode did not end within {limit} s") from None
+        except (EndpointRefused, ChatError) as error:
+            self._refusal = str(error)
+            await self._episode.give_up(error)
+            return REFUSED
+        except EndpointFailed as error:
+            await self._episode.give_up(error)
+        except ServerError:  # the episode is void already
+            pass
+        return VOID if self._episode.outcome.reward is None else PLAYED
+
+    def _refused(self, error: Exception) -> int:
+        self._refusal = str(error)
+        self._sessions.run(self._episode.give_up(error))
+        return REFUSED
+
+    def _settled(self) -> Outcome:
+        if self._playing is not None:
+            wait([self._playing])  # a turn that the environment is at is not cut short
+        return super()._settled()
+
+    def _turns_in(self, transcript: Sequence[Message]) -> list[int]:
+        return [place for place, message in enumerate(transcript) if message["role"] == "assistant"]
+
+
+class OwnedSessionFactory(EtudeSessionFactory):
+    """Sessions that play the model ``model`` of the vLLM server at ``policy_url``; a task is named as there.
+
+    ``sampling`` is TRL's; without it the whole vocabulary. ``tokenizer`` is a folder or a name, ``template`` the
+    arguments of its chat template. ``max_ids`` bounds an episode, ``max_turn_ids`` a turn, ``timeout_s`` (none: no
+    bound) the play of an episode. It can be pickled. Raises LLMError for a bad address, ValueError for odd sampling.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        policy_url: str,
+        model: str,
+        tokenizer: str,
+        sampling: Mapping[str, Any] | None = None,
+        system: str = "",
+        split: str = "train",
+        max_ids: int = 32_768,
+        max_turn_ids: int = 4096,
+        template: Mapping[str, Any] | None = None,
+        timeout_s: float | None = None,
+    ) -> None:
+        super().__init__(url, split=split, system=system)
+        self._limits, self._timeout_s = Limits(max_ids, max_turn_ids), timeout_s
+        completions = Completions(policy_url, model, dict(sampling or {}))
+        self._policy = Policy(completions, tokenizer, dict(template or {}))
+
+    def create(self, task: Any, seed: int | None = None, episode_id: str | None = None) -> OwnedSession:
+        """Starts the episode. Raises as ``EtudeSessionFactory.create``."""
+        return OwnedSession(
+            self._sessions,
+            self._given(task, seed, episode_id),
+            self._policy,
+            self._limits,
+            system=self.system,
+            timeout_s=self._timeout_s,
+        )
+
+    def close(self) -> None:
+        """End all sessions, and the connections to the policy's server. Idempotent."""
+        if self._policy.completions.opened:
+            self._sessions.run(self._policy.completions.close())
+        super().close()
+
+    def __reduce__(self) -> Any:
+        made = functools.partial(
+            OwnedSessionFactory,
+            policy_url=self._policy.completions.url,
+            model=self._policy.completions.model,
+            tokenizer=self._policy.tokenizer,
+            sampling=self._policy.completions.sampling,
+            system=self.system,
+            split=self.split,
+            max_ids=self._limits.max_ids,
+            max_turn_ids=self._limits.max_turn_ids,
+            template=self._policy.template,
+            timeout_s=self._timeout_s,
+        )
+        return made, (self.url,)
+
+
+def _tokenizer(name: str) -> Any:
+    from transformers import AutoTokenizer  # where episodes are played, and only there
+
+    try:
+        return AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        remedy = "name the folder or the model that the policy's server was started with"
+        raise ChatError(f"no tokenizer can be read from {name!r} ({one_line(error)}): {remedy}") from None

@@ -1,0 +1,123 @@
+"""Stage "sft": TRL's SFTTrainer on solved episodes, put together. The loop, and what a run leaves, is that of "rl".
+
+The loss of a step is the sum of -log pi(id | ids before it) over its learned ids, divided by their number in the whole
+step, whatever the micro-batches and processes are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.sft_config import SFTConfig
+from trl.trainer.sft_trainer import SFTTrainer
+
+from ..grpo.trainer import EtudeTrainer, Parts, reset_rows
+from ..recipe.recipe import Recipe
+from ..rollouts.rollout import Rollout
+from ..rollouts.session_pool import Limits
+from ..run.builder import Made, generation_arguments, shared_arguments, watched
+from ..run.checkpoints import Keeper
+from ..run.memory_check import check_memory
+from ..run.model_loading import Start, never, open_model
+from ..run.train import Progress, WriteDialogues, order, world
+from .rows import Rows, Solved, encode, plan
+
+_Base: Any = SFTTrainer
+
+
+class SolvedTrainer(_Base):
+    """``train_dataset`` has ``input_ids`` and ``labels``, in the order of the steps. ``player`` plays episodes with the
+    same weights, where there is an environment to be evaluated in."""
+
+    def __init__(self, model: Any, player: EtudeTrainer | None = None, **arguments: Any) -> None:
+        self._player = player
+        super().__init__(model=model, **arguments)
+
+    def play(self, tasks: Sequence[Mapping[str, Any]]) -> list[Rollout]:
+        """An episode of each task, as "rl" plays it before its first step; none without an environment."""
+        if self._player is None:
+            return []
+        self._player.state.global_step = self.state.global_step  # TRL gives vLLM the weights anew when it has changed
+        return self._player.play(tasks)
+
+    def close(self) -> None:
+        """End the sessions. Idempotent."""
+        if self._player:
+            self._player.close()
+
+
+def build(
+    recipe: Recipe,
+    url: str,
+    solved: Solved,
+    *,
+    trainer: Any,
+    dialogues: WriteDialogues | None,
+    progress: Progress,
+) -> Made:
+    """Template and ids first, weights last. Raises RecipeError, ChatError, UnfitModel."""
+    start = open_model(recipe, dialogues, progress)
+    system, room = recipe.environment.system, recipe.generation
+    rows = encode(solved.episodes, start.chat(never), system=system, max_ids=room.max_ids)
+    check_memory(recipe, start.config)
+    model = start.weights()
+    made = (trainer or SolvedTrainer)(
+        model,
+        _player(start, model, url) if url else None,
+        args=SFTConfig(**_arguments(recipe, solved)),
+        train_dataset=dataset(rows, recipe),
+        processing_class=start.tokenizer,
+    )
+    callbacks = watched(made, recipe, Keeper(None, rows), progress)
+    warnings = [f"{number} episodes left out: {reason}" for reason, number in rows.left.items()]
+    return Made(recipe, made, start.tokenizer, callbacks, warnings, start.moe, start.arguments)
+
+
+def dataset(rows: Rows, recipe: Recipe) -> Dataset:
+    """``sft.batch`` rows for each step: all of them, shuffled by the seed, then all shuffled anew, and so on."""
+    places = [str(place) for place in range(len(rows.rows))]
+    drawn = order(places, recipe.train.steps * recipe.sft.batch, recipe.seed)
+    return Dataset.from_list(rows.rows).select([int(row["task_id"]) for row in drawn])
+
+
+def _arguments(recipe: Recipe, solved: Solved) -> dict[str, Any]:
+    """SFTConfig's. The rows are ids already, and are never cut."""
+    return {
+        **shared_arguments(recipe, Path(recipe.out)),
+        "gradient_accumulation_steps": plan(recipe, world(), solved)["gradient_accumulation"],
+        "train_sampling_strategy": "sequential",
+        "dataset_kwargs": {"skip_prepare_dataset": True},
+        "max_length": None,
+    }
+
+
+def _player(start: Start, model: Any, url: str) -> EtudeTrainer:
+    """Plays with ``model``, and is never trained."""
+    recipe, room = start.recipe, start.recipe.generation
+    given = {
+        "output_dir": str(Path(recipe.out) / "player"),
+        "seed": recipe.seed,
+        "bf16": recipe.model.dtype == "bfloat16",
+        "use_cpu": not torch.cuda.is_available(),
+        "gradient_checkpointing": False,
+        "per_device_train_batch_size": 2,
+        "num_generations": 2,
+        "steps_per_generation": -(
+            -recipe.train.evaluate_tasks // (2 * world())
+        ),  # vLLM plays so many times two at once
+        "report_to": [],
+        "disable_tqdm": True,
+        **generation_arguments(recipe),
+    }
+    return EtudeTrainer(
+        model,
+        Parts(url, start.chat, limits=Limits(room.max_ids, room.max_turn_ids), system=recipe.environment.system),
+        args=GRPOConfig(**given),
+        train_dataset=Dataset.from_list(reset_rows([{}])),
+        processing_class=start.tokenizer,
+    )

@@ -1,0 +1,88 @@
+"""Dialogues of a JSONL file as ids, exactly as a rollout has them: the same template, hints spliced the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..chat.chat_policy import TemplateChat
+from ..recipe.recipe import RecipeError
+
+Row = Mapping[str, Any]
+CALL = "<tool_call>\n{}\n</tool_call>"
+
+
+@dataclass(frozen=True)
+class Dialogue:
+    """``said`` is 1 where the assistant wrote."""
+
+    ids: list[int]
+    said: list[int]
+
+
+def read_dialogues(path: Path) -> list[Row]:
+    """Rows with ``messages`` and ``tools``; a ``hint`` message stands before its turn. Raises RecipeError."""
+    try:
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+    except (OSError, ValueError) as error:
+        raise RecipeError(f"{path} cannot be read as JSON lines: {error}") from None
+    if not rows or not all(isinstance(row, dict) and row.get("messages") for row in rows):
+        raise RecipeError(f"{path} holds no dialogues: each line needs messages and tools")
+    return rows
+
+
+def with_roles(row: Row) -> list[dict[str, Any]]:
+    """The messages as any template takes them: hints are a system's."""
+    return [{**message, "role": "system"} if message["role"] == "hint" else message for message in row["messages"]]
+
+
+def encode(row: Row, chat: TemplateChat, tokenizer: Any) -> Dialogue:
+    """Prompt, hints, turns and results, in their order; it ends with the last turn."""
+    before, turns = _turns(row["messages"])
+    written = chat.prompt(before, row.get("tools") or [])
+    ids, said, generation = list(written.ids), [0] * len(written.ids), written.generation
+    for number, (hint, turn, answers) in enumerate(turns):
+        if hint:
+            insertion = chat.hint(hint, number == 0)
+            place = generation - insertion.back
+            ids[place:place] = insertion.ids
+            said[place:place] = [0] * len(insertion.ids)
+        sampled = tokenizer.encode(_written(turn) + tokenizer.eos_token, add_special_tokens=False)
+        ids += sampled
+        said += [1] * len(sampled)
+        if number + 1 < len(turns):
+            reply = chat.reply(sampled, answers)
+            generation = len(ids) + reply.generation
+            ids += reply.ids
+            said += [0] * len(reply.ids)
+    return Dialogue(ids, said)
+
+
+Turn = tuple[str, Row, list[Row]]
+
+
+def _turns(messages: Sequence[Row]) -> tuple[list[Row], list[Turn]]:
+    """What stands before the first turn, then each turn with its hint and its answers."""
+    before: list[Row] = []
+    turns: list[Turn] = []
+    hint = ""
+    for message in messages:
+        if message["role"] == "hint":
+            hint = message["content"]
+        elif message["role"] == "assistant":
+            turns.append((hint, message, []))
+            hint = ""
+        elif turns:
+            turns[-1][2].append(message)
+        else:
+            before.append(message)
+    return before, turns
+
+
+def _written(turn: Row) -> str:
+    calls = [call["function"] for call in turn.get("tool_calls") or []]
+    parts = [CALL.format(json.dumps({"name": call["name"], "arguments": call["arguments"]})) for call in calls]
+    return "\n".join([turn["content"], *parts] if turn.get("content") else parts)
