@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlsplit, urlunsplit
 
+from .errors import BadAddress, ConnectionLost, ServerError, ServerFull, ServerInfrastructureError
 from .models import Episode, ErrorTurn, Observation, PublicTask, State
 
 if TYPE_CHECKING:
@@ -28,30 +29,6 @@ MESSAGE_TIMEOUT_S = 1800.0
 """Seconds to wait for one answer: longer than the slowest turn, so that a slow test run does not lose the session."""
 MAX_MESSAGE = 64 << 20
 """Bytes of the largest answer that is accepted."""
-
-
-class ServerError(Exception):
-    """The server refused a call. ``code`` is the wire's: ``EXECUTION_ERROR``, ``VALIDATION_ERROR``, ..."""
-
-    def __init__(self, message: str, code: str = "") -> None:
-        super().__init__(message)
-        self.code = code
-
-
-class Infrastructure(ServerError):
-    """The server's machine failed: the episode is void and has no score. Reset plays another."""
-
-
-class Capacity(ServerError):
-    """Every session of the server is in use; the message says how to allow more."""
-
-
-class ConnectionLost(ServerError):
-    """There is no connection (any more), and with it no session; the message says why."""
-
-
-class BadAddress(ValueError):
-    """No server's address."""
 
 
 class Client:
@@ -308,8 +285,12 @@ def _refusal(data: Mapping[str, Any]) -> ServerError:
         first = data["errors"][0]
         message = f"{message}: {'.'.join(map(str, first.get('loc', ())))}: {first.get('msg', '')}"
     if code == "CAPACITY_REACHED":
-        return Capacity(message, code)
-    return Infrastructure(message, code) if message.startswith("infrastructure:") else ServerError(message, code)
+        return ServerFull(message, code)
+    return (
+        ServerInfrastructureError(message, code)
+        if message.startswith("infrastructure:")
+        else ServerError(message, code)
+    )
 
 
 def _with_scheme(url: str, schemes: Mapping[str, str]) -> str:

@@ -8,12 +8,7 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
-
-class UnknownName(KeyError):
-    """A name that nobody registered; the message offers the nearest one."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])
+from .errors import UnknownName
 
 
 def did_you_mean(kind: str, name: str, known: Iterable[str]) -> str:

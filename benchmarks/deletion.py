@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from etude.generators.base import GeneratorError
+from etude.errors import GeneratorError
 from etude.generators.generate import generate
 
 KINDS = {"function": "fd_function", "method": "fd_method", "class": "fd_class"}

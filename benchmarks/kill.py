@@ -27,10 +27,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from etude.client import Client, ServerError
+from etude.client import Client
 from etude.environments.agents import scripted as agents
 from etude.environments.sandbox import SANDBOX_UID
 from etude.environments.tasks.task_set import TaskSet
+from etude.errors import ServerError
 from etude.models import Task
 
 LABEL = "etude.sandbox"

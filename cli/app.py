@@ -457,7 +457,8 @@ def catalogue(kinds: Sequence[str]) -> dict[str, dict[str, str]]:
     """Registered names and where they live, by kind. Raises UnknownName."""
     from importlib import import_module
 
-    from ..registry import UnknownName, did_you_mean
+    from ..errors import UnknownName
+    from ..registry import did_you_mean
 
     found = {}
     for kind in kinds:

@@ -27,6 +27,7 @@ from ..environments.runs.writer import FILE_NAME
 from ..environments.sandbox import available
 from ..environments.snapshots.store.cache import write_whole
 from ..environments.tasks.task_set import TaskSet
+from ..errors import DemoError
 from ..generators.generate import generate
 from ..generators.validation.audit import CHECKS, EXPECTED, validate
 from ..models import Episode, SandboxReport, Task
@@ -37,10 +38,6 @@ DRILL = "drill-chain-1"
 STUMBLER = "stumbler"
 
 Progress = Callable[[str, int, int], None]
-
-
-class DemoError(Exception):
-    """A step of the demo did not do what it should; the message says which and where to look."""
 
 
 @dataclass(frozen=True)

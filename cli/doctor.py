@@ -63,8 +63,8 @@ def _git() -> Check:
 
 
 def _cache() -> Check:
-    from ..environments.snapshots.errors import SnapshotError
     from ..environments.snapshots.store.cache import cache_folder
+    from ..errors import SnapshotError
 
     remedy = "set ETUDE_CACHE to a folder that you may write"
     try:

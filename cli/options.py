@@ -19,7 +19,8 @@ OPENAI = "https://api.openai.com/v1"
 def _known_sandbox(name: str) -> str:
     """Refuse a misspelt backend before hours of work that would need it. Raises UnknownName."""
     from ..environments.sandbox.registry import BACKENDS
-    from ..registry import UnknownName, did_you_mean
+    from ..errors import UnknownName
+    from ..registry import did_you_mean
 
     chosen = os.environ.get("ETUDE_SANDBOX") or name if name == "auto" else name
     if chosen != "auto" and chosen not in BACKENDS.paths():

@@ -80,8 +80,9 @@ def replay(
     import asyncio
 
     from ..environments.runs.reader import stored_episodes
+    from ..errors import ReplayError
     from ..trainers.replay.files import check_new, forget_answers, log_of
-    from ..trainers.replay.settings import ReplayError, ValueSettings, load_settings
+    from ..trainers.replay.settings import ValueSettings, load_settings
 
     settings = load_settings(teachers)
     if url is None and settings.value != ValueSettings():
@@ -106,11 +107,11 @@ def replay(
 
 
 async def _replay(episodes: Sequence[Episode], settings: ReplaySettings, out: Path, url: str | None) -> Report:
-    from ..client import Client, ConnectionLost
+    from ..client import Client
+    from ..errors import ConnectionLost, ReplayError
     from ..trainers.replay.external_models import open_teachers
     from ..trainers.replay.files import answers_of, with_cassettes
     from ..trainers.replay.run import replay as ask
-    from ..trainers.replay.settings import ReplayError
 
     teachers = open_teachers(with_cassettes(settings, out), charges=answers_of(out) / "charges.log")
     client = None if url is None else await Client(url).connect()

@@ -15,8 +15,9 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from ..errors import EpisodeNotKept, SandboxError
 from ..models import Task, Turn
-from .sandbox import MIB, Sandbox, SandboxError, SavedLayer
+from .sandbox import MIB, Sandbox, SavedLayer
 from .wire_values import memory_of
 
 log = logging.getLogger(__name__)
@@ -25,10 +26,6 @@ _ENV = "ETUDE_KEEP_MB"
 _DEFAULT_MB = 512
 _SHARE = 4
 """One episode may take a quarter of the store."""
-
-
-class NotKept(Exception):
-    """There is no such episode to fork; the message says what to do instead."""
 
 
 @dataclass(frozen=True)
@@ -105,11 +102,11 @@ class EpisodeStore:
         return episode
 
     def fork(self, source: str, source_token: str, turn: int | None, episode_id: str, token: str) -> KeptEpisode:
-        """Keep a new episode with the past of ``source`` before ``turn`` (None: all of it). Raises NotKept."""
+        """Keep a new episode with the past of ``source`` before ``turn`` (None: all of it). Raises EpisodeNotKept."""
         with self._lock:
             kept = self._episodes.get((source, source_token))
             if kept is None:
-                raise NotKept(
+                raise EpisodeNotKept(
                     f"no episode {source[:80]!r} is kept for this token: give token= of the session that played it "
                     f"(its state has it), or, when it is forgotten (see {_ENV}), replay= with its actions"
                 )
@@ -117,7 +114,7 @@ class EpisodeStore:
             played = len(kept.turns)
             turn = played if turn is None else turn
             if not 0 <= turn <= played:
-                raise NotKept(f"episode {source[:80]!r} has played {played} turns: turn must be 0 to {played}")
+                raise EpisodeNotKept(f"episode {source[:80]!r} has played {played} turns: turn must be 0 to {played}")
             episode = replace(
                 kept,
                 episode_id=episode_id,

@@ -9,19 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..errors import EpisodeNotKept, SessionError, UnknownName
 from ..models import Task
-from ..registry import UnknownName, did_you_mean
+from ..registry import did_you_mean
 from .coding.tools import TOOLS
-from .forks import EpisodeStore, KeptEpisode, NotKept
+from .forks import EpisodeStore, KeptEpisode
 from .sandbox import WORKSPACE
 from .tasks.task_set import Tasks
 
 HOWS = ("state", "observation")
 """Where annotations are told: to whoever asks for the state, or to the agent too."""
-
-
-class SessionError(Exception):
-    """The session was used wrongly; the message says what to do instead."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,7 @@ def _fork(store: EpisodeStore, defaults: Defaults, episode_id: str, how: str, gi
         raise SessionError(f"turn must be a number of turns, got {turn!r}")
     try:
         kept = store.fork(source, defaults.token if token is None else token, turn, episode_id, defaults.token)
-    except NotKept as error:
+    except EpisodeNotKept as error:
         raise SessionError(str(error)) from None
     return Start(kept, how, fork_of=source)
 

@@ -6,20 +6,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..errors import ToolError
 from ..hints.transcript.status_line import OUTPUT as OUTPUT
 from ..hints.transcript.status_line import dropped_mark
 from ..hints.transcript.tool_schemas import argument_problem
 from ..models import Task, ToolMessage
 from .sandbox import Limits, Sandbox
 from .turn_parsing import Call
-
-
-class ToolError(Exception):
-    """A failed call: ``code`` is the status line's, the message its text."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 @dataclass(frozen=True)

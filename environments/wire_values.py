@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,19 +14,6 @@ from .base import Standing
 MAX_DEPTH = 64
 """Nesting beyond which an action's values are cut: nothing deeper could be stored or served again."""
 _TURN_BYTES, _VALUE_BYTES = 1024, 64
-
-
-class Infrastructure(RuntimeError):
-    """The machine failed, not the agent: the episode is void. The message never carries a host path."""
-
-    def __init__(self, cause: str) -> None:
-        super().__init__(f"infrastructure: {redact(cause)}")
-
-
-def redact(text: str) -> str:
-    """One line without absolute paths, except those that the agent sees anyway."""
-    shown = re.sub(r"(?<![\w.])/(?!workspace\b|opt/etude\b)[\w.+@~-]+(?:/[\w.+@~-]*)*", "<path>", text)
-    return " ".join(shown.split())[:500] or "unknown cause"
 
 
 def plain(value: Any, depth: int = 0) -> Any:

@@ -19,19 +19,6 @@ Files = dict[str, bytes | None]
 """Workspace-relative path to content; ``None`` is a file that is not there."""
 
 
-class GeneratorError(Exception):
-    """A request that no candidate can come of: unknown knob, bad value, nothing eligible."""
-
-
-class Rejected(Exception):
-    """A candidate that did not hold; ``reason`` is counted, ``detail`` is for the curious."""
-
-    def __init__(self, reason: str, detail: str = "") -> None:
-        super().__init__(f"{reason}: {detail}" if detail else reason)
-        self.reason = reason
-        self.detail = detail
-
-
 @dataclass(frozen=True)
 class Candidate:
     """A proposal: the exercise, its inverse, what it should break and what the statement is made of.

@@ -26,9 +26,10 @@ from ..environments.snapshots import Snapshot, SnapshotOptions, build_snapshot, 
 from ..environments.snapshots.project.licences import is_permissive
 from ..environments.tasks.task_set import BLOBS
 from ..environments.tasks.task_trees import Materials
+from ..errors import GeneratorError, Rejected
 from ..models import SnapshotRef, Task
 from . import GENERATORS
-from .base import Candidate, GeneratorError, Rejected
+from .base import Candidate
 from .output.pack_set import pack_set
 from .output.publish import Journal, Row, publish, refuse_foreign
 from .validation.checks.duplicates import duplicates, fingerprint

@@ -3,7 +3,7 @@
 Every error is an ``LLMError`` with one line to show:
 
 - ``EndpointRefused``: nothing will work until a setting changes (key, model, address);
-- ``EndpointFailed``: this call got no answer, whatever was tried; ``Unavailable``: nor would another one now,
+- ``EndpointFailed``: this call got no answer, whatever was tried; ``EndpointUnavailable``: nor would another one now,
   ``ContextFull``: its messages were too long, ``AccessDenied``: after answers, the key or the credit no longer do;
 - ``BudgetSpent``: the budget allows no further call;
 - ``CassetteMiss``: the cassette that is replayed does not hold this request.
@@ -11,21 +11,21 @@ Every error is an ``LLMError`` with one line to show:
 
 from __future__ import annotations
 
-from .answers import Reply
-from .budget import Budget, Price, Usage
-from .cassettes import Cassette
-from .client import LLM
-from .endpoints import BASE_URL, key_from, shown
-from .errors import (
+from ..errors import (
     AccessDenied,
     BudgetSpent,
     CassetteMiss,
     ContextFull,
     EndpointFailed,
     EndpointRefused,
+    EndpointUnavailable,
     LLMError,
-    Unavailable,
 )
+from .answers import Reply
+from .budget import Budget, Price, Usage
+from .cassettes import Cassette
+from .client import LLM
+from .endpoints import BASE_URL, key_from, shown
 
 __all__ = [
     "BASE_URL",
@@ -41,7 +41,7 @@ __all__ = [
     "LLMError",
     "Price",
     "Reply",
-    "Unavailable",
+    "EndpointUnavailable",
     "Usage",
     "key_from",
     "shown",

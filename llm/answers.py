@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from ..errors import ContextFull, EndpointFailed, EndpointRefused
 from .budget import Price
 from .endpoints import masked
-from .errors import Again, ContextFull, EndpointFailed, EndpointRefused
+from .errors import Again
 
 _CONTEXT = re.compile(
     r"context_length_exceeded|maximum context|context (?:length|window|size)|prompt is too long", re.I

@@ -6,7 +6,7 @@ import asyncio
 import math
 from dataclasses import dataclass
 
-from .errors import BudgetSpent, LLMError
+from ..errors import BudgetSpent, LLMError
 
 
 @dataclass(frozen=True)

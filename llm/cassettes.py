@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .errors import CassetteMiss, LLMError, one_line
+from ..errors import CassetteMiss, LLMError
+from .errors import one_line
 
 
 class Cassette:

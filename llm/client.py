@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ..errors import AccessDenied, EndpointFailed, EndpointRefused, EndpointUnavailable
 from .answers import Reply, read_message, refusal, reply_of, size
 from .budget import Budget, Meter, Price, Usage
 from .cassettes import Cassette
 from .endpoints import BASE_URL, address, is_local, masked, secret_in, shown, usable
-from .errors import AccessDenied, Again, EndpointFailed, EndpointRefused, Unavailable, one_line
+from .errors import Again, one_line
 
 if TYPE_CHECKING:
     import httpx
@@ -109,9 +110,11 @@ class LLM:
             except Again as error:
                 wait = _backoff(attempt) if error.wait is None else error.wait
                 if wait > MAX_WAIT_S:
-                    raise Unavailable(f"{error} and asks to wait {wait:.0f} s, more than {MAX_WAIT_S:.0f}") from None
+                    raise EndpointUnavailable(
+                        f"{error} and asks to wait {wait:.0f} s, more than {MAX_WAIT_S:.0f}"
+                    ) from None
                 if attempt >= self.attempts:
-                    raise Unavailable(f"{error} (attempt {attempt} of {self.attempts})") from None
+                    raise EndpointUnavailable(f"{error} (attempt {attempt} of {self.attempts})") from None
             attempt += 1
             self.usage.retries += 1
             await self.sleep(wait)

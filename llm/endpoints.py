@@ -8,7 +8,7 @@ import re
 from functools import lru_cache
 from urllib.parse import urlsplit, urlunsplit
 
-from .errors import EndpointRefused, LLMError
+from ..errors import EndpointRefused, LLMError
 
 BASE_URL = "https://api.openai.com/v1"
 _SHORT = 12

@@ -22,11 +22,9 @@ from openenv.core.env_server.exceptions import SessionCapacityError
 from openenv.core.env_server.types import ServerMode
 
 from ..environments import openenv as wire
-from ..environments.coding.session import SessionError
-from ..environments.tasks.task_set import Tasks, TaskSet, TaskSetError
-from ..environments.wire_values import Infrastructure
+from ..environments.tasks.task_set import Tasks, TaskSet
+from ..errors import InfrastructureError, SessionError, TaskSetError, UnknownName
 from ..models import Task
-from ..registry import UnknownName
 from .guard import MAX_BODY, Guard
 from .listening import listen as listen
 from .listening import why_not
@@ -124,7 +122,7 @@ def _add_errors(app: FastAPI) -> None:
         return lambda request, error: JSONResponse({"detail": str(error)}, status)
 
     app.add_exception_handler(SessionError, answer(409))
-    app.add_exception_handler(Infrastructure, answer(503))
+    app.add_exception_handler(InfrastructureError, answer(503))
     app.add_exception_handler(SessionCapacityError, answer(503))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..environments import ENVIRONMENTS
 from ..environments import openenv as wire
-from ..environments.coding.session import Budget, CodingSession, SessionError
+from ..environments.coding.session import Budget, CodingSession
 from ..environments.coding.tools import TOOLS, schemas
 from ..environments.drill.play import SUBMIT
 from ..environments.drill.tasks import DrillTasks
@@ -18,6 +18,7 @@ from ..environments.faults.schedule import read_schedule
 from ..environments.forks import EpisodeStore
 from ..environments.reset_args import tool_names
 from ..environments.tasks.task_set import Tasks, TaskSet
+from ..errors import SessionError
 from ..generators.export import nemo_gym
 from ..models import Task
 

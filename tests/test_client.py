@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
-from etude.client import Capacity, Client, ConnectionLost, Infrastructure, ServerError, connect
+from etude.client import Client, connect
+from etude.errors import ConnectionLost, ServerError, ServerFull, ServerInfrastructureError
 
 OBSERVATION = {"type": "observation", "data": {"observation": {"prompt": "p", "new": 1}, "reward": None, "done": False}}
 
@@ -41,8 +42,8 @@ def error(message: str, code: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("frame", "kind"),
     [
-        (error("infrastructure: no space left", "EXECUTION_ERROR"), Infrastructure),
-        (error("64/64 sessions in use, set MAX_CONCURRENT_ENVS", "CAPACITY_REACHED"), Capacity),
+        (error("infrastructure: no space left", "EXECUTION_ERROR"), ServerInfrastructureError),
+        (error("64/64 sessions in use, set MAX_CONCURRENT_ENVS", "CAPACITY_REACHED"), ServerFull),
         (error("reset first", "EXECUTION_ERROR"), ServerError),
     ],
 )
@@ -63,7 +64,7 @@ def test_a_refused_session_says_why_even_when_the_close_comes_first() -> None:
 
     async def scenario() -> None:
         async with answering(full) as url, Client(url) as client:
-            with pytest.raises(Capacity, match="set MAX_CONCURRENT_ENVS"):
+            with pytest.raises(ServerFull, match="set MAX_CONCURRENT_ENVS"):
                 await client.reset()
 
     asyncio.run(scenario())

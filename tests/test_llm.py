@@ -12,21 +12,16 @@ from typing import Any
 
 import pytest
 
-from etude.llm import (
-    LLM,
-    Budget,
+from etude.errors import (
     BudgetSpent,
-    Cassette,
     CassetteMiss,
     ContextFull,
     EndpointFailed,
     EndpointRefused,
+    EndpointUnavailable,
     LLMError,
-    Price,
-    Reply,
-    Unavailable,
-    key_from,
 )
+from etude.llm import LLM, Budget, Cassette, Price, Reply, key_from
 
 HELLO = [{"role": "user", "content": "hello"}]
 
@@ -84,7 +79,7 @@ def test_what_may_pass_is_tried_again(endpoints: Any) -> None:
 def test_an_endpoint_that_stalls_is_given_up_in_time(name: str, endpoints: Any) -> None:
     with asked(endpoints, getattr(endpoints, name), timeout_s=0.3, attempts=2) as (llm, _, _):
         [error] = chat(llm)
-    assert isinstance(error, Unavailable)
+    assert isinstance(error, EndpointUnavailable)
     assert "did not answer within 0.3 s (attempt 2 of 2)" in str(error)
 
 
@@ -108,7 +103,7 @@ def test_a_wait_that_is_no_number_is_ours_to_choose(endpoints: Any) -> None:
 def test_an_endless_wait_is_given_up(endpoints: Any) -> None:
     with asked(endpoints, endpoints.fail(429, Retry_After="3600")) as (llm, server, pauses):
         [error] = chat(llm)
-    assert isinstance(error, Unavailable) and "asks to wait 3600 s, more than 60" in str(error)
+    assert isinstance(error, EndpointUnavailable) and "asks to wait 3600 s, more than 60" in str(error)
     assert (len(server.requests), pauses) == (1, [])
 
 

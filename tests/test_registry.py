@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from etude.registry import Registry, UnknownName, did_you_mean
+from etude.errors import UnknownName
+from etude.registry import Registry, did_you_mean
 
 SHAPES = Registry("shape", "etude_test.shapes", {"decoder": "json:JSONDecoder", "task": ".models:Task"})
 

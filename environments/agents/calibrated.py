@@ -11,8 +11,8 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...errors import UnknownName
 from ...models import Task, Turn
-from ...registry import UnknownName
 from ..rng import stream
 from .scripted import Script, call, solution, submission, submit, turn
 

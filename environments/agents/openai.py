@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ...llm import BASE_URL, LLM, Budget, ContextFull, LLMError, Price, Reply, key_from, shown
+from ...errors import ContextFull, LLMError
+from ...llm import BASE_URL, LLM, Budget, Price, Reply, key_from, shown
 from ...models import Task, Turn
 from ..turn_parsing import parse_turn
 from ..wire_values import plain

@@ -13,9 +13,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ...llm import LLM, LLMError
+from ...errors import LLMError, UnknownName
+from ...llm import LLM
 from ...models import AnswerVerifier, Task
-from ...registry import Registry, UnknownName, did_you_mean
+from ...registry import Registry, did_you_mean
 
 if TYPE_CHECKING:
     from ..drill.tasks import DrillTasks

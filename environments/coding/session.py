@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from ...errors import GraderError, InfrastructureError, SandboxError, SessionError, SnapshotError
 from ...hints.transcript.status_line import BUDGET_ENDED
 from ...models import (
     Episode,
@@ -29,19 +30,16 @@ from ...models import (
 from ..annotations import UNTOLD, Annotations
 from ..base import Standing
 from ..forks import EpisodeStore, KeptEpisode, Point, shared_store
-from ..grading import GraderError, collect, grade, ungradable, unplayable
+from ..grading import collect, grade, ungradable, unplayable
 from ..messages import NO_CALL
 from ..messages import NOT_RUN as NOT_RUN
 from ..reset_args import Defaults, prompt, start, tool_names
-from ..reset_args import SessionError as SessionError
-from ..sandbox import WORKSPACE, Limits, Sandbox, SandboxError, open_sandbox
-from ..snapshots import SnapshotError
+from ..sandbox import WORKSPACE, Limits, Sandbox, open_sandbox
 from ..tasks.task_set import TaskSet
 from ..tasks.task_trees import Materials, materials
 from ..tasks.visible_paths import listed
 from ..tool_protocol import Context, message
 from ..turn_parsing import ParsedTurn, model_tokens, parse_turn
-from ..wire_values import Infrastructure
 from .tools import TOOLS, run_call, schemas
 
 Annotate = Literal["state", "observation"]
@@ -114,8 +112,8 @@ class CodingSession:
         plays stored actions first: their messages are in the observation, in order. ``fork_of`` starts in the state
         before ``turn`` of a kept episode (default: after all its turns), as if its actions had been replayed, with its
         task and tools; ``token`` is that of the session that played it, if that is another. Turns and tokens of the
-        past count, seconds start anew. Raises SessionError for arguments that make no sense, Infrastructure when the
-        machine fails.
+        past count, seconds start anew. Raises SessionError for arguments that make no sense,
+        InfrastructureError when the machine fails.
         """
         given = {
             "seed": seed,
@@ -133,7 +131,7 @@ class CodingSession:
         return await self._alone(self._reset(given))
 
     async def step(self, action: Mapping[str, Any]) -> Observation:
-        """Play one turn. Raises SessionError (no episode, over, closed) or Infrastructure (the episode is void)."""
+        """Play one turn. Raises SessionError (no episode, over, closed), InfrastructureError (the episode is void)."""
         if not isinstance(action, Mapping):
             raise SessionError(f"an action is a JSON object, got {type(action).__name__}")
         return await self._alone(self._step(dict(action)))
@@ -202,7 +200,7 @@ class CodingSession:
             except (SandboxError, GraderError, SnapshotError) as error:
                 self._void(str(error))
                 await self._drop_sandbox()
-                raise Infrastructure(str(error)) from error
+                raise InfrastructureError(str(error)) from error
             finally:
                 self._running = None
 

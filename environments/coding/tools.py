@@ -14,11 +14,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from ...errors import ToolError
 from ...models import ToolMessage
 from ..messages import unknown_tool
 from ..sandbox import WORKSPACE, ExecResult
 from ..snapshots.test_run.test_runner import run_tests
-from ..tool_protocol import OUTPUT, Context, Tool, ToolError, capped, message, validate
+from ..tool_protocol import OUTPUT, Context, Tool, capped, message, validate
 from ..turn_parsing import Call
 
 COMMAND_BYTES = 100 * 1024

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ..tool_protocol import ToolError as ToolError
+from ...errors import ToolError
 from .words import ATTRIBUTES, NAMES, NOUNS, Attribute, Noun
 
 T = TypeVar("T")
@@ -17,14 +17,6 @@ State = dict[str, Any]
 """What an episode changed, JSON values only; ``effects`` is compared with the drill's at the end."""
 
 _LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
-
-
-class StatedFault(ToolError):
-    """A failure that no agent could foresee and whose text says how to go on; ``fault`` names it."""
-
-    def __init__(self, code: str, message: str, fault: str) -> None:
-        super().__init__(code, message)
-        self.fault = fault
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...errors import StatedFault, ToolError
 from ...hints.transcript.tool_schemas import argument_problem
 from ...models import AnswerVerifier, EpisodeEnd, InjectedFault, Reward, Task, ToolMessage
 from ..messages import NO_CALL, NOT_RUN, unknown_tool
-from ..tool_protocol import ToolError, message
+from ..tool_protocol import message
 from ..turn_parsing import Call, ParsedTurn
-from .exercise import Drill, State, StatedFault
+from .exercise import Drill, State
 
 SUBMIT: dict[str, Any] = {
     "type": "function",

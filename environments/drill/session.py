@@ -11,12 +11,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...errors import SessionError
 from ...hints.transcript.status_line import BUDGET_ENDED
 from ...models import Episode, ErrorTurn, Fork, Grade, Observation, Reward, State, ToolMessage, Turn
 from ..annotations import Annotations
 from ..base import Standing
 from ..forks import EpisodeStore, KeptEpisode, Point, shared_store
-from ..reset_args import Defaults, SessionError, start
+from ..reset_args import Defaults, start
 from ..turn_parsing import model_tokens, parse_turn
 from .play import SUBMIT, Play
 from .tasks import DrillTasks

@@ -13,8 +13,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from ...errors import UnknownName
 from ...models import AnswerVerifier, GeneratorRef, PublicTask, Task
-from ...registry import UnknownName, did_you_mean
+from ...registry import did_you_mean
 from .exercise import Deal, Drill
 from .families import FAMILIES
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
 
+from ...errors import FaultsError, SessionError
 from ...models import Episode, ErrorTurn, Observation, State, ToolMessage, Turn
 from ..annotations import annotated
 from ..base import Session, Standing
 from ..messages import NOT_RUN
-from ..reset_args import SessionError
 from ..turn_parsing import model_tokens, parse_turn
 from .desk import Desk, Plan
-from .schedule import FaultsError, Schedule, read_schedule
+from .schedule import Schedule, read_schedule
 
 WITHHELD = "withheld"
 _KEPT = 4096

@@ -11,15 +11,12 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from ...errors import FaultsError
 from ...registry import did_you_mean
 from . import FAULTS
 
 _AT = re.compile(r"(?P<kind>\w+)@(?P<call>\d{1,6})", re.ASCII)
 _NUMBERS = {"rate": float, "most": int, "seed": int}
-
-
-class FaultsError(ValueError):
-    """A fault specification that cannot be read; the message says what to write instead."""
 
 
 @dataclass(frozen=True)

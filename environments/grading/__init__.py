@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from ...errors import GraderError
 from .collect import changes_of, collect, diff_digest, matches
-from .in_process import GraderError, grade, ungradable, unplayable
+from .in_process import grade, ungradable, unplayable
 
 __all__ = ["GraderError", "changes_of", "collect", "diff_digest", "grade", "matches", "ungradable", "unplayable"]

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Literal
 
 from ... import monitors
+from ...errors import GraderError, PatchError, SnapshotError
 from ...models import FileChange, Grade, Task, TestFailure
 from ..sandbox import WORKSPACE, Change, Limits, Sandbox, open_sandbox
-from ..snapshots import PatchError, Snapshot, SnapshotError
+from ..snapshots import Snapshot
 from ..snapshots.test_run.test_runner import TestRun, run_tests
 from ..tasks.task_trees import Materials, materials
 from .collect import collect, diff_digest
@@ -19,10 +20,6 @@ from .components import COMPONENTS, failures, reward
 # Deletions first, then the bits that a plain write does not carry; paths come NUL-separated on stdin.
 _REMOVE = "xargs -0 -r rm -f --"
 _MARK = "xargs -0 -r chmod a+x --"
-
-
-class GraderError(Exception):
-    """The task or the grader is broken: infrastructure, never a score."""
 
 
 def unplayable(task: Task, error: Exception) -> GraderError:

@@ -8,21 +8,35 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
-from ... import client
+from ...errors import (
+    BudgetSpent,
+    ConnectionLost,
+    EndpointFailed,
+    InfrastructureError,
+    ServerError,
+    ServerFull,
+    ServerInfrastructureError,
+    SessionError,
+)
 from ...hints.offpolicy import Policy
-from ...llm import LLM, BudgetSpent, EndpointFailed
+from ...llm import LLM
 from ...models import Episode, Observation, State, Task, Turn
 from ..agents import scripted as agents
-from ..reset_args import SessionError
 from ..rng import stream
 from ..runs.play import Players, Tasks
-from ..wire_values import Infrastructure
 from .fork_points import Place
 from .log import Trial
 
-_VOID = (EndpointFailed, BudgetSpent, Infrastructure, client.Infrastructure, client.Capacity, client.ConnectionLost)
+_VOID = (
+    EndpointFailed,
+    BudgetSpent,
+    InfrastructureError,
+    ServerInfrastructureError,
+    ServerFull,
+    ConnectionLost,
+)
 """What the machine or the endpoint does wrong: the trial is void."""
-_REFUSED = (SessionError, client.ServerError)
+_REFUSED = (SessionError, ServerError)
 
 
 class Forking(Protocol):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...errors import RunError
 from ...hints.chooser import by_arm, context_of
 from ...models import ErrorTurn, Hint
 from ..rng import stream
 from ..runs.reader import Stored
-from ..runs.writer import RunError
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...errors import RunError
 from ...hints.chooser import arm_of
 from ...models import Hint
 from ..runs.reader import Stored
-from ..runs.writer import RunError
 from ..snapshots.store.cache import write_whole
 from .fork_points import every_place
 

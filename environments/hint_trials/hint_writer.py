@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ...errors import RunError
 from ...hints.detect.annotate import transcript
 from ...hints.write.llm_hints import OUTCOMES, HintCache, LLMHints, Made, secrets_of
 from ...hints.write.prompting import Source
@@ -16,7 +17,6 @@ from ..agents.openai import ModelOptions
 from ..drill.tasks import DrillTasks
 from ..runs.play import Progress, Tasks
 from ..runs.reader import Stored, stored_episodes
-from ..runs.writer import RunError
 from .fork_points import Place, every_place
 from .hint_candidates import Text, write_texts
 

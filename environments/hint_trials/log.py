@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from ...errors import RunError
 from ...hints.chooser import Logged
-from ..runs.writer import RunError, whole_lines
+from ..runs.writer import whole_lines
 
 FILE_NAME = "trials.jsonl"
 

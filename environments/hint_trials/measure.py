@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from ... import client
+from ...errors import LLMError, RunError
 from ...hints.chooser import Chooser, draw
 from ...hints.offpolicy import Policy, always, uniform
-from ...llm import LLM, LLMError, shown
+from ...llm import LLM, shown
 from ..agents import scripted as agents
 from ..agents.openai import ModelAgent, ModelOptions
 from ..drill.tasks import DrillTasks
 from ..rng import stream
 from ..runs.play import Players, Progress, Tasks, player_for
 from ..runs.reader import Stored, stored_episodes
-from ..runs.writer import RunError
 from .continuations import Continuing, GoesOn, Seat
 from .fork_points import Place, chosen_places
 from .hint_candidates import Text, add_texts, digest

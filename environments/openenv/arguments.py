@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ...errors import SessionError
 from ...registry import did_you_mean
-from ..reset_args import SessionError
 from ..wire_values import plain
 
 

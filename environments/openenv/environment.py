@@ -16,12 +16,11 @@ from openenv.core.env_server.types import Observation as OpenEnvObservation
 
 from ... import models
 from ...client import LoopThread
-from ...registry import UnknownName
+from ...errors import InfrastructureError, SessionError, UnknownName
 from ..annotations import changed_paths
 from ..base import Session, Standing
-from ..reset_args import SessionError
 from ..tasks.task_set import Tasks
-from ..wire_values import Infrastructure, LeftBehind, plain, served_episode
+from ..wire_values import LeftBehind, plain, served_episode
 from .arguments import reset_arguments
 from .rewards import EpisodeReward
 from .rows import TaskRows
@@ -79,14 +78,14 @@ class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, 
     async def reset_async(
         self, /, seed: int | None = None, episode_id: str | None = None, **arguments: Any
     ) -> Observation:
-        """Start an episode. Raises SessionError (bad argument, no such task, closed) or Infrastructure."""
+        """Start an episode. Raises SessionError (bad argument, no such task, closed) or InfrastructureError."""
         given = {"seed": seed, "episode_id": episode_id, **arguments}
         return await self._alone(self._reset, {k: v for k, v in given.items() if v is not None})
 
     async def step_async(
         self, action: OpenEnvAction, timeout_s: float | None = None, **arguments: Any
     ) -> OpenEnvObservation:
-        """Play one turn. Raises SessionError (reset first, over, closed) or Infrastructure."""
+        """Play one turn. Raises SessionError (reset first, over, closed) or InfrastructureError."""
         raw = action.raw() if isinstance(action, Action) else plain(action.model_dump())
         if raw.get("type") == "list_tools":
             return listing(self.tools_now)
@@ -225,7 +224,7 @@ class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, 
             observation.reward = await self._apply_rubric_async(raw, observation)
             graded = self._graded()
             if graded is not None and abs(graded.value - observation.reward) > 1e-9:
-                raise Infrastructure(f"the grade says {graded.value}, its components {observation.reward}")
+                raise InfrastructureError(f"the grade says {graded.value}, its components {observation.reward}")
         return observation
 
     async def _alone(self, call: Callable[[dict[str, Any]], Awaitable[T]], given: dict[str, Any]) -> T:
@@ -250,7 +249,9 @@ class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, 
             raise
         except Exception as error:
             log.exception("an episode became void")
-            failure = error if isinstance(error, Infrastructure) else Infrastructure(str(error) or repr(error))
+            failure = (
+                error if isinstance(error, InfrastructureError) else InfrastructureError(str(error) or repr(error))
+            )
             self._void = str(failure)
             raise failure from error
 

@@ -16,7 +16,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ... import client
-from ...llm import BudgetSpent, EndpointFailed, shown
+from ...errors import (
+    BudgetSpent,
+    ConnectionLost,
+    EndpointFailed,
+    InfrastructureError,
+    RunError,
+    ServerFull,
+    ServerInfrastructureError,
+    UnwritableRow,
+)
+from ...llm import shown
 from ...models import Episode, Observation, Reward, Task
 from ...registry import did_you_mean
 from ..agents import scripted as agents
@@ -29,9 +39,8 @@ from ..faults.schedule import read_schedule
 from ..reset_args import HOWS
 from ..snapshots.store.cache import write_whole
 from ..tasks.task_set import TaskSet
-from ..wire_values import Infrastructure
 from .scores import Summary, summarise
-from .writer import Journal, Key, RunError, UnwritableRow
+from .writer import Journal, Key
 
 if TYPE_CHECKING:
     from ...llm import LLM
@@ -202,7 +211,7 @@ async def _played(run: _Run, task: Task, sample: int) -> tuple[dict[str, Any], E
             episode = await finished()
             if cause and episode.end is None:
                 episode.end = "closed"
-    except (Infrastructure, client.Infrastructure, client.Capacity, client.ConnectionLost, BudgetSpent) as error:
+    except (InfrastructureError, ServerInfrastructureError, ServerFull, ConnectionLost, BudgetSpent) as error:
         episode, cause = _void(task), str(error)
     if episode.reward is None:
         episode.reward = Reward(valid=False, assurance=task.assurance)

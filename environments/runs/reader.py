@@ -10,8 +10,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ...errors import RunError
 from ...models import Episode
-from .writer import FILE_NAME, ROW_FIELDS, RunError
+from .writer import FILE_NAME, ROW_FIELDS
 
 
 @dataclass(frozen=True)

@@ -9,22 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from ...errors import RunError, UnwritableRow, redact_paths
 from ...models import Episode
-from ..wire_values import redact
 
 FILE_NAME = "episodes.jsonl"
 ROW_FIELDS = ("agent", "cause", "sample", "settings", "usage")
 """What a line holds besides its Episode."""
 Key = tuple[str, int]
 """A task's id and the number of the sample."""
-
-
-class RunError(Exception):
-    """A run that cannot begin; the message says why, and nothing has been written."""
-
-
-class UnwritableRow(Exception):
-    """An episode that no line can hold; nothing of it has been written."""
 
 
 class Journal:
@@ -80,7 +72,7 @@ class Journal:
             row = {**about, **episode.model_dump(mode="json")}
             line = json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         except (ValueError, TypeError, RecursionError) as error:
-            raise UnwritableRow(f"the episode cannot be written: {redact(str(error))}") from None
+            raise UnwritableRow(f"the episode cannot be written: {redact_paths(str(error))}") from None
         if self._file is None:
             self.out.mkdir(parents=True, exist_ok=True)
             self._file = (self.out / FILE_NAME).open("ab")

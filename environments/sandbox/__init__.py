@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from ...errors import SandboxError
 from ...models import SandboxReport
 from .layers.base_layer import PYTHON_PREFIX as PYTHON_PREFIX
 from .layers.base_layer import SANDBOX_UID as SANDBOX_UID
@@ -19,14 +20,6 @@ WORKSPACE = "/workspace"
 ENV_PREFIX = "/opt/etude/env"
 
 MIB = 1 << 20
-
-
-class SandboxError(Exception):
-    """The sandbox itself failed (not the command in it): infrastructure, never a score."""
-
-
-class SandboxUnavailable(SandboxError):
-    """This backend cannot run here; the message names what is missing and how to get it."""
 
 
 @dataclass(frozen=True)

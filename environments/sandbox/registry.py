@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
+from ...errors import SandboxError, SandboxUnavailable
 from ...registry import Registry
-from . import Layers, Limits, Sandbox, SandboxError, SandboxUnavailable
+from . import Layers, Limits, Sandbox
 
 BACKENDS = Registry(
     "sandbox",

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .builder.build import build_snapshot, open_snapshot
-    from .errors import PatchError, SnapshotError
     from .recipe import Recipe, SnapshotOptions
     from .snapshot import Snapshot
     from .store.patches import apply_patch, make_patch
@@ -18,10 +17,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "Baseline": "test_run.baseline",
     "Outcome": "test_run.test_runner",
-    "PatchError": "errors",
     "Recipe": "recipe",
     "Snapshot": "snapshot",
-    "SnapshotError": "errors",
     "SnapshotOptions": "recipe",
     "TestRun": "test_run.test_runner",
     "Workspace": "store.workspace",
@@ -37,10 +34,8 @@ _HOMES = {
 __all__ = [
     "Baseline",
     "Outcome",
-    "PatchError",
     "Recipe",
     "Snapshot",
-    "SnapshotError",
     "SnapshotOptions",
     "TestRun",
     "Workspace",

@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ...errors import BadOptions
 from ...models import PytestVerifier, Record
 from ...registry import did_you_mean
-from .errors import BadOptions
 
 BUILDER = "1"  # raise it when the same recipe would be built into something else
 DEFAULT_PYTEST = "8.3.5"

@@ -10,16 +10,13 @@ from typing import Protocol
 
 from pydantic import ValidationError
 
+from ...errors import TaskSetError, UnknownName
 from ...models import PublicTask, Task
-from ...registry import UnknownName, did_you_mean
+from ...registry import did_you_mean
 from ..snapshots.store.cache import write_whole
 
 FILE_NAME = "tasks.jsonl"
 BLOBS = "blobs"
-
-
-class TaskSetError(Exception):
-    """A task set that cannot be read; the message names the file and the line."""
 
 
 class Tasks(Protocol):

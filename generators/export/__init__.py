@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from ...environments.snapshots.store.cache import write_whole
 from ...environments.tasks.task_set import TaskSet
+from ...errors import ExportError
 from ...registry import Registry
 
 EXPORTS = Registry(
@@ -23,10 +24,6 @@ EXPORTS = Registry(
         "sft": ".generators.export.sft:rows",
     },
 )
-
-
-class ExportError(Exception):
-    """What was asked for cannot be exported; one line with the remedy, and nothing has been written."""
 
 
 class Exporter(Protocol):

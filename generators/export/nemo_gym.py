@@ -15,8 +15,8 @@ from typing import Any
 from ...environments.coding.tools import TOOLS, schemas
 from ...environments.reset_args import prompt
 from ...environments.tasks.task_set import TaskSet
+from ...errors import ExportError
 from ...models import Task
-from . import ExportError
 
 AGENT = "etude_simple_agent"
 

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ...environments.runs.reader import read_run
-from ...environments.runs.writer import RunError
 from ...environments.tasks.task_set import TaskSet
 from ...environments.turn_parsing import parse_turn
+from ...errors import ExportError, RunError
 from ...models import Episode, Turn
-from . import ExportError
 
 
 def rows(tasks: TaskSet, episodes: Path | None = None) -> list[dict[str, Any]]:

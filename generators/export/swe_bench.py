@@ -18,8 +18,8 @@ from typing import Any
 
 from ...environments.snapshots.store.workspace import COMMIT_DATE
 from ...environments.tasks.task_set import TaskSet
+from ...errors import ExportError
 from ...models import Task
-from . import ExportError
 
 COLUMNS = (
     "instance_id", "repo", "base_commit", "environment_setup_commit", "version", "created_at", "problem_statement",

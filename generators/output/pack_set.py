@@ -12,8 +12,9 @@ from ...environments.snapshots import open_snapshot
 from ...environments.snapshots.store.cache import write_whole
 from ...environments.snapshots.store.pack import pack
 from ...environments.snapshots.store.unpack import unpack
-from ...environments.tasks.task_set import BLOBS, FILE_NAME, TaskSet, TaskSetError
+from ...environments.tasks.task_set import BLOBS, FILE_NAME, TaskSet
 from ...environments.tasks.task_trees import SNAPSHOT_BLOB, packed_snapshot
+from ...errors import TaskSetError
 from ...models import Task
 from .card import replace_blobs
 

@@ -15,8 +15,8 @@ from typing import IO, Any
 from ...environments.snapshots import Snapshot
 from ...environments.snapshots.store.cache import write_whole
 from ...environments.tasks.task_set import FILE_NAME, write_tasks
+from ...errors import GeneratorError
 from ...models import Task
-from ..base import GeneratorError
 from .card import card
 
 JOURNAL = ".generate.jsonl"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...environments.snapshots import Snapshot
 from ...environments.tasks.task_set import BLOBS, FILE_NAME, TaskSet
 from ...environments.tasks.task_trees import materials
-from ..base import GeneratorError
+from ...errors import GeneratorError
 from .card import card
 
 if TYPE_CHECKING:

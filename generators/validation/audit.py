@@ -17,16 +17,13 @@ from typing import Any
 
 from ...environments.agents import scripted as agents
 from ...environments.coding.session import CodingSession
-from ...environments.grading import GraderError
 from ...environments.runs.play import play
-from ...environments.sandbox import SandboxError
-from ...environments.snapshots import PatchError, SnapshotError
 from ...environments.snapshots.store.cache import cache_folder, temporary_folder
 from ...environments.tasks.task_set import TaskSet
 from ...environments.tasks.task_trees import Materials, materials
-from ...environments.wire_values import Infrastructure
+from ...errors import GraderError, InfrastructureError, PatchError, SandboxError, SnapshotError, UnknownName
 from ...models import Task
-from ...registry import UnknownName, did_you_mean
+from ...registry import did_you_mean
 from ..output.write_clean_set import refuse_occupied, write_clean
 from .checks.adequacy import missing
 from .checks.duplicates import Print, duplicates, fingerprint
@@ -251,7 +248,7 @@ async def _play(tasks: TaskSet, task: Task, agent: str, backend: str) -> tuple[f
     try:
         await play(task, agents.make(agent, task), session)
         episode = session.episode()
-    except Infrastructure as error:
+    except InfrastructureError as error:
         return None, _line(error)
     finally:
         await session.close()

@@ -10,7 +10,8 @@ from pathlib import Path
 from ...environments.sandbox import Sandbox, open_sandbox
 from ...environments.snapshots import Snapshot, scratch_tree
 from ...environments.snapshots.test_run.test_runner import TestRun, run_tests
-from ..base import Candidate, Files, Rejected
+from ...errors import Rejected
+from ..base import Candidate, Files
 from ..python.hidden_tests import test_file
 from ..python.source import Module, compiles
 from ..python.source_tree import SourceTree

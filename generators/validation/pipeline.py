@@ -29,8 +29,9 @@ from ...environments.sandbox import Change
 from ...environments.snapshots import Snapshot, scratch_tree
 from ...environments.snapshots.store.patches import make_patch
 from ...environments.tasks.task_trees import Materials
+from ...errors import Rejected
 from ...models import Grade, Task
-from ..base import Candidate, Files, Rejected
+from ..base import Candidate, Files
 from ..python.hidden_tests import test_file
 from ..python.source_tree import SourceTree
 from .assembly import assemble, source_paths

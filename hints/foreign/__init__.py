@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...registry import UnknownName, did_you_mean
+from ...errors import UnknownName
+from ...registry import did_you_mean
 from ..transcript import hermes
 from ..transcript.parsing import text_of
 from ..transcript.past_turns import PastTurn

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ...llm import BudgetSpent, EndpointFailed, LLMError, Reply
+from ...errors import BudgetSpent, EndpointFailed, LLMError
+from ...llm import Reply
 from ...models import AnswerVerifier, ErrorTurn, Hint, Task
 from ..foreign import read
 from .hint_leaks import reveals

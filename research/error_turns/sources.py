@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from etude.errors import RecipeError
 from etude.research.error_turns import driver, source_gaps, stack_training
 from etude.research.error_turns.arms import Arm
 from etude.research.error_turns.drill_world import DRILLS
@@ -30,7 +31,6 @@ from etude.research.error_turns.repair_world import REPAIRS
 from etude.research.error_turns.source_gaps import LEARNED, MOVED, WRONG, Gap, learned
 from etude.research.error_turns.summary import RESAMPLES, TUNING, Row, area, interval, iqm, resampled
 from etude.research.error_turns.toy import stream
-from etude.trainers.recipe.recipe import RecipeError
 
 WORLDS = {"drills": DRILLS, "repairs": REPAIRS}
 TASKS, GROUP = 48, 8

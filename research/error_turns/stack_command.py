@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from etude.errors import RecipeError, ReplayError
 from etude.research.error_turns import driver, stack_bases, stack_pairs, stack_training
 from etude.research.error_turns.bases import SKILL
 from etude.research.error_turns.driver import EVALUATED, Refused, Run
@@ -19,8 +20,6 @@ from etude.research.error_turns.stack_arms import ARMS
 from etude.research.error_turns.stack_summary import show
 from etude.research.error_turns.summary import TUNING
 from etude.research.error_turns.worlds import World
-from etude.trainers.recipe.recipe import RecipeError
-from etude.trainers.replay.settings import ReplayError
 
 RATES = (1e-4, 3e-4, 1e-3)
 

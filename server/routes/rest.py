@@ -10,8 +10,8 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
-from ...environments.coding.session import SessionError
 from ...environments.wire_values import plain
+from ...errors import SessionError
 from ..sessions import SessionServer
 from .rest_session import COOKIE, PlayedAsCall, RestFace
 

@@ -27,8 +27,9 @@ from typing import Any
 from openenv.core.env_server.exceptions import SessionCapacityError
 
 from ...environments import openenv as wire
-from ...environments.coding.session import NOT_RUN, SessionError
-from ...environments.wire_values import Infrastructure, message_text
+from ...environments.coding.session import NOT_RUN
+from ...environments.wire_values import message_text
+from ...errors import InfrastructureError, SessionError
 from ..sessions import SessionServer
 from .responses import last_text, reply
 
@@ -70,7 +71,7 @@ class RestSession:
     episode_id: str
     over: bool = False
     played: bool = False
-    failure: Infrastructure | None = None
+    failure: InfrastructureError | None = None
     turns: int | None = None
     reply: bytes | None = None
     seeded: float = field(default_factory=time.monotonic)
@@ -100,7 +101,7 @@ class RestFace:
         """Start the row's episode. Returns the new cookie and the reply.
 
         With the cookie of a running session that is a call of its model, except for the same row again before any call.
-        Raises PlayedAsCall, SessionError, SessionCapacityError, Infrastructure.
+        Raises PlayedAsCall, SessionError, SessionCapacityError, InfrastructureError.
         """
         before = self._sessions.get(cookie or "")
         if before is not None:
@@ -135,7 +136,7 @@ class RestFace:
             return await self._server.open()
 
     async def call(self, cookie: str | None, tool: Any, arguments: Any) -> str:
-        """One tool call as a turn of its own; the text of its answer. Raises SessionError, Infrastructure."""
+        """One tool call as a turn of its own; the text of its answer. Raises SessionError, InfrastructureError."""
         session = self._find(cookie)
         async with session.lock:
             return await self._play(session, tool, arguments)
@@ -151,7 +152,7 @@ class RestFace:
         session.played = True
         try:
             observation = await environment.call(tool, arguments)
-        except Infrastructure as failure:
+        except InfrastructureError as failure:
             await self._void(session, failure)
             raise
         session.over = observation.done
@@ -165,7 +166,7 @@ class RestFace:
         """End and grade the episode, once; the reply is the same each time.
 
         A body that is not the host's is a call of the model while the session runs, refused later. Raises PlayedAsCall,
-        SessionError, Infrastructure.
+        SessionError, InfrastructureError.
         """
         session = self._find(cookie)
         async with session.lock:
@@ -199,8 +200,8 @@ class RestFace:
                     seen = await environment.step_async(wire.Action(text=text))
                     session.over = seen.done
             if not session.over:
-                raise Infrastructure("the episode did not end after two turns without a call")
-        except Infrastructure as failure:
+                raise InfrastructureError("the episode did not end after two turns without a call")
+        except InfrastructureError as failure:
             await self._void(session, failure)
             raise
         # A long rollout takes a while to annotate, and others play meanwhile.
@@ -209,7 +210,7 @@ class RestFace:
         await self._server.end(session.session_id)
         self._forget()
 
-    async def _void(self, session: RestSession, failure: Infrastructure) -> None:
+    async def _void(self, session: RestSession, failure: InfrastructureError) -> None:
         session.over, session.failure = True, failure
         await self._server.end(session.session_id)
         self._forget()

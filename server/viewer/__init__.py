@@ -16,8 +16,9 @@ from markupsafe import Markup
 from ...environments.snapshots.store.cache import write_whole
 from ...environments.tasks.task_set import TaskSet
 from ...environments.tasks.task_trees import materials
+from ...errors import ReportError
 from .changes import Base, tree_base
-from .stored import ReportError, Stored, read_runs
+from .stored import Stored, read_runs
 from .views import EpisodeView, episode_view
 
 Bases = Callable[[str], Base | None]

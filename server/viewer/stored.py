@@ -10,11 +10,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ...environments.runs.writer import FILE_NAME, ROW_FIELDS
+from ...errors import ReportError
 from ...models import Episode
-
-
-class ReportError(Exception):
-    """A report that cannot be made; the message says why, and nothing has been written."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from etude.cli import app as cli
 from etude.cli import console, doctor
-from etude.registry import UnknownName
+from etude.errors import UnknownName
 
 COMMANDS = ["doctor", "list", "generate", "validate", "serve", "run", "export", "report", "demo"]
 

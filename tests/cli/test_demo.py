@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from helpers.paths import DATA
 
-from etude.cli.demo import DemoError, run_demo
+from etude.cli.demo import run_demo
 from etude.environments.tasks.task_set import TaskSet
+from etude.errors import DemoError
 from etude.generators.validation.audit import EXPECTED
 
 STUMBLER = {("stumbler", "tasks"): 1.0, ("stumbler", "drill"): 1.0}

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from etude.environments.coding.session import Budget, CodingSession, SessionError
-from etude.environments.forks import EpisodeStore, KeptEpisode, NotKept, Point
+from etude.environments.coding.session import Budget, CodingSession
+from etude.environments.forks import EpisodeStore, KeptEpisode, Point
 from etude.environments.sandbox import MIB
 from etude.environments.tasks.task_set import TaskSet
+from etude.errors import EpisodeNotKept, SessionError
 from etude.models import Episode, State, Task, ToolMessage, Turn
 
 SOLVE = {
@@ -280,7 +281,7 @@ def test_the_least_recently_used_episode_is_forgotten_first(task: Task) -> None:
     # The fork shares its source's layer, which counts once.
     assert 10 * MIB - 10_000 > store.bytes > 8 * MIB
     assert {name: layer.closed for name, layer in layers.items()} == {"a": 0, "b": 1, "c": 1, "d": 0, "e": 0, "f": 0}
-    with pytest.raises(NotKept, match="no episode 'b'"):
+    with pytest.raises(EpisodeNotKept, match="no episode 'b'"):
         store.fork("b", "token", 0, "x", "token")
 
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from openenv.core.generic_client import GenericEnvClient
 
-from etude.client import ServerError, connect
+from etude.client import connect
 from etude.environments.tasks.task_set import TaskSet, write_tasks
+from etude.errors import ServerError
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from etude.environments.drill.session import DrillSession
 from etude.environments.drill.tasks import DrillTasks
 from etude.environments.runs.play import Opened, run_episodes
 from etude.environments.runs.scores import Summary
-from etude.llm import EndpointRefused, LLMError
+from etude.errors import EndpointRefused, LLMError
 from etude.models import Episode
 
 TASKS = DrillTasks(["choose"], level=1)

@@ -11,9 +11,9 @@ import pytest
 from helpers import light_server
 from openenv.core.env_server.serialization import serialize_observation
 
-from etude.environments.coding.session import SessionError
 from etude.environments.openenv import Action, EtudeEnvironment, Observation, State
-from etude.environments.wire_values import MAX_DEPTH, Infrastructure, LeftBehind, plain, redact
+from etude.environments.wire_values import MAX_DEPTH, LeftBehind, plain
+from etude.errors import InfrastructureError, SessionError, redact_paths
 from etude.models import PublicTask, Reward
 
 
@@ -63,7 +63,7 @@ def test_a_grade_that_contradicts_its_components_is_no_score(make: Callable[...,
         assert session is not None
         graded = session.standing
         session.standing = lambda: _with_reward(graded(), 0.5)  # type: ignore[method-assign]
-        with pytest.raises(Infrastructure):
+        with pytest.raises(InfrastructureError):
             await environment.step_async(act(**light.SUBMIT))
         assert environment.state.reward is not None and not environment.state.reward.valid
         await environment.close_async()
@@ -209,4 +209,4 @@ def test_cleaning_removes_what_cannot_be_stored() -> None:
     ],
 )
 def test_infrastructure_errors_name_no_host_path(text: str, shown: str) -> None:
-    assert redact(text) == shown
+    assert redact_paths(text) == shown

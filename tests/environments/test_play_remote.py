@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from etude.client import ConnectionLost
 from etude.environments.drill.tasks import DrillTasks
 from etude.environments.runs.play import run_episodes
 from etude.environments.runs.reader import stored_episodes
 from etude.environments.tasks.task_set import TaskSet, write_tasks
+from etude.errors import ConnectionLost
 from etude.models import Task
 
 

@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 from helpers.paths import DATA
 
-from etude.environments.snapshots import SnapshotError
-from etude.generators.base import GeneratorError
+from etude.errors import GeneratorError, SnapshotError, UnknownName
 from etude.generators.generate import generate
 from etude.generators.output.publish import JOURNAL
 from etude.models import Task
-from etude.registry import UnknownName
 
 SAMPLE = DATA / "scales"
 KNOBS = {"min_lines": 3}

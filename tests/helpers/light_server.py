@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from etude.environments.base import Standing
-from etude.environments.coding.session import SessionError
-from etude.environments.sandbox import SandboxError
 from etude.environments.tasks.task_set import TaskSet
+from etude.errors import SandboxError, SessionError
 from etude.models import (
     Episode,
     EpisodeEnd,

@@ -17,7 +17,7 @@ import torch
 from accelerate.utils import gather_object
 from helpers.scripted_policy import Scripted
 
-from etude.client import ConnectionLost, ServerError
+from etude.errors import ConnectionLost, ServerError
 from etude.models import Finding
 from etude.trainers.grpo.trainer import RESET
 from etude.trainers.recipe.recipe import parse

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from etude.errors import UnknownName
 from etude.hints import PastCall, PastTurn, error_kind, read
-from etude.registry import UnknownName
 
 BASH = {
     "name": "bash",

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from etude.llm import LLM, EndpointRefused, LLMError, Reply, key_from, shown
+from etude.errors import EndpointRefused, LLMError
+from etude.llm import LLM, Reply, key_from, shown
 
 KEY = "sk-SECRETKEY/12345"
 HELLO = [{"role": "user", "content": "hello"}]

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from etude.llm import LLM, Cassette, EndpointFailed, EndpointRefused, Price, Reply
+from etude.errors import EndpointFailed, EndpointRefused
+from etude.llm import LLM, Cassette, Price, Reply
 
 HELLO = [{"role": "user", "content": "hello"}]
 

@@ -10,8 +10,9 @@ import httpx
 import pytest
 from openenv.core import GenericEnvClient
 
-from etude.client import ServerError, connect
+from etude.client import connect
 from etude.environments.drill.tasks import DrillTasks
+from etude.errors import ServerError
 from etude.server.app import create_app
 
 TASKS = DrillTasks()

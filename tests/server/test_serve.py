@@ -15,8 +15,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from etude.client import ServerError
 from etude.client import connect as etude_connect
+from etude.errors import ServerError
 
 ROOT = Path(__file__).parents[2]
 

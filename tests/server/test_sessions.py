@@ -17,8 +17,9 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect as ws_connect
 
-from etude.client import Capacity, Client, connect
+from etude.client import Client, connect
 from etude.environments.wire_values import LeftBehind
+from etude.errors import ServerFull
 from etude.models import Episode
 from etude.server.sessions import Archive
 
@@ -89,7 +90,7 @@ def test_a_full_server_says_how_to_allow_more(light: Any, monkeypatch: pytest.Mo
     monkeypatch.setenv("MAX_CONCURRENT_ENVS", "2")
     with light.serving(light.light_app()) as served, connect(served.url) as one, connect(served.url):
         one.reset()
-        with connect(served.url) as third, pytest.raises(Capacity) as refused:
+        with connect(served.url) as third, pytest.raises(ServerFull) as refused:
             third.reset()
         assert str(refused.value) == "2/2 sessions in use, set MAX_CONCURRENT_ENVS"
         stateless = httpx.post(f"{served.url}/reset", json={})

@@ -17,8 +17,9 @@ from xml.etree import ElementTree
 import pytest
 
 from etude.cli import app as cli
+from etude.errors import TrainingRunError
 from etude.trainers.recipe.recipe import parse
-from etude.trainers.report import Run, RunError, drawing, read_run, render, toml, wilson, write_report
+from etude.trainers.report import Run, drawing, read_run, render, toml, wilson, write_report
 from etude.trainers.report.curves import Section, sections
 from etude.trainers.report.drawing import Series, nice, picture, short, smoothed, thinned
 
@@ -357,7 +358,7 @@ def test_a_folder_is_read_and_its_page_replaced_whole(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="no training run in .*: `etude train` makes one"):
+    with pytest.raises(TrainingRunError, match="no training run in .*: `etude train` makes one"):
         write_report(tmp_path)
     assert not (tmp_path / "report.html").exists()
 

@@ -12,7 +12,8 @@ import torch
 from helpers.scripted_policy import Scripted, base
 from safetensors.torch import load_file
 
-from etude.trainers.recipe.recipe import RecipeError, parse
+from etude.errors import RecipeError
+from etude.trainers.recipe.recipe import parse
 from etude.trainers.run.callbacks import METRICS, read_metrics
 from etude.trainers.run.train import Result, run
 

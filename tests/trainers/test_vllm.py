@@ -24,10 +24,11 @@ from helpers.tokenizer_factory import tokenizer
 from trl import GRPOConfig
 from trl.generation import vllm_client, vllm_generation
 
+from etude.errors import RecipeError
 from etude.trainers.chat.chat_policy import TemplateChat
 from etude.trainers.grpo.objectives import objective
 from etude.trainers.grpo.trainer import Channels, EtudeTrainer, Parts, reset_rows
-from etude.trainers.recipe.recipe import Recipe, RecipeError, parse
+from etude.trainers.recipe.recipe import Recipe, parse
 from etude.trainers.rollouts.session_pool import Limits
 from etude.trainers.run import builder as building
 from etude.trainers.run import train

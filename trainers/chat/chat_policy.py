@@ -10,10 +10,11 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from ...errors import ChatError
 from ..distillation.distill_sites import Insertion
 from ..rollouts.rollout import Rollout, Sample, Written
 from .hint_insertion import Insertions
-from .templates import ANSWER, ARGUMENT, QUESTION, TOOL, ChatError, Template, answers_of
+from .templates import ANSWER, ARGUMENT, QUESTION, TOOL, Template, answers_of
 from .tool_call_formats import FUNCTION, Call, calls_in, form_of, texts_of, typed
 from .turn_encoding import Turns, opens_thought
 

@@ -11,18 +11,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...errors import ChatError
 from ..distillation.distill_sites import Insertion
 from ..rollouts.rollout import Rollout
-from .templates import (
-    ANSWER,
-    QUESTION,
-    ChatError,
-    Message,
-    Template,
-    answers_of,
-    common_prefix,
-    common_suffix,
-)
+from .templates import ANSWER, QUESTION, Message, Template, answers_of, common_prefix, common_suffix
 
 ROLES = ("system", "user")
 _PROBE = "Say yes."

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...errors import ChatError
 from .special_tokens import any_of, changed, kept_apart, pieces
 
 Message = dict[str, Any]
@@ -35,10 +36,6 @@ TOOLS: list[dict[str, Any]] = [
 QUESTION: Message = {"role": "user", "content": "Go on."}
 ANSWER: Message = {"role": "tool", "tool_call_id": "call_0_0", "name": TOOL, "content": RESULT}
 _WORDS = ("yes", "no")  # with different last letters, so that no token is common to their ends
-
-
-class ChatError(ValueError):
-    """A tokenizer or template that cannot be used; one line, with the remedy."""
 
 
 @dataclass(frozen=True)

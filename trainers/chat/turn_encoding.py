@@ -12,17 +12,14 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ...errors import ChatError, UnwritableTurn
 from ...hints.transcript.parsing import Call, parse_turn, read_arguments
-from .templates import ANSWER, ARGUMENT, QUESTION, TOOL, ChatError, Message, Template, short_id
+from .templates import ANSWER, ARGUMENT, QUESTION, TOOL, Message, Template, short_id
 from .tool_call_formats import Form, as_text, bodies, given
 
 Read = Callable[[Sequence[int]], Mapping[str, Any]]
 OPEN, CLOSE = "<think>", "</think>"
 _WORD = "yes"
-
-
-class Unwritten(ChatError):
-    """A turn that this template cannot write."""
 
 
 class Turns:
@@ -41,13 +38,13 @@ class Turns:
     def ids(self, message: Message, opening: Sequence[int], *, exact: bool = True) -> list[int]:
         """After the generation prompt ``opening``, to the end of the turn. ``message`` is an assistant's, see
         ``as_message``. Unless ``exact``, it was sampled: what its words hold are marks, be it a call that nobody read.
-        Raises Unwritten when no writing reads back as it.
+        Raises UnwritableTurn when no writing reads back as it.
         """
         for text in self._written(message, self._template.text(opening), exact):
             ids = self._ended(text, opening)
             if ids and (_same(self._read(ids), message) or (not exact and self._is_said(ids, message))):
                 return ids
-        raise Unwritten("the chat template writes no turn that reads back as this one: use another one")
+        raise UnwritableTurn("the chat template writes no turn that reads back as this one: use another one")
 
     def lead(self, opening: Sequence[int]) -> list[int]:
         """What stands between the generation prompt ``opening`` and a turn that says and calls without a thought: the
@@ -88,7 +85,7 @@ class Turns:
         for number, call in enumerate(message.get("tool_calls") or []):
             body = call["function"]
             if not isinstance(body["name"], str):
-                raise Unwritten("nobody knows how a call without a name was written")
+                raise UnwritableTurn("nobody knows how a call without a name was written")
             if read_arguments(body["arguments"])[1]:
                 word = f"{_WORD}-7361-{number}"
                 broken[word] = self._template.sampled(body["arguments"])

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...errors import UnsuitableModel
 from .distill_sites import Site
 from .divergence import Head, log_probabilities
 
@@ -21,32 +22,32 @@ _NARROW = "sliding_window attention_chunk_size window_size keep_window_size inde
 """What configs call the tokens, or blocks of tokens, that some layer sees at most."""
 
 
-class UnfitModel(Exception):
-    """This model cannot be distilled; says why."""
-
-
 _INSTEAD = "leave out distillation, replay, k1_in_reward and safety.kl_to_base, or train another model"
 
 
 def head_of(model: Any, temperature: float = 1.0) -> Head:
-    """The output head of a causal language model, as far as its config tells; see ``check_head``. Raises UnfitModel."""
+    """The output head of a causal language model, as far as its config tells; see ``check_head``.
+
+    Raises UnsuitableModel.
+    """
     head = model.get_output_embeddings()
     if head is None or getattr(head, "weight", None) is None:
-        raise UnfitModel(f"{type(model).__name__} has no output head over a vocabulary")
+        raise UnsuitableModel(f"{type(model).__name__} has no output head over a vocabulary")
     config = model.config.get_text_config()
     scaling = float(getattr(config, "logits_scaling", None) or 1.0)
     divisor = 1 / scaling if config.model_type == "hyperclovax" else scaling  # Granite divides by it
     divisor /= float(getattr(config, "logit_scale", None) or getattr(config, "lm_head_multiplier", None) or 1.0)
     softcap = float(getattr(config, "final_logit_softcapping", None) or 0.0)
     if softcap and divisor != 1.0:
-        raise UnfitModel(f"{type(model).__name__} both caps and scales its logits")
+        raise UnsuitableModel(f"{type(model).__name__} both caps and scales its logits")
     return Head(head.weight, getattr(head, "bias", None), temperature * divisor, softcap)
 
 
 @torch.no_grad()
 def check_head(model: Any) -> None:
-    """Raises UnfitModel where a model's logits are not those of ``head_of``: where something that no config is known to
-    tell happens to them, all that is made of hidden states would be of another distribution than what is sampled."""
+    """Raises UnsuitableModel where a model's logits are not those of ``head_of``: where something that no config is
+    known to tell happens to them, all that is made of hidden states would be of another distribution than the
+    sampled one."""
     training = model.training
     model.eval()
     with torch.autocast(model.device.type, enabled=False):
@@ -56,21 +57,23 @@ def check_head(model: Any) -> None:
             found = head_of(model).logits(_hidden(model, ids))
         except (AttributeError, TypeError, RuntimeError) as error:
             told = str(error).splitlines()[0][:120]
-            raise UnfitModel(f"{type(model).__name__} is not built as others are ({told}): {_INSTEAD}") from None
+            raise UnsuitableModel(f"{type(model).__name__} is not built as others are ({told}): {_INSTEAD}") from None
     model.train(training)
     if not own.isfinite().all():
-        raise UnfitModel("the model's own logits are no numbers: its weights hold NaN, or overflow")
+        raise UnsuitableModel("the model's own logits are no numbers: its weights hold NaN, or overflow")
     if not torch.allclose(own, found, rtol=0, atol=1e-2 * float(own.abs().max())):
-        raise UnfitModel(f"{type(model).__name__} changes its logits behind its head in an unknown way: {_INSTEAD}")
+        raise UnsuitableModel(
+            f"{type(model).__name__} changes its logits behind its head in an unknown way: {_INSTEAD}"
+        )
 
 
 def check_model(config: Any) -> None:
-    """Raises UnfitModel for what is no decoder of text alone."""
+    """Raises UnsuitableModel for what is no decoder of text alone."""
     name = getattr(config, "model_type", type(config).__name__)
     if getattr(config, "is_encoder_decoder", False):
-        raise UnfitModel(f"{name} is an encoder-decoder model: train a decoder-only one")
+        raise UnsuitableModel(f"{name} is an encoder-decoder model: train a decoder-only one")
     if getattr(config, "vision_config", None) is not None or getattr(config, "audio_config", None) is not None:
-        raise UnfitModel(f"{name} reads images or sound: train its text-only variant")
+        raise UnsuitableModel(f"{name} reads images or sound: train its text-only variant")
 
 
 def student_rows(model: Any, ids: Sequence[int], sites: Sequence[Site]) -> Tensor:

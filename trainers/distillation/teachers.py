@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 import torch
 
-from ...registry import UnknownName, did_you_mean
+from ...errors import UnknownName
+from ...registry import did_you_mean
 from ..rollouts.rollout import Rollout
 from .distill_sites import Site
 from .divergence import Head, fused_divergence

@@ -27,7 +27,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...registry import UnknownName, did_you_mean
+from ...errors import UnknownName
+from ...registry import did_you_mean
 
 
 @dataclass(frozen=True)

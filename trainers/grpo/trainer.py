@@ -21,12 +21,12 @@ import torch
 from torch import Tensor
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from ...client import ServerError
+from ...errors import ServerError, UnsuitableModel
 from ...hints.chooser import Chooser, learned
 from ...models import ErrorTurn
 from ..distillation.distill_sites import CAP, Site, choose
 from ..distillation.distiller import Distiller, Settings, batch_of
-from ..distillation.hidden_states import UnfitModel, check_model, completion_logps
+from ..distillation.hidden_states import check_model, completion_logps
 from ..distillation.teachers import Teacher
 from ..distributed import gathered, summed, together
 from ..rollouts.batcher import Batcher
@@ -85,7 +85,7 @@ _Base: Any = GRPOTrainer
 class EtudeTrainer(_Base):
     """``train_dataset`` has a column ``prompt`` (a conversation that only labels the row) and one named ``RESET``.
 
-    Raises UnfitModel for a model that is no text decoder.
+    Raises UnsuitableModel for a model that is no text decoder.
     """
 
     def __init__(self, model: Any, parts: Parts, **arguments: Any) -> None:
@@ -188,7 +188,7 @@ class EtudeTrainer(_Base):
         """Divided by the site tokens of the whole step, as TRL divides ``dapo`` by its tokens."""
         student = self.accelerator.unwrap_model(model)
         if self.parts.teacher is None:
-            raise UnfitModel("distillation has a weight, but no teacher")
+            raise UnsuitableModel("distillation has a weight, but no teacher")
         teacher = self.parts.teacher.model(student)
         with self.accelerator.autocast():
             loss = self._distiller.loss(student, teacher, batch_of(inputs))
@@ -209,7 +209,7 @@ class EtudeTrainer(_Base):
     def _less_k1(self, output: dict[str, Any]) -> Tensor:
         """Advantages less k1 to the first weights, as Composer 2 reports it."""
         if self.parts.reference is None:
-            raise UnfitModel("k1 in the reward needs a reference: give one")
+            raise UnsuitableModel("k1 in the reward needs a reference: give one")
         ids = torch.cat([output["prompt_ids"], output["completion_ids"]], dim=1)
         attention = torch.cat([output["prompt_mask"], output["completion_mask"]], dim=1)
         keep, mask = output["completion_ids"].size(1), output["completion_mask"] * output["tool_mask"]

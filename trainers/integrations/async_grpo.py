@@ -24,8 +24,8 @@ from typing import Any
 
 from openenv.core.harness import Message, TrainingTrace
 
-from ...client import ServerError
-from ...llm.errors import EndpointFailed, EndpointRefused, one_line
+from ...errors import EndpointFailed, EndpointRefused, ServerError
+from ...llm.errors import one_line
 from ..chat.chat_policy import ChatError, TemplateChat
 from ..rollouts.rollout import rollout
 from ..rollouts.session_pool import Limits

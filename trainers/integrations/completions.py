@@ -23,8 +23,9 @@ from typing import Any
 
 import httpx
 
+from ...errors import EndpointFailed, EndpointRefused
 from ...llm.endpoints import address, is_local, shown
-from ...llm.errors import Again, EndpointFailed, EndpointRefused, one_line
+from ...llm.errors import Again, one_line
 from ..chat.chat_policy import TemplateChat
 from ..rollouts.rollout import Sample
 

@@ -23,7 +23,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from ...client import Client, ConnectionLost, LoopThread
+from ...client import Client, LoopThread
+from ...errors import ConnectionLost
 from ...models import ErrorTurn, Finding
 from ..rollouts.dataset_rows import RESET, reset_arguments, reset_rows
 from . import tools as toolbox

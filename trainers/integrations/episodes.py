@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...client import Capacity, Client, ConnectionLost, Infrastructure, ServerError
+from ...client import Client
+from ...errors import ConnectionLost, ServerError, ServerFull, ServerInfrastructureError
 from ...models import ErrorTurn, Finding, Observation, Reward, State
 from .sessions import Sessions
 
@@ -50,8 +51,8 @@ class Episode:
     async def begin(self, arguments: Mapping[str, Any], *, wait: bool = False) -> Observation:
         """``reset``. A session that is lost, or a machine that fails, costs one fresh try in a new session.
 
-        Raises ConnectionLost when that is lost too, Capacity on a server that is full, and ServerError for what else it
-        refuses. ``wait``: on a full one, for another of ``sessions`` to end, as long as one is in use; not for who
+        Raises ConnectionLost when that is lost too, ServerFull on a server that is full, and ServerError for what else
+        it refuses. ``wait``: on a full one, for another of ``sessions`` to end, as long as one is in use; not for who
         begins several episodes before the first one is played. When the machine fails again, the episode is void: over,
         without a reward, and the observation is empty.
         """
@@ -59,7 +60,7 @@ class Episode:
             seen = self._sessions.ended
             try:
                 return await self._begun(arguments)
-            except Capacity:
+            except ServerFull:
                 if not (wait and await self._sessions.back(seen)):
                     raise
 
@@ -67,10 +68,10 @@ class Episode:
         self.over, self.outcome = True, Outcome()
         try:
             first = await self._reset(arguments, fresh=False)
-        except (ConnectionLost, Infrastructure):
+        except (ConnectionLost, ServerInfrastructureError):
             try:
                 first = await self._reset(arguments, fresh=True)
-            except Infrastructure as error:
+            except ServerInfrastructureError as error:
                 self._void(error)
                 return Observation(done=True)
         self.over = first.done
@@ -148,7 +149,7 @@ class Episode:
             first = await self._client.reset(**arguments)
             self._sessions.admitted(self._client)
             return first
-        except Infrastructure:
+        except ServerInfrastructureError:
             raise
         except ServerError:
             await self.leave()
@@ -165,7 +166,7 @@ class Episode:
 
     async def _lost(self, error: ServerError) -> None:
         self._void(error)
-        if isinstance(error, Infrastructure) and self._client is not None:
+        if isinstance(error, ServerInfrastructureError) and self._client is not None:
             client, self._client = self._client, None
             self._sessions.give(client)
         else:

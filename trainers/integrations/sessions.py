@@ -9,7 +9,8 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
-from ...client import Client, ConnectionLost, LoopThread
+from ...client import Client, LoopThread
+from ...errors import ConnectionLost
 
 T = TypeVar("T")
 

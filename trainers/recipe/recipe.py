@@ -13,13 +13,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from ...errors import RecipeError, TableError
 from ...hints.chooser import Chooser
 from .recipe_checks import problems, unread
-from .typed_toml import TableError, of_json, read_toml, validated
-
-
-class RecipeError(Exception):
-    """A recipe that cannot be run; says what is wrong with it, and what to do."""
+from .typed_toml import of_json, read_toml, validated
 
 
 class _Table(BaseModel):

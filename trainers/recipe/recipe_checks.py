@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...client import BadAddress, Client
+from ...client import Client
+from ...errors import BadAddress
 
 if TYPE_CHECKING:
     from .recipe import Recipe

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from ...errors import TableError
 from ...registry import did_you_mean
 
 T = TypeVar("T", bound=BaseModel)
@@ -23,10 +24,6 @@ _SAID = {
     "string_type": "Input should be a string, in quotes",
 }
 """Of pydantic's complaints, by their type: those that tell of Python."""
-
-
-class TableError(Exception):
-    """Says where the table is wrong, and what to do."""
 
 
 def read_toml(path: Path) -> dict[str, Any]:

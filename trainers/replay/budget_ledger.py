@@ -13,7 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .settings import BudgetSettings, ReplayError
+from ...errors import ReplayError
+from .settings import BudgetSettings
 
 Bound = tuple[int, float]
 """Tokens and USD that one attempt may cost at most."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
+from ...errors import ChatError, UnwritableTurn
 from ..chat.chat_policy import TemplateChat
-from ..chat.templates import ChatError
-from ..chat.turn_encoding import CLOSE, Unwritten, parted
+from ..chat.turn_encoding import CLOSE, parted
 from ..rollouts.rollout import Sample
 from .pairs import Pair
 from .prefixes import as_message
@@ -40,7 +40,7 @@ def encode(
     for pair in pairs:
         try:
             one = _encode(pair, chat)
-        except Unwritten:
+        except UnwritableTurn:
             left["the template cannot write a turn as it was"] += 1
             continue
         except ChatError:
@@ -70,7 +70,7 @@ def _said(action: Mapping[str, Any], chat: TemplateChat, opening: Sequence[int],
     message, lead = as_message(action, 0), chat.turns.lead(opening)
     ids = chat.turn({**message, "content": parted(message["content"])[1]}, opening, exact=exact)
     if ids[: len(lead)] != lead:
-        raise Unwritten("the chat template writes a turn without a thought in more than one way: use another one")
+        raise UnwritableTurn("the chat template writes a turn without a thought in more than one way: use another one")
     return ids[len(lead) :]
 
 

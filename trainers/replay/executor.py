@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...client import Client, ConnectionLost, ServerError
+from ...client import Client
+from ...errors import ConnectionLost, ServerError
 from ...hints.transcript.status_line import read_status
 from ...models import Episode, Observation, Turn
 from .prefixes import State, is_own_error

@@ -7,25 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from ...llm import (
-    LLM,
+from ...errors import (
     AccessDenied,
-    Budget,
     BudgetSpent,
-    Cassette,
     ContextFull,
     EndpointFailed,
     EndpointRefused,
+    EndpointUnavailable,
     LLMError,
-    Price,
-    Reply,
-    Unavailable,
-    key_from,
+    ReplayError,
 )
+from ...llm import LLM, Budget, Cassette, Price, Reply, key_from
 from .action_equality import read_answer
 from .budget_ledger import Bound, Purse
 from .prefixes import Message, State
-from .settings import ReplayError, ReplaySettings, TeacherSettings
+from .settings import ReplaySettings, TeacherSettings
 
 PATIENCE = 3
 """Questions in a row that an endpoint did not answer, or not to the end: it is asked no more."""
@@ -96,7 +92,7 @@ class Teacher:
         except ContextFull as error:
             return Answer(self.name, None, problem=in_file(error))  # nor will another start have it answered
         except EndpointFailed as error:
-            if isinstance(error, Unavailable):  # another failure may be a matter of this state
+            if isinstance(error, EndpointUnavailable):  # another failure may be a matter of this state
                 self._failed(in_file(error), "check base_url in the file of teachers, or start again later")
             return self._unanswered(in_file(error))
         self._usual.learn(_size(messages) + _size(tools), reply)

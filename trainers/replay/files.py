@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote
 
-from .settings import ReplayError, ReplaySettings
+from ...errors import ReplayError
+from .settings import ReplaySettings
 
 
 def log_of(out: Path) -> Path:

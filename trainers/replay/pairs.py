@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from ...errors import ReplayError
 from ...models import Record
 from .action_equality import Canonical, is_same, similarity
 from .settings import Consensus as Rules
-from .settings import ReplayError
 
 _ENOUGH = 1e-9
 _STRENGTH = 10.0

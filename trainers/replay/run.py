@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...client import Client
+from ...errors import ReplayError
 from ...models import Episode
 from .action_equality import Canonical, canonical, wire
 from .ask_policy import Gate, Inquiry, Look, features, prior_wrong, total_if_all
@@ -18,7 +19,7 @@ from .files import write, written
 from .pairs import Decision, Heard, Pair, Reliability, decide, disagreed
 from .prefixes import State, states
 from .report import Report
-from .settings import ReplayError, ReplaySettings
+from .settings import ReplaySettings
 
 _SAID = frozenset(("false_claim", "style"))
 

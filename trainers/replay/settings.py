@@ -19,12 +19,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from ...errors import ReplayError, TableError
 from ...llm import BASE_URL
-from ..recipe.typed_toml import TableError, read_toml, validated
-
-
-class ReplayError(Exception):
-    """Traces that cannot be replayed; one line that says why, and what to do."""
+from ..recipe.typed_toml import read_toml, validated
 
 
 class _Table(BaseModel):

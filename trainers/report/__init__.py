@@ -12,11 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...errors import TrainingRunError
 from ..recipe.recipe_checks import UNREAD
 from ..run.metrics_summary import duration, groups_of, number, total, warnings_of
 from .curves import sections
 from .drawing import HEIGHT, WIDTH, exact
-from .stored import Run, RunError, is_run, read_run
+from .stored import Run, is_run, read_run
 
 if TYPE_CHECKING:
     import jinja2
@@ -66,7 +67,7 @@ class Metric:
 
 def write_report(folder: Path, out: Path | None = None) -> Written:
     """Write the page of the run in ``folder`` to ``out``, else to its report.html. Whoever reads it meanwhile sees the
-    old one or the new one. Raises RunError.
+    old one or the new one. Raises TrainingRunError.
     """
     page = folder / REPORT if out is None else out
     run = read_run(folder)
@@ -77,7 +78,7 @@ def write_report(folder: Path, out: Path | None = None) -> Written:
         part.write_bytes(data)
         part.replace(page)
     except OSError as error:
-        raise RunError(f"cannot write {page}: {error.strerror}") from error
+        raise TrainingRunError(f"cannot write {page}: {error.strerror}") from error
     return Written(str(page), run.step, sum(len(section.charts) for section in sections(run)), len(data))
 
 

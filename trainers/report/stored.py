@@ -10,6 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ...errors import TrainingRunError
+
 METRICS, RECIPE, RESULT, BEFORE, STOPPED = (
     "metrics.jsonl",
     "recipe.json",
@@ -21,10 +23,6 @@ METRICS, RECIPE, RESULT, BEFORE, STOPPED = (
 
 _MANY, _MOST = 2**31, 1e100
 """Steps, and values: no step measures as much."""
-
-
-class RunError(Exception):
-    """A folder that holds no training run, or a damaged one; says what to do."""
 
 
 class _Table(BaseModel):
@@ -98,20 +96,23 @@ def is_run(folder: Path) -> bool:
 
 
 def read_run(folder: Path) -> Run:
-    """Raises RunError."""
+    """Raises TrainingRunError."""
     if not is_run(folder):
-        raise RunError(f"no training run in {folder}: `etude train` makes one")
+        raise TrainingRunError(f"no training run in {folder}: `etude train` makes one")
     recipe, rows = _read(folder / RECIPE, _Recipe, _PUT_BACK), read_metrics(folder / METRICS)
     if recipe is None:
-        raise RunError(f"{folder} has {METRICS}, but no {RECIPE}: {_PUT_BACK}")
+        raise TrainingRunError(f"{folder} has {METRICS}, but no {RECIPE}: {_PUT_BACK}")
     result, before = _read(folder / RESULT, _Result, "remove it"), _read(folder / BEFORE, _Evaluation, "remove it")
     if result is not None and result["steps"] > 0 and not rows:
-        raise RunError(f"{folder / METRICS} has no line, but the run made {result['steps']} steps: {_PUT_BACK}")
+        raise TrainingRunError(f"{folder / METRICS} has no line, but the run made {result['steps']} steps: {_PUT_BACK}")
     return Run(str(folder), recipe, rows, result, before)
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of ``metrics.jsonl``; none when there is no file. A torn last line is left out; RunError for others."""
+    """The lines of ``metrics.jsonl``; none when there is no file. A torn last line is left out.
+
+    Raises TrainingRunError for others.
+    """
     *lines, torn = path.read_bytes().split(b"\n") if path.exists() else [b""]
     rows = []
     for number, line in enumerate([*lines, torn] if torn else lines, start=1):
@@ -120,11 +121,11 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         except ValueError:
             if number > len(lines):
                 break
-            raise RunError(f"{path}:{number} is no JSON: remove the line") from None
+            raise TrainingRunError(f"{path}:{number} is no JSON: remove the line") from None
         if not isinstance(row, dict) or not all(_is_number(value) for value in row.values()):
-            raise RunError(f"{path}:{number} is no table of numbers: remove the line")
+            raise TrainingRunError(f"{path}:{number} is no table of numbers: remove the line")
         if not isinstance(row.get("step"), int) or not 0 <= row["step"] < _MANY:
-            raise RunError(f"{path}:{number} is of no step: remove the line")
+            raise TrainingRunError(f"{path}:{number} is of no step: remove the line")
         rows.append(row)
     return rows
 
@@ -136,7 +137,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _read(path: Path, kind: type[BaseModel], remedy: str) -> dict[str, Any] | None:
-    """None where there is no file; a run without an evaluation has null in its place. Raises RunError."""
+    """None where there is no file; a run without an evaluation has null in its place. Raises TrainingRunError."""
     if not path.exists():
         return None
     try:
@@ -144,7 +145,7 @@ def _read(path: Path, kind: type[BaseModel], remedy: str) -> dict[str, Any] | No
         if table is not None or kind is not _Evaluation:
             kind.model_validate(table)
     except ValueError as error:
-        raise RunError(f"{path} is damaged ({_what(error)}): {remedy}") from None
+        raise TrainingRunError(f"{path} is damaged ({_what(error)}): {remedy}") from None
     return table
 
 

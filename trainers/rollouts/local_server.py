@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..recipe.recipe import Environment, RecipeError
+from ...errors import RecipeError
+from ..recipe.recipe import Environment
 
 DRILL = "drill"
 _GRACE_S = 10.0

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ...client import Infrastructure
+from ...errors import ServerInfrastructureError
 from ...models import ErrorTurn, Finding, Observation, Reward, State
 
 logger = logging.getLogger(__name__)
@@ -139,7 +139,7 @@ async def rollout(
             messages += [{"role": "assistant", **action}, *answers]
             if not seen.done:
                 played.write(chat.reply(sample.ids, answers))
-    except Infrastructure as error:
+    except ServerInfrastructureError as error:
         logger.warning("an episode of %s is not valid: %s", task.get("task_id", "a task"), error)
         seen = Observation(done=True)
         return await _finished(played, client, seen, messages, truncated=truncated, void=True)

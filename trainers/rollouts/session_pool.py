@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ...client import Capacity, Client, ConnectionLost, Infrastructure
+from ...client import Client
+from ...errors import ConnectionLost, ServerFull, ServerInfrastructureError
 from .batcher import Batcher
 from .rollout import Chat, Rollout, rollout
 
@@ -93,8 +94,9 @@ async def play(
     """One rollout of each task, in their order. Tools of different rollouts run at the same time.
 
     A session that is lost, as when the server starts again, costs its rollout one new try in a fresh session, and a
-    machine that fails before the first turn one new try. Raises ConnectionLost or Infrastructure when that fails too.
-    On a server that is full a rollout waits until a session of another one comes back. Raises Capacity when there is
+    machine that fails before the first turn one new try. Raises ConnectionLost or ServerInfrastructureError when that
+    fails too.
+    On a server that is full a rollout waits until a session of another one comes back. Raises ServerFull when there is
     none, and ServerError for what else the server refuses. Whatever it raises, no rollout is under way any more.
     """
     given = limits or Limits()
@@ -110,7 +112,7 @@ async def play(
             return await once(task)
         except ConnectionLost:
             return await once(task, anew=True)
-        except Infrastructure:
+        except ServerInfrastructureError:
             return await once(task)
 
     async def one(task: Mapping[str, Any]) -> Rollout:
@@ -118,7 +120,7 @@ async def play(
             while True:
                 try:
                     return await twice(task)
-                except Capacity:
+                except ServerFull:
                     with batcher.aside():
                         if not await sessions.back():
                             raise

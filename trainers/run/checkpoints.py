@@ -22,10 +22,9 @@ from safetensors import SafetensorError, safe_open
 from transformers import TrainerCallback, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 
-from ...client import ServerError
+from ...errors import RecipeError, ServerError
 from ..distillation.teachers import Teacher
 from ..distributed import agreed
-from ..recipe.recipe import RecipeError
 from .callbacks import Watch
 
 CHECKPOINTS = "checkpoints"

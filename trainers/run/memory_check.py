@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM
 
-from ..recipe.recipe import Recipe, RecipeError
+from ...errors import RecipeError
+from ..recipe.recipe import Recipe
 from .train import world
 
 _LEARNING = 16

@@ -19,10 +19,11 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.trainer_utils import set_seed
 from transformers.utils import logging as hf_logging
 
+from ...errors import RecipeError
 from ..chat.chat_policy import Sampler, TemplateChat
 from ..chat.templates import TOOLS
 from ..distillation.hidden_states import check_model
-from ..recipe.recipe import Recipe, RecipeError
+from ..recipe.recipe import Recipe
 from ..tiny_models.model import CONTEXT
 from ..tiny_models.pretrain import is_made, make_base
 from .metrics_summary import MOE

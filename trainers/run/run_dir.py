@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..recipe.recipe import Recipe, RecipeError
+from ...errors import RecipeError
+from ..recipe.recipe import Recipe
 from ..recipe.recipe_checks import ignored
 from ..report.stored import STOPPED, is_run, read_run
 

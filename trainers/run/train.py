@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ...client import Client
-from ..recipe.recipe import Recipe, RecipeError, chooser_of
+from ...errors import RecipeError
+from ..recipe.recipe import Recipe, chooser_of
 from ..replay.pairs import read_pairs
 from ..report import write_report
 from ..report.stored import STOPPED

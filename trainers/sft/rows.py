@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...errors import RecipeError
 from ...models import Episode
 from ..chat.chat_policy import ChatError, TemplateChat
-from ..recipe.recipe import Recipe, RecipeError
+from ..recipe.recipe import Recipe
 from ..replay.prefixes import as_message
 
 ReadEpisodes = Callable[[Path], Iterable[Episode]]

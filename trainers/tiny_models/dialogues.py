@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...errors import RecipeError
 from ..chat.chat_policy import TemplateChat
-from ..recipe.recipe import RecipeError
 
 Row = Mapping[str, Any]
 CALL = "<tool_call>\n{}\n</tool_call>"

@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...errors import RecipeError
 from ..chat.chat_policy import TemplateChat
-from ..recipe.recipe import RecipeError, Sizes
+from ..recipe.recipe import Sizes
 from .dialogues import Dialogue, encode, read_dialogues, with_roles
 from .model import make_model
 from .tokenizer import make_tokenizer, text_of

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from ....errors import ToolError
 from ..exercise import (
     Deal,
     Drill,
     DrillTool,
     State,
     Steps,
-    ToolError,
     checked_id,
     effect,
     text_argument,

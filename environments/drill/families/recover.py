@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..exercise import Deal, Drill, DrillTool, State, StatedFault, Steps, checked_id, text_argument
+from ....errors import StatedFault
+from ..exercise import Deal, Drill, DrillTool, State, Steps, checked_id, text_argument
 from ..words import READING, Attribute, Noun
 
 FAULTS = ("expired", "busy", "moved", "region")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..exercise import Deal, Drill, DrillTool, State, Steps, ToolError, effect, text_argument
+from ....errors import ToolError
+from ..exercise import Deal, Drill, DrillTool, State, Steps, effect, text_argument
 from ..words import Noun
 
 

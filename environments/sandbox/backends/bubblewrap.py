@@ -7,8 +7,9 @@ import re
 import tempfile
 from pathlib import Path
 
+from ....errors import SandboxError
 from ....models import SandboxReport
-from .. import MIB, SANDBOX_UID, Change, Layers, Limits, SandboxError
+from .. import MIB, SANDBOX_UID, Change, Layers, Limits
 from ..keeper.client import Line
 from ..layers.changes import upper_changes
 from ..layers.restore_layer import fill, owner_of_layers

@@ -15,18 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ....errors import SandboxError
 from ....models import SandboxReport
-from .. import (
-    ENV_PREFIX,
-    MIB,
-    WORKSPACE,
-    Change,
-    ExecResult,
-    Layers,
-    Limits,
-    SandboxError,
-    SavedLayer,
-)
+from .. import ENV_PREFIX, MIB, WORKSPACE, Change, ExecResult, Layers, Limits, SavedLayer
 from ..keeper.capture import Capture, Prefix, Pump
 from ..keeper.client import Line, as_file
 from ..layers.save_layer import Folder, Saved, scan, tree_of

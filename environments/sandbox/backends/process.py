@@ -18,18 +18,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
+from ....errors import SandboxError, SandboxUnavailable
 from ....models import SandboxReport
-from .. import (
-    MIB,
-    SANDBOX_UID,
-    WORKSPACE,
-    Change,
-    ExecResult,
-    Layers,
-    Limits,
-    SandboxError,
-    SandboxUnavailable,
-)
+from .. import MIB, SANDBOX_UID, WORKSPACE, Change, ExecResult, Layers, Limits
 from ..keeper.client import Line
 from ..kernel import landlock, linux
 from ..layers.changes import tree_changes

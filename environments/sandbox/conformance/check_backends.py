@@ -18,7 +18,8 @@ from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-from .. import Layers, Sandbox, SandboxError, SandboxUnavailable
+from ....errors import SandboxError, SandboxUnavailable
+from .. import Layers, Sandbox
 from ..registry import BACKENDS, available, open_sandbox
 from .check_kit import make_layers
 from .suite import run_all
@@ -28,7 +29,7 @@ _ORDINARY_UID = 64321
 _STARTS, _CALLS, _SLOW_CALLS = 5, 60, 10
 _SUITE_S = 300
 # What a sandbox needs of Etude and of others; a checkout, or an interpreter, may lie below a closed home.
-_NEEDED = ("__init__.py", "models.py", "registry.py", "environments/__init__.py", "environments/sandbox")
+_NEEDED = ("__init__.py", "models.py", "errors.py", "registry.py", "environments/__init__.py", "environments/sandbox")
 _MODULES = ("pydantic", "pydantic_core", "annotated_types", "typing_inspection", "typing_extensions")
 
 Grader = Callable[[str], Awaitable[float]]

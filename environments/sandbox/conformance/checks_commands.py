@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from .. import SandboxError
+from ....errors import SandboxError
 from ..registry import open_sandbox
 from .check_kit import SMALL, Opener, check, output_of
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .. import MIB, Sandbox, SandboxError
+from ....errors import SandboxError
+from .. import MIB, Sandbox
 from .check_kit import Opener, check, output_of
 
 # Kind, mode, links, size and target of everything written; the seconds of files alone, since folders are touched by

@@ -14,20 +14,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ....errors import EngineGone, SandboxError, SandboxUnavailable
 from ....models import SandboxReport
-from .. import (
-    MIB,
-    SANDBOX_UID,
-    Change,
-    ExecResult,
-    Layers,
-    Limits,
-    SandboxError,
-    SandboxUnavailable,
-)
+from .. import MIB, SANDBOX_UID, Change, ExecResult, Layers, Limits
 from ..backends.kept_sandbox import KeptSandbox
 from ..kernel import seccomp
-from .engine import DOCKER, PODMAN, Engine, EngineGone, Kind
+from .engine import DOCKER, PODMAN, Engine, Kind
 from .image import RUNTIME_VARIABLE, container_config, find_root
 from .pack import Packer
 from .pool import Started, pool

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import SandboxError, SandboxUnavailable
+from ....errors import EngineGone, SandboxError, SandboxUnavailable
 from ..kernel import linux
 
 LABEL = "etude.sandbox"
@@ -23,10 +23,6 @@ OWNER = "etude.owner"
 _TIMEOUT_S = 60
 _FIRST_WORD_S = 10
 _LAST_WORDS = 4096
-
-
-class EngineGone(SandboxError):
-    """The engine stopped answering: whatever was asked may be asked again of the one that takes its place."""
 
 
 @dataclass(frozen=True)

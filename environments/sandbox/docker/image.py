@@ -16,7 +16,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from .. import MIB, SANDBOX_UID, Layers, Limits, SandboxError, SandboxUnavailable
+from ....errors import SandboxError, SandboxUnavailable
+from .. import MIB, SANDBOX_UID, Layers, Limits
 from ..layers.base_layer import PYTHON_PREFIX, ROOT_LINKS, etc_files, hidden_below, shown_below_usr
 from .engine import LABEL, OWNER, PODMAN, Engine, owner
 

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import SandboxError
+from ....errors import SandboxError
 from .engine import LABEL, OWNER, Engine, Kind, owner
 from .reaper import watch
 from .stream import HEARTBEAT_S, Stream, beat_all

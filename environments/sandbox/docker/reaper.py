@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from .. import SandboxError
+from ....errors import SandboxError
 from . import engine as docker_engine
 
 _PATIENCE_S = 30.0

@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from .. import SandboxError
+from ....errors import SandboxError
 from ..keeper.sockets import hang_up, ready
 from .worker import FRAME
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import SandboxError, SandboxUnavailable
+from ....errors import SandboxError, SandboxUnavailable
 from .sockets import hang_up, ready
 
 _INLINE_BYTES = 64 * 1024

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .. import SandboxError
+from ....errors import SandboxError
 from .changes import MAX_DEPTH, READ, is_opaque, lstat, opened, read_range, same_content
 
 _RECORD_BYTES = 400

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from ....errors import SnapshotError
 from ....models import SnapshotRef
 from .. import snapshot
-from ..errors import SnapshotError
 from ..recipe import BUILDER, Recipe, SnapshotOptions, base_id, canonical_json
 from ..snapshot import Snapshot
 from ..source import source

@@ -12,17 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ....errors import BadOptions, BuildFailed, DependencyFailed, SnapshotError, SourceNotFound
 from ....models import PytestVerifier
 from ...sandbox import Limits
 from .. import snapshot
-from ..errors import (
-    BadOptions,
-    BuildFailed,
-    DependencyFailed,
-    SnapshotError,
-    SourceNotFound,
-    last_lines,
-)
+from ..errors import last_lines
 from ..project import metadata as project
 from ..project.dependency_guess import Wanted, find_wanted
 from ..project.layout import Layout, detect

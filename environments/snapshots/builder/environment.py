@@ -12,8 +12,8 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from ....errors import DependencyFailed
 from ...sandbox import ENV_PREFIX, PYTHON_PREFIX
-from ..errors import DependencyFailed
 from ..project.metadata import Project, write_files
 from ..project.pytest_config import UNWANTED_PLUGINS
 from ..store.cache import file_lock

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
+from ....errors import UnsupportedPython
 from ...sandbox import PYTHON_PREFIX
-from ..errors import UnsupportedPython
 from ..store.cache import file_lock, temporary_folder
 
 _PROBE = """

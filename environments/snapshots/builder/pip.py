@@ -17,7 +17,8 @@ from typing import Any
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from ..errors import DependencyFailed, SnapshotError, SourceNotFound, last_lines
+from ....errors import DependencyFailed, SnapshotError, SourceNotFound
+from ..errors import last_lines
 from .interpreter import Interpreter
 
 TIMEOUT_S = 900.0

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import NoTests, SnapshotError
+from ....errors import NoTests, SnapshotError
 from ..source.source import read_ini, read_pyproject
 from .pytest_config import PytestConfig
 

@@ -14,9 +14,9 @@ from email.message import Message
 from email.parser import BytesHeaderParser
 from pathlib import Path
 
+from ....errors import BuildFailed
 from ..builder.interpreter import Interpreter
 from ..builder.pip import bare_python, run_pip
-from ..errors import BuildFailed
 from ..source.source import Source, project_name, read_pyproject
 from . import licences
 from .requirements import read_requirements

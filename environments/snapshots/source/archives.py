@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from ..errors import BadSource, BrokenArchive
+from ....errors import BadSource, BrokenArchive
 from ..store.trees import MAX_BYTES, MAX_FILES, check_links
 
 SUFFIXES = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar", ".zip")

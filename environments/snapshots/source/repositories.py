@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import BadSource, SourceNotFound, last_lines
+from ....errors import BadSource, SourceNotFound
+from ..errors import last_lines
 from ..store.trees import check_links
 
 QUIET = {

@@ -15,9 +15,9 @@ from email.parser import HeaderParser
 from pathlib import Path
 from typing import Literal
 
+from ....errors import BadSource, BrokenArchive, SourceNotFound
 from ..builder.interpreter import Interpreter
 from ..builder.pip import bare_python, download_sdist
-from ..errors import BadSource, BrokenArchive, SourceNotFound
 from ..store import trees
 from . import archives, repositories
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..errors import SnapshotError
+from ....errors import SnapshotError
 
 
 def cache_folder(cache: Path | None = None) -> Path:

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import SnapshotError
+from ....errors import SnapshotError
 from ..recipe import Recipe, canonical_json
 from ..snapshot import Snapshot
 from ..test_run.baseline import Baseline

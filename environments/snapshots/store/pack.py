@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from ....errors import SnapshotError
 from .. import snapshot
-from ..errors import SnapshotError
 from ..snapshot import Snapshot
 from .cache import cache_folder
 from .deterministic_archive import Member, members

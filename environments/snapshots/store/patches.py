@@ -11,7 +11,8 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ..errors import PatchError, last_lines
+from ....errors import PatchError
+from ..errors import last_lines
 from ..source.repositories import QUIET
 
 CONTEXT = 3

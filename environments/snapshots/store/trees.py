@@ -9,8 +9,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from ....errors import BadSource
 from ...sandbox import SANDBOX_UID
-from ..errors import BadSource
 
 CACHE_FOLDERS = frozenset(
     ".git .hg .svn __pycache__ .mypy_cache .pytest_cache .ruff_cache .hypothesis .tox .nox .eggs .pytype .pyre "

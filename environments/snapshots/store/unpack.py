@@ -11,10 +11,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ....errors import BrokenArchive, SnapshotError, UnsupportedPython
 from .. import snapshot
 from ..builder import environment
 from ..builder.interpreter import Interpreter, find_interpreter
-from ..errors import BrokenArchive, SnapshotError, UnsupportedPython
 from ..recipe import BUILDER, Recipe, base_id
 from ..snapshot import Snapshot
 from ..source import archives

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import SnapshotError, last_lines
+from ....errors import SnapshotError
+from ..errors import last_lines
 from ..source.repositories import QUIET
 from . import trees
 from .cache import cache_folder, file_lock, publish_folder, temporary_folder

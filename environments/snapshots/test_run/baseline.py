@@ -13,9 +13,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from ....errors import CollectionFailed, NonePassing, NoTests, SuiteTimeout, WrongModule
 from ....models import PytestVerifier, Record
 from ...sandbox import WORKSPACE, Sandbox
-from ..errors import CollectionFailed, NonePassing, NoTests, SuiteTimeout, WrongModule, last_lines
+from ..errors import last_lines
 from .test_runner import TestRun, run_tests
 
 # (order, hash seed) of the measured runs: two orders, two seeds.

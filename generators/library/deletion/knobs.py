@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
+from ....errors import GeneratorError
 from ....registry import did_you_mean
-from ...base import GeneratorError
 
 _CHOICES = {"mode": ["stub", "remove"], "docs": ["redact", "keep"], "tests": ["hidden", "visible", "half"]}
 _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}

@@ -9,8 +9,8 @@ from typing import Any
 
 from ....environments.snapshots import Snapshot
 from ....environments.tasks.task_trees import Materials
+from ....errors import GeneratorError, Rejected
 from ....models import Task
-from ...base import GeneratorError, Rejected
 from ...python.source_tree import SourceTree
 from .adequacy import completed, missing
 from .features import measured

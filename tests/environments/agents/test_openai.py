@@ -13,7 +13,8 @@ from etude.environments.agents.openai import ModelAgent, ModelOptions
 from etude.environments.drill.session import DrillSession
 from etude.environments.drill.tasks import DrillTasks
 from etude.environments.runs.play import play
-from etude.llm import LLM, EndpointFailed, LLMError
+from etude.errors import EndpointFailed, LLMError
+from etude.llm import LLM
 from etude.models import AnswerVerifier, Episode, Task
 
 TASKS = DrillTasks(["choose"])

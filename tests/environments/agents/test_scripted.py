@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from etude.client import ConnectionLost
 from etude.environments.agents import scripted as agents
 from etude.environments.coding.session import CodingSession
 from etude.environments.runs.play import RunError, play, run_episodes
 from etude.environments.tasks.task_set import TaskSet
+from etude.errors import ConnectionLost, UnknownName
 from etude.models import Episode, Task
-from etude.registry import UnknownName
 
 
 def episode(tasks: TaskSet, name: str) -> Episode:

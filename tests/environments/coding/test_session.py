@@ -15,9 +15,9 @@ from etude import hints
 from etude.environments import annotations as injected
 from etude.environments.annotations import annotated
 from etude.environments.coding import session as coding
-from etude.environments.coding.session import NOT_RUN, Budget, CodingSession, SessionError
+from etude.environments.coding.session import NOT_RUN, Budget, CodingSession
 from etude.environments.tasks.task_set import TaskSet
-from etude.environments.wire_values import Infrastructure
+from etude.errors import InfrastructureError, SessionError
 from etude.models import Episode, ErrorTurn, Observation, Task
 
 SOLUTION = "    return sum(values)\n"
@@ -343,7 +343,7 @@ def test_a_machine_that_fails_voids_the_episode(tasks: TaskSet, task: Task) -> N
     broken = TaskSet([task.model_copy(update={"test_patch": "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"})])
 
     async def script(session: CodingSession) -> None:
-        with pytest.raises(Infrastructure):
+        with pytest.raises(InfrastructureError):
             await session.reset()
         with pytest.raises(SessionError):
             await session.step(SUBMIT)

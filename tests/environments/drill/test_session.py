@@ -14,7 +14,7 @@ from etude.environments.drill.session import DrillSession
 from etude.environments.drill.tasks import DrillTasks
 from etude.environments.forks import EpisodeStore
 from etude.environments.messages import NOT_RUN
-from etude.environments.reset_args import SessionError
+from etude.errors import SessionError
 from etude.models import Episode
 
 TASKS = DrillTasks()

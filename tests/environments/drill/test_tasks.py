@@ -10,8 +10,8 @@ import pytest
 from etude.environments.drill.families import FAMILIES
 from etude.environments.drill.tasks import LISTED, DrillTasks, Name
 from etude.environments.drill.words import NOUNS
+from etude.errors import UnknownName
 from etude.models import AnswerVerifier, Task
-from etude.registry import UnknownName
 
 DIGEST = """
 import hashlib

@@ -16,9 +16,9 @@ from etude.environments.drill.session import DrillSession
 from etude.environments.drill.tasks import DrillTasks
 from etude.environments.faults import FAULTS
 from etude.environments.faults.faulty_session import FaultySession, Traces
-from etude.environments.faults.schedule import FaultsError, read_schedule
+from etude.environments.faults.schedule import read_schedule
 from etude.environments.forks import EpisodeStore
-from etude.environments.reset_args import SessionError
+from etude.errors import FaultsError, SessionError
 from etude.models import Episode, Observation
 
 TASKS = DrillTasks()

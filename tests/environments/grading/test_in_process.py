@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from etude.environments.grading import GraderError, grade
+from etude.environments.grading import grade
 from etude.environments.sandbox import Change
+from etude.errors import GraderError
 from etude.models import Grade, Task
 
 CORE = "src/tally/core.py"

@@ -26,7 +26,7 @@ from etude.environments.hint_trials.measure import measure_hints
 from etude.environments.hint_trials.report import CausalReport
 from etude.environments.runs.play import run_episodes
 from etude.environments.runs.reader import stored_episodes
-from etude.environments.runs.writer import RunError
+from etude.errors import RunError
 from etude.hints.chooser import Chooser
 from etude.hints.offpolicy import learn
 from etude.models import Hint, Task, Turn

@@ -22,10 +22,8 @@ from etude.environments.hint_trials.measure import measure_hints
 from etude.environments.hint_trials.report import CausalReport
 from etude.environments.runs.play import Opened, Players, run_episodes
 from etude.environments.runs.reader import stored_episodes
-from etude.environments.runs.writer import RunError
-from etude.environments.wire_values import Infrastructure
+from etude.errors import InfrastructureError, RunError, UnknownName
 from etude.models import Episode, Observation, State, Task, Turn
-from etude.registry import UnknownName
 
 TASKS = DrillTasks(["choose"], level=1)
 
@@ -173,7 +171,7 @@ class Breaking(DrillSession):
     async def step(self, action: Any) -> Observation:
         type(self).steps += 1
         if self.steps in self.broken:
-            raise Infrastructure("the disk is full")
+            raise InfrastructureError("the disk is full")
         return await super().step(action)
 
 

@@ -14,13 +14,12 @@ from typing import Any
 import pytest
 
 from etude.cli import app as cli
-from etude.client import Infrastructure
 from etude.environments.agents.openai import ModelOptions
 from etude.environments.drill.tasks import DrillTasks
 from etude.environments.runs.play import run_episodes
 from etude.environments.runs.scores import Summary
-from etude.environments.runs.writer import RunError
-from etude.llm import LLM, Budget, EndpointRefused, Price
+from etude.errors import EndpointRefused, RunError, ServerInfrastructureError
+from etude.llm import LLM, Budget, Price
 from etude.models import AnswerVerifier, Task
 
 TASKS = DrillTasks(["choose"], level=1)
@@ -267,7 +266,7 @@ def test_a_mistake_in_the_command_gets_one_line_and_writes_nothing(
 def test_a_player_that_breaks_voids_its_episode(endpoints: Any, tmp_path: Path) -> None:
     class Broken:
         async def __aenter__(self) -> Any:
-            raise Infrastructure("infrastructure: no space left")
+            raise ServerInfrastructureError("infrastructure: no space left")
 
         async def __aexit__(self, *error: object) -> None: ...
 

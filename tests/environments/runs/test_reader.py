@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from etude.environments.runs.reader import read_run
-from etude.environments.runs.writer import RunError
+from etude.errors import RunError
 from etude.models import Episode
 
 

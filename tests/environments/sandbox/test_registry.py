@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from etude.environments.sandbox import Layers, SandboxError, SandboxUnavailable, available, open_sandbox
+from etude.environments.sandbox import Layers, available, open_sandbox
 from etude.environments.sandbox.conformance.suite import SMALL
 from etude.environments.sandbox.kernel import landlock
-from etude.registry import UnknownName
+from etude.errors import SandboxError, SandboxUnavailable, UnknownName
 
 OPEN = """
 import asyncio, pathlib, sys

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from etude.environments.snapshots import Recipe, SnapshotOptions
-from etude.environments.snapshots.errors import BadOptions
 from etude.environments.snapshots.recipe import SourceRef
+from etude.errors import BadOptions
 from etude.models import PytestVerifier
 
 

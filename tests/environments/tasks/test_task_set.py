@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from etude.environments.tasks.task_set import TaskSet, TaskSetError, write_tasks
+from etude.environments.tasks.task_set import TaskSet, write_tasks
+from etude.errors import TaskSetError, UnknownName
 from etude.models import GeneratorRef, Task
-from etude.registry import UnknownName
 
 
 def task(name: str, **fields: Any) -> Task:

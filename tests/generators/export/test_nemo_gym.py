@@ -11,7 +11,8 @@ import pytest
 from etude.environments.coding.tools import TOOLS, schemas
 from etude.environments.reset_args import prompt
 from etude.environments.tasks.task_set import write_tasks
-from etude.generators.export import ExportError, export
+from etude.errors import ExportError
+from etude.generators.export import export
 from etude.models import Task
 
 

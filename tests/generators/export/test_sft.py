@@ -11,7 +11,8 @@ import jinja2
 import pytest
 
 from etude.environments.coding.tools import TOOLS, schemas
-from etude.generators.export import ExportError, export
+from etude.errors import ExportError
+from etude.generators.export import export
 from etude.generators.export.sft import read, row, solved
 from etude.models import Episode, Finding, Grade, Reward, ToolMessage, Turn
 

@@ -14,9 +14,9 @@ import pytest
 from etude.environments.sandbox import open_sandbox
 from etude.environments.snapshots import Snapshot, make_workspace
 from etude.environments.tasks.task_set import write_tasks
-from etude.generators.export import ExportError, export
+from etude.errors import ExportError, UnknownName
+from etude.generators.export import export
 from etude.models import Task
-from etude.registry import UnknownName
 
 COLUMNS = """instance_id repo base_commit environment_setup_commit version created_at problem_statement hints_text patch
 test_patch FAIL_TO_PASS PASS_TO_PASS""".split()

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from helpers.paths import DATA
 
-from etude.environments.snapshots import SnapshotError
 from etude.environments.snapshots.store.cache import cache_folder
-from etude.environments.tasks.task_set import TaskSet, TaskSetError
+from etude.environments.tasks.task_set import TaskSet
+from etude.errors import SnapshotError, TaskSetError
 from etude.generators.generate import generate
 from etude.generators.output.pack_set import pack_set, unpack_set, with_field
 

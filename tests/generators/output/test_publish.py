@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from etude.environments.tasks.task_set import TaskSet
-from etude.generators.base import GeneratorError
+from etude.errors import GeneratorError
 from etude.generators.output.card import card, replace_blobs
 from etude.generators.output.publish import JOURNAL, Journal, Row, publish, refuse_foreign
 from etude.models import GeneratorRef, Task

@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 from helpers.paths import DATA
 
-from etude.environments.snapshots import SnapshotError, make_patch
+from etude.environments.snapshots import make_patch
 from etude.environments.tasks.task_trees import materials
-from etude.generators.base import GeneratorError
+from etude.errors import GeneratorError, SnapshotError, UnknownName
 from etude.generators.generate import generate, without_duplicates
 from etude.generators.output.publish import Row
 from etude.generators.validation.audit import CHECKS, EXPECTED, validate
 from etude.models import Task
-from etude.registry import UnknownName
 
 SAMPLE = DATA / "scales"
 ONLY_STATIC = [name for name in CHECKS if name not in ("leaks", "statement", "strength", "duplicates")]

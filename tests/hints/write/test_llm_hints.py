@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from etude.errors import EndpointRefused, LLMError
 from etude.hints import annotate
 from etude.hints.write.llm_hints import OUTCOMES, HintCache, LLMHints, Made, given_away, secrets_of
-from etude.llm import LLM, Budget, EndpointRefused, LLMError
+from etude.llm import LLM, Budget
 from etude.models import AnswerVerifier, GeneratorRef, Hint, Task
 
 STATEMENT = "Write tally.total again: it adds up the values."

@@ -13,10 +13,10 @@ from helpers.model_factory import CONFIGS, VOCABULARY, model
 from helpers.scripted_policy import base
 from transformers import AutoConfig, AutoModelForCausalLM, Qwen3ForCausalLM, T5Config
 
+from etude.errors import UnsuitableModel
 from etude.trainers.distillation import hidden_states as forwards
 from etude.trainers.distillation.distill_sites import Site
 from etude.trainers.distillation.hidden_states import (
-    UnfitModel,
     can_pack,
     check_head,
     check_model,
@@ -143,7 +143,7 @@ def test_a_model_that_changes_its_logits_unknown_to_its_config_is_refused() -> N
     check_head(made)
     assert made.training
     made.register_forward_hook(lambda module, given, output: SimpleNamespace(logits=output.logits * 2))
-    with pytest.raises(UnfitModel, match="Qwen3ForCausalLM changes its logits behind its head"):
+    with pytest.raises(UnsuitableModel, match="Qwen3ForCausalLM changes its logits behind its head"):
         check_head(made)
 
 
@@ -151,7 +151,7 @@ def test_weights_that_hold_no_numbers_are_said_to() -> None:
     broken = model("qwen3")
     with torch.no_grad():
         broken.get_input_embeddings().weight[0] = math.nan
-    with pytest.raises(UnfitModel, match="its weights hold NaN"):
+    with pytest.raises(UnsuitableModel, match="its weights hold NaN"):
         check_head(broken)
 
 
@@ -160,7 +160,7 @@ def test_a_model_whose_hidden_states_are_elsewhere_is_one_line(monkeypatch: pyte
         raise AttributeError("no last_hidden_state\nfurther")
 
     monkeypatch.setattr(forwards, "_hidden", nowhere)
-    with pytest.raises(UnfitModel, match=r"is not built as others are \(no last_hidden_state\): leave out"):
+    with pytest.raises(UnsuitableModel, match=r"is not built as others are \(no last_hidden_state\): leave out"):
         check_head(model("qwen3"))
 
 
@@ -186,7 +186,7 @@ def test_a_run_needs_the_head_for_all_but_trl_s_own_loss(
         raise InterruptedError
 
     table = {"model": {"name": str(base(tmp_path))}, "environment": {"url": "http://127.0.0.1:9"}, **tables}
-    with pytest.raises(UnfitModel if refused else InterruptedError):
+    with pytest.raises(UnsuitableModel if refused else InterruptedError):
         build(parse(table), "", ["t"], trainer=reached, dialogues=None, progress=lambda phase, done, total: None)
 
 
@@ -212,8 +212,8 @@ class Vision(T5Config):  # type: ignore[misc]
 
 
 def test_what_is_no_decoder_of_text_is_refused() -> None:
-    with pytest.raises(UnfitModel, match="t5 is an encoder-decoder model: train a decoder-only one"):
+    with pytest.raises(UnsuitableModel, match="t5 is an encoder-decoder model: train a decoder-only one"):
         check_model(T5Config())
-    with pytest.raises(UnfitModel, match="qwen2_vl reads images or sound"):
+    with pytest.raises(UnsuitableModel, match="qwen2_vl reads images or sound"):
         check_model(Vision())
     check_model(CONFIGS["qwen3"]())

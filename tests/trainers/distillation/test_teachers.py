@@ -12,12 +12,12 @@ import pytest
 import torch
 from helpers.model_factory import VOCABULARY, model, qwen
 
+from etude.errors import RecipeError
 from etude.models import Reward
 from etude.trainers.distillation.distill_sites import Site
 from etude.trainers.distillation.divergence import divergence
 from etude.trainers.distillation.hidden_states import head_of, teacher_rows
 from etude.trainers.distillation.teachers import Drift, Teacher
-from etude.trainers.recipe.recipe import RecipeError
 from etude.trainers.rollouts.rollout import Rollout, Span
 from etude.trainers.run.callbacks import Watch
 from etude.trainers.run.checkpoints import STATE, Keeper

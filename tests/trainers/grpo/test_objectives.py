@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from etude.registry import UnknownName
+from etude.errors import UnknownName
 from etude.trainers.grpo.objectives import OBJECTIVES, flat_groups, k1_in_reward, objective, overlong_penalty
 
 

@@ -19,8 +19,8 @@ from helpers.tokenizer_factory import tokenizer
 from openenv.core.harness import ResourceSession, ResourceSessionFactory, TrainableSession
 from trl.experimental.async_grpo.openenv_harness import CaptureContractError
 
-from etude.client import Client, Infrastructure, connect
-from etude.llm.errors import LLMError
+from etude.client import Client, connect
+from etude.errors import LLMError, ServerInfrastructureError
 from etude.trainers.integrations.async_grpo import PLAYED, REFUSED, VOID, OwnedSessionFactory
 from etude.trainers.integrations.harness import harness_rows
 
@@ -85,7 +85,7 @@ def test_a_lost_session_costs_the_reward_and_keeps_the_turns(world: World) -> No
 
 def test_a_machine_that_fails_is_an_empty_trace_without_a_reward(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     async def reset(client: Any, **arguments: Any) -> Any:
-        raise Infrastructure("infrastructure: no space left")
+        raise ServerInfrastructureError("infrastructure: no space left")
 
     monkeypatch.setattr(Client, "reset", reset)
     session = world.factory().create(TASK)

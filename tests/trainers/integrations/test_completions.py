@@ -12,7 +12,7 @@ from helpers.scripted_policy import TASKS
 from helpers.tokenizer_factory import tokenizer
 
 from etude.client import Client
-from etude.llm.errors import EndpointFailed, EndpointRefused, LLMError
+from etude.errors import EndpointFailed, EndpointRefused, LLMError
 from etude.trainers.integrations.completions import WHOLE, Completions
 from etude.trainers.rollouts.rollout import Rollout, Sample, rollout
 

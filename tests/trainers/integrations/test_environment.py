@@ -16,8 +16,8 @@ import pytest
 from helpers.scripted_policy import TASKS
 from transformers.utils import get_json_schema
 
-from etude.client import ConnectionLost, ServerError
 from etude.environments.coding.tools import TOOLS
+from etude.errors import ConnectionLost, ServerError
 from etude.trainers.integrations import tools as toolbox
 from etude.trainers.integrations.environment import EnvironmentFactory, _Environment, environment_factory
 from etude.trainers.integrations.sessions import Sessions

@@ -12,7 +12,8 @@ import torch
 from helpers.scripted_policy import TASKS
 from helpers.stock_trainer import END, Scripted, called, made, solved, through
 
-from etude.client import Capacity, connect
+from etude.client import connect
+from etude.errors import ServerFull
 from etude.trainers.integrations.environment import environment_factory
 from etude.trainers.integrations.together import ToolsTogether
 
@@ -46,7 +47,7 @@ def free_sessions(url: str) -> int:
         while len(opened) <= LIMIT:
             opened.append(connect(url))
             opened[-1].reset(task_id=TASK)
-    except Capacity:
+    except ServerFull:
         opened.pop().close()
     finally:
         for each in opened:

@@ -27,7 +27,8 @@ from openenv.core.harness import (
 )
 from openenv.core.llm_client import LLMResponse, ToolCall
 
-from etude.client import Capacity, connect
+from etude.client import connect
+from etude.errors import ServerFull
 from etude.trainers.integrations.harness import EtudeSessionFactory, harness_rows
 
 LIMIT = 4
@@ -178,7 +179,7 @@ def test_on_a_full_server_an_episode_waits_for_another_to_end(limited_url: str) 
 def test_a_full_server_of_others_is_not_waited_for(limited_url: str) -> None:
     theirs, ours = EtudeSessionFactory(limited_url), EtudeSessionFactory(limited_url)
     held = [theirs.create(TASK) for _ in range(LIMIT)]
-    with pytest.raises(Capacity):
+    with pytest.raises(ServerFull):
         ours.create(TASK)
     assert len(held) == LIMIT
     theirs.close()

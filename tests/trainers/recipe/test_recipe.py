@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from etude.errors import RecipeError
 from etude.hints.chooser import Chooser
 from etude.trainers.grpo.objectives import OBJECTIVES
-from etude.trainers.recipe.recipe import Objective, Recipe, RecipeError, Replay, Schedule, chooser_of, load, parse
+from etude.trainers.recipe.recipe import Objective, Recipe, Replay, Schedule, chooser_of, load, parse
 from etude.trainers.replay.loss import LOSSES
 
 GOOD: dict[str, Any] = {"model": {"name": "m"}, "environment": {"serve": "drill"}}

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from helpers.replay_files import ask, no_pause, settings
 
+from etude.errors import ReplayError
 from etude.models import Episode
 from etude.trainers.replay.external_models import Teacher, open_teachers
 from etude.trainers.replay.prefixes import State
-from etude.trainers.replay.settings import ReplayError
 
 
 def test_an_expensive_one_never_exceeds_the_budget_of_all(endpoints: Any, erred: Episode) -> None:

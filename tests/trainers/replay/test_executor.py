@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from etude.client import Client, Infrastructure
+from etude.client import Client
+from etude.errors import ServerInfrastructureError
 from etude.models import Episode
 from etude.trainers.replay.executor import Executor, Value, recorded
 from etude.trainers.replay.prefixes import State
@@ -107,12 +108,12 @@ def test_a_machine_that_fails_costs_one_value(
 
     async def state(client: Client) -> Any:
         if where == "state" and failures:
-            raise Infrastructure(failures.pop())
+            raise ServerInfrastructureError(failures.pop())
         return await honest["state"](client)  # type: ignore[call-arg]
 
     async def step(client: Client, action: Any) -> Any:
         if where == action.get("tool") and failures:
-            raise Infrastructure(failures.pop())
+            raise ServerInfrastructureError(failures.pop())
         return await honest["step"](client, action)  # type: ignore[call-arg]
 
     monkeypatch.setattr(Client, "state", state)

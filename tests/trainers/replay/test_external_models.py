@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from helpers.replay_files import ask, no_pause, settings
 
-from etude.llm import CassetteMiss
+from etude.errors import CassetteMiss
 from etude.models import Episode
 from etude.trainers.replay.external_models import open_teachers
 from etude.trainers.replay.prefixes import State

@@ -16,6 +16,7 @@ from helpers.tokenizer_factory import tokenizer
 from transformers import AutoModelForCausalLM, Qwen3Config
 from trl import DPOConfig, DPOTrainer
 
+from etude.errors import ReplayError
 from etude.trainers.replay.encoding import Encoded
 from etude.trainers.replay.loss import (
     DEFAULT,
@@ -28,7 +29,6 @@ from etude.trainers.replay.loss import (
     turn_logps,
 )
 from etude.trainers.replay.pairs import Pair
-from etude.trainers.replay.settings import ReplayError
 
 
 def pairs(count: int = 3, seed: int = 0) -> list[Encoded]:

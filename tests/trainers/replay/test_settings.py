@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from etude.trainers.replay.settings import ReplayError, load_settings, parse_settings
+from etude.errors import ReplayError
+from etude.trainers.replay.settings import load_settings, parse_settings
 
 ONE: dict[str, Any] = {"name": "a", "model": "m"}
 

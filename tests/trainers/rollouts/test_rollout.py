@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from helpers.tokenizer_factory import tokenizer
 
-from etude.client import Client, Infrastructure
+from etude.client import Client
 from etude.environments.drill.tasks import DrillTasks
+from etude.errors import ServerInfrastructureError
 from etude.models import Observation, Reward, State
 from etude.trainers.chat.chat_policy import TemplateChat
 from etude.trainers.distillation.distill_sites import Insertion, choose
@@ -194,7 +195,7 @@ class Breaks:
         return Observation(prompt="?")
 
     async def step(self, action: Any) -> Observation:
-        raise Infrastructure("infrastructure: the disk is full")
+        raise ServerInfrastructureError("infrastructure: the disk is full")
 
     async def state(self) -> State:
         return State(task_id=TASK, episode_id="e", reward=Reward(value=1.0))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from etude.client import Capacity, ConnectionLost, Infrastructure, ServerError
+from etude.errors import ConnectionLost, ServerError, ServerFull, ServerInfrastructureError
 from etude.models import Observation, State
 from etude.trainers.recipe.recipe import Environment
 from etude.trainers.rollouts import session_pool as playing
@@ -50,7 +50,7 @@ def played(sessions: Broken) -> list[str]:
     return [done.task_id for done in asyncio.run(play([{"task_id": "a"}], chat, Batcher(lambda ids, rooms: []), there))]
 
 
-@pytest.mark.parametrize("failure", [Infrastructure, ConnectionLost])
+@pytest.mark.parametrize("failure", [ServerInfrastructureError, ConnectionLost])
 def test_a_session_or_a_machine_that_fails_at_the_start_costs_one_new_try(failure: type[Exception]) -> None:
     once, twice = Broken([failure("gone")]), Broken([failure("gone"), failure("gone")])
     assert (played(once), once.resets) == (["a"], 2)
@@ -123,10 +123,10 @@ class Session:
             if self.turns:
                 raise ConnectionLost("the server closed the session")
             self.server.refused += 1
-            raise Capacity(f"{self.server.most}/{self.server.most} sessions in use")
+            raise ServerFull(f"{self.server.most}/{self.server.most} sessions in use")
         if self.server.broken:
             self.server.broken -= 1
-            raise Infrastructure("infrastructure: no machine")
+            raise ServerInfrastructureError("infrastructure: no machine")
         self.task, self.turns = task_id, 0
         return Observation(prompt="?")
 
@@ -191,7 +191,7 @@ def test_on_a_full_server_rollouts_wait_for_those_that_play(server: Server) -> N
 
 def test_one_that_is_full_of_others_is_a_failure(server: Server) -> None:
     server.most = 0
-    with pytest.raises(Capacity, match="0/0 sessions in use"):
+    with pytest.raises(ServerFull, match="0/0 sessions in use"):
         asyncio.run(episodes(4, Sessions(""), Talks()))
     assert server.refused == 4
 

@@ -14,10 +14,10 @@ from helpers.made_up_rollouts import made_up
 from helpers.model_factory import model
 from helpers.scripted_policy import Scripted, base
 
+from etude.errors import RecipeError, TrainingRunError
 from etude.models import ErrorTurn
 from etude.trainers.distillation.divergence import divergence
-from etude.trainers.recipe.recipe import RecipeError, parse
-from etude.trainers.report import RunError
+from etude.trainers.recipe.recipe import parse
 from etude.trainers.run import train
 from etude.trainers.run.builder import watched
 from etude.trainers.run.callbacks import BOARD, METRICS, Metrics, Watch, good_turns_kl, open_board, read_metrics
@@ -190,7 +190,7 @@ def test_a_report_that_cannot_be_written_costs_no_checkpoint(tmp_path: Path) -> 
     watched(trainer, parse(table), Keeper(None, None), lambda phase, done, total: None)
     checkpoint = tmp_path / "checkpoints" / "checkpoint-2"
     checkpoint.mkdir(parents=True)
-    with pytest.raises(RunError, match="no training run in"):  # its recipe is gone
+    with pytest.raises(TrainingRunError, match="no training run in"):  # its recipe is gone
         for each in callbacks:
             each.on_save(SimpleNamespace(output_dir=str(checkpoint.parent)), state(2), None)
     assert newest(tmp_path) == checkpoint

@@ -8,7 +8,8 @@ import pytest
 import torch
 from transformers import Qwen3Config
 
-from etude.trainers.recipe.recipe import Recipe, RecipeError, parse
+from etude.errors import RecipeError
+from etude.trainers.recipe.recipe import Recipe, parse
 from etude.trainers.run.memory_check import bytes_a_parameter, check_memory
 
 CONFIG = Qwen3Config(

@@ -14,7 +14,8 @@ from helpers.scripted_policy import base
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 from transformers import AutoConfig
 
-from etude.trainers.recipe.recipe import RecipeError, parse
+from etude.errors import RecipeError
+from etude.trainers.recipe.recipe import parse
 from etude.trainers.run import model_loading as loading
 from etude.trainers.run.metrics_summary import MOE
 

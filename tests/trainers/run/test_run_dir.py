@@ -15,7 +15,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from etude.trainers.recipe.recipe import Recipe, RecipeError, parse
+from etude.errors import RecipeError
+from etude.trainers.recipe.recipe import Recipe, parse
 from etude.trainers.run.checkpoints import writing
 from etude.trainers.run.run_dir import check_folder, held, read_json, write_json
 

@@ -16,7 +16,8 @@ from helpers.model_factory import qwen
 from helpers.scripted_policy import Scripted, base
 
 from etude.cli import app as cli
-from etude.trainers.recipe.recipe import RecipeError, load, parse
+from etude.errors import RecipeError
+from etude.trainers.recipe.recipe import load, parse
 from etude.trainers.run import model_loading as loading
 from etude.trainers.run.callbacks import read_metrics
 from etude.trainers.run.train import Result, order, plan, run

@@ -13,7 +13,7 @@ from etude.environments.sandbox import Layers, open_sandbox
 from etude.environments.sandbox.conformance import check_backends as checking
 from etude.environments.sandbox.conformance.suite import CHECKS
 from etude.environments.sandbox.shell import converse
-from etude.registry import UnknownName
+from etude.errors import UnknownName
 
 
 def test_a_backend_that_holds_everything() -> None:

@@ -18,13 +18,14 @@ from typing import Any
 
 import pytest
 
-from etude.environments.sandbox import Layers, SandboxError, SandboxUnavailable, open_sandbox
+from etude.environments.sandbox import Layers, open_sandbox
 from etude.environments.sandbox.conformance.suite import SMALL
 from etude.environments.sandbox.docker import backend as docker
 from etude.environments.sandbox.docker import stream as docker_stream
 from etude.environments.sandbox.docker.engine import DOCKER, LABEL, OWNER, PODMAN, Engine, owner, owner_is_dead
 from etude.environments.sandbox.docker.pool import close_pool, pool
 from etude.environments.sandbox.docker.stream import beat_all
+from etude.errors import SandboxError, SandboxUnavailable
 
 SERVER = """
 import asyncio, pathlib, signal, sys

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from etude.environments.sandbox import MIB, Layers, Limits, Sandbox, SandboxError, open_sandbox
+from etude.environments.sandbox import MIB, Layers, Limits, Sandbox, open_sandbox
 from etude.environments.sandbox.conformance.suite import SMALL
+from etude.errors import SandboxError
 
 BACKENDS = ["bubblewrap", "process"]
 LARGE = Limits(memory=SMALL.memory, disk=128 * MIB, files=60_000, processes=40, timeout_s=60.0)

@@ -15,7 +15,9 @@ import pytest
 from etude.environments.sandbox import SANDBOX_UID, open_sandbox
 from etude.environments.snapshots import Snapshot, SnapshotOptions, build_snapshot, open_snapshot, run_tests
 from etude.environments.snapshots.builder.interpreter import check_requires, find_interpreter
-from etude.environments.snapshots.errors import (
+from etude.environments.snapshots.snapshot import load
+from etude.environments.snapshots.store import trees
+from etude.errors import (
     BadOptions,
     BuildFailed,
     CollectionFailed,
@@ -27,8 +29,6 @@ from etude.environments.snapshots.errors import (
     SuiteTimeout,
     UnsupportedPython,
 )
-from etude.environments.snapshots.snapshot import load
-from etude.environments.snapshots.store import trees
 from etude.models import SnapshotRef
 
 

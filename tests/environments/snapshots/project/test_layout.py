@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from etude.environments.snapshots.errors import NoTests, SnapshotError
 from etude.environments.snapshots.project.layout import Layout, detect
 from etude.environments.snapshots.project.pytest_config import read_config
+from etude.errors import NoTests, SnapshotError
 
 
 def make(tree: Path, *names: str, **texts: str) -> None:

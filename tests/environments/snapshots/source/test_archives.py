@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from etude.environments.snapshots.errors import BadSource, BrokenArchive, SnapshotError
 from etude.environments.snapshots.source import archives
+from etude.errors import BadSource, BrokenArchive, SnapshotError
 
 
 def tar(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from etude.environments.snapshots.builder.interpreter import find_interpreter
-from etude.environments.snapshots.errors import BadSource, BrokenArchive, SourceNotFound
 from etude.environments.snapshots.source import source
 from etude.environments.snapshots.store import trees
+from etude.errors import BadSource, BrokenArchive, SourceNotFound
 
 
 def fetch(spec: str | Path, target: Path) -> source.Source:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from etude.environments.snapshots.errors import SnapshotError
 from etude.environments.snapshots.store.cache import (
     cache_folder,
     file_lock,
@@ -18,6 +17,7 @@ from etude.environments.snapshots.store.cache import (
     temporary_folder,
     write_whole,
 )
+from etude.errors import SnapshotError
 
 _BUILD = """
 import sys

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from etude.environments.sandbox import open_sandbox
-from etude.environments.snapshots import Snapshot, SnapshotError, build_snapshot, open_snapshot, run_tests
-from etude.environments.snapshots.errors import BrokenArchive, UnsupportedPython
+from etude.environments.snapshots import Snapshot, build_snapshot, open_snapshot, run_tests
 from etude.environments.snapshots.store import trees
 from etude.environments.snapshots.store import unpack as unpacking
 from etude.environments.snapshots.store.pack import Packed, find_snapshot, pack
 from etude.environments.snapshots.store.unpack import unpack
+from etude.errors import BrokenArchive, SnapshotError, UnsupportedPython
 
 Members = dict[str, tuple[tarfile.TarInfo, bytes]]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from etude.environments.snapshots.errors import PatchError
 from etude.environments.snapshots.store.patches import apply_patch, make_patch
+from etude.errors import PatchError
 
 Contents = dict[str, bytes | None]
 

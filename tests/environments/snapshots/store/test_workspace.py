@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from etude.environments.snapshots import PatchError, Snapshot, make_patch, make_workspace, scratch_tree
+from etude.environments.snapshots import Snapshot, make_patch, make_workspace, scratch_tree
 from etude.environments.snapshots.store.workspace import commit_tree
+from etude.errors import PatchError
 
 SHAPES = "src/sample/shapes.py"
 

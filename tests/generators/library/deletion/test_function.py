@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from helpers.paths import DATA
 
-from etude.generators.base import GeneratorError
+from etude.errors import GeneratorError
 from etude.generators.library.deletion.function import FunctionDeletion
 from etude.generators.library.deletion.statement import deletion_statement
 from etude.generators.python.hidden_tests import hide

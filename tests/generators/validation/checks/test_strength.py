@@ -9,7 +9,7 @@ from helpers.paths import DATA
 
 from etude.environments.tasks.task_set import TaskSet
 from etude.environments.tasks.task_trees import materials
-from etude.generators.base import GeneratorError
+from etude.errors import GeneratorError
 from etude.generators.generate import generate
 from etude.generators.validation.checks.final_checks import CheckKnobs
 from etude.generators.validation.checks.removed import Exercise

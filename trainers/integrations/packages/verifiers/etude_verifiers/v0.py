@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from etude.client import Client, ServerError, SyncClient
+from etude.client import Client, SyncClient
+from etude.errors import ServerError
 
 try:
     from datasets import Dataset

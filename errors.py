@@ -1,0 +1,318 @@
+"""Every exception that Etude raises on purpose.
+
+Each message is one line: what is wrong, then what to do. A bad rollout is data, not a crash: an agent's mistake becomes
+a result that the agent reads; only a mistake of the user or a failure of the machine is raised. Each boundary has a
+branch, so that a caller can separate a mistake in its request from a failure of the machine:
+
+EtudeError
+├── UnknownName (KeyError)                 a name in no registry; offers the nearest one
+├── LLMError                               a model behind an endpoint
+│   ├── EndpointRefused                    nothing works until a setting changes
+│   ├── EndpointFailed                     this call got no answer
+│   │   ├── EndpointUnavailable            no call gets an answer now
+│   │   ├── ContextFull                    the messages are longer than the model reads
+│   │   └── AccessDenied                   the key or the account's credit
+│   ├── BudgetSpent                        the spending limit
+│   └── CassetteMiss                       a recorded conversation lacks this request
+├── ServerError                            a server's answer, as the client sees it
+│   ├── ServerInfrastructureError          the server's machine failed; the episode is void
+│   ├── ServerFull                         all sessions are in use
+│   └── ConnectionLost                     the connection is gone, and the session with it
+├── BadAddress (ValueError)                not the address of a server
+├── SandboxError                           the sandbox itself failed, not the command in it
+│   ├── SandboxUnavailable                 this backend cannot run here
+│   └── EngineGone                         the container engine stopped answering
+├── SnapshotError                          a source could not be made runnable
+│   ├── BadSource, SourceNotFound, BrokenArchive, BadOptions, UnsupportedPython
+│   ├── BuildFailed, DependencyFailed
+│   ├── NoTests, CollectionFailed, NonePassing, SuiteTimeout, WrongModule
+│   └── PatchError                         a patch does not apply
+├── InfrastructureError (RuntimeError)     the machine failed while an episode was played; the episode is void
+├── SessionError                           a session was used wrongly
+├── ToolError                              a tool call failed; becomes a result that the agent reads
+│   └── StatedFault                        a failure whose text says how to go around it
+├── FaultsError (ValueError)               a fault schedule cannot be read
+├── GraderError                            a task cannot be graded; never a score
+├── TaskSetError                           a task set cannot be read
+├── RunError                               a run of episodes cannot start
+├── UnwritableRow                          one episode cannot be stored
+├── EpisodeNotKept                         there is no such episode to fork
+├── GeneratorError                         a request cannot produce any candidate
+├── Rejected                               one candidate failed validation; ``reason`` is counted
+├── ExportError, ReportError, DemoError    a command's output cannot be made
+└── trainers
+    ├── RecipeError                        a recipe cannot be run
+    ├── TableError                         a TOML table is wrong
+    ├── ChatError (ValueError)             a tokenizer or chat template cannot be used
+    │   └── UnwritableTurn                 the template cannot write this turn
+    ├── UnsuitableModel                    this model cannot be distilled
+    ├── TrainingRunError                   a folder holds no training run, or a damaged one
+    └── ReplayError                        stored traces cannot be replayed
+"""
+
+from __future__ import annotations
+
+import re
+
+
+class EtudeError(Exception):
+    """Base of every exception that Etude raises on purpose."""
+
+
+class UnknownName(EtudeError, KeyError):
+    """Raised for a name that is not registered; the message offers the nearest one."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+# --- A model behind an endpoint -----------------------------------------------------------------------------
+
+
+class LLMError(EtudeError):
+    """Raised when a model cannot be asked."""
+
+
+class EndpointRefused(LLMError):
+    """Raised when no call can succeed until a setting changes."""
+
+
+class EndpointFailed(LLMError):
+    """Raised when one call got no answer; another call may."""
+
+
+class EndpointUnavailable(EndpointFailed):
+    """Raised when the endpoint did not answer any attempt; another call would fare no better now."""
+
+
+class ContextFull(EndpointFailed):
+    """Raised when the messages are longer than the model reads."""
+
+
+class AccessDenied(EndpointFailed):
+    """Raised when a call is refused for the key or the account's credit after others were answered."""
+
+
+class BudgetSpent(LLMError):
+    """Raised when the budget allows no further call."""
+
+
+class CassetteMiss(LLMError):
+    """Raised when the cassette does not hold this request."""
+
+
+# --- A server, as its client sees it ------------------------------------------------------------------------
+
+
+class ServerError(EtudeError):
+    """Raised when the server refuses a call. ``code`` is the wire's, such as ``VALIDATION_ERROR``."""
+
+    def __init__(self, message: str, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class ServerInfrastructureError(ServerError):
+    """Raised when the server's machine failed. The episode is void and has no score; reset to play another."""
+
+
+class ServerFull(ServerError):
+    """Raised when every session of the server is in use; the message says how to allow more."""
+
+
+class ConnectionLost(ServerError):
+    """Raised when there is no connection, and so no session; the message says why."""
+
+
+class BadAddress(EtudeError, ValueError):
+    """Raised for text that is not the address of a server."""
+
+
+# --- Sandboxes and snapshots --------------------------------------------------------------------------------
+
+
+class SandboxError(EtudeError):
+    """Raised when the sandbox itself fails, not the command in it: infrastructure, never a score."""
+
+
+class SandboxUnavailable(SandboxError):
+    """Raised when a backend cannot run here; the message names what is missing and how to get it."""
+
+
+class EngineGone(SandboxError):
+    """Raised when the container engine stopped answering; the same request may be sent to its successor."""
+
+
+class SnapshotError(EtudeError):
+    """Raised when a source cannot be made runnable; each subclass names the step."""
+
+
+class BadSource(SnapshotError):
+    """Raised when a source's name is malformed, or the source holds what a source may not."""
+
+
+class SourceNotFound(SnapshotError):
+    """Raised when a version, repository, folder or archive does not exist, or its content is not the recorded one."""
+
+
+class BrokenArchive(SnapshotError):
+    """Raised when an archive cannot be read, or would write outside its own folder."""
+
+
+class BadOptions(SnapshotError):
+    """Raised when an option or a recipe file cannot be understood."""
+
+
+class UnsupportedPython(SnapshotError):
+    """Raised when the requested interpreter is not available, or the project refuses it."""
+
+
+class BuildFailed(SnapshotError):
+    """Raised when the project's own build or a set-up command fails; carries the last lines of its log."""
+
+
+class DependencyFailed(SnapshotError):
+    """Raised when a dependency cannot be resolved or installed; carries the last lines of the installer's log."""
+
+
+class NoTests(SnapshotError):
+    """Raised when the source holds no tests."""
+
+
+class CollectionFailed(SnapshotError):
+    """Raised when pytest cannot collect a single test."""
+
+
+class NonePassing(SnapshotError):
+    """Raised when tests ran and none of them passes every time."""
+
+
+class SuiteTimeout(SnapshotError):
+    """Raised when the suite did not end in time; names the last test that started."""
+
+
+class WrongModule(SnapshotError):
+    """Raised when the tests import another copy of the package than the one in the tree."""
+
+
+class PatchError(SnapshotError):
+    """Raised when a patch does not apply."""
+
+
+# --- Episodes and tasks -------------------------------------------------------------------------------------
+
+
+class InfrastructureError(EtudeError, RuntimeError):
+    """Raised when the machine failed, not the agent: the episode is void. The message never carries a host path."""
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(f"infrastructure: {redact_paths(cause)}")
+
+
+def redact_paths(text: str) -> str:
+    """Return one line of at most 500 characters without absolute paths, except those that the agent sees anyway."""
+    shown = re.sub(r"(?<![\w.])/(?!workspace\b|opt/etude\b)[\w.+@~-]+(?:/[\w.+@~-]*)*", "<path>", text)
+    return " ".join(shown.split())[:500] or "unknown cause"
+
+
+class SessionError(EtudeError):
+    """Raised when a session is used wrongly; the message says what to do instead."""
+
+
+class ToolError(EtudeError):
+    """Raised by a tool whose call failed. ``code`` is that of the status line, the message its text."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class StatedFault(ToolError):
+    """Raised for a failure that no agent could foresee and whose text says how to go around it; ``fault`` names it."""
+
+    def __init__(self, code: str, message: str, fault: str) -> None:
+        super().__init__(code, message)
+        self.fault = fault
+
+
+class FaultsError(EtudeError, ValueError):
+    """Raised when a fault schedule cannot be read; the message says what to write instead."""
+
+
+class GraderError(EtudeError):
+    """Raised when the task or the grader is broken: infrastructure, never a score."""
+
+
+class TaskSetError(EtudeError):
+    """Raised when a task set cannot be read; the message names the file and the line."""
+
+
+class RunError(EtudeError):
+    """Raised when a run cannot start; nothing has been written."""
+
+
+class UnwritableRow(EtudeError):
+    """Raised when an episode cannot be stored as a line; nothing of it has been written."""
+
+
+class EpisodeNotKept(EtudeError):
+    """Raised when there is no such episode to fork; the message says what to do instead."""
+
+
+# --- Generators and commands --------------------------------------------------------------------------------
+
+
+class GeneratorError(EtudeError):
+    """Raised when a request cannot produce any candidate: an unknown knob, a bad value, nothing eligible."""
+
+
+class Rejected(EtudeError):
+    """Raised when a candidate fails validation. ``reason`` is counted, ``detail`` explains this one."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason
+        self.detail = detail
+
+
+class ExportError(EtudeError):
+    """Raised when a set cannot be exported; nothing has been written."""
+
+
+class ReportError(EtudeError):
+    """Raised when a report cannot be made; nothing has been written."""
+
+
+class DemoError(EtudeError):
+    """Raised when a step of the demo did not do what it should; the message says which and where to look."""
+
+
+# --- Training -----------------------------------------------------------------------------------------------
+
+
+class RecipeError(EtudeError):
+    """Raised when a recipe cannot be run; the message says what is wrong with it and what to do."""
+
+
+class TableError(EtudeError):
+    """Raised when a TOML table is wrong; the message says where, and what to do."""
+
+
+class ChatError(EtudeError, ValueError):
+    """Raised when a tokenizer or chat template cannot be used."""
+
+
+class UnwritableTurn(ChatError):
+    """Raised when the chat template cannot write this turn."""
+
+
+class UnsuitableModel(EtudeError):
+    """Raised when a model cannot be distilled; the message says why."""
+
+
+class TrainingRunError(EtudeError):
+    """Raised when a folder holds no training run, or a damaged one."""
+
+
+class ReplayError(EtudeError):
+    """Raised when stored traces cannot be replayed; the message says why, and what to do."""
