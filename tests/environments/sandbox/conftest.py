@@ -55,7 +55,14 @@ def ordinary_user() -> Iterator[OrdinaryUser]:
     with tempfile.TemporaryDirectory(prefix="etude-as-user-") as folder:
         root = Path(folder)
         checkout = Path(etude.__file__).parent
-        names = ["__init__.py", "models.py", "registry.py", "environments/__init__.py", "environments/sandbox"]
+        names = [
+            "__init__.py",
+            "models.py",
+            "errors.py",
+            "registry.py",
+            "environments/__init__.py",
+            "environments/sandbox",
+        ]
         for name in names:
             _copy(checkout / name, root / "etude" / name)
         for module in ("pydantic", "pydantic_core", "annotated_types", "typing_inspection", "typing_extensions"):
