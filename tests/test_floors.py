@@ -12,7 +12,7 @@ FLOORS = {
     "models": 0,
     "llm": 0,
     "registry": 0,
-    "errors": 0,
+    "errors": -1,
     "client": 1,
     "hints": 1,
     "monitors": 1,
