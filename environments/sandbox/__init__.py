@@ -54,6 +54,8 @@ class Layers:
 class ExecResult:
     """What a command did. ``exit_code`` is ``None`` after a timeout; a signal n is ``128 + n``.
 
+    ``seconds`` is the time from start to end, ``cpu_seconds`` the CPU time of the command and everything it started.
+
     ``output`` is stdout and stderr interleaved, at most ``output_limit`` bytes: head and tail, ``dropped`` bytes cut
     between them. ``channel`` holds what the command wrote to the private result pipe, when one was asked for.
     """
@@ -64,6 +66,7 @@ class ExecResult:
     timed_out: bool = False
     oom_killed: bool = False
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
     channel: bytes = b""
 
 
@@ -108,6 +111,8 @@ class Sandbox(Protocol):
         command: str | Sequence[str],
         *,
         timeout_s: float | None = None,
+        cpu_s: float | None = None,
+        idle_s: float | None = None,
         stdin: bytes | None = None,
         env: Mapping[str, str] | None = None,
         cwd: str = WORKSPACE,
@@ -117,8 +122,10 @@ class Sandbox(Protocol):
     ) -> ExecResult:
         """Run ``command`` (a string goes to ``bash -c``); everything it started is dead on return.
 
-        With ``channel`` the child finds an inherited pipe's number in ``ETUDE_CHANNEL``. Raises SandboxError when the
-        sandbox, not the command, fails.
+        The command ends as a timeout after ``timeout_s`` seconds (default: the limits'), once it and everything it
+        started have used ``cpu_s`` seconds of CPU time, or once they have used less than 1 % of one core over the
+        last ``idle_s`` seconds (a deadlock, a sleep). With ``channel`` the child finds an inherited pipe's number in
+        ``ETUDE_CHANNEL``. Raises SandboxError when the sandbox, not the command, fails.
         """
         ...
 

@@ -85,6 +85,8 @@ class KeptSandbox:
         command: str | Sequence[str],
         *,
         timeout_s: float | None = None,
+        cpu_s: float | None = None,
+        idle_s: float | None = None,
         stdin: bytes | None = None,
         env: Mapping[str, str] | None = None,
         cwd: str = WORKSPACE,
@@ -107,6 +109,8 @@ class KeptSandbox:
             "env": {key: self._inside([as_word(value)])[0].decode("latin-1") for key, value in environment.items()},
             "cwd": self._inside([as_word(os.path.join(WORKSPACE, cwd))])[0].decode("latin-1"),
             "timeout_s": self._limits.timeout_s if timeout_s is None else timeout_s,
+            "cpu_s": cpu_s,
+            "idle_s": idle_s,
         }
         limit = self._limits.output if output_limit is None else output_limit
         result = await self._run(request, stdin, limit, channel_limit if channel else None)
@@ -133,6 +137,8 @@ class KeptSandbox:
             "env": {"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
             "cwd": "/",
             "timeout_s": _FILE_TIMEOUT_S,
+            "cpu_s": None,
+            "idle_s": None,
         }
         return await self._run(request, data, limit, None)
 
@@ -208,7 +214,9 @@ class KeptSandbox:
         timed_out = reply["timed_out"] and code is None
         if code is None and not timed_out:
             code, output = (137, output) if reply["oom"] else self._not_started(output)
-        return ExecResult(code, output, dropped, timed_out, reply["oom"], reply["seconds"], channel)
+        return ExecResult(
+            code, output, dropped, timed_out, reply["oom"], reply["seconds"], reply["cpu_seconds"], channel
+        )
 
     def _not_started(self, output: bytes) -> tuple[int, bytes]:
         """Exit code and output of a command that never ran, when that is its own fault. Raises SandboxError."""

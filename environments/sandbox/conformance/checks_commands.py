@@ -90,6 +90,8 @@ async def carries_a_private_channel(opened: Opener) -> None:
 
 # Time
 
+_UNTIL_DONE = "until [ -e /tmp/done ]; do sleep 0.05; done"
+
 
 @check()
 async def a_timeout_kills_the_whole_tree(opened: Opener) -> None:
@@ -128,6 +130,47 @@ async def is_usable_after_a_cancelled_call(opened: Opener) -> None:
         except asyncio.CancelledError:
             pass
         assert await output_of(sandbox, "echo ok") == "ok"
+
+
+_BUSY = "while :; do :; done"
+
+
+@check()
+async def stops_a_busy_command_at_its_cpu_limit_beside_busy_neighbours(opened: Opener) -> None:
+    async with opened() as sandbox, opened() as one, opened() as other:
+        neighbours = [asyncio.ensure_future(box.exec(_BUSY, timeout_s=60)) for box in (one, other)]
+        result = await sandbox.exec(_BUSY, timeout_s=60, cpu_s=0.5)
+        for neighbour in neighbours:
+            neighbour.cancel()
+        await asyncio.wait(neighbours)
+        assert result.timed_out and result.exit_code is None, result
+        assert 0.4 < result.cpu_seconds < 5 and result.seconds < 60, result
+
+
+@check()
+async def counts_the_cpu_time_of_descendants(opened: Opener) -> None:
+    burn = "/usr/bin/python3 -ISc 'import time\nwhile time.process_time() < 0.3: pass'"
+    async with opened() as sandbox:
+        result = await sandbox.exec(f'{burn}; (setsid sh -c "{burn}; touch /tmp/done" &); {_UNTIL_DONE}')
+        assert result.exit_code == 0 and result.cpu_seconds >= 0.5, result
+        detached = await sandbox.exec(f"(setsid sh -c '{_BUSY}' &); sleep 60", timeout_s=60, cpu_s=0.3)
+        assert detached.timed_out and detached.seconds < 60, detached
+
+
+@check()
+async def stops_a_sleeping_command_at_its_idle_limit(opened: Opener) -> None:
+    async with opened() as sandbox:
+        result = await sandbox.exec("sleep 60", timeout_s=60, idle_s=0.5)
+        assert result.timed_out and result.exit_code is None, result
+        assert 0.5 <= result.seconds < 60 and result.cpu_seconds < 0.5, result
+
+
+@check()
+async def lets_a_working_command_finish_below_its_limits(opened: Opener) -> None:
+    async with opened() as sandbox:
+        result = await sandbox.exec("for _ in $(seq 30); do /bin/true; done; echo ok", cpu_s=30, idle_s=10)
+        assert (result.exit_code, result.output, result.timed_out) == (0, b"ok\n", False), result
+        assert 0 < result.cpu_seconds < 30, result
 
 
 # The episode

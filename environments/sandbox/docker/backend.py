@@ -121,9 +121,12 @@ class Docker(KeptSandbox):
 
     async def begin(self, packed: bytes) -> None:
         """Tell a fresh worker what to show."""
+        limited = "memory-total" not in self.report.lacks
         request = {
             "op": "open",
             "filter": base64.b64encode(seccomp.program(network=True)).decode(),
+            "cgroup": limited,
+            "cores": self._limits.cpus if limited else float(os.cpu_count() or 1),
         }
         try:
             await self._ask(request, _FILE_WORK_S, packed)

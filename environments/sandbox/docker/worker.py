@@ -20,12 +20,13 @@ import resource
 import select
 import signal
 import struct
-import sys
 import time
 from collections import deque
 from pathlib import Path
 from typing import Any
 
+from ..kernel import linux
+from ..kernel.cpu_limits import CpuLimits
 from .pack import Base, LimitExceeded, Packer, end_of, open_file, unpack, walk, wipe
 
 FRAME = struct.Struct("<cI")
@@ -39,7 +40,11 @@ _CHUNK = 1 << 16
 _DEEPEST_CHANGE = 127
 _OPEN_FILES = 4096
 _FIRST_FREE = 100
-_PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 4, 22, 38
+# The container's own counters of CPU time, what their lines begin with, and their unit in seconds.
+_CPU_COUNTERS = (
+    ("/sys/fs/cgroup/cpu.stat", "usage_usec ", 1e-6),
+    ("/sys/fs/cgroup/cpuacct/cpuacct.usage", "", 1e-9),
+)
 _OOM_COUNTERS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -95,6 +100,8 @@ class Worker:
         self._base: Base | None = None
         self._lower: Any = b""
         self._filter = b""
+        self._counts_cpu = False
+        self._cores = 1.0
         self._heard = time.monotonic()
         self._outgoing = bytearray()
         self._wake, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -178,6 +185,8 @@ class Worker:
 
     def _do_open(self, request: dict[str, Any], blob: int | None) -> dict[str, Any]:
         self._filter = base64.b64decode(request["filter"])
+        self._cores = request["cores"]
+        self._counts_cpu = request["cgroup"]
         for path in ROOTS:
             # Not every engine gives a folder in memory to a user.
             if os.stat(path).st_uid != UID:
@@ -244,13 +253,14 @@ class Worker:
                 os.close(root)
 
     def _do_exec(self, request: dict[str, Any], blob: int | None) -> dict[str, Any]:
-        started, oom = time.monotonic(), _oom_kills()
+        started, oom, cpu = time.monotonic(), _oom_kills(), self._cpu_seconds()
         run = Run(request)
         pid = os.fork()
         if pid == 0:
             become_command(request, blob, run, self._filter)
         run.close_writers()
-        code, timed_out = self._follow(run, pid, started + request["timeout_s"])
+        limits = CpuLimits(request["cpu_s"], request["idle_s"], self._cores, lambda: self._cpu_seconds() - cpu, started)
+        code, timed_out = self._follow(run, pid, started + request["timeout_s"], limits)
         exited = _sweep(pid)
         for fd in (run.output, run.channel):
             while self._pump(run, fd):
@@ -263,6 +273,7 @@ class Worker:
         tail = run.tail.result()
         self._send(b"O", tail)
         reply = {"timed_out": timed_out, "oom": _oom_kills() > oom, "seconds": time.monotonic() - started}
+        reply["cpu_seconds"] = self._cpu_seconds() - cpu
         reply["dropped"] = run.tail.total - len(tail)
         if told:
             reply.update(json.loads(told.decode("latin-1")))
@@ -270,7 +281,18 @@ class Worker:
             reply["exit-code"] = code
         return reply
 
-    def _follow(self, run: Run, pid: int, deadline: float) -> tuple[int | None, bool]:
+    def _cpu_seconds(self) -> float:
+        """Return the CPU seconds of all commands so far: the control group's without the worker's, or /proc's."""
+        for path, start, unit in _CPU_COUNTERS if self._counts_cpu else ():
+            try:
+                lines = Path(path).read_text("ascii").splitlines()
+            except OSError:
+                continue
+            used = next(int(line[len(start) :]) for line in lines if line.startswith(start))
+            return used * unit - time.process_time()
+        return linux.cpu_seconds_below(os.getpid())
+
+    def _follow(self, run: Run, pid: int, deadline: float, limits: CpuLimits) -> tuple[int | None, bool]:
         """Pass on what the command writes until it ends, is to be killed, or is out of time."""
         watched = {run.output, run.channel}
         for fd in watched:
@@ -280,10 +302,11 @@ class Worker:
                 found, status = os.waitpid(pid, os.WNOHANG)
                 if found:
                     return _exit_code(status), False
-                left = deadline - time.monotonic()
-                if self._kill or left <= 0:
-                    return None, left <= 0
-                for fd in self._wait(min(left, _DEAD_MAN_S)):
+                now = time.monotonic()
+                timed_out = now >= deadline or (now >= limits.next_check and limits.exceeded(now))
+                if self._kill or timed_out:
+                    return None, timed_out
+                for fd in self._wait(min(deadline - now, limits.next_check - now, _DEAD_MAN_S)):
                     if not self._pump(run, fd):
                         # Nobody holds its other end any more.
                         watched.discard(fd)
@@ -404,7 +427,8 @@ def become_command(request: dict[str, Any], stdin: int | None, run: Run, program
         os.setresuid(UID, UID, UID)
         told, name = "refused", request["cwd"]
         os.chdir(request["cwd"].encode("latin-1"))
-        load_filter(program)
+        linux.no_new_privileges()
+        linux.load_seccomp(program)
         name, code = request["argv"][0], 127
         os.execvpe(words[0], words, environment)
     except OSError as error:
@@ -413,19 +437,6 @@ def become_command(request: dict[str, Any], stdin: int | None, run: Run, program
         os.write(status, json.dumps(answer).encode())
     finally:
         os._exit(125)
-
-
-def load_filter(program: bytes) -> None:
-    """Install a seccomp filter on this process."""
-    buffer = ctypes.create_string_buffer(program, len(program))
-    fprog = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(buffer))
-    zero = ctypes.c_ulong(0)
-    for arguments in (
-        (_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), zero),
-        (_PR_SET_SECCOMP, ctypes.c_ulong(2), fprog),
-    ):
-        if _libc.prctl(*arguments, zero, zero) != 0:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def _sweep(command: int) -> int | None:
@@ -503,8 +514,7 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def main() -> None:
-    if _libc.prctl(_PR_SET_DUMPABLE, *[ctypes.c_ulong(0)] * 4) != 0:
-        sys.exit("cannot make the worker non-dumpable")
+    linux.set_dumpable(False)
     os.umask(0o022)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -27,6 +27,7 @@ from typing import Any, Protocol
 
 from ..kernel import linux
 from ..kernel.cgroups import Group, Groups
+from ..kernel.cpu_limits import CpuLimits
 
 MESSAGE_BYTES = 256 * 1024
 _TERM_GRACE_S = 5.0
@@ -81,6 +82,13 @@ class Run:
     started: float
     deadline: float
     oom_before: int
+    cpu_before: float | None
+    """CPU seconds that the control group had used before; None where none counts them."""
+    cpu_limits: CpuLimits | None = None
+    reaped_cpu: float = 0.0
+    """CPU seconds of the processes that the keeper waited for, and of their children."""
+    highest_cpu: float = 0.0
+    """The most CPU seconds seen at once: a killed PID namespace does not report those of its processes."""
     waiting: set[int] = field(default_factory=set)
     timed_out: bool = False
     killed: bool = False
@@ -125,9 +133,12 @@ class Keeper:
 
     def _turn(self) -> None:
         now = time.monotonic()
-        for run in [run for run in self._runs if run.deadline <= now]:
-            self._expire(run)
-        wait = min((run.deadline for run in self._runs), default=float("inf")) - time.monotonic()
+        for run in list(self._runs):
+            if run.deadline <= now:
+                self._expire(run)
+            elif run.cpu_limits is not None and run.cpu_limits.next_check <= now and run.cpu_limits.exceeded(now):
+                self._time_out(run)
+        wait = min((_next_event(run) for run in self._runs), default=float("inf")) - time.monotonic()
         if self._stale:
             self._stale = [group for group in self._stale if not group.remove()]
             wait = min(wait, _RETRY_S)
@@ -197,6 +208,7 @@ class Keeper:
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         started = time.monotonic()
         oom = box.group.oom_kills() if box.group else 0
+        cpu = box.group.cpu_seconds() if box.group else None
         try:
             pid = self._driver.start(box.state, box.group, request, named, writer)
         except OSError:
@@ -204,7 +216,11 @@ class Keeper:
             raise
         finally:
             os.close(writer)
-        run = Run(box, pid, reader, started, started + request["timeout_s"], oom)
+        run = Run(box, pid, reader, started, started + request["timeout_s"], oom, cpu)
+        cpu_s, idle_s = request["cpu_s"], request["idle_s"]
+        if cpu_s is not None or idle_s is not None:
+            cores = float(box.state.spec["limits"]["cpus"]) if box.group else float(os.cpu_count() or 1)
+            run.cpu_limits = CpuLimits(cpu_s, idle_s, cores, partial(_cpu_seconds, run), started)
         box.run = run
         self._runs.add(run)
         self._wait_for(pid, run)
@@ -261,7 +277,7 @@ class Keeper:
         """Collect every dead child; a run is over when all it waits for are."""
         while True:
             try:
-                pid, _ = os.waitpid(-1, os.WNOHANG)
+                pid, _, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
@@ -272,6 +288,7 @@ class Keeper:
                 self._unwatch(pidfd)
                 os.close(pidfd)
                 run.waiting.discard(pid)
+                run.reaped_cpu += usage.ru_utime + usage.ru_stime
                 if pid == run.pid:
                     self._monitor_ended(run)
                 if not run.waiting:
@@ -279,6 +296,7 @@ class Keeper:
 
     def _monitor_ended(self, run: Run) -> None:
         """The monitor may be gone before what it watched: then that is our child by now, and must die first."""
+        run.cpu_limits = None
         try:
             text = os.read(run.status, 65536)
         except BlockingIOError:
@@ -289,7 +307,7 @@ class Keeper:
         left: set[int] = set()
         inner = run.report.get("child-pid")
         if inner is not None:
-            left = {inner} if _is_live_child(inner) else set()
+            left = {inner} if self._is_live_child(inner, run) else set()
         elif not {"exit-code", "refused", "failed"} & run.report.keys():
             left = linux.descendants(os.getpid(), {*self._processes, self._closer.pid, *self._driver.helpers})
         for pid in left:
@@ -299,6 +317,15 @@ class Keeper:
             except ProcessLookupError:
                 continue
 
+    def _is_live_child(self, pid: int, run: Run) -> bool:
+        """Return whether ``pid`` is a live child of the keeper; a dead one is reaped and its CPU time counted."""
+        try:
+            dead, _, usage = os.wait4(pid, os.WNOHANG)
+        except ChildProcessError:
+            return False
+        run.reaped_cpu += usage.ru_utime + usage.ru_stime
+        return dead == 0
+
     def _finish(self, run: Run) -> None:
         box, report = run.box, run.report
         self._runs.discard(run)
@@ -307,7 +334,8 @@ class Keeper:
         if box.socket.fileno() < 0:
             self._drop(box)
             return
-        answer = {**report, "timed_out": run.timed_out, "oom": oom, "seconds": time.monotonic() - run.started}
+        times = {"seconds": time.monotonic() - run.started, "cpu_seconds": _cpu_seconds(run)}
+        answer = {**report, "timed_out": run.timed_out, "oom": oom, **times}
         self._reply(box, answer)
 
     def _expire(self, run: Run) -> None:
@@ -316,6 +344,9 @@ class Keeper:
             os.kill(run.pid, signal.SIGKILL)
             run.deadline = float("inf")
             return
+        self._time_out(run)
+
+    def _time_out(self, run: Run) -> None:
         run.timed_out = True
         self._kill(run)
 
@@ -323,6 +354,8 @@ class Keeper:
         if run.killed:
             return
         run.killed = True
+        run.cpu_limits = None
+        _cpu_seconds(run)
         if run.pid in run.waiting:
             os.kill(run.pid, self._driver.kill_signal)
         run.deadline = time.monotonic() + _TERM_GRACE_S if run.pid in run.waiting else float("inf")
@@ -377,12 +410,18 @@ def _receive(sock: socket.socket) -> tuple[bytes, list[int]]:
     return message, list(fds)
 
 
-def _is_live_child(pid: int) -> bool:
-    """Whether ``pid`` is our child and still alive (reaping it if not)."""
-    try:
-        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG) is None
-    except ChildProcessError:
-        return False
+def _next_event(run: Run) -> float:
+    """Return when the run must be looked at again, in monotonic seconds."""
+    return run.deadline if run.cpu_limits is None else min(run.deadline, run.cpu_limits.next_check)
+
+
+def _cpu_seconds(run: Run) -> float:
+    """Return the CPU seconds that a run has used: its control group's, else those of its processes."""
+    used = run.box.group.cpu_seconds() if run.box.group else None
+    if used is not None and run.cpu_before is not None:
+        return used - run.cpu_before
+    run.highest_cpu = max(run.highest_cpu, run.reaped_cpu + sum(map(linux.cpu_seconds_below, run.waiting)))
+    return run.highest_cpu
 
 
 def main(kind: str) -> None:
