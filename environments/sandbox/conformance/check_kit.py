@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import MIB, SANDBOX_UID, Layers, Limits, Sandbox
+from ..protocol import MIB, SANDBOX_UID, Layers, Limits, Sandbox
 from ..registry import open_sandbox
 
 SMALL = Limits(memory=256 * MIB, disk=16 * MIB, files=2000, processes=40, timeout_s=20.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import MIB
+from ..protocol import MIB
 from .check_kit import Opener, check, output_of, python
 
 

@@ -7,7 +7,7 @@ import socket
 import tempfile
 from pathlib import Path
 
-from .. import SANDBOX_UID
+from ..protocol import SANDBOX_UID
 from .check_kit import CANARY, SMALL, Opener, check, output_of, python, refuses
 
 # What is visible

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....errors import SandboxError
-from .. import MIB, Sandbox
+from ..protocol import MIB, Sandbox
 from .check_kit import Opener, check, output_of
 
 # Kind, mode, links, size and target of everything written; the seconds of files alone, since folders are touched by

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import SandboxError, SandboxUnavailable
-from .. import MIB, SANDBOX_UID, Layers, Limits
 from ..layers.base_layer import PYTHON_PREFIX, ROOT_LINKS, etc_files, hidden_below, shown_below_usr
+from ..protocol import MIB, SANDBOX_UID, Layers, Limits
 from .engine import LABEL, OWNER, PODMAN, Engine, owner
 
 BASE_VARIABLE = "ETUDE_DOCKER_BASE"
@@ -48,7 +48,22 @@ RUN rm -rf /usr/lib*/python*/site-packages /usr/lib*/python*/dist-packages /usr/
     mkdir -p /workspace && python3 -c 'import ctypes, sys; sys.exit(sys.version_info < (3, 8))'
 """
 # The worker's modules in the order of their imports, under the names that they have here.
-_WORKER_MODULES = ("kernel.linux", "kernel.cpu_limits", "docker.pack", "docker.worker")
+_WORKER_MODULES = (
+    "kernel.linux",
+    "kernel.cpu_limits",
+    "kernel.launch",
+    "keeper.capture",
+    "layers.tree_access",
+    "layers.records",
+    "layers.lower",
+    "layers.touched",
+    "layers.reset_tree",
+    "layers.changes",
+    "layers.save_layer",
+    "layers.restore_layer",
+    "docker.worker.command",
+    "docker.worker.serve",
+)
 _BOOT = """
 import sys, types
 def add(name):
@@ -58,10 +73,13 @@ def add(name):
     if parent:
         setattr(sys.modules[parent], own, module)
     return module
-for name in ("sandbox", "sandbox.kernel", "sandbox.docker"):
-    add(name).__path__ = []
+add("sandbox").__path__ = []
 for name, text in zip(sys.argv[1].split(), sys.argv[2:]):
-    module = add("sandbox." + name)
+    parts = ["sandbox", *name.split(".")]
+    for size in range(2, len(parts)):
+        if ".".join(parts[:size]) not in sys.modules:
+            add(".".join(parts[:size])).__path__ = []
+    module = add(".".join(parts))
     exec(compile(text, name, "exec"), module.__dict__)
 module.main()
 """
@@ -219,6 +237,6 @@ def _tmpfs(engine: Engine, size: int, files: int, mode: str) -> str:
 
 
 def _source(module: str) -> str:
-    package, _, name = module.partition(".")
+    package, _, name = module.rpartition(".")
     parent = (__package__ or "").rpartition(".")[0]
     return resources.files(f"{parent}.{package}").joinpath(f"{name}.py").read_text("utf-8")
