@@ -14,7 +14,7 @@ from ....errors import SandboxError, SandboxUnavailable
 from ..registry import SANDBOXES, load_backend, open_sandbox
 from .call_costs import measure_calls
 from .call_costs import plain_costs as plain_costs
-from .check_kit import make_layers
+from .checking import make_layers
 from .ordinary_user import ordinary_user
 from .suite import run_all
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from .lower import Entry, LowerFolder
 from .touched import TreeWatch, Watched
@@ -30,10 +30,10 @@ def reset_tree(folder: int, lower: LowerFolder, watch: TreeWatch, owner: int | N
     watch.finish(_Layer(watch, owner).lay(folder, lower, known))
 
 
-def _names(known: Watched | None, all_names: Iterable[str]) -> list[str]:
-    """Return the names to look at: ``all_names``, or those with something touched where the folder itself was not."""
+def _names(known: Watched | None, all_names: Callable[[], Iterable[str]]) -> list[str]:
+    """Return the names to look at: ``all_names()``, or those with something touched where the folder itself was not."""
     if known is None or known.touched:
-        return list(all_names)
+        return list(all_names())
     return [name for name, child in known.children.items() if child.below]
 
 
@@ -44,7 +44,7 @@ def _clear(folder: int, lower: LowerFolder, known: Watched | None) -> None:
     """
     os.fchmod(folder, 0o700)
     remove_attributes(folder)
-    for name in _names(known, os.listdir(folder)):
+    for name in _names(known, lambda: os.listdir(folder)):
         info = lstat(folder, name)
         child = known.child(name, info) if known is not None and info is not None else None
         if info is None or (child is not None and not child.below):
@@ -69,7 +69,7 @@ class _Layer:
         """Complete an open folder and watch it."""
         untouched = {} if known is None or known.touched else known.children
         children = {name: child for name, child in untouched.items() if not child.below}
-        for name in _names(known, lower.names()):
+        for name in _names(known, lower.names):
             info = lstat(folder, name)
             child = known.child(name, info) if known is not None and info is not None else None
             if child is None or child.below:
@@ -98,10 +98,10 @@ class _Layer:
                 return self.lay(inner, below, known)
         if stat.S_ISLNK(entry.mode):
             os.symlink(lower.target(name), os.fsencode(name), dir_fd=folder)
-            os.utime(name, ns=(entry.mtime, entry.mtime), dir_fd=folder, follow_symlinks=False)
         else:
             os.mknod(name, entry.mode, dir_fd=folder)
             os.chmod(name, stat.S_IMODE(entry.mode), dir_fd=folder)
+        os.utime(name, ns=(entry.mtime, entry.mtime), dir_fd=folder, follow_symlinks=False)
         self._give(folder, name)
         return None
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from etude.environments.sandbox import Layers
-from etude.environments.sandbox.conformance.check_kit import make_layers
+from etude.environments.sandbox.conformance.checking import make_layers
 from etude.environments.sandbox.conformance.ordinary_user import OrdinaryUser
 from etude.environments.sandbox.conformance.ordinary_user import ordinary_user as copy_for_ordinary_user
 
