@@ -448,7 +448,7 @@ TERMINATED = 143  # 128 + SIGTERM
 CATALOGUE = {
     "generators": (".generators", "GENERATORS"),
     "environments": (".environments", "ENVIRONMENTS"),
-    "sandboxes": (".environments.sandbox", "BACKENDS"),
+    "sandboxes": (".environments.sandbox", "SANDBOXES"),
     "agents": (".environments.agents.scripted", "AGENTS"),
 }
 

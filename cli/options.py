@@ -18,14 +18,14 @@ OPENAI = "https://api.openai.com/v1"
 
 def _known_sandbox(name: str) -> str:
     """Refuse a misspelt backend before hours of work that would need it. Raises UnknownName."""
-    from ..environments.sandbox.registry import BACKENDS
+    from ..environments.sandbox.registry import SANDBOXES
     from ..errors import UnknownName
     from ..registry import did_you_mean
 
     chosen = os.environ.get("ETUDE_SANDBOX") or name if name == "auto" else name
-    if chosen != "auto" and chosen not in BACKENDS.paths():
+    if chosen != "auto" and chosen not in SANDBOXES.paths():
         place = "" if chosen == name else "ETUDE_SANDBOX: "
-        raise UnknownName(place + did_you_mean("sandbox", chosen, [*BACKENDS.paths(), "auto"]))
+        raise UnknownName(place + did_you_mean("sandbox", chosen, [*SANDBOXES.paths(), "auto"]))
     return name
 
 

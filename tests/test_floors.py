@@ -86,7 +86,6 @@ def test_every_package_imports_only_lower_floors(root: Path, product: list[Path]
 
 
 KNOWN_CIRCLES = [
-    ["environments.sandbox", "environments.sandbox.registry"],
     ["generators.output.write_clean_set", "generators.validation.audit"],
     ["trainers.recipe.recipe", "trainers.recipe.recipe_checks"],
     [
@@ -95,11 +94,6 @@ KNOWN_CIRCLES = [
         "trainers.run.model_loading",
         "trainers.run.train",
         "trainers.sft.trainer",
-    ],
-    [
-        "environments.sandbox.keeper.bwrap_driver",
-        "environments.sandbox.keeper.keeper",
-        "environments.sandbox.keeper.process_driver",
     ],
 ]
 """Circles that are still to be cut."""

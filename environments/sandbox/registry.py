@@ -1,56 +1,64 @@
-"""Which sandbox there is: by name, or the strongest that works here. Never one that was not asked for and is weaker."""
+"""The registry of sandboxes: opens one by name, or the strongest that works here, never a weaker one than asked for."""
 
 from __future__ import annotations
 
 import os
-import sys
 
 from ...errors import SandboxError, SandboxUnavailable
 from ...registry import Registry
-from . import Layers, Limits, Sandbox
+from .protocol import Backend, Layers, Limits, Sandbox
 
-BACKENDS = Registry(
+SANDBOXES = Registry(
     "sandbox",
     "etude.sandboxes",
     {
-        "bubblewrap": ".environments.sandbox.backends.bubblewrap:open_bubblewrap",
-        "docker": ".environments.sandbox.docker.backend:open_docker",
-        "podman": ".environments.sandbox.docker.podman:open_podman",
-        "process": ".environments.sandbox.backends.process:open_process",
+        "bubblewrap": ".environments.sandbox.backends.bubblewrap:BUBBLEWRAP",
+        "docker": ".environments.sandbox.docker.backend:DOCKER_BACKEND",
+        "podman": ".environments.sandbox.docker.backend:PODMAN_BACKEND",
+        "process": ".environments.sandbox.backends.process:PROCESS",
     },
 )
-# Strongest first.
+# Strongest first. Third-party sandboxes are opened by name alone.
 _AUTOMATIC = ("bubblewrap", "docker", "process")
 
 
 async def open_sandbox(layers: Layers, limits: Limits = Limits(), backend: str = "auto") -> Sandbox:
-    """A new sandbox over ``layers``.
+    """Open a new sandbox over ``layers``.
 
     ``auto`` takes ``ETUDE_SANDBOX`` or else the strongest backend that works here; the sandbox's report names it.
-    Raises UnknownName, SandboxUnavailable (none of them works here, and how to get it) and SandboxError (bad request).
+    Raises UnknownName, SandboxUnavailable (none works here, and how to get it) and SandboxError (a bad request).
     """
     if not layers.workspace.is_dir():
-        raise SandboxError(f"{layers.workspace} is not a folder: nothing to show at /workspace")
+        raise SandboxError(f"the workspace {layers.workspace} is not a folder; create it first")
     if backend == "auto":
         backend = os.environ.get("ETUDE_SANDBOX") or "auto"
-    refused = []
+    reasons = []
     for name in _AUTOMATIC if backend == "auto" else (backend,):
         try:
-            sandbox: Sandbox = await BACKENDS.load(name)(layers, limits)
-            return sandbox
+            return await load_backend(name).open(layers, limits)
         except SandboxUnavailable as error:
-            refused.append(f"{name}: {error}")
-    raise SandboxUnavailable("; ".join(refused))
+            reasons.append(f"{name}: {error}")
+    raise SandboxUnavailable("; ".join(reasons))
+
+
+def load_backend(name: str) -> Backend:
+    """Return a registered backend. Raises UnknownName, and SandboxUnavailable for one that cannot be imported."""
+    try:
+        backend = SANDBOXES.load(name)
+    except (ImportError, AttributeError) as error:
+        raise SandboxUnavailable(f"cannot be imported ({error}); install what it needs") from error
+    if not isinstance(backend, Backend):
+        raise SandboxUnavailable(f"{SANDBOXES.paths()[name]} is not a Backend; point its entry point to one")
+    return backend
 
 
 def available() -> dict[str, str | None]:
-    """For each backend None when it works here, else one line: why not, and the remedy. Blocks for a moment."""
-    found: dict[str, str | None] = {}
-    for name in BACKENDS.names():
-        try:
-            probe = getattr(sys.modules[BACKENDS.load(name).__module__], "probe", None)
-        except ImportError as error:
-            found[name] = f"cannot be imported: {error}"
-            continue
-        found[name] = probe() if probe is not None else None
-    return found
+    """Return for each backend None when it works here, else why not and the remedy. Blocks for a moment."""
+    return {name: _reason_against(name) for name in SANDBOXES.names()}
+
+
+def _reason_against(name: str) -> str | None:
+    try:
+        return load_backend(name).probe()
+    except SandboxUnavailable as error:
+        return str(error)

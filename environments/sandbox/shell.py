@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from . import WORKSPACE, Sandbox
+from .protocol import WORKSPACE, Sandbox
 
 _LINE = 'eval "$ETUDE_LINE"; code=$?; pwd >&$ETUDE_CHANNEL; exit $code'
 

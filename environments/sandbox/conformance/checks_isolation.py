@@ -1,4 +1,4 @@
-"""Conformance: what a command can see, may do and may use up."""
+"""Checks of isolation: what a command can see, reach and do."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import socket
 import tempfile
 from pathlib import Path
 
-from .. import SANDBOX_UID
-from .check_kit import CANARY, SMALL, Opener, check, output_of, python, refuses
+from ..protocol import SANDBOX_UID
+from .checking import CANARY, Opener, assert_fails, check, output_of, python
 
 # What is visible
 
@@ -17,8 +17,8 @@ from .check_kit import CANARY, SMALL, Opener, check, output_of, python, refuses
 async def shows_nothing_of_the_hosts_environment(opened: Opener) -> None:
     os.environ["ETUDE_TEST_CANARY"] = CANARY
     async with opened() as sandbox:
-        found = await sandbox.exec("env; cat /proc/self/environ /proc/1/environ /proc/*/environ 2>/dev/null; true")
-        assert CANARY.encode() not in found.output, found
+        shown = await sandbox.exec("env; cat /proc/self/environ /proc/1/environ /proc/*/environ 2>/dev/null; true")
+        assert CANARY.encode() not in shown.output, shown
         names = {line.split("=")[0] for line in (await output_of(sandbox, "env")).splitlines()}
         assert not names & {"LD_PRELOAD", "PYTHONPATH", "VIRTUAL_ENV", "ETUDE_TEST_CANARY", "SUDO_USER"}, names
 
@@ -50,8 +50,8 @@ async def reads_nothing_of_the_host_but_the_base(opened: Opener) -> None:
                 f"/proc/{os.getpid()}/environ",
                 f"/proc/{os.getpid()}/root/etc/shadow",
             ):
-                await refuses(sandbox, f"cat {path}")
-            await refuses(sandbox, f"ln -s {secret} link; cat link")
+                await assert_fails(sandbox, f"cat {path}")
+            await assert_fails(sandbox, f"ln -s {secret} link; cat link")
 
 
 @check()
@@ -60,7 +60,7 @@ async def hides_installed_python_packages(opened: Opener) -> None:
         places = "/usr/lib/python3*/dist-packages /usr/lib/python3*/site-packages /usr/share/python-wheels"
         count = await output_of(sandbox, f"find {places} -type f -exec cat {{}} + 2>/dev/null | wc -c")
         assert count == "0", count
-        # Other programs of a host bring whole packages along; what is left of /usr has none.
+        # Other programs of a host bring whole packages; what is shown of /usr has none.
         metadata = "-name '*.dist-info' -o -name '*.egg-info' -o -name third_party -o -name node_modules"
         assert await output_of(sandbox, f"find -L /usr \\( {metadata} \\) 2>/dev/null; true") == ""
 
@@ -77,15 +77,15 @@ async def keeps_the_base_read_only(opened: Opener) -> None:
 async def cannot_write_outside_its_folders(opened: Opener) -> None:
     async with opened() as sandbox:
         for path in ("/usr/x", "/etc/passwd", "/x", "/usr/bin/env", "/var/x", f"/proc/{os.getpid()}/mem"):
-            await refuses(sandbox, f"echo x >>{path}")
+            await assert_fails(sandbox, f"echo x >>{path}")
 
 
 @check()
 async def has_the_binds_read_only(opened: Opener) -> None:
     async with opened() as sandbox:
         assert await output_of(sandbox, "cat /opt/etude/env/marker") == "from the bind"
-        await refuses(sandbox, "echo x >/opt/etude/env/marker")
-        await refuses(sandbox, "touch /opt/etude/env/new")
+        await assert_fails(sandbox, "echo x >/opt/etude/env/marker")
+        await assert_fails(sandbox, "touch /opt/etude/env/new")
 
 
 @check("shared-memory")
@@ -98,10 +98,10 @@ async def has_private_shared_memory(opened: Opener) -> None:
 @check()
 async def sees_nothing_of_another_sandbox(opened: Opener) -> None:
     async with opened() as one, opened() as other:
-        await one.write("/workspace/mine", CANARY.encode())
-        await one.write("/tmp/mine", CANARY.encode())
-        found = await other.exec("cat /workspace/mine /tmp/mine; ls /workspace /tmp")
-        assert CANARY.encode() not in found.output and b"mine\n" not in found.output, found
+        await one.write("/workspace/private", CANARY.encode())
+        await one.write("/tmp/private", CANARY.encode())
+        shown = await other.exec("cat /workspace/private /tmp/private; ls /workspace /tmp")
+        assert CANARY.encode() not in shown.output and b"private\n" not in shown.output, shown
 
 
 # Rights
@@ -168,7 +168,7 @@ async def has_no_network(opened: Opener) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         async with opened() as sandbox:
-            await refuses(sandbox, f"exec 5<>/dev/tcp/127.0.0.1/{port}")
+            await assert_fails(sandbox, f"exec 5<>/dev/tcp/127.0.0.1/{port}")
             code = (
                 "import socket\n"
                 "for family in (2, 10, 17, 38, 40):\n"
@@ -188,7 +188,7 @@ async def has_no_network(opened: Opener) -> None:
 
 
 @check("loopback")
-async def has_a_loopback_of_its_own(opened: Opener) -> None:
+async def has_a_private_loopback(opened: Opener) -> None:
     code = (
         "import socket\ns = socket.create_server(('127.0.0.1', 0)); c = socket.create_connection(s.getsockname())\n"
         "s.accept()[0].send(b'x'); print(c.recv(1))\n"
@@ -201,62 +201,4 @@ async def has_a_loopback_of_its_own(opened: Opener) -> None:
 @check("signal-isolation")
 async def cannot_signal_the_server(opened: Opener) -> None:
     async with opened() as sandbox:
-        await refuses(sandbox, f"kill -0 {os.getpid()}")
-
-
-# Limits
-
-
-@check("process-quota")
-async def contains_a_fork_bomb(opened: Opener) -> None:
-    bomb = (
-        "import os, time\nn = 0\ntry:\n  while True:\n    if os.fork() == 0: time.sleep(60)\n    n += 1\n"
-        "except OSError: print(n)"
-    )
-    async with opened() as sandbox:
-        result = await sandbox.exec(python(bomb))
-        assert result.exit_code == 0 and 10 < int(result.output) <= SMALL.processes, result
-        wild = await sandbox.exec(":(){ :|:& };:; sleep 5", timeout_s=1)
-        assert wild.seconds < 15
-        assert await output_of(sandbox, "echo ok") == "ok"
-
-
-@check()
-async def contains_a_memory_bomb(opened: Opener) -> None:
-    async with opened() as sandbox:
-        result = await sandbox.exec(python(f"b = bytearray({SMALL.memory * 2}); print(len(b))"))
-        assert result.exit_code not in (0, None), result
-        assert result.oom_killed or b"MemoryError" in result.output
-        assert await output_of(sandbox, "echo ok") == "ok"
-
-
-@check("memory-total")
-async def limits_the_sum_of_memory(opened: Opener) -> None:
-    hold = f"import os, time\nfor _ in range(4): os.fork()\nb = bytearray({SMALL.memory // 6}); time.sleep(2)"
-    async with opened() as sandbox:
-        result = await sandbox.exec([*python(hold)], timeout_s=5)
-        assert result.oom_killed, result
-
-
-@check("disk-quota")
-async def survives_a_full_disk(opened: Opener) -> None:
-    async with opened() as sandbox:
-        for folder in ("/workspace", "/tmp", "/dev/shm"):
-            full = await sandbox.exec(f"head -c {2 * SMALL.disk} /dev/zero >{folder}/big; echo $?; rm {folder}/big")
-            assert full.output.endswith(b"1\n") and b"No space" in full.output, full
-        many = await sandbox.exec(f"mkdir d && cd d && seq {2 * SMALL.files} | xargs touch; echo $?; rm -r ../d")
-        assert b"No space" in many.output, many
-        try:
-            await sandbox.write("big", bytes(2 * SMALL.disk))
-            raise AssertionError("written")
-        except OSError as error:
-            assert "No space" in str(error), error
-        await sandbox.write("big", b"small")
-        assert await sandbox.read("big") == b"small"
-
-
-@check()
-async def limits_one_file(opened: Opener) -> None:
-    async with opened() as sandbox:
-        result = await sandbox.exec(f"head -c {2 * SMALL.disk} /dev/zero >/workspace/big")
-        assert result.exit_code not in (0, None), result
+        await assert_fails(sandbox, f"kill -0 {os.getpid()}")

@@ -1,34 +1,33 @@
-"""Conformance: saving the writable layer, and restoring it here or in another sandbox over the same layers."""
+"""Checks of saving the writable layer, and of restoring it in the same or another sandbox over the same layers."""
 
 from __future__ import annotations
 
 from ....errors import SandboxError
-from .. import MIB, Sandbox
-from .check_kit import Opener, check, output_of
+from ..protocol import MIB, Sandbox
+from .checking import Opener, check, output_of, raises
 
-# Kind, mode, links, size and target of everything written; the seconds of files alone, since folders are touched by
-# looking after them.
-_LISTING = (
+# Kind, mode, links, size and target of every entry; the times of files alone, since saving touches folders.
+_LIST_COMMAND = (
     "cd {0} && find . -mindepth 1 \\( -type d -printf '%P %y %m\\n' -o -type f -printf '%P %y %m %n %s %Ts\\n' "
     "-o -printf '%P %y %m %l\\n' \\) | LC_ALL=C sort | tr -c '[:print:]\\n' '?'; "
     "find . -type f -perm -400 -print0 | LC_ALL=C sort -z | xargs -0r sha256sum | tr -c '[:print:]\\n' '?'"
 )
 
 
-async def _seen(sandbox: Sandbox, folder: str = "/workspace") -> str:
-    """All that a command can see of a folder."""
-    return await output_of(sandbox, _LISTING.format(folder))
+async def _listing(sandbox: Sandbox, folder: str = "/workspace") -> str:
+    """Return everything that a command can see of a folder."""
+    return await output_of(sandbox, _LIST_COMMAND.format(folder))
 
 
 @check()
 async def restores_edits_new_files_and_deletions(opened: Opener) -> None:
     async with opened() as sandbox:
         await output_of(sandbox, "echo more >>edited; rm gone; mkdir -p new/er; echo n >new/er/file; mv plain moved")
-        before, changes = await _seen(sandbox), await sandbox.changes()
+        before, changes = await _listing(sandbox), await sandbox.changes()
         saved = await sandbox.save()
         await output_of(sandbox, "echo again >gone; rm -r new; rm edited; echo x >kept; echo y >later; mv moved plain")
         await sandbox.restore(saved)
-        assert await _seen(sandbox) == before
+        assert await _listing(sandbox) == before
         assert await sandbox.changes() == changes
         await output_of(sandbox, "echo usable >new/er/next; rm -r folder new; mkdir new")
         await sandbox.reset()
@@ -36,19 +35,19 @@ async def restores_edits_new_files_and_deletions(opened: Opener) -> None:
 
 
 @check()
-async def restores_folders_that_were_made_anew(opened: Opener) -> None:
+async def restores_folders_that_were_replaced(opened: Opener) -> None:
     commands = (
         "rm -r folder turned rebuilt; mkdir rebuilt; echo b >rebuilt/b; echo file >turned; rm flat; "
         "mkdir -p flat/deep empty/of/files"
     )
     async with opened() as sandbox:
         await output_of(sandbox, commands)
-        before = await _seen(sandbox)
+        before = await _listing(sandbox)
         saved = await sandbox.save()
         await output_of(sandbox, "mkdir -p folder/a; echo b >folder/a/b; echo a >rebuilt/a; rm turned; mkdir turned")
         await sandbox.restore(saved)
-        assert await _seen(sandbox) == before
-        # What was there before the folder was deleted stays hidden when the folder comes back.
+        assert await _listing(sandbox) == before
+        # A folder that was deleted comes back empty.
         assert await output_of(sandbox, "mkdir folder; ls -A folder rebuilt") == "folder:\n\nrebuilt:\nb"
 
 
@@ -63,12 +62,12 @@ async def restores_modes_links_times_and_odd_files(opened: Opener) -> None:
     )
     async with opened() as sandbox:
         await output_of(sandbox, commands)
-        before = await _seen(sandbox)
+        before = await _listing(sandbox)
         saved = await sandbox.save()
         await sandbox.reset()
-        assert await _seen(sandbox) != before
+        assert await _listing(sandbox) != before
         await sandbox.restore(saved)
-        assert await _seen(sandbox) == before
+        assert await _listing(sandbox) == before
         assert await output_of(sandbox, "echo more >>sub/harder; cat hard; ./run") == "h\nmore\nran"
         assert int(await output_of(sandbox, "du -k sparse | cut -f1")) <= 1024
         saved.close()
@@ -78,11 +77,11 @@ async def restores_modes_links_times_and_odd_files(opened: Opener) -> None:
 async def restores_the_temporary_folder(opened: Opener) -> None:
     async with opened() as sandbox:
         await output_of(sandbox, "mkdir -p /tmp/a/b; echo t >/tmp/a/b/c; chmod 700 /tmp/a; ln -s a /tmp/l; echo w >w")
-        before = await _seen(sandbox, "/tmp")
+        before = await _listing(sandbox, "/tmp")
         saved = await sandbox.save()
         await output_of(sandbox, "rm -r /tmp/a /tmp/l; echo later >/tmp/later")
         await sandbox.restore(saved)
-        assert await _seen(sandbox, "/tmp") == before
+        assert await _listing(sandbox, "/tmp") == before
         assert await output_of(sandbox, "stat -c %a /tmp; echo ok >/tmp/new; cat /tmp/a/b/c w") == "1777\nt\nw"
 
 
@@ -105,7 +104,7 @@ async def a_save_is_a_snapshot_good_for_many_restores(opened: Opener) -> None:
         empty = await sandbox.save()
         await output_of(sandbox, "echo first >file; mkdir folder2; echo a >folder2/a")
         first = await sandbox.save()
-        # The same size and the same times: only a look at the content tells.
+        # The same size and the same times: only the content differs.
         await output_of(sandbox, f'touch -r file times; /usr/bin/python3 -ISc "{mapped}"; touch -r times file')
         second = await sandbox.save()
         await output_of(sandbox, "rm -r folder2 file; echo third >third")
@@ -125,29 +124,26 @@ async def a_save_is_a_snapshot_good_for_many_restores(opened: Opener) -> None:
         assert await sandbox.changes() == []
         await sandbox.restore(second)
         assert await output_of(sandbox, "cat file") == "FIRST"
-        try:
+        with raises(SandboxError, text="closed"):
             await sandbox.restore(first)
-            raise AssertionError("restored what is closed")
-        except SandboxError:
-            pass
 
 
 @check()
 async def restores_in_another_sandbox(opened: Opener) -> None:
     async with opened() as sandbox:
         await output_of(sandbox, "rm -r folder; echo e >>edited; echo t >/tmp/t; mkdir d; ln -s d l")
-        before = await _seen(sandbox)
+        before = await _listing(sandbox)
         saved = await sandbox.save()
         async with opened() as other:
-            await output_of(other, "echo mine >own; rm edited")
+            await output_of(other, "echo other >other; rm edited")
             await other.restore(saved)
-            assert await _seen(other) == before
+            assert await _listing(other) == before
             await output_of(other, "rm -r d edited; echo u >/tmp/t")
-        assert await _seen(sandbox) == before
+        assert await _listing(sandbox) == before
     # The sandbox that it was saved from is gone.
     async with opened() as third:
         await third.restore(saved)
-        assert await _seen(third) == before
+        assert await _listing(third) == before
         assert await output_of(third, "cat /tmp/t") == "t"
 
 
@@ -158,14 +154,11 @@ async def bounds_what_it_saves(opened: Opener) -> None:
         small = await sandbox.save()
         await output_of(sandbox, "head -c 3000000 /dev/urandom >big; mkdir many; cd many; seq 300 | xargs touch")
         for bounds in ({"max_bytes": 1 * MIB}, {"max_files": 200}):
-            try:
+            with raises(ValueError, text=str(*bounds.values())):
                 await sandbox.save(**bounds)
-                raise AssertionError(f"saved more than {bounds}")
-            except ValueError as error:
-                assert str(*bounds.values()) in str(error), error
         large = await sandbox.save()
         assert large.size >= 2_000_000 and small.size < 1 * MIB, (large.size, small.size)
-        # A disk that is full, of bytes and of files, does not keep it from coming back.
+        # A disk that is full, of bytes and of files, does not prevent it.
         await sandbox.exec("head -c 14M /dev/zero >fill; seq 5000 | xargs touch; true")
         await sandbox.restore(small)
         assert [change.path for change in await sandbox.changes()] == ["small"]

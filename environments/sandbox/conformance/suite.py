@@ -1,4 +1,4 @@
-"""What every sandbox backend must do: named checks, one behaviour each, for any of them.
+"""The conformance suite: named checks, one behaviour each, for any backend.
 
 A check may name the guarantee that it needs; a backend that lists it in ``report.lacks`` is excused, and says so.
 ``python -m etude.environments.sandbox.conformance.suite BACKEND`` runs all and prints JSON:
@@ -13,16 +13,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import checks_commands, checks_files, checks_isolation, checks_saving
-from .check_kit import CHECKS, NEEDS, SMALL, Opener, make_layers
+from . import checks_commands, checks_files, checks_isolation, checks_lifecycle, checks_limits, checks_saving
+from .checking import CHECKS, NEEDS, SMALL, Opener, make_layers
 
 __all__ = ["CHECKS", "NEEDS", "SMALL", "Opener", "make_layers", "run_all", "run_check"]
-# Importing them registered their checks.
-_MODULES = (checks_commands, checks_isolation, checks_files, checks_saving)
+# Importing them registers their checks.
+_MODULES = (checks_commands, checks_limits, checks_lifecycle, checks_isolation, checks_files, checks_saving)
 
 
 async def run_check(name: str, opened: Opener) -> str:
-    """``ok``, ``excused: LABEL`` or ``failed: why``."""
+    """Return ``ok``, ``excused: LABEL`` or ``failed: why``."""
     needs = NEEDS.get(name, "")
     try:
         if needs:
@@ -30,13 +30,13 @@ async def run_check(name: str, opened: Opener) -> str:
                 if needs in sandbox.report.lacks:
                     return f"excused: {needs}"
         await CHECKS[name](opened)
-    except Exception as error:  # noqa: BLE001 - a check may fail in any way, and the verdict says how
+    except Exception as error:  # noqa: BLE001 - a check may fail in any way, and the verdict reports it
         return f"failed: {type(error).__name__}: {error}"
     return "ok"
 
 
 async def run_all(backend: str, jobs: int = 4) -> dict[str, str]:
-    """Every check on one backend, ``jobs`` at a time."""
+    """Run every check on one backend, ``jobs`` at a time, and return their verdicts."""
     turn = asyncio.Semaphore(jobs)
 
     async def run(name: str, opened: Opener) -> str:

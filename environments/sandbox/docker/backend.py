@@ -1,7 +1,7 @@
-"""The docker backend: a hardened container per sandbox, and in it one worker that runs the commands.
+"""The docker and podman backends: a hardened container per sandbox, and in it one worker that runs the commands.
 
-A ``docker exec`` costs tens of milliseconds, a fork of the worker one. The engine must be on this machine. See
-image.py for what a container is made of, worker.py for what runs in it.
+A ``docker exec`` costs tens of milliseconds, a fork of the worker one. The engine must be on this machine. See image.py
+for what a container consists of, and worker/ for what runs in it.
 """
 
 from __future__ import annotations
@@ -9,121 +9,114 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
-import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ....errors import EngineGone, SandboxError, SandboxUnavailable
 from ....models import SandboxReport
-from .. import MIB, SANDBOX_UID, Change, ExecResult, Layers, Limits
-from ..backends.kept_sandbox import KeptSandbox
+from ..backends.command_sandbox import CommandSandbox, SavedState
 from ..kernel import seccomp
+from ..layers.records import Sender, described, description_in
+from ..layers.save_layer import LayerFolder, save_layer
+from ..protocol import MIB, SANDBOX_UID, Backend, Change, ExecResult, Layers, Limits, SavedLayer
 from .engine import DOCKER, PODMAN, Engine, Kind
 from .image import RUNTIME_VARIABLE, container_config, find_root
-from .pack import Packer
 from .pool import Started, pool
 from .stream import Stream
-from .worker import CHANGE
+from .worker.serve import WORKSPACE
 
 _GRACE_S = 60.0
 _FILE_WORK_S = 300.0
-_CHANGE_KINDS = {b"f": "file", b"D": "deleted", b"l": "symlink"}
 
 
-class SavedTree:
-    """Packed folders in this process's memory."""
-
-    def __init__(self, data: bytes, fits: tuple[str, Path]) -> None:
-        self.data: bytes | None = data
-        self.size = len(data)
-        self.fits = fits
-
-    def close(self) -> None:
-        self.data = None
-
-
-class Docker(KeptSandbox):
-    """Speaks with a worker over a stream instead of with a keeper; the rest is KeptSandbox's."""
+class Docker(CommandSandbox):
+    """A container, spoken to over a stream."""
 
     def __init__(self, kind: Kind, started: Started, layers: Layers, limits: Limits, report: SandboxReport) -> None:
+        super().__init__(layers, limits, report)
         self.kind = kind.name
-        self.report = report
         self.container = started.container
         self._stream: Stream = started.stream
-        self._layers = layers
-        self._limits = limits
-        self._busy = False
 
     async def _ask(
         self,
         request: Mapping[str, Any],
         timeout_s: float,
         blob: bytes = b"",
-        into: dict[bytes, bytearray] | None = None,
+        frames: dict[bytes, bytearray] | None = None,
     ) -> dict[str, Any]:
-        """One request; frames are collected by kind. A worker that does not answer in time is given up."""
+        """Send one request and return its reply; other frames are collected by kind.
+
+        A worker that does not answer in time is given up. Raises SandboxError.
+        """
         self._stream.check_open()
-        if self._busy:
-            raise SandboxError("this sandbox is busy: one call at a time")
-        self._busy = True
-        frames = into if into is not None else {}
+        by_kind = frames if frames is not None else {}
 
         def collect(kind: bytes, content: bytes) -> None:
-            frames.setdefault(kind, bytearray()).extend(content)
+            by_kind.setdefault(kind, bytearray()).extend(content)
 
-        try:
-            async with asyncio.timeout(timeout_s):
-                return await self._stream.request(request, blob, collect)
-        except TimeoutError as error:
-            self._stream.close()
-            raise SandboxError(f"the {self.kind} container did not answer within {timeout_s:g} s") from error
-        finally:
-            self._busy = False
+        with self._claimed():
+            try:
+                async with asyncio.timeout(timeout_s):
+                    return await self._stream.request(request, blob, collect)
+            except TimeoutError as error:
+                self._stream.close()
+                raise SandboxError(
+                    f"the {self.kind} container did not answer within {timeout_s:g} s; open a new sandbox"
+                ) from error
+
+    async def _ask_for_blob(self, request: Mapping[str, Any]) -> bytes:
+        frames: dict[bytes, bytearray] = {}
+        await self._ask(request, _FILE_WORK_S, frames=frames)
+        return bytes(frames.get(b"B", b""))
 
     async def _run(
-        self, request: Mapping[str, Any], stdin: bytes | None, limit: int, channel: int | None
+        self, request: Mapping[str, Any], stdin: bytes | None, limit: int, channel_limit: int | None
     ) -> ExecResult:
         frames: dict[bytes, bytearray] = {}
-        full = {**request, "output_limit": limit, "channel_limit": channel}
+        full = {**request, "output_limit": limit, "channel_limit": channel_limit}
         reply = await self._ask(full, request["timeout_s"] + _GRACE_S, stdin or b"", frames)
         output, private = (bytes(frames.get(kind, b"")) for kind in (b"O", b"C"))
         return self._result(reply, output, reply["dropped"], private)
 
     async def changes(self, *, max_files: int = 10_000, max_bytes: int = 1 * MIB) -> list[Change]:
-        frames: dict[bytes, bytearray] = {}
-        request = {"op": "changes", "max_files": max_files, "max_bytes": max_bytes, "max_total": self._limits.disk}
-        await self._ask(request, _FILE_WORK_S, into=frames)
-        return sorted(_changes(frames.get(b"B", bytearray())), key=lambda change: change.path)
+        bounds = {"max_files": max_files, "max_bytes": max_bytes, "max_total": self._limits.disk}
+        data = await self._ask_for_blob({"op": "changes", **bounds})
+        changes = []
+        for path, kind, size, executable, place, target in description_in(data):
+            content = data[place[0] : sum(place)] if place else target and target.encode("latin-1")
+            changes.append(Change(path, kind, size, executable, content))
+        return changes
 
     async def reset(self) -> None:
         await self._ask({"op": "reset"}, _FILE_WORK_S)
 
-    async def save(self, *, max_files: int = 10_000, max_bytes: int = 64 * MIB) -> SavedTree:
-        frames: dict[bytes, bytearray] = {}
-        request = {"op": "save", "max_files": max_files, "max_bytes": max_bytes}
-        await self._ask(request, _FILE_WORK_S, into=frames)
-        return SavedTree(bytes(frames.get(b"B", b"")), self._fits())
+    async def save(self, *, max_files: int = 10_000, max_bytes: int = 64 * MIB) -> SavedLayer:
+        data = await self._ask_for_blob({"op": "save", "max_files": max_files, "max_bytes": max_bytes})
+        return SavedState(self.kind, self._layers.workspace, data, len(data))
 
-    async def restore(self, saved: Any) -> None:
-        if not isinstance(saved, SavedTree) or saved.fits != self._fits():
-            raise SandboxError("this was saved by another backend or over another workspace")
-        if saved.data is None:
-            raise SandboxError("this saved layer is closed")
-        await self._ask({"op": "restore"}, _FILE_WORK_S, saved.data)
-
-    def _fits(self) -> tuple[str, Path]:
-        return self.kind, self._layers.workspace.resolve()
+    async def restore(self, saved: SavedLayer) -> None:
+        if not isinstance(saved, SavedState):
+            raise SandboxError(f"a {type(saved).__name__} was not saved by {self.kind}")
+        data: bytes = saved.content_for(self.kind, self._layers.workspace)
+        await self._ask({"op": "restore"}, _FILE_WORK_S, data)
 
     async def close(self) -> None:
         """Hang up, which ends the worker and all below it; the engine removes what is left of the container."""
         self._stream.close()
 
-    async def begin(self, packed: bytes) -> None:
-        """Tell a fresh worker what to show."""
+    async def begin(self, packed: bytes, *, watch: bool) -> None:
+        """Give a fresh worker its workspace; ``watch`` lets it ask the kernel what commands touch."""
+        counted = "memory-total" not in self.report.lacks
         request = {
             "op": "open",
+            "uid": SANDBOX_UID,
             "filter": base64.b64encode(seccomp.program(network=True)).decode(),
+            "watch": watch,
+            "cgroup": counted,
+            "cores": self._limits.cpus if counted else float(os.cpu_count() or 1),
         }
         try:
             await self._ask(request, _FILE_WORK_S, packed)
@@ -133,35 +126,38 @@ class Docker(KeptSandbox):
 
 
 async def open_docker(layers: Layers, limits: Limits, kind: Kind = DOCKER) -> Docker:
-    """A new sandbox. Raises SandboxUnavailable where the engine is missing, SandboxError for a bad request."""
+    """Open a sandbox. Raises SandboxUnavailable where the engine is missing, SandboxError for a bad request."""
     packed, paths = await asyncio.to_thread(_packed, layers.workspace)
     try:
         return await _open(kind, layers, limits, packed, paths)
     except EngineGone:
-        # It was restarted since we connected: the connection is forgotten by now, and this makes a new one.
+        # It was restarted since the connection was made; that connection is forgotten, and this makes a new one.
         return await _open(kind, layers, limits, packed, paths)
 
 
 async def _open(kind: Kind, layers: Layers, limits: Limits, packed: bytes, paths: int) -> Docker:
-    engine, config = await asyncio.to_thread(_prepare, kind, layers, limits, (len(packed), paths))
+    runtime = os.environ.get(RUNTIME_VARIABLE, "")
+    engine, config = await asyncio.to_thread(_prepare, kind, layers, limits, (len(packed), paths), runtime)
     report = SandboxReport(backend=kind.name, isolation="container", limits="cgroup", lacks=lacks(engine))
+    # Another runtime may not report everything that the kernel does.
+    watch = not runtime
     sandbox = None
     spare = pool().take_spare(engine, config)
     if spare is not None:
         sandbox = Docker(kind, spare, layers, limits, report)
         try:
-            await sandbox.begin(packed)
+            await sandbox.begin(packed, watch=watch)
         except SandboxError:
             sandbox = None  # it died while it waited
     if sandbox is None:
         sandbox = Docker(kind, await asyncio.to_thread(_start, engine, config), layers, limits, report)
-        await sandbox.begin(packed)
+        await sandbox.begin(packed, watch=watch)
     pool().refill(engine, config)
     return sandbox
 
 
 def probe(kind: Kind = DOCKER) -> str | None:
-    """None when an engine answers here, else why not. Blocks for some milliseconds."""
+    """Return None when an engine answers here, else why not. Blocks for some milliseconds."""
     try:
         pool().engine(kind)
     except SandboxError as error:
@@ -170,19 +166,23 @@ def probe(kind: Kind = DOCKER) -> str | None:
 
 
 def cleanup(kind: Kind = DOCKER) -> list[str]:
-    """Remove the containers of dead servers; their names. Raises SandboxError."""
+    """Remove the containers of dead servers, and return their names. Raises SandboxError."""
     return Engine(kind).remove_leftovers()
 
 
-def image_of(name: str) -> list[str]:
-    """The image and folders of this engine's sandboxes, as arguments of its own command line."""
+DOCKER_BACKEND = Backend(open_docker, probe, cleanup)
+PODMAN_BACKEND = Backend(partial(open_docker, kind=PODMAN), partial(probe, PODMAN), partial(cleanup, PODMAN))
+
+
+def image_arguments(name: str) -> list[str]:
+    """Return the image and folders of an engine's sandboxes, as arguments of the engine's own command line."""
     engine = pool().engine(PODMAN if name == PODMAN.name else DOCKER)
     root = find_root(engine, Layers(Path("/")))
     return [*(f"--volume={host}:{inside}:ro" for inside, host in root.binds.items()), root.image]
 
 
 def lacks(engine: Engine) -> list[str]:
-    """What this engine cannot give; each is a label of the conformance suite."""
+    """Return what this engine cannot give; each is a label of the conformance suite."""
     # Podman limits the bytes of a folder in memory, not the number of its files.
     missing = ["disk-quota"] if engine.kind is PODMAN else []
     if engine.rootless and engine.info.get("CgroupVersion", "1") == "1":
@@ -190,9 +190,10 @@ def lacks(engine: Engine) -> list[str]:
     return missing
 
 
-def _prepare(kind: Kind, layers: Layers, limits: Limits, tree: tuple[int, int]) -> tuple[Engine, dict[str, Any]]:
+def _prepare(
+    kind: Kind, layers: Layers, limits: Limits, tree: tuple[int, int], runtime: str
+) -> tuple[Engine, dict[str, Any]]:
     engine = pool().engine(kind)
-    runtime = os.environ.get(RUNTIME_VARIABLE, "")
     try:
         root = find_root(engine, layers)
         return engine, container_config(engine, root, layers, limits, tree, runtime)
@@ -213,34 +214,18 @@ def _start(engine: Engine, config: Mapping[str, Any]) -> Started:
 
 
 def _packed(workspace: Path) -> tuple[bytes, int]:
-    """The workspace as one stream, and how many paths it has. Raises SandboxError for one of another owner."""
+    """Return the workspace as bytes, and how many paths it has. Raises SandboxError for one of another owner."""
     owner = workspace.stat().st_uid
     if os.geteuid() == 0 and owner != SANDBOX_UID:
-        raise SandboxError(f"{workspace} must belong to uid {SANDBOX_UID}, as for every backend: chown -R it")
+        raise SandboxError(f"{workspace} must belong to uid {SANDBOX_UID}, as for every backend; chown -R it")
     packed = bytearray()
     root = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        packer = Packer(packed.extend, None)
-        packer.tree(root)
-    except OSError as error:
+        sender = Sender(packed.extend)
+        saved = save_layer({WORKSPACE: LayerFolder(root)}, keep=sender.keep)
+        sender.finish(described(saved.tree, set()))
+    except (OSError, ValueError) as error:
         raise SandboxError(f"cannot read {workspace}: {error}") from error
     finally:
         os.close(root)
-    return bytes(packed), packer.files
-
-
-def _changes(data: bytearray) -> Iterator[Change]:
-    """What the worker's comparison found."""
-    place = 0
-    while place < len(data):
-        kind, length, executable, has_content, size = CHANGE.unpack_from(data, place)
-        place += CHANGE.size
-        path = os.fsdecode(bytes(data[place : place + length]))
-        place += length
-        content = None
-        if has_content:
-            (room,) = struct.unpack_from("<Q", data, place)
-            place += 8
-            content = bytes(data[place : place + room])
-            place += room
-        yield Change(path, _CHANGE_KINDS.get(kind, "special"), size, bool(executable), content)
+    return bytes(packed), saved.paths

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import SandboxError, SandboxUnavailable
-from .. import MIB, SANDBOX_UID, Layers, Limits
 from ..layers.base_layer import PYTHON_PREFIX, ROOT_LINKS, etc_files, hidden_below, shown_below_usr
+from ..protocol import MIB, SANDBOX_UID, Layers, Limits
 from .engine import LABEL, OWNER, PODMAN, Engine, owner
 
 BASE_VARIABLE = "ETUDE_DOCKER_BASE"
@@ -47,15 +47,40 @@ RUN rm -rf /usr/lib*/python*/site-packages /usr/lib*/python*/dist-packages /usr/
     -exec rm -rf {{}} + ; find / -xdev -type f -perm /6000 -exec chmod a-s {{}} + ; \\
     mkdir -p /workspace && python3 -c 'import ctypes, sys; sys.exit(sys.version_info < (3, 8))'
 """
-# The worker's two modules, under a package of their own.
+# The worker's modules in the order of their imports, under the names that they have here.
+_WORKER_MODULES = (
+    "kernel.linux",
+    "kernel.cpu_limits",
+    "kernel.launch",
+    "keeper.capture",
+    "layers.tree_access",
+    "layers.records",
+    "layers.lower",
+    "layers.touched",
+    "layers.reset_tree",
+    "layers.changes",
+    "layers.save_layer",
+    "layers.restore_layer",
+    "docker.worker.command",
+    "docker.worker.serve",
+)
 _BOOT = """
 import sys, types
-package = sys.modules["worker"] = types.ModuleType("worker")
-package.__path__ = []
-for name, text in zip(("pack", "worker"), sys.argv[1:]):
-    module = sys.modules["worker." + name] = types.ModuleType("worker." + name)
-    module.__package__ = "worker"
-    exec(compile(text, name + ".py", "exec"), module.__dict__)
+def add(name):
+    module = sys.modules[name] = types.ModuleType(name)
+    parent, _, own = name.rpartition(".")
+    module.__package__ = parent
+    if parent:
+        setattr(sys.modules[parent], own, module)
+    return module
+add("sandbox").__path__ = []
+for name, text in zip(sys.argv[1].split(), sys.argv[2:]):
+    parts = ["sandbox", *name.split(".")]
+    for size in range(2, len(parts)):
+        if ".".join(parts[:size]) not in sys.modules:
+            add(".".join(parts[:size])).__path__ = []
+    module = add(".".join(parts))
+    exec(compile(text, name, "exec"), module.__dict__)
 module.main()
 """
 
@@ -179,7 +204,7 @@ def container_config(
     return {
         "Image": root.image,
         "Entrypoint": [root.python, "-I", "-S", "-B", "-c", _BOOT],
-        "Cmd": [_source("pack.py"), _source("worker.py")],
+        "Cmd": [" ".join(_WORKER_MODULES), *map(_source, _WORKER_MODULES)],
         "User": "0:0",
         "WorkingDir": "/",
         "Hostname": "etude",
@@ -211,5 +236,7 @@ def _tmpfs(engine: Engine, size: int, files: int, mode: str) -> str:
     return f"rw,exec,nosuid,nodev,size={size},mode={mode},{own}"
 
 
-def _source(name: str) -> str:
-    return resources.files(__package__ or "").joinpath(name).read_text("utf-8")
+def _source(module: str) -> str:
+    package, _, name = module.rpartition(".")
+    parent = (__package__ or "").rpartition(".")[0]
+    return resources.files(f"{parent}.{package}").joinpath(f"{name}.py").read_text("utf-8")

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ....errors import SandboxError
-from ..keeper.sockets import hang_up, ready
-from .worker import FRAME
+from ..keeper.async_socket import hang_up, wait_until_ready
+from .worker.serve import FRAME
 
 _PIECE = struct.Struct(">BxxxI")
 _STDERR = 2
@@ -116,7 +116,7 @@ class Stream:
             except BlockingIOError:
                 self._waiting = True
                 try:
-                    await ready(self._socket)
+                    await wait_until_ready(self._socket)
                 finally:
                     self._waiting = False
             except OSError:
@@ -144,7 +144,7 @@ class Stream:
                     try:
                         view = view[self._socket.send(view) :]
                     except BlockingIOError:
-                        await ready(self._socket, writing=True)
+                        await wait_until_ready(self._socket, writing=True)
                     except OSError as error:
                         raise self._gone() from error
 
@@ -173,7 +173,7 @@ class Stream:
         if self.closed:
             return
         self.closed = True
-        hang_up(self._socket, ours=self._owner == os.getpid(), waiting=self._waiting)
+        hang_up(self._socket, opened_here=self._owner == os.getpid(), waiting=self._waiting)
 
 
 def beat_all() -> None:

@@ -1,9 +1,7 @@
-"""The keeper's side of the bubblewrap backend: a mount namespace per sandbox, one bwrap per command. Stdlib only."""
+"""The driver of the bubblewrap backend: a mount namespace per sandbox, one bwrap per command. Stdlib only."""
 
 from __future__ import annotations
 
-import fcntl
-import json
 import os
 import resource
 import shutil
@@ -15,22 +13,21 @@ from typing import Any
 
 from ..kernel import linux, seccomp
 from ..kernel.cgroups import Group
+from ..kernel.launch import OPEN_FILES, become_user, lower_limit, place_descriptors, report, restore_signals
 from ..layers.base_layer import SANDBOX_UID
-from .keeper import Unavailable
+from .driver import Unavailable, standard_descriptors
 from .mounts import Stage, StageBuilder
 
-OPEN_FILES = 4096
-_CHANNEL, _SECCOMP, _STATUS = 3, 4, 5
-_FIRST_FREE = 100
+_SECCOMP, _STATUS = 4, 5
 _ARGUMENTS = (
     "bwrap --unshare-user --unshare-pid --unshare-net --unshare-ipc --unshare-uts --unshare-cgroup-try "
     f"--hostname etude --die-with-parent --new-session --cap-drop ALL --uid {SANDBOX_UID} --gid {SANDBOX_UID} "
     f"--seccomp {_SECCOMP} --json-status-fd {_STATUS} --dev-bind /r / --proc /proc"
 ).split()
-# Inside, because a limit set before the user namespace exists would also count every other sandbox of this user.
+# Set inside: a limit set before the user namespace exists would also count every other sandbox of this user.
 _LIMITED = 'ulimit -u {0} 2>/dev/null || ulimit -p {0}; exec "$@"'
 _NO_NAMESPACES = (
-    "user namespaces are refused here ({0}): try `sysctl -w user.max_user_namespaces=15000 "
+    "user namespaces are refused here ({0}); try `sysctl -w user.max_user_namespaces=15000 "
     "kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0`, or, in a container, its "
     "`--privileged` or `--security-opt seccomp=unconfined`"
 )
@@ -38,15 +35,17 @@ _NO_NAMESPACES = (
 
 @dataclass
 class _State:
-    """``filling``: a new writable layer that the server fills, for the next stage."""
+    """One sandbox."""
 
     spec: Mapping[str, Any]
+    """The request that opened it."""
     stage: Stage
     filling: int | None = None
+    """A new writable layer that the server fills, for the next stage."""
 
 
 class NamespaceDriver:
-    """Builds stages and starts bwrap in them, as the sandbox user when this is root."""
+    """Builds stages and starts bwrap in them, as the sandbox user when the keeper is root."""
 
     kill_signal = signal.SIGKILL
 
@@ -60,7 +59,7 @@ class NamespaceDriver:
                 _enter_user_namespace()
             bwrap = shutil.which("bwrap", path="/usr/bin:/bin:/usr/local/bin")
             if bwrap is None:
-                self._broken = "bwrap not found: apt-get install bubblewrap (or dnf, apk, pacman)"
+                self._broken = "bwrap not found; apt-get install bubblewrap (or dnf, apk, pacman)"
                 return
             self._bwrap = os.open(bwrap, os.O_PATH | os.O_CLOEXEC)
             self._seccomp = os.memfd_create("seccomp", os.MFD_CLOEXEC)
@@ -83,13 +82,13 @@ class NamespaceDriver:
         try:
             return self._builder.build(spec["workspace"], spec["binds"], disk, files, layer)
         except OSError as error:
-            # Before the first success the machine is in doubt, afterwards the request is.
+            # Until one sandbox has worked the machine may be at fault, afterwards only the request.
             if self._tested or isinstance(error, (FileNotFoundError, NotADirectoryError)) or error.errno is None:
                 raise
             raise Unavailable(f"mounting is refused here ({error})") from error
 
     def _test(self, state: _State, group: Group | None) -> None:
-        """Run ``true`` once: only that tells whether this machine lets bubblewrap work."""
+        """Run ``true`` once: only that shows whether this machine lets bubblewrap work."""
         status_reader, status = os.pipe2(os.O_CLOEXEC)
         reader, writer = os.pipe2(os.O_CLOEXEC)
         null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
@@ -99,10 +98,10 @@ class NamespaceDriver:
         os.close(status)
         os.close(null)
         failed = os.waitpid(pid, 0)[1] != 0
-        with os.fdopen(reader, "rb") as output, os.fdopen(status_reader, "rb") as told:
-            why = (output.read(2000) or told.read(2000)).decode("utf-8", "replace").strip()
+        with os.fdopen(reader, "rb") as output, os.fdopen(status_reader, "rb") as status_lines:
+            reason = (output.read(2000) or status_lines.read(2000)).decode("utf-8", "replace").strip()
         if failed:
-            raise Unavailable(_NO_NAMESPACES.format(why))
+            raise Unavailable(_NO_NAMESPACES.format(reason))
 
     def start(
         self, state: _State, group: Group | None, request: dict[str, Any], fds: dict[str, int], status: int
@@ -119,17 +118,17 @@ class NamespaceDriver:
         pid = os.fork()
         if pid:
             return pid
-        told = "failed"
+        outcome = "failed"
         try:
-            self._become(state, group, limits, keeper, fds, status)
-            told = "refused"
+            self._prepare(state, group, limits, keeper, fds, status)
+            outcome = "refused"
             os.execve(self._bwrap, words, {})
         except OSError as error:
-            tell(status, {told: str(error) if told == "failed" else error.strerror})
+            report(status, {outcome: str(error) if outcome == "failed" else error.strerror})
         finally:
             os._exit(125)
 
-    def _become(
+    def _prepare(
         self,
         state: _State,
         group: Group | None,
@@ -138,16 +137,17 @@ class NamespaceDriver:
         fds: Mapping[str, int],
         status: int,
     ) -> None:
-        """In the child: everything between fork and exec."""
-        place_fds(fds, {_STATUS: status, _SECCOMP: os.open(f"/proc/self/fd/{self._seccomp}", os.O_RDONLY)})
+        """Make the forked child what bwrap is to run in."""
+        program = os.open(f"/proc/self/fd/{self._seccomp}", os.O_RDONLY)
+        place_descriptors({**standard_descriptors(fds), _STATUS: status, _SECCOMP: program})
         if group is not None:
             group.enter()
         else:
-            set_limit(resource.RLIMIT_AS, int(limits["memory"]))
-        set_limit(resource.RLIMIT_NOFILE, OPEN_FILES)
+            lower_limit(resource.RLIMIT_AS, int(limits["memory"]))
+        lower_limit(resource.RLIMIT_NOFILE, OPEN_FILES)
         self._builder.enter(state.stage)
         if not self._rootless:
-            become_sandbox_user()
+            become_user(SANDBOX_UID)
         restore_signals()
         linux.die_with_parent(keeper, signal.SIGKILL)
 
@@ -182,41 +182,3 @@ def _enter_user_namespace() -> None:
     linux.unshare(linux.CLONE_NEWUSER | linux.CLONE_NEWNS)
     for name, text in {"setgroups": "deny", "uid_map": f"0 {uid} 1", "gid_map": f"0 {gid} 1"}.items():
         Path("/proc/self", name).write_text(text)
-
-
-def place_fds(fds: Mapping[str, int], extra: Mapping[int, int]) -> None:
-    """Standard input, output and errors, the channel if any, and ``extra`` (number: descriptor), inherited by exec."""
-    wanted = {0: fds["stdin"], 1: fds["output"], 2: fds["output"], **extra}
-    if "channel" in fds:
-        wanted[_CHANNEL] = fds["channel"]
-    high = {number: _duplicate(fd) for number, fd in wanted.items()}
-    for number, fd in high.items():
-        os.dup2(fd, number)
-
-
-def tell(status: int, report: Mapping[str, object]) -> None:
-    """Write one line for the keeper to a status pipe."""
-    os.write(status, json.dumps(report).encode() + b"\n")
-
-
-def _duplicate(fd: int) -> int:
-    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE)
-
-
-def become_sandbox_user() -> None:
-    os.setgroups([])
-    os.setresgid(SANDBOX_UID, SANDBOX_UID, SANDBOX_UID)
-    os.setresuid(SANDBOX_UID, SANDBOX_UID, SANDBOX_UID)
-
-
-def set_limit(kind: int, value: int) -> None:
-    """Lower a limit, never raise it."""
-    _, hard = resource.getrlimit(kind)
-    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(kind, (value, value))
-
-
-def restore_signals() -> None:
-    """What Python and the keeper ignore, a command should not."""
-    for name in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(name, signal.SIG_DFL)

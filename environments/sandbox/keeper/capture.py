@@ -1,103 +1,58 @@
-"""Reading what a command writes, as it writes it, without keeping more than was asked for."""
+"""Bounded buffers for what a command writes. Stdlib only, Python 3.8: docker's worker uses them."""
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections.abc import Callable
-
-_CHUNK = 1 << 16
-_CHUNKS_PER_TURN = 16
-# More than any pipe holds, and still an end should a writer outlive its sandbox.
-_LAST_CHUNKS = 256
 
 
 class Capture:
-    """Keeps the head and the tail of a stream: at most ``limit`` bytes, and how many were dropped between."""
+    """Head and tail of a stream: at most ``limit`` bytes, and how many were dropped between them.
 
-    def __init__(self, limit: int) -> None:
+    The head goes to ``take_head`` as it comes, when that is given.
+    """
+
+    def __init__(self, limit: int, take_head: Callable[[bytes], object] | None = None) -> None:
         self._head_room = limit - limit // 2
         self._tail_room = limit // 2
         self._head = bytearray()
+        self._take_head = take_head or self._head.extend
         self._tail = bytearray()
-        self._total = 0
+        self._dropped = 0
 
     def feed(self, data: bytes) -> None:
-        self._total += len(data)
-        room = self._head_room - len(self._head)
-        if room > 0:
-            self._head += data[:room]
-            data = data[room:]
+        """Add what came next."""
+        self._dropped += len(data)
+        if self._head_room:
+            head, data = data[: self._head_room], data[self._head_room :]
+            self._head_room -= len(head)
+            self._dropped -= len(head)
+            self._take_head(head)
         self._tail += data
         # Trimmed only when twice too long, so that a flood is not copied for every chunk.
         if len(self._tail) > 2 * self._tail_room:
             del self._tail[: len(self._tail) - self._tail_room]
 
     def result(self) -> tuple[bytes, int]:
-        """The kept bytes and the number dropped."""
+        """Return head (unless it was taken) and tail, and the number of bytes dropped."""
         tail = self._tail[len(self._tail) - min(len(self._tail), self._tail_room) :]
-        kept = bytes(self._head + tail)
-        return kept, self._total - len(kept)
+        return bytes(self._head + tail), self._dropped - len(tail)
 
 
 class Prefix:
-    """Keeps the first ``limit`` bytes of a stream."""
+    """The first ``limit`` bytes of a stream, which go to ``take`` as they come when that is given."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._kept = bytearray()
+    def __init__(self, limit: int, take: Callable[[bytes], object] | None = None) -> None:
+        self._room = limit
+        self._data = bytearray()
+        self._take = take or self._data.extend
 
     def feed(self, data: bytes) -> None:
-        self._kept += data[: max(0, self._limit - len(self._kept))]
+        """Add what came next."""
+        if self._room:
+            data = data[: self._room]
+            self._room -= len(data)
+            self._take(data)
 
     def result(self) -> bytes:
-        return bytes(self._kept)
-
-
-class Pump:
-    """Reads a pipe on the running loop into ``feed`` until it is finished; owns the pipe's reading end."""
-
-    def __init__(self, feed: Callable[[bytes], None]) -> None:
-        self._feed = feed
-        self._reader, self.writer = os.pipe2(os.O_CLOEXEC)
-        os.set_blocking(self._reader, False)
-        self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._reader, self._turn)
-        self._open = True
-
-    def close_writer(self) -> None:
-        """Once the writing end has been handed over."""
-        if self.writer >= 0:
-            os.close(self.writer)
-            self.writer = -1
-
-    def finish(self) -> None:
-        """Take what is left in the pipe and stop; for when every writer is dead."""
-        self.close_writer()
-        for _ in range(_LAST_CHUNKS):
-            if not self._open or not self._read():
-                break
-        self._stop()
-
-    def _turn(self) -> None:
-        for _ in range(_CHUNKS_PER_TURN):
-            if not self._read():
-                return
-
-    def _read(self) -> bool:
-        """Read one chunk; False when there is none now."""
-        try:
-            data = os.read(self._reader, _CHUNK)
-        except BlockingIOError:
-            return False
-        if not data:
-            self._stop()
-            return False
-        self._feed(data)
-        return True
-
-    def _stop(self) -> None:
-        if self._open:
-            self._open = False
-            self._loop.remove_reader(self._reader)
-            os.close(self._reader)
+        """Return the first bytes."""
+        return bytes(self._data)

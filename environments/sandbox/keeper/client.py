@@ -1,12 +1,11 @@
 """The server's end of the keeper: starts it, and carries requests, replies and descriptors.
 
-One keeper per server process and kind, shared by every event loop and thread; a forked worker starts its own. Each
-sandbox talks over a socket of its own, so nothing is shared that a loop could own.
+One keeper per server process and kind serves every event loop and thread; a forked worker starts its own. Each sandbox
+has a socket of its own, so nothing is shared that a loop could own.
 """
 
 from __future__ import annotations
 
-import array
 import asyncio
 import json
 import os
@@ -18,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import SandboxError, SandboxUnavailable
-from .sockets import hang_up, ready
+from .async_socket import hang_up, wait_until_ready
+from .messages import receive
 
 _INLINE_BYTES = 64 * 1024
-_REPLY_BYTES = 64 * 1024
 _PACKAGE = __package__ or ""
-# Loads the keeper's own modules under their true names without running the packages above them.
+# Loads the keeper's modules under their true names without running the packages above them.
 _BOOT = """
 import sys, types
 root, package, kind = sys.argv[1:]
@@ -37,36 +36,36 @@ sys.modules[package + ".keeper"].main(kind)
 """
 
 
-class Link:
-    """A running keeper. ``connect`` gives the server's end of a new sandbox socket."""
+class KeeperProcess:
+    """A running keeper."""
 
     def __init__(self, kind: str) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        server_end, keeper_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         root = Path(__file__).parents[len(_PACKAGE.split(".")) - 1]
         argv = [sys.executable, "-I", "-S", "-c", _BOOT, str(root), _PACKAGE, kind]
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:
             actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate((null, null, null))]
-            actions.append((os.POSIX_SPAWN_DUP2, theirs.fileno(), 3))
+            actions.append((os.POSIX_SPAWN_DUP2, keeper_end.fileno(), 3))
             self.pid = os.posix_spawn(sys.executable, argv, {"LC_ALL": "C.UTF-8"}, file_actions=actions, setsid=True)
         except OSError as error:
             raise SandboxError(f"cannot start the sandbox keeper with {sys.executable}: {error.strerror}") from error
         finally:
-            theirs.close()
+            keeper_end.close()
             os.close(null)
-        self._control = ours
+        self._control = server_end
         self.owner = os.getpid()
 
     def connect(self) -> socket.socket:
-        """A new sandbox's socket. Raises OSError when the keeper is gone."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            socket.send_fds(self._control, [b"s"], [theirs.fileno()])
-        ours.setblocking(False)
-        return ours
+        """Return the server's end of a new sandbox's socket. Raises OSError when the keeper is gone."""
+        server_end, keeper_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with keeper_end:
+            socket.send_fds(self._control, [b"s"], [keeper_end.fileno()])
+        server_end.setblocking(False)
+        return server_end
 
     def close(self) -> None:
-        """Let go; the keeper ends by itself. Reaps it when it is already dead."""
+        """Disconnect, upon which the keeper ends; reap it when it is already dead."""
         self._control.close()
         if self.owner == os.getpid():
             try:
@@ -75,46 +74,46 @@ class Link:
                 return
 
 
-_links: dict[str, Link] = {}
+_keepers: dict[str, KeeperProcess] = {}
 _lock = threading.Lock()
 
 
 def connect(kind: str) -> socket.socket:
-    """A socket for a new sandbox of this kind, from this process's keeper; a dead keeper is replaced."""
+    """Return a socket for a new sandbox of this kind from this process's keeper; a dead keeper is replaced."""
     with _lock:
-        link = _links.get(kind)
-        if link is not None and link.owner == os.getpid():
+        keeper = _keepers.get(kind)
+        if keeper is not None and keeper.owner == os.getpid():
             try:
-                return link.connect()
+                return keeper.connect()
             except OSError:
-                link.close()
-        _links[kind] = Link(kind)
+                keeper.close()
+        _keepers[kind] = KeeperProcess(kind)
         try:
-            return _links[kind].connect()
+            return _keepers[kind].connect()
         except OSError as error:
-            raise SandboxError(f"the sandbox keeper died at once: {error.strerror}") from error
+            raise SandboxError(f"the sandbox keeper died at its start ({error.strerror}); try again") from error
 
 
 def keeper_pid(kind: str) -> int | None:
-    """The pid of this process's keeper, if it has one."""
-    link = _links.get(kind)
-    return link.pid if link is not None and link.owner == os.getpid() else None
+    """Return the pid of this process's keeper, None when it has none."""
+    keeper = _keepers.get(kind)
+    return keeper.pid if keeper is not None and keeper.owner == os.getpid() else None
 
 
 def _after_fork() -> None:
-    """A forked child must not keep the parent's keeper alive, nor find its lock held."""
+    """Forget the parent's keepers, which a child must not keep alive, and its lock, which may be held."""
     global _lock
     _lock = threading.Lock()
-    for link in _links.values():
-        link.close()
-    _links.clear()
+    for keeper in _keepers.values():
+        keeper.close()
+    _keepers.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork)
 
 
-class Line:
-    """One sandbox's conversation with the keeper: a request, its reply, and so on."""
+class KeeperClient:
+    """One sandbox's conversation with the keeper: requests and their replies, in turn."""
 
     def __init__(self, kind: str) -> None:
         self._socket = connect(kind)
@@ -123,7 +122,7 @@ class Line:
         self.closed = False
 
     def check_open(self) -> None:
-        """Raises SandboxError after close, and in a forked child."""
+        """Raise SandboxError after close, and in a forked child."""
         if self._owner != os.getpid():
             raise SandboxError("this sandbox belongs to the parent process; open one in each process")
         if self.closed:
@@ -140,25 +139,25 @@ class Line:
         try:
             socket.send_fds(self._socket, [data], [*extra, *fds])
         except OSError as error:
-            raise self._gone() from error
+            raise self._keeper_gone() from error
         finally:
             for fd in extra:
                 os.close(fd)
 
     async def receive(self) -> tuple[dict[str, Any], list[int]]:
-        """The reply and its descriptors. Raises SandboxError when the keeper is gone or refuses."""
+        """Return the reply and its descriptors. Raises SandboxError when the keeper is gone or refuses."""
         while True:
             try:
                 return self._read()
             except BlockingIOError:
                 self._waiting = True
                 try:
-                    await ready(self._socket)
+                    await wait_until_ready(self._socket)
                 finally:
                     self._waiting = False
 
     async def ask(self, request: Mapping[str, Any], fds: Sequence[int] = ()) -> tuple[dict[str, Any], list[int]]:
-        """``send``, then ``receive``; a cancelled caller takes its answer along, which would be the next caller's."""
+        """Send a request and return the reply; a cancelled caller waits for it, or the next one would get it."""
         self.send(request, fds)
         receiving = asyncio.ensure_future(self.receive())
         try:
@@ -171,7 +170,7 @@ class Line:
             raise
 
     def ask_blocking(self, request: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-        """``ask`` for callers without an event loop."""
+        """Send a request and return the reply, without an event loop."""
         self.send(request)
         self._socket.settimeout(timeout_s)
         try:
@@ -183,35 +182,32 @@ class Line:
 
     def _read(self) -> tuple[dict[str, Any], list[int]]:
         try:
-            data, ancillary, _, _ = self._socket.recvmsg(_REPLY_BYTES, socket.CMSG_LEN(4 * 4), socket.MSG_CMSG_CLOEXEC)
+            data, descriptors = receive(self._socket)
         except (BlockingIOError, TimeoutError):
             raise
         except OSError as error:
-            raise self._gone() from error
+            raise self._keeper_gone() from error
         if not data:
-            raise self._gone()
-        fds = array.array("i")
-        for _, _, content in ancillary:
-            fds.frombytes(content)
+            raise self._keeper_gone()
         answer = json.loads(data)
         if "unavailable" in answer:
             raise SandboxUnavailable(answer["unavailable"])
         if "error" in answer:
             raise SandboxError(answer["error"])
-        return answer, list(fds)
+        return answer, descriptors
 
-    def _gone(self) -> SandboxError:
+    def _keeper_gone(self) -> SandboxError:
         self.close()
         return SandboxError("the sandbox keeper is gone; open a new sandbox")
 
     def close(self) -> None:
         """Hang up: the keeper kills and drops the sandbox. A reader that waits wakes with an error."""
         self.closed = True
-        hang_up(self._socket, ours=self._owner == os.getpid(), waiting=self._waiting)
+        hang_up(self._socket, opened_here=self._owner == os.getpid(), waiting=self._waiting)
 
 
 def as_file(data: bytes) -> int:
-    """An anonymous file that holds ``data``, to be read from its start."""
+    """Return an anonymous file that holds ``data``, to be read from its start."""
     fd = os.memfd_create("etude", os.MFD_CLOEXEC)
     with open(fd, "wb", closefd=False) as file:
         file.write(data)

@@ -1,148 +1,82 @@
 """The keeper: one small process per server that owns whatever could outlive it. Stdlib only, single-threaded.
 
 It starts, times, kills and reaps every command and holds every mount namespace, control group and folder. When the
-server dies, even by SIGKILL, the keeper kills all and exits; when the keeper is killed, its children die with it.
+server dies, even by SIGKILL, the keeper kills everything and exits; when the keeper is killed, its children die too.
 
 The server hands over one SOCK_SEQPACKET socket per sandbox through the control socket. On it, one JSON request
 (``open``, then ``exec``, ``layer``, ``new_layer``, ``reset``, ``close``; ``kill`` at any time) gets one JSON reply;
-descriptors travel beside. A closed socket means: nobody needs this sandbox any more.
+descriptors travel beside. A closed socket drops its sandbox.
 """
 
 from __future__ import annotations
 
-import array
 import fcntl
 import gc
 import json
 import os
 import resource
-import select
 import signal
 import socket
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from ..kernel import linux
 from ..kernel.cgroups import Group, Groups
+from .driver import Driver, Unavailable
+from .messages import Closer, receive
+from .runs import Loop, Run, Runs
 
-MESSAGE_BYTES = 256 * 1024
-_TERM_GRACE_S = 5.0
 _RETRY_S = 0.05
 _LONGEST_WAIT_S = 3600.0
+_PATIENCE_S = 10.0
 _RESERVED = 16
 
 
-class Unavailable(Exception):
-    """This machine cannot run this backend: the reason and the remedy in one line."""
-
-
-class Driver(Protocol):
-    """What differs between the backends: where commands run, and how they are stopped."""
-
-    kill_signal: signal.Signals
-    helpers: set[int]
-    """Children of ours that belong to no command, such as one that removes a folder."""
-
-    def open(self, spec: dict[str, Any], group: Group | None) -> Any:
-        """Make a sandbox's state. Raises Unavailable or OSError."""
-        ...
-
-    def start(self, state: Any, group: Group | None, request: dict[str, Any], fds: dict[str, int], status: int) -> int:
-        """Fork the command's monitor, which writes JSON lines to ``status``; its pid."""
-        ...
-
-    def reset(self, state: Any, filled: bool) -> list[int]:
-        """Drop what was written, or go on with the filled new layer; the descriptors to let go of."""
-        ...
-
-    def layer(self, state: Any) -> list[int]:
-        """Descriptors that show what was written."""
-        ...
-
-    def new_layer(self, state: Any) -> list[int]:
-        """Descriptors of an empty writable layer that the server may fill before the next reset."""
-        ...
-
-    def close(self, state: Any) -> list[int]:
-        """Forget a sandbox; the descriptors to let go of."""
-        ...
-
-
 @dataclass(eq=False)
-class Run:
-    """One running command: its monitor, and what else must be dead before the server hears of the end."""
-
-    box: Box
-    pid: int
-    status: int
-    started: float
-    deadline: float
-    oom_before: int
-    waiting: set[int] = field(default_factory=set)
-    timed_out: bool = False
-    killed: bool = False
-    report: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(eq=False)
-class Box:
-    """One sandbox, as the keeper knows it."""
+class HeldSandbox:
+    """One sandbox: its socket to the server, the driver's state, its control group and its running command."""
 
     socket: socket.socket
     state: Any = None
     group: Group | None = None
+    cores: float = 1.0
     run: Run | None = None
 
 
 class Keeper:
+    """The requests of a server's sandboxes, and their answers."""
+
     def __init__(self, control: socket.socket, server: int, driver: Driver) -> None:
         self._control = control
         self._driver = driver
         self._groups = Groups()
         self._closer = Closer()
-        self._epoll = select.epoll()
-        self._handlers: dict[int, Callable[[], None]] = {}
-        self._boxes: set[Box] = set()
-        self._runs: set[Run] = set()
-        self._processes: dict[int, tuple[int, Run]] = {}
+        self._loop = Loop()
+        self._runs = Runs(self._loop, driver, self._closer.pid)
+        self._sandboxes: set[HeldSandbox] = set()
         self._stale: list[Group] = []
         self._serving = True
-        self._watch(control.fileno(), self._accept)
-        self._watch(server, self._stop)
+        self._loop.watch(control.fileno(), self._accept)
+        self._loop.watch(server, self._stop)
 
     def serve(self) -> None:
         """Work until the server is gone, then leave nothing behind."""
         while self._serving:
             self._turn()
-        for box in list(self._boxes):
-            self._drop(box)
-        give_up = time.monotonic() + 2 * _TERM_GRACE_S
-        while (self._runs or self._boxes or self._stale) and time.monotonic() < give_up:
+        for sandbox in list(self._sandboxes):
+            self._drop(sandbox)
+        give_up = time.monotonic() + _PATIENCE_S
+        while (self._runs or self._sandboxes or self._stale) and time.monotonic() < give_up:
             self._turn()
 
     def _turn(self) -> None:
-        now = time.monotonic()
-        for run in [run for run in self._runs if run.deadline <= now]:
-            self._expire(run)
-        wait = min((run.deadline for run in self._runs), default=float("inf")) - time.monotonic()
+        wait = min(self._runs.enforce_limits(), _LONGEST_WAIT_S)
         if self._stale:
             self._stale = [group for group in self._stale if not group.remove()]
             wait = min(wait, _RETRY_S)
-        for fd, _ in self._epoll.poll(min(max(0.0, wait), _LONGEST_WAIT_S)):
-            # A handler may have dropped a later descriptor of this batch.
-            if fd in self._handlers:
-                self._handlers[fd]()
-
-    def _watch(self, fd: int, handler: Callable[[], None]) -> None:
-        self._handlers[fd] = handler
-        self._epoll.register(fd, select.EPOLLIN)
-
-    def _unwatch(self, fd: int) -> None:
-        self._handlers.pop(fd)
-        self._epoll.unregister(fd)
+        self._loop.turn(wait)
 
     def _stop(self) -> None:
         self._serving = False
@@ -150,246 +84,121 @@ class Keeper:
     # Requests
 
     def _accept(self) -> None:
-        message, fds = _receive(self._control)
-        if not message and not fds:
+        message, descriptors = _received(self._control)
+        if message == b"":
             self._stop()
-            self._unwatch(self._control.fileno())
-        for fd in fds:
-            box = Box(socket.socket(fileno=fd))
-            box.socket.setblocking(False)
-            self._boxes.add(box)
-            self._watch(fd, partial(self._request, box))
+            self._loop.unwatch(self._control.fileno())
+        for descriptor in descriptors:
+            sandbox = HeldSandbox(socket.socket(fileno=descriptor))
+            sandbox.socket.setblocking(False)
+            self._sandboxes.add(sandbox)
+            self._loop.watch(descriptor, partial(self._answer, sandbox))
 
-    def _request(self, box: Box) -> None:
-        message, fds = _receive(box.socket)
+    def _answer(self, sandbox: HeldSandbox) -> None:
+        message, descriptors = _received(sandbox.socket)
         try:
+            if message is None:
+                return
             if not message:
-                self._drop(box)
+                self._drop(sandbox)
                 return
             request = json.loads(message)
             if request.get("in_file"):
-                request = json.loads(os.pread(fds[0], os.fstat(fds[0]).st_size, 0))
-                os.close(fds.pop(0))
-            getattr(self, f"_do_{request['op']}")(box, request, fds)
+                request = json.loads(os.pread(descriptors[0], os.fstat(descriptors[0]).st_size, 0))
+                os.close(descriptors.pop(0))
+            getattr(self, f"_do_{request['op']}")(sandbox, request, descriptors)
         except Unavailable as error:
-            self._reply(box, {"unavailable": str(error)})
+            self._reply(sandbox, {"unavailable": str(error)})
         except (OSError, ValueError, KeyError, AttributeError) as error:
-            self._reply(box, {"error": f"{type(error).__name__}: {error}"})
+            self._reply(sandbox, {"error": f"{type(error).__name__}: {error}"})
         finally:
-            for fd in fds:
-                os.close(fd)
+            for descriptor in descriptors:
+                os.close(descriptor)
 
-    def _reply(self, box: Box, answer: dict[str, Any], fds: list[int] | None = None) -> None:
+    def _reply(self, sandbox: HeldSandbox, answer: dict[str, Any], descriptors: list[int] | None = None) -> None:
         try:
-            socket.send_fds(box.socket, [json.dumps(answer).encode()], fds or [])
+            socket.send_fds(sandbox.socket, [json.dumps(answer).encode()], descriptors or [])
         except OSError:
-            self._drop(box)
+            self._drop(sandbox)
 
-    def _do_open(self, box: Box, request: dict[str, Any], fds: list[int]) -> None:
-        box.group = self._groups.create(request["limits"])
-        box.state = self._driver.open(request, box.group)
-        self._reply(box, {"limits": "cgroup" if box.group else "rlimit"})
+    def _do_open(self, sandbox: HeldSandbox, request: dict[str, Any], descriptors: list[int]) -> None:
+        sandbox.group = self._groups.create(request["limits"])
+        # Without a group nothing limits how many cores a command uses.
+        sandbox.cores = float(request["limits"]["cpus"]) if sandbox.group else float(os.cpu_count() or 1)
+        sandbox.state = self._driver.open(request, sandbox.group)
+        self._reply(sandbox, {"limits": "cgroup" if sandbox.group else "rlimit"})
 
-    def _do_exec(self, box: Box, request: dict[str, Any], fds: list[int]) -> None:
-        if box.run is not None or box.state is None:
+    def _do_exec(self, sandbox: HeldSandbox, request: dict[str, Any], descriptors: list[int]) -> None:
+        if sandbox.run is not None or sandbox.state is None:
             raise ValueError("one command at a time, after open")
-        named = dict(zip(request["fds"], fds, strict=True))
-        reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        started = time.monotonic()
-        oom = box.group.oom_kills() if box.group else 0
-        try:
-            pid = self._driver.start(box.state, box.group, request, named, writer)
-        except OSError:
-            os.close(reader)
-            raise
-        finally:
-            os.close(writer)
-        run = Run(box, pid, reader, started, started + request["timeout_s"], oom)
-        box.run = run
-        self._runs.add(run)
-        self._wait_for(pid, run)
+        by_name = dict(zip(request["fds"], descriptors, strict=True))
+        sandbox.run = self._runs.start(
+            sandbox.state, sandbox.group, request, by_name, sandbox.cores, partial(self._on_end, sandbox)
+        )
 
-    def _do_kill(self, box: Box, request: dict[str, Any], fds: list[int]) -> None:
-        if box.run is not None:
-            self._kill(box.run)
+    def _on_end(self, sandbox: HeldSandbox, report: dict[str, Any]) -> None:
+        sandbox.run = None
+        if sandbox.socket.fileno() < 0:
+            self._drop(sandbox)
+        else:
+            self._reply(sandbox, report)
 
-    def _do_reset(self, box: Box, request: dict[str, Any], fds: list[int]) -> None:
-        self._closer.close(self._driver.reset(box.state, request.get("filled", False)))
-        self._reply(box, {})
+    def _do_kill(self, sandbox: HeldSandbox, request: dict[str, Any], descriptors: list[int]) -> None:
+        if sandbox.run is not None:
+            self._runs.kill(sandbox.run)
 
-    def _do_layer(self, box: Box, request: dict[str, Any], fds: list[int]) -> None:
-        self._reply(box, {}, self._driver.layer(box.state))
+    def _do_reset(self, sandbox: HeldSandbox, request: dict[str, Any], descriptors: list[int]) -> None:
+        self._closer.close(self._driver.reset(sandbox.state, request.get("filled", False)))
+        self._reply(sandbox, {})
 
-    def _do_new_layer(self, box: Box, request: dict[str, Any], fds: list[int]) -> None:
-        self._reply(box, {}, self._driver.new_layer(box.state))
+    def _do_layer(self, sandbox: HeldSandbox, request: dict[str, Any], descriptors: list[int]) -> None:
+        self._reply(sandbox, {}, self._driver.layer(sandbox.state))
 
-    def _do_close(self, box: Box, request: dict[str, Any], fds: list[int]) -> None:
-        if box.run is None:
-            self._discard(box)
-            self._reply(box, {})
-        self._drop(box)
+    def _do_new_layer(self, sandbox: HeldSandbox, request: dict[str, Any], descriptors: list[int]) -> None:
+        self._reply(sandbox, {}, self._driver.new_layer(sandbox.state))
 
-    def _drop(self, box: Box) -> None:
-        """Nobody listens any more: kill what runs, then discard."""
-        if box in self._boxes and box.socket.fileno() >= 0:
-            self._unwatch(box.socket.fileno())
-            box.socket.close()
-        if box.run is not None:
-            self._kill(box.run)
+    def _do_close(self, sandbox: HeldSandbox, request: dict[str, Any], descriptors: list[int]) -> None:
+        if sandbox.run is None:
+            self._discard(sandbox)
+            self._reply(sandbox, {})
+        self._drop(sandbox)
+
+    def _drop(self, sandbox: HeldSandbox) -> None:
+        """Kill what runs, then discard the sandbox; nothing listens to its answers any more."""
+        if sandbox in self._sandboxes and sandbox.socket.fileno() >= 0:
+            self._loop.unwatch(sandbox.socket.fileno())
+            sandbox.socket.close()
+        if sandbox.run is not None:
+            self._runs.kill(sandbox.run)
             return
-        self._discard(box)
-        self._boxes.discard(box)
+        self._discard(sandbox)
+        self._sandboxes.discard(sandbox)
 
-    def _discard(self, box: Box) -> None:
-        if box.state is not None:
-            self._closer.close(self._driver.close(box.state))
-            box.state = None
-        if box.group is not None:
-            if not box.group.remove():
-                self._stale.append(box.group)
-            box.group = None
-
-    # Runs
-
-    def _wait_for(self, pid: int, run: Run) -> None:
-        pidfd = os.pidfd_open(pid)
-        run.waiting.add(pid)
-        self._processes[pid] = (pidfd, run)
-        self._watch(pidfd, self._reap)
-
-    def _reap(self) -> None:
-        """Collect every dead child; a run is over when all it waits for are."""
-        while True:
-            try:
-                pid, _ = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
-            self._driver.helpers.discard(pid)
-            if pid in self._processes:
-                pidfd, run = self._processes.pop(pid)
-                self._unwatch(pidfd)
-                os.close(pidfd)
-                run.waiting.discard(pid)
-                if pid == run.pid:
-                    self._monitor_ended(run)
-                if not run.waiting:
-                    self._finish(run)
-
-    def _monitor_ended(self, run: Run) -> None:
-        """The monitor may be gone before what it watched: then that is our child by now, and must die first."""
-        try:
-            text = os.read(run.status, 65536)
-        except BlockingIOError:
-            text = b""
-        os.close(run.status)
-        for line in text.splitlines():
-            run.report.update(json.loads(line))
-        left: set[int] = set()
-        inner = run.report.get("child-pid")
-        if inner is not None:
-            left = {inner} if _is_live_child(inner) else set()
-        elif not {"exit-code", "refused", "failed"} & run.report.keys():
-            left = linux.descendants(os.getpid(), {*self._processes, self._closer.pid, *self._driver.helpers})
-        for pid in left:
-            try:
-                os.kill(pid, signal.SIGKILL)
-                self._wait_for(pid, run)
-            except ProcessLookupError:
-                continue
-
-    def _finish(self, run: Run) -> None:
-        box, report = run.box, run.report
-        self._runs.discard(run)
-        box.run = None
-        oom = bool(box.group and box.group.oom_kills() > run.oom_before)
-        if box.socket.fileno() < 0:
-            self._drop(box)
-            return
-        answer = {**report, "timed_out": run.timed_out, "oom": oom, "seconds": time.monotonic() - run.started}
-        self._reply(box, answer)
-
-    def _expire(self, run: Run) -> None:
-        if run.killed:
-            # It was asked to stop and did not.
-            os.kill(run.pid, signal.SIGKILL)
-            run.deadline = float("inf")
-            return
-        run.timed_out = True
-        self._kill(run)
-
-    def _kill(self, run: Run) -> None:
-        if run.killed:
-            return
-        run.killed = True
-        if run.pid in run.waiting:
-            os.kill(run.pid, self._driver.kill_signal)
-        run.deadline = time.monotonic() + _TERM_GRACE_S if run.pid in run.waiting else float("inf")
+    def _discard(self, sandbox: HeldSandbox) -> None:
+        if sandbox.state is not None:
+            self._closer.close(self._driver.close(sandbox.state))
+            sandbox.state = None
+        if sandbox.group is not None:
+            if not sandbox.group.remove():
+                self._stale.append(sandbox.group)
+            sandbox.group = None
 
 
-class Closer:
-    """A child that closes descriptors for us: dropping a mount namespace frees its files' memory, which takes time."""
-
-    def __init__(self) -> None:
-        keep, self._socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        parent = os.getpid()
-        self.pid = os.fork()
-        if self.pid == 0:
-            try:
-                linux.die_with_parent(parent, signal.SIGKILL)
-                os.dup2(keep.fileno(), 3)
-                os.closerange(4, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-                with socket.socket(fileno=3) as end:
-                    while True:
-                        message, fds = _receive(end)
-                        if not message:
-                            break
-                        for fd in fds:
-                            os.close(fd)
-            finally:
-                os._exit(0)
-        keep.close()
-        self._socket.settimeout(1.0)
-
-    def close(self, fds: list[int]) -> None:
-        if fds:
-            try:
-                socket.send_fds(self._socket, [b"x"], fds)
-            finally:
-                for fd in fds:
-                    os.close(fd)
-
-
-def _receive(sock: socket.socket) -> tuple[bytes, list[int]]:
-    """One message and its descriptors; nothing at all when the other side is gone."""
+def _received(sock: socket.socket) -> tuple[bytes | None, list[int]]:
+    """Return one message and its descriptors: empty when the other side is gone, None when it has sent nothing."""
     try:
-        room = socket.CMSG_LEN(16 * 4)
-        message, ancillary, _, _ = sock.recvmsg(MESSAGE_BYTES, room, socket.MSG_CMSG_CLOEXEC)
+        return receive(sock)
     except BlockingIOError:
-        return b" ", []
+        return None, []
     except OSError:
         return b"", []
-    fds = array.array("i")
-    for level, kind, data in ancillary:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
-    return message, list(fds)
-
-
-def _is_live_child(pid: int) -> bool:
-    """Whether ``pid`` is our child and still alive (reaping it if not)."""
-    try:
-        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG) is None
-    except ChildProcessError:
-        return False
 
 
 def main(kind: str) -> None:
     """Serve on descriptor 3, as the child of the server. ``kind`` is the backend's name."""
     os.closerange(4, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     control = socket.socket(fileno=fcntl.fcntl(3, fcntl.F_DUPFD_CLOEXEC, _RESERVED))
-    # Taken, so that nothing of ours ever has a number that a command's descriptors are placed on.
+    # So that no descriptor of the keeper ever has a number that a command's descriptors are placed on.
     for number in range(3, _RESERVED):
         os.dup2(0, number, inheritable=False)
     server = os.pidfd_open(os.getppid())
@@ -410,6 +219,6 @@ def main(kind: str) -> None:
 
         driver = GuardDriver()
     linux.set_dumpable(False)
-    # What is here to stay is not touched again, so that forked children share its pages.
+    # Objects that live until the end are not touched again, so that forked children share their memory.
     gc.freeze()
     Keeper(control, server, driver).serve()

@@ -1,6 +1,6 @@
-"""The keeper's side of the process backend: a guard per command, which leaves nothing of it behind. Stdlib only.
+"""The driver of the process backend: a guard per command, which leaves nothing of it behind. Stdlib only.
 
-The guard is the subreaper of everything the command starts, double forks included. When the command ends, is to be
+The guard is the subreaper of everything that the command starts, double forks included. When the command ends, must be
 stopped, or the keeper dies, the guard first stops all descendants, so that none can fork away, and then kills them.
 """
 
@@ -12,14 +12,15 @@ import signal
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ..kernel import landlock, linux, seccomp
 from ..kernel.cgroups import Group
-from ..layers.base_layer import PYTHON_PREFIX, ROOT_LINKS, hidden_below, shown_below_usr
-from .bwrap_driver import OPEN_FILES, become_sandbox_user, place_fds, restore_signals, set_limit, tell
-from .keeper import Unavailable
+from ..kernel.launch import OPEN_FILES, become_command, become_user, lower_limit, report, restore_signals
+from ..layers.base_layer import PYTHON_PREFIX, ROOT_LINKS, SANDBOX_UID, hidden_below, shown_below_usr
+from .driver import Unavailable, standard_descriptors
 
 _ETC = (
     "alternatives hostname hosts group ld.so.cache ld.so.conf ld.so.conf.d localtime mime.types nsswitch.conf passwd "
@@ -34,13 +35,17 @@ _WAKE = {signal.SIGTERM, signal.SIGCHLD}
 
 @dataclass
 class _State:
-    """``rules``: the Landlock ruleset, or None where the owner of the machine does without."""
+    """One sandbox."""
 
     spec: Mapping[str, Any]
+    """The request that opened it."""
     rules: int | None
+    """The Landlock ruleset; None where the machine's owner accepted that there is none."""
 
 
 class GuardDriver:
+    """Starts commands under guards, confined by Landlock, seccomp and resource limits."""
+
     kill_signal = signal.SIGTERM
 
     def __init__(self) -> None:
@@ -59,7 +64,7 @@ class GuardDriver:
         return _State(spec, self._rules(spec) if spec["landlock"] else None)
 
     def _rules(self, spec: Mapping[str, Any]) -> int:
-        """The allow-list: the base layer, the binds, and the sandbox's own two folders."""
+        """Return the allow-list: the base layer, the binds, and the sandbox's own two folders."""
         rules = landlock.Ruleset()
         python = spec["binds"].get(PYTHON_PREFIX)
         usr = [os.path.normpath(f"/usr/{part}") for part in shown_below_usr()]
@@ -68,8 +73,8 @@ class GuardDriver:
             if path not in self._hidden and path == python:
                 self._hidden[path] = hidden_below(Path(path))
             elif path not in self._hidden and path in usr:
-                below = os.path.relpath(path, "/usr")
-                inside = [os.path.relpath(name, below) for name in hidden_below(Path("/usr"))]
+                part = os.path.relpath(path, "/usr")
+                inside = [os.path.relpath(name, part) for name in hidden_below(Path("/usr"))]
                 self._hidden[path] = [name for name in inside if not name.startswith("..")]
             rules.read(path, self._hidden.get(path, ()))
         for name in _ETC:
@@ -91,7 +96,7 @@ class GuardDriver:
         try:
             self._guard(state, group, request, fds, status, keeper)
         except OSError as error:
-            tell(status, {"failed": str(error)})
+            report(status, {"failed": str(error)})
         finally:
             os._exit(125)
 
@@ -112,7 +117,8 @@ class GuardDriver:
             group.enter()
         command = os.fork()
         if command == 0:
-            self._become(state, group is None, request, fds, status)
+            confine = partial(self._confine, state, group is None)
+            become_command(request, standard_descriptors(fds), status, confine, self._seccomp)
         os.dup2(status, _STATUS)
         null = os.open(os.devnull, os.O_RDWR)
         for number in range(3):
@@ -121,52 +127,28 @@ class GuardDriver:
         code = _watch(command)
         _sweep()
         if code is not None:
-            tell(_STATUS, {"exit-code": code})
+            report(_STATUS, {"exit-code": code})
         os._exit(0)
 
-    def _become(
-        self, state: _State, limit_each: bool, request: Mapping[str, Any], fds: Mapping[str, int], status: int
-    ) -> NoReturn:
-        """In the command's process: everything between fork and exec."""
-        told, code = "failed", 126
-        try:
-            words = [word.encode("latin-1") for word in request["argv"]]
-            environment = {key.encode(): value.encode("latin-1") for key, value in request["env"].items()}
-            place_fds(fds, {})
-            self._limit(state.spec["limits"], limit_each)
-            os.setsid()
-            if os.geteuid() == 0:
-                become_sandbox_user()
-            linux.no_new_privileges()
-            if state.rules is not None:
-                landlock.restrict(state.rules)
-            told = "refused"
-            os.chdir(request["cwd"].encode("latin-1"))
-            linux.load_seccomp(self._seccomp)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _WAKE)
-            code = 127
-            os.execvpe(words[0], words, environment)
-        except OSError as error:
-            code = code if isinstance(error, FileNotFoundError) else 126
-            name = words[0] if code == 127 else request["cwd"].encode("latin-1")
-            tell(status, {told: f"{name.decode('latin-1')}: {error.strerror}", "code": code})
-        finally:
-            os._exit(125)
-
-    def _limit(self, limits: Mapping[str, Any], limit_each: bool) -> None:
-        set_limit(resource.RLIMIT_NOFILE, OPEN_FILES)
-        set_limit(resource.RLIMIT_FSIZE, int(limits["disk"]))
+    def _confine(self, state: _State, limit_each: bool) -> None:
+        """Give up rights, in the command's process."""
+        limits = state.spec["limits"]
+        lower_limit(resource.RLIMIT_NOFILE, OPEN_FILES)
+        lower_limit(resource.RLIMIT_FSIZE, int(limits["disk"]))
         if limit_each:
-            set_limit(resource.RLIMIT_AS, int(limits["memory"]))
+            lower_limit(resource.RLIMIT_AS, int(limits["memory"]))
             # This limit counts every process of the user, so it is set above what runs already.
-            set_limit(resource.RLIMIT_NPROC, linux.threads_of_user() + int(limits["processes"]))
+            lower_limit(resource.RLIMIT_NPROC, linux.threads_of_user() + int(limits["processes"]))
+        if os.geteuid() == 0:
+            become_user(SANDBOX_UID)
+        linux.no_new_privileges()
+        if state.rules is not None:
+            landlock.restrict(state.rules)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _WAKE)
 
     def reset(self, state: _State, filled: bool) -> list[int]:
-        """The server made new folders: rules name folders, not paths."""
-        if state.rules is None:
-            return []
-        old, state.rules = state.rules, self._rules(state.spec)
-        return [old]
+        """Do nothing: the server resets the folders."""
+        return []
 
     def layer(self, state: _State) -> list[int]:
         return []
@@ -176,7 +158,7 @@ class GuardDriver:
 
     def close(self, state: _State) -> list[int]:
         folder = state.spec["folder"]
-        # The server removes it; what is still there belonged to one that died.
+        # The server removes its folder; one that is still there belonged to a server that died.
         if os.path.isdir(folder):
             command = ["sh", "-c", _REMOVE, "sh", folder]
             self.helpers.add(os.posix_spawn("/bin/sh", command, {"PATH": "/usr/bin:/bin"}))
@@ -184,7 +166,7 @@ class GuardDriver:
 
 
 def _watch(command: int) -> int | None:
-    """Wait for the command's exit code; None when told to stop before."""
+    """Wait for the command's exit code; return None when asked to stop before."""
     while signal.sigwaitinfo(_WAKE).si_signo != signal.SIGTERM:
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -205,13 +187,13 @@ def _sweep() -> None:
                 continue
         except ChildProcessError:
             return
-        found = linux.descendants(os.getpid())
-        fresh = found - stopped
-        for pid in fresh or found:
+        living = linux.descendants(os.getpid())
+        fresh = living - stopped
+        for pid in fresh or living:
             try:
                 os.kill(pid, signal.SIGSTOP if fresh else signal.SIGKILL)
             except ProcessLookupError:
                 continue
-        stopped = found if fresh else set()
+        stopped = living if fresh else set()
         if not fresh:
             time.sleep(0.001)

@@ -15,6 +15,8 @@ from pathlib import Path
 from .linux import start_time
 
 _CONTROLLERS = ("memory", "pids", "cpu")
+# Only version 1 has it as a controller of its own; without it the CPU time is read from /proc.
+_OPTIONAL = ("cpuacct",)
 _CPU_PERIOD_US = 100_000
 # bubblewrap's own two processes (or the guard) count too.
 _OWN_PROCESSES = 2
@@ -41,6 +43,17 @@ class Group:
             if key == "oom_kill":
                 return int(value)
         return 0
+
+    def cpu_seconds(self) -> float | None:
+        """Return the CPU seconds used by everything that ever ran in the group, or None when it does not count them."""
+        if self.version == 2:
+            name, unit, text = "usage_usec", 1e-6, _read(self.folders["cpu"] / "cpu.stat")
+        elif "cpuacct" in self.folders:
+            name, unit, text = "", 1e-9, _read(self.folders["cpuacct"] / "cpuacct.usage")
+        else:
+            return None
+        lines = [line.removeprefix(name) for line in text.splitlines() if line.startswith(name)]
+        return int(lines[0]) * unit if lines else None
 
     def kill(self) -> None:
         """Kill whatever is still inside."""
@@ -146,9 +159,9 @@ def _find_bases() -> tuple[int, dict[str, Path]]:
         if kind == "cgroup2" and "" in own:
             unified = _own_folder(point, root, own[""])
         elif kind == "cgroup":
-            for name in set(options.split(" ")[-1].split(",")) & set(_CONTROLLERS) & set(own):
+            for name in set(options.split(" ")[-1].split(",")) & {*_CONTROLLERS, *_OPTIONAL} & set(own):
                 bases[name] = _own_folder(point, root, own[name])
-    if len(bases) == len(_CONTROLLERS):
+    if bases.keys() >= set(_CONTROLLERS):
         return 1, bases
     if unified is not None:
         # A group with processes of its own may have no limited children: then a group above, if it lets us.

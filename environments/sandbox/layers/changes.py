@@ -1,224 +1,146 @@
-"""What a command changed in a workspace, read from the frozen writable layer by our own code.
-
-The tree belongs to an adversary but nothing runs in it: every step is a ``dir_fd``-relative lstat or open that follows
-no link and never blocks, and whatever is neither a regular file nor a plain link is named, not touched.
-"""
+"""What a command changed in a workspace, read from the frozen tree by our own code. Stdlib only, Python 3.8."""
 
 from __future__ import annotations
 
-import functools
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Any, NamedTuple
 
-from .. import Change
+from .lower import Entry, LowerFolder, folder_in
+from .touched import Watched
+from .tree_access import MAX_DEPTH, READ_FOLDER, LimitExceeded, is_opaque, opened, read_link, read_range
 
-# No honest tree is deeper; below, a folder is reported as special, unread.
-MAX_DEPTH = 128
-NO_FOLLOW = os.O_NOFOLLOW | os.O_CLOEXEC
-READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | NO_FOLLOW
-_CHUNK = 1 << 20
+
+@dataclass(frozen=True)
+class Change:
+    """One path that differs from the workspace's lower tree. Folders themselves are not reported."""
+
+    path: str
+    """Path relative to the workspace."""
+    kind: str
+    """``file``, ``symlink``, ``deleted`` (a file, or a folder with all below) or ``special`` (FIFO, socket, device,
+    a folder that is too deep)."""
+    size: int = 0
+    """Bytes of a file, or of a link's target."""
+    executable: bool = False
+    """Whether the owner may execute the file."""
+    content: bytes | None = None
+    """A file's content, None when it is larger than was asked for; a link's target."""
+
+
+@dataclass(frozen=True)
+class ChangeLimits:
+    """How much a list of changes may hold."""
+
+    max_files: int
+    """Changes in all."""
+    max_bytes: int
+    """Bytes of one file's content."""
+    max_total: int
+    """Bytes of all contents together."""
+
+
+def find_changes(
+    folder: int,
+    lower: LowerFolder,
+    limits: ChangeLimits,
+    *,
+    overlay: bool = False,
+    known: Watched | None = None,
+    keep: Callable[[bytes], Any] = bytes,
+) -> list[Change]:
+    """Return what differs between an open folder and its lower tree, sorted by path.
+
+    ``overlay`` says that the folder is an overlay's upper folder, not a whole copy. What is ``known`` to be untouched
+    is not read. ``keep`` gets each content and returns what the change holds in its place. Raises LimitExceeded when
+    there are more changes than ``limits`` allow.
+    """
+    comparison = _Comparison(limits, overlay, keep, limits.max_total)
+    comparison.compare(_Pair(folder, lower, known, "", 0))
+    return sorted(comparison.changes, key=lambda change: change.path)
+
+
+class _Pair(NamedTuple):
+    """A folder, the lower one if there is one, what is known about it, and its place in the tree."""
+
+    folder: int
+    lower: LowerFolder | None
+    known: Watched | None
+    prefix: str
+    depth: int
 
 
 @dataclass
-class _Walk:
-    """One comparison: the limits, and what was found so far."""
+class _Comparison:
+    """One walk through a tree, and the changes that it met."""
 
-    max_files: int
-    max_bytes: int
+    limits: ChangeLimits
+    overlay: bool
+    keep: Callable[[bytes], Any]
     budget: int
-    found: list[Change] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
 
-    def add(self, change: Change) -> None:
-        if len(self.found) >= self.max_files:
-            raise ValueError(f"more than {self.max_files} paths changed")
-        self.found.append(change)
+    def _add(self, change: Change) -> None:
+        if len(self.changes) >= self.limits.max_files:
+            raise LimitExceeded(f"more than {self.limits.max_files} paths changed; ask for more with max_files")
+        self.changes.append(change)
 
-
-def upper_changes(upper: int, lower: Path, max_files: int, max_bytes: int, max_total: int) -> list[Change]:
-    """The changes that an overlay's upper folder holds, sorted by path.
-
-    Contents are kept up to ``max_bytes`` each and ``max_total`` together. Raises ValueError when there are more than
-    ``max_files`` changes.
-    """
-    walk = _Walk(max_files, max_bytes, max_total)
-    below = os.open(lower, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        _compare(walk, upper, below, "", 0, overlay=True)
-    finally:
-        os.close(below)
-    return sorted(walk.found, key=lambda change: change.path)
-
-
-def tree_changes(tree: int, lower: Path, max_files: int, max_bytes: int, max_total: int) -> list[Change]:
-    """As ``upper_changes``, for a whole copy of the lower tree."""
-    walk = _Walk(max_files, max_bytes, max_total)
-    below = os.open(lower, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        _compare(walk, tree, below, "", 0, overlay=False)
-    finally:
-        os.close(below)
-    return sorted(walk.found, key=lambda change: change.path)
-
-
-def _compare(walk: _Walk, folder: int, lower: int | None, prefix: str, depth: int, *, overlay: bool) -> None:
-    """Report what differs between a written folder and its lower one (None: there is none)."""
-    names = os.listdir(folder)
-    if lower is not None and (not overlay or is_opaque(folder)):
-        for name in set(os.listdir(lower)) - set(names):
-            walk.add(Change(prefix + name, "deleted"))
-    for name in names:
-        info = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        before = lstat(lower, name)
-        path = prefix + name
-        if overlay and stat.S_ISCHR(info.st_mode) and info.st_rdev == 0:
-            if before is not None:
-                walk.add(Change(path, "deleted"))
-        elif stat.S_ISDIR(info.st_mode):
-            _compare_folder(walk, folder, lower, name, before, path, depth, overlay=overlay)
-        elif stat.S_ISLNK(info.st_mode):
-            target = os.fsencode(os.readlink(name, dir_fd=folder))
-            if before is None or not stat.S_ISLNK(before.st_mode) or target != _link_target(lower, name):
-                walk.add(Change(path, "symlink", len(target), content=target))
-        elif stat.S_ISREG(info.st_mode):
-            _compare_file(walk, folder, lower, name, info, before, path)
+    def compare(self, pair: _Pair) -> None:
+        """Compare a folder with its lower one."""
+        known = pair.known
+        if known is not None and not known.touched:
+            names = [name for name, child in known.children.items() if child.below]
         else:
-            walk.add(Change(path, "special"))
+            names = os.listdir(pair.folder)
+            if pair.lower is not None and (not self.overlay or is_opaque(pair.folder)):
+                for name in set(pair.lower.names()) - set(names):
+                    self._add(Change(pair.prefix + name, "deleted"))
+        for name in names:
+            info = os.stat(name, dir_fd=pair.folder, follow_symlinks=False)
+            child = known.child(name, info) if known is not None else None
+            if child is None or child.below:
+                self._compare_name(pair, name, info, child)
 
+    def _compare_name(self, pair: _Pair, name: str, info: os.stat_result, known: Watched | None) -> None:
+        path = pair.prefix + name
+        before = pair.lower.entry(name) if pair.lower is not None else None
+        if self.overlay and stat.S_ISCHR(info.st_mode) and info.st_rdev == 0:
+            if before is not None:
+                self._add(Change(path, "deleted"))
+        elif stat.S_ISDIR(info.st_mode):
+            self._compare_folder(pair, name, before, known)
+        elif stat.S_ISLNK(info.st_mode):
+            target = read_link(pair.folder, name)
+            was_link = before is not None and stat.S_ISLNK(before.mode)
+            if pair.lower is None or not was_link or pair.lower.target(name) != target:
+                self._add(Change(path, "symlink", len(target), content=target))
+        elif stat.S_ISREG(info.st_mode):
+            self._compare_file(pair, name, info, before)
+        else:
+            self._add(Change(path, "special"))
 
-def _compare_folder(
-    walk: _Walk,
-    folder: int,
-    lower: int | None,
-    name: str,
-    before: os.stat_result | None,
-    path: str,
-    depth: int,
-    *,
-    overlay: bool,
-) -> None:
-    if depth >= MAX_DEPTH:
-        walk.add(Change(path, "special"))
-        return
-    was_folder = before is not None and stat.S_ISDIR(before.st_mode)
-    if before is not None and not was_folder:
-        walk.add(Change(path, "deleted"))
-    with opened(folder, name, READ | os.O_DIRECTORY) as inner:
-        below = os.open(name, READ | os.O_DIRECTORY, dir_fd=lower) if was_folder else None
-        try:
-            _compare(walk, inner, below, path + "/", depth + 1, overlay=overlay)
-        finally:
-            if below is not None:
-                os.close(below)
+    def _compare_folder(self, pair: _Pair, name: str, before: Entry | None, known: Watched | None) -> None:
+        path = pair.prefix + name
+        if pair.depth >= MAX_DEPTH:
+            self._add(Change(path, "special"))
+            return
+        if before is not None and not stat.S_ISDIR(before.mode):
+            self._add(Change(path, "deleted"))
+        with opened(pair.folder, name, READ_FOLDER) as inner, folder_in(pair.lower, name, before) as below:
+            self.compare(_Pair(inner, below, known, path + "/", pair.depth + 1))
 
-
-def _compare_file(
-    walk: _Walk,
-    folder: int,
-    lower: int | None,
-    name: str,
-    info: os.stat_result,
-    before: os.stat_result | None,
-    path: str,
-) -> None:
-    executable = bool(info.st_mode & 0o100)
-    with opened(folder, name, READ) as file:
-        if before is not None and stat.S_ISREG(before.st_mode) and _same_kind(info, before):
-            with opened(lower, name, READ) as original:
-                if same_content(file, original):
+    def _compare_file(self, pair: _Pair, name: str, info: os.stat_result, before: Entry | None) -> None:
+        executable = bool(info.st_mode & 0o100)
+        with opened(pair.folder, name) as file:
+            if pair.lower is not None and before is not None and stat.S_ISREG(before.mode):
+                same_kind = before.size == info.st_size and bool(before.mode & 0o100) == executable
+                if same_kind and pair.lower.holds(name, file):
                     return
-        content = None
-        if info.st_size <= walk.max_bytes and info.st_size <= walk.budget:
-            content = read_range(file, 0, info.st_size)
-            walk.budget -= len(content)
-        walk.add(Change(path, "file", info.st_size, executable, content))
-
-
-def _same_kind(one: os.stat_result, other: os.stat_result) -> bool:
-    return one.st_size == other.st_size and bool(one.st_mode & 0o100) == bool(other.st_mode & 0o100)
-
-
-def same_content(one: int, other: int) -> bool:
-    """Whether two open files hold the same bytes."""
-    offset = 0
-    while True:
-        left, right = os.pread(one, _CHUNK, offset), os.pread(other, _CHUNK, offset)
-        if left != right:
-            return False
-        if not left:
-            return True
-        offset += len(left)
-
-
-def read_range(fd: int, offset: int, size: int) -> bytes:
-    """Up to ``size`` bytes from ``offset``."""
-    parts = []
-    end = offset + size
-    while offset < end and (part := os.pread(fd, min(_CHUNK, end - offset), offset)):
-        parts.append(part)
-        offset += len(part)
-    return b"".join(parts)
-
-
-def is_opaque(folder: int) -> bool:
-    """Whether an upper folder replaces its lower one instead of being merged with it."""
-    try:
-        return os.getxattr(folder, opaque_mark()) in (b"y", b"x")
-    except OSError:
-        return False
-
-
-@functools.cache
-def opaque_mark() -> str:
-    """Where this user's overlays keep the mark. The other name is any file's owner's to set, and means nothing."""
-    root = os.geteuid() == 0 and Path("/proc/self/uid_map").read_text().split() == ["0", "0", "4294967295"]
-    return f"{'trusted' if root else 'user'}.overlay.opaque"
-
-
-def lstat(folder: int | None, name: str) -> os.stat_result | None:
-    """What ``name`` is in an open folder; None when there is no such name, or no folder."""
-    if folder is None:
-        return None
-    try:
-        return os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-
-
-def _link_target(folder: int | None, name: str) -> bytes:
-    return os.fsencode(os.readlink(name, dir_fd=folder))
-
-
-@contextmanager
-def opened(folder: int | None, name: str, flags: int) -> Iterator[int]:
-    """Open for reading; where the owner (we) took its own right to read, it gets it back meanwhile."""
-    try:
-        fd = os.open(name, flags, dir_fd=folder)
-    except PermissionError:
-        with _unlocked(folder, name, flags) as fd:
-            yield fd
-        return
-    try:
-        yield fd
-    finally:
-        os.close(fd)
-
-
-@contextmanager
-def _unlocked(folder: int | None, name: str, flags: int) -> Iterator[int]:
-    handle = os.open(name, os.O_PATH | NO_FOLLOW, dir_fd=folder)
-    same = f"/proc/self/fd/{handle}"
-    mode = stat.S_IMODE(os.fstat(handle).st_mode)
-    try:
-        os.chmod(same, mode | 0o500)
-        fd = os.open(same, flags & ~os.O_NOFOLLOW)
-        try:
-            yield fd
-        finally:
-            os.close(fd)
-    finally:
-        os.chmod(same, mode)
-        os.close(handle)
+            content = None
+            if info.st_size <= min(self.limits.max_bytes, self.budget):
+                data = read_range(file, 0, info.st_size)
+                self.budget -= len(data)
+                content = self.keep(data)
+            self._add(Change(pair.prefix + name, "file", info.st_size, executable, content))

@@ -16,7 +16,8 @@ from etude.errors import SandboxError, SandboxUnavailable, UnknownName
 
 OPEN = """
 import asyncio, pathlib, sys
-from etude.environments.sandbox import Layers, SandboxError, available, open_sandbox
+from etude.environments.sandbox import Layers, available, open_sandbox
+from etude.errors import SandboxError
 async def main():
     try:
         sandbox = await open_sandbox(Layers(pathlib.Path(sys.argv[1])), backend=sys.argv[2])
@@ -116,7 +117,7 @@ def test_without_landlock_only_by_consent(layers: Layers, monkeypatch: pytest.Mo
 def test_without_user_namespaces_bubblewrap_says_so_and_auto_goes_on(layers: Layers, ordinary_user: Any) -> None:
     wrapper = (ordinary_user.python, "-c", FORBID)
     for backend in ("bubblewrap", "auto"):
-        done = ordinary_user.run("-c", OPEN, str(layers.workspace), backend, wrapper=wrapper)
+        done = ordinary_user.run(["-c", OPEN, str(layers.workspace), backend], wrapper=wrapper)
         first, *_, found = done.stdout.strip().splitlines()
         assert "user.max_user_namespaces" in found and "'process': None" in found, done
         if backend == "bubblewrap":

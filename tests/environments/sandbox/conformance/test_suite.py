@@ -42,7 +42,7 @@ def results() -> dict[str, dict[str, str]]:
 def _run(mode: str, request: pytest.FixtureRequest) -> dict[str, str]:
     arguments = ["-m", "etude.environments.sandbox.conformance.suite", mode.removesuffix("-rootless")]
     if mode.endswith("-rootless"):
-        done = request.getfixturevalue("ordinary_user").run(*arguments)
+        done = request.getfixturevalue("ordinary_user").run(arguments)
     else:
         command = [sys.executable, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, cwd="/", timeout=300, check=False)

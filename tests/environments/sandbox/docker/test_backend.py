@@ -347,7 +347,7 @@ def test_a_saved_state_fits_its_own_workspace_only(layers: Layers, backend: str)
             dataclasses.replace(layers, workspace=layers.binds["/opt/etude/env"]), SMALL, backend
         )
         try:
-            with pytest.raises(SandboxError, match="another"):
+            with pytest.raises(SandboxError, match="fits no other"):
                 await other.restore(saved)
         finally:
             await other.close()
@@ -410,8 +410,8 @@ def test_podman_says_who_chooses_its_runtime(layers: Layers, monkeypatch: pytest
 def test_a_socket_that_refuses_us_names_the_group(ordinary_user: Any) -> None:
     if docker.probe() or os.geteuid():
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("needs root and docker")
-    probe = "from etude.environments.sandbox import docker; print(docker.probe())"
-    done = ordinary_user.run("-c", probe)
+    probe = "from etude.environments.sandbox.docker import backend; print(backend.probe())"
+    done = ordinary_user.run(["-c", probe])
     assert "docker" in done.stdout and ("usermod" in done.stdout or "pip install" in done.stdout), done
 
 

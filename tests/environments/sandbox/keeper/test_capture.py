@@ -6,7 +6,8 @@ import asyncio
 import os
 import random
 
-from etude.environments.sandbox.keeper.capture import Capture, Prefix, Pump
+from etude.environments.sandbox.keeper.capture import Capture, Prefix
+from etude.environments.sandbox.keeper.pump import Pump
 
 
 def test_capture_keeps_everything_below_the_limit() -> None:

@@ -1,4 +1,4 @@
-"""What both ends of a sandbox's conversation need of a socket that an event loop waits for."""
+"""Sockets that an event loop waits for, for both the keeper's and docker's conversations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import socket
 
 
-async def ready(sock: socket.socket, *, writing: bool = False) -> None:
+async def wait_until_ready(sock: socket.socket, *, writing: bool = False) -> None:
     """Wait until the socket can be read, or written."""
     loop = asyncio.get_running_loop()
     woken = loop.create_future()
@@ -24,14 +24,14 @@ async def ready(sock: socket.socket, *, writing: bool = False) -> None:
         unwatch(fd)
 
 
-def hang_up(sock: socket.socket, *, ours: bool, waiting: bool) -> None:
-    """Close; a reader that waits wakes with an end of file. ``ours``: opened by this process, not by its parent."""
-    if ours:
+def hang_up(sock: socket.socket, *, opened_here: bool, waiting: bool) -> None:
+    """Close the socket; a reader that waits wakes with an end of file. A parent's socket is not shut down."""
+    if opened_here:
         try:
             sock.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass
-        # A waiting reader has this descriptor registered in its loop: it lets go of it when it wakes.
+        # A waiting reader has this descriptor registered in its loop, and closes it when it wakes.
         if waiting:
             return
     sock.close()
