@@ -14,7 +14,7 @@ from ...errors import BadOptions
 from ...models import PytestVerifier, Record
 from ...registry import did_you_mean
 
-BUILDER = "1"  # raise it when the same recipe would be built into something else
+BUILDER = "2"
 DEFAULT_PYTEST = "8.3.5"
 
 
