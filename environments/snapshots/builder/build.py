@@ -46,7 +46,9 @@ def build_snapshot(
     if cached := _cached(home, pointer):
         return cached
     name = pointer.name if pointer else hashlib.sha256(spec.encode()).hexdigest()
-    with file_lock(home, f"request-{name[:32]}", lambda: progress("waiting for another process that builds this snapshot")):
+    with file_lock(
+        home, f"request-{name[:32]}", lambda: progress("waiting for another process that builds this snapshot")
+    ):
         if cached := _cached(home, pointer):
             return cached
         with temporary_folder(home) as staging:
@@ -95,8 +97,8 @@ def open_snapshot(
         ) from error
     if recipe.digest() != ref.digest:
         raise SnapshotError(
-            f"the recipe of snapshot {ref.digest[:12]} has been changed, its digest is {recipe.digest()[:12]}; restore the "
-            f"task's row, or generate it again"
+            f"the recipe of snapshot {ref.digest[:12]} has been changed, its digest is {recipe.digest()[:12]}; restore "
+            f"the task's row, or generate it again"
         )
     check_base(recipe)
     with file_lock(

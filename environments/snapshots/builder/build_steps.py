@@ -15,7 +15,7 @@ from ....errors import BadOptions, BuildFailed, SnapshotError, SourceNotFound
 from ....models import PytestVerifier
 from ...sandbox import Limits, Sandbox
 from .. import snapshot
-from ..errors import last_lines
+from ..log_text import last_lines
 from ..project import metadata
 from ..project.dependency_guess import DependencyGuess, guess_dependencies
 from ..project.layout import Layout, detect

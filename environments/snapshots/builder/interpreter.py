@@ -101,26 +101,31 @@ def _folder_release(folder: Path) -> tuple[int, ...]:
     return _release("".join(char for char in folder.name if char.isdigit() or char == "."))
 
 
-def find_interpreter(wanted: str | None = None) -> Interpreter:
+def find_interpreter(request: str | None = None) -> Interpreter:
     """Find the interpreter for ``3.12``, ``3.12.1`` or a path; for None, the one that runs Etude.
 
     Raises UnsupportedPython, which names the version needed and the versions found.
     """
-    if wanted and ("/" in wanted or not wanted[0].isdigit()):
-        interpreter = probe(wanted)
+    if request and ("/" in request or not request[0].isdigit()):
+        interpreter = probe(request)
         if interpreter is None:
             raise UnsupportedPython(
-                f"{wanted} is not a CPython that runs; give a version (3.12) or an interpreter's path"
+                f"{request} is not a CPython that runs; give a version (3.12) or an interpreter's path"
             )
         return interpreter
     for interpreter in _interpreters():
-        if not wanted or f"{interpreter.version}.".startswith(f"{wanted}."):
+        if not request or f"{interpreter.version}.".startswith(f"{request}."):
             return interpreter
-    versions = sorted({interpreter.version for interpreter in _interpreters()}, key=_release)
     raise UnsupportedPython(
-        f"Python {wanted} is needed and not on PATH, under pyenv or under uv (found: {', '.join(versions) or 'none'}); "
-        f"install it, or choose another with --python X.Y"
+        f"Python {request} is needed, this machine has {installed_versions()}; install it, or choose another "
+        f"with --python X.Y"
     )
+
+
+def installed_versions() -> str:
+    """Return the versions of the usable interpreters, for an error text."""
+    versions = sorted({interpreter.version for interpreter in _interpreters()}, key=_release)
+    return ", ".join(versions) or "none"
 
 
 def _interpreters() -> Iterator[Interpreter]:

@@ -112,7 +112,7 @@ def install_locked(python: Path, lines: Sequence[str], folder: Path) -> UvResult
 
 def failed_builds(log: str) -> set[str]:
     """Return the canonical names of the distributions that uv reported as impossible to build."""
-    return {canonicalize_name(name) for name in re.findall(r"[Ff]ailed to (?:\w+ and )?build `([\w.-]+?)[=@`]", log)}
+    return {canonicalize_name(name) for name in re.findall(r"[Ff]ailed to (?:\w+ and )?build `([\w.-]+?)[\s=@`]", log)}
 
 
 def build_wheel(interpreter: Interpreter, tree: Path, folder: Path, variables: Mapping[str, str], project: str) -> Path:

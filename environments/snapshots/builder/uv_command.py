@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import uv
 
 from ....errors import SnapshotError
-from ..errors import last_lines
+from ..log_text import last_lines
 from .uv_settings import uv_environment
 
 TIMEOUT_S = 900.0

@@ -74,19 +74,19 @@ def _user_config(environment: Mapping[str, str]) -> str:
     return next((str(path) for path in candidates if os.path.isfile(path)), "")
 
 
-@functools.cache
 def pip_settings() -> dict[str, str]:
-    """Return pip's effective settings by option name (``index-url``), its ``PIP_*`` variables included.
+    """Return pip's effective settings by option name (``index-url``): its files, then its ``PIP_*`` variables."""
+    variables = [(name, value) for name, value in os.environ.items() if name.startswith("PIP_")]
+    return {**pip_files(), **{name[4:].lower().replace("_", "-"): value for name, value in variables}}
 
-    Without a pip on this machine only the variables count.
-    """
+
+@functools.cache
+def pip_files() -> dict[str, str]:
+    """Return the settings in pip's configuration files; empty without a pip on this machine."""
     pip = shutil.which("pip3") or shutil.which("pip")
     command = [sys.executable, "-m", "pip"] if importlib.util.find_spec("pip") else [pip] if pip else []
-    variables = {
-        name[4:].lower().replace("_", "-"): value for name, value in os.environ.items() if name.startswith("PIP_")
-    }
     if not command:
-        return variables
+        return {}
     environment = clean_environment({"PIP_DISABLE_PIP_VERSION_CHECK": "1"})
     result = subprocess.run([*command, "config", "list"], capture_output=True, env=environment, check=False)
     sections: dict[str, dict[str, str]] = {"global": {}, "install": {}}
@@ -95,7 +95,7 @@ def pip_settings() -> dict[str, str]:
         section, _, name = key.rpartition(".")
         if equals and section in sections:
             sections[section][name] = str(ast.literal_eval(value))
-    return {**sections["global"], **sections["install"], **variables}
+    return {**sections["global"], **sections["install"]}
 
 
 def translate(settings: Mapping[str, str]) -> dict[str, str]:

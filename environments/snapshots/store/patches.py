@@ -1,4 +1,4 @@
-"""Patches that ``git apply`` takes: made from two sets of contents, applied to trees that no agent has touched."""
+"""Patches for ``git apply``: made from two sets of contents, applied to trees that no agent has touched."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ....errors import PatchError
-from ..errors import last_lines
+from ..log_text import last_lines
 from ..source.repositories import QUIET
 
 CONTEXT = 3
@@ -20,7 +20,7 @@ Opcode = tuple[str, int, int, int, int]
 
 
 def make_patch(old: Mapping[str, bytes | None], new: Mapping[str, bytes | None]) -> str:
-    """A patch from ``old`` to ``new``: paths (relative, with ``/``) to contents, absent or None for no file.
+    """Return a patch from ``old`` to ``new``: maps of relative paths to contents, absent or None for no file.
 
     The same contents give the same text. Content that is not UTF-8 text becomes a binary patch. Raises PatchError for
     a path that leaves the tree.
@@ -36,7 +36,7 @@ def make_patch(old: Mapping[str, bytes | None], new: Mapping[str, bytes | None])
 
 def _check_path(path: str) -> None:
     if path.startswith("/") or any(part in ("", ".", "..", ".git") for part in path.split("/")):
-        raise PatchError(f"{path!r} is not a path inside a tree")
+        raise PatchError(f"{path!r} is not a path inside a tree; use a relative path without .. and .git")
 
 
 def _file_patch(path: str, before: bytes | None, after: bytes | None) -> Iterator[str]:
@@ -60,12 +60,12 @@ def _file_patch(path: str, before: bytes | None, after: bytes | None) -> Iterato
 
 
 def _tab(path: str) -> str:
-    """git ends a header's name that holds a space with a tab."""
+    """Return the tab with which git ends a name in a header when the name contains a space."""
     return "\t" if " " in path else ""
 
 
 def _text(content: bytes | None) -> str | None:
-    """The content as text that survives being a ``str`` in a JSON row; None when it does not."""
+    """Return the content as text that can be stored in a JSON row; None when it is binary."""
     if content is None:
         return ""
     try:
@@ -75,30 +75,30 @@ def _text(content: bytes | None) -> str | None:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines with their ends; only ``\\n`` ends one."""
+    """Return the lines with their ends; only ``\\n`` ends a line."""
     lines = text.split("\n")
     return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
 
 
 def _blob(content: bytes | None) -> str:
-    """git's name for the content."""
+    """Return git's object name of the content; zeros for no file."""
     if content is None:
         return "0" * 40
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 def _quoted(name: str) -> str:
-    """git's C-style quoting, needed for control characters, quotes, backslashes and bytes outside ASCII."""
+    """Quote a name as git does, in C style, when it has control characters, quotes, backslashes or other than ASCII."""
     raw = name.encode("utf-8", "surrogateescape")
     if all(32 <= byte < 127 and byte not in b'"\\' for byte in raw):
         return name
     special = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
-    shown = (f"\\{special[b]}" if b in special else chr(b) if 32 <= b < 127 else f"\\{b:03o}" for b in raw)
-    return f'"{"".join(shown)}"'
+    characters = (f"\\{special[b]}" if b in special else chr(b) if 32 <= b < 127 else f"\\{b:03o}" for b in raw)
+    return f'"{"".join(characters)}"'
 
 
 def _opcodes(old: Sequence[str], new: Sequence[str]) -> list[Opcode]:
-    """difflib's opcodes, computed only between the common head and tail: most edits are small."""
+    """Return difflib's opcodes, computed only between the common head and tail because most edits are small."""
     head = 0
     while head < min(len(old), len(new)) and old[head] == new[head]:
         head += 1
@@ -113,7 +113,7 @@ def _opcodes(old: Sequence[str], new: Sequence[str]) -> list[Opcode]:
 
 
 def _groups(opcodes: Sequence[Opcode]) -> Iterator[list[Opcode]]:
-    """Opcodes of one hunk each: changes less than two contexts apart share one."""
+    """Yield the opcodes of each hunk; changes less than two contexts apart share a hunk."""
     group: list[Opcode] = []
     for index, (tag, a, b, c, d) in enumerate(opcodes):
         if tag != "equal":
@@ -154,7 +154,7 @@ def _line(sign: str, line: str) -> str:
 
 
 def _binary(content: bytes) -> Iterator[str]:
-    """A ``literal`` of a binary patch: deflated, base85, 52 bytes a line with the length as a letter."""
+    """Yield a ``literal`` of a binary patch: deflated, base85, 52 bytes a line with the length as a letter."""
     yield f"literal {len(content)}\n"
     packed = zlib.compress(content, 9)
     for start in range(0, len(packed), 52):
@@ -165,13 +165,13 @@ def _binary(content: bytes) -> Iterator[str]:
 
 
 def apply_patch(tree: Path, patch: str) -> None:
-    """Apply ``patch`` to a trusted tree in place; files it changes are replaced, never written through a hard link.
+    """Apply ``patch`` to a trusted tree in place, completely or not at all. Raises PatchError.
 
-    All of it applies or nothing does. Raises PatchError.
+    Changed files are replaced, never written through a hard link.
     """
     if not patch.strip():
         return
-    # A repository around the tree would make git skip, silently, every file that it says lies outside.
+    # A repository around the tree would make git silently skip every file that it considers outside.
     root = os.path.realpath(tree)
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
@@ -190,6 +190,6 @@ def apply_patch(tree: Path, patch: str) -> None:
             check=False,
         )
     except FileNotFoundError as error:
-        raise PatchError("git is needed to apply patches: install git") from error
+        raise PatchError("git is needed to apply patches; install git") from error
     if done.returncode:
         raise PatchError(f"patch does not apply: {last_lines(done.stderr, 3)}")

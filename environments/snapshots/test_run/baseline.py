@@ -13,7 +13,7 @@ from pydantic import Field
 from ....errors import CollectionFailed, NonePassing, NoTests, SnapshotError, SuiteTimeout, WrongModule
 from ....models import PytestVerifier, Record
 from ...sandbox import WORKSPACE, Sandbox
-from ..errors import last_lines
+from ..log_text import last_lines
 from .impact import impact, source_files, trace_roots
 from .test_runner import TestRun, run_tests
 
