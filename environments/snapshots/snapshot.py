@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -93,16 +93,8 @@ def save(snapshot_folder: Path, recipe: Recipe, baseline: Baseline, interpreter:
     """Write the recipe, the baseline and the interpreter of a snapshot beside its trees."""
     (snapshot_folder / "recipe.json").write_text(recipe.canonical(), "ascii")
     (snapshot_folder / "baseline.json").write_text(baseline.dump(), "ascii")
-    table = {
-        "version": interpreter.version,
-        "prefix": str(interpreter.prefix),
-        "executable": str(interpreter.executable),
-        "platform": interpreter.platform,
-        "implementation": interpreter.implementation,
-        "shared": interpreter.shared,
-        "mtime": interpreter.executable.stat().st_mtime_ns,
-    }
-    (snapshot_folder / "interpreter.json").write_text(json.dumps(table), "utf-8")
+    table = {**asdict(interpreter), "mtime": interpreter.executable.stat().st_mtime_ns}
+    (snapshot_folder / "interpreter.json").write_text(json.dumps(table, default=str), "utf-8")
 
 
 def load(cache: Path, digest: str) -> Snapshot | None:

@@ -8,7 +8,7 @@ import hashlib
 import os
 import subprocess
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ....errors import PatchError
@@ -97,8 +97,8 @@ def _quoted(name: str) -> str:
     return f'"{"".join(characters)}"'
 
 
-def _opcodes(old: Sequence[str], new: Sequence[str]) -> list[Opcode]:
-    """Return difflib's opcodes, computed only between the common head and tail because most edits are small."""
+def _groups(old: Sequence[str], new: Sequence[str]) -> Iterable[list[Opcode]]:
+    """Return the opcodes of each hunk, computed only between the common head and tail because most edits are small."""
     head = 0
     while head < min(len(old), len(new)) and old[head] == new[head]:
         head += 1
@@ -106,33 +106,15 @@ def _opcodes(old: Sequence[str], new: Sequence[str]) -> list[Opcode]:
     while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
         tail += 1
     middle = difflib.SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail])
-    shifted = [(tag, a + head, b + head, c + head, d + head) for tag, a, b, c, d in middle.get_opcodes()]
-    first = [("equal", 0, head, 0, head)] if head else []
-    last = [("equal", len(old) - tail, len(old), len(new) - tail, len(new))] if tail else []
-    return [*first, *shifted, *last]
-
-
-def _groups(opcodes: Sequence[Opcode]) -> Iterator[list[Opcode]]:
-    """Yield the opcodes of each hunk; changes less than two contexts apart share a hunk."""
-    group: list[Opcode] = []
-    for index, (tag, a, b, c, d) in enumerate(opcodes):
-        if tag != "equal":
-            group.append((tag, a, b, c, d))
-            continue
-        is_last = index == len(opcodes) - 1
-        if group and (is_last or b - a > 2 * CONTEXT):
-            keep = min(CONTEXT, b - a)
-            yield [*group, ("equal", a, a + keep, c, c + keep)]
-            group = []
-        if not is_last:
-            keep = b - a if group else min(CONTEXT, b - a)
-            group.append(("equal", b - keep, b, d - keep, d))
-    if group and any(tag != "equal" for tag, *_ in group):
-        yield group
+    opcodes: list[Opcode] = [("equal", 0, head, 0, head)] if head else []
+    opcodes += [(tag, a + head, b + head, c + head, d + head) for tag, a, b, c, d in middle.get_opcodes()]
+    opcodes += [("equal", len(old) - tail, len(old), len(new) - tail, len(new))] if tail else []
+    middle.opcodes = opcodes  # get_grouped_opcodes groups these
+    return middle.get_grouped_opcodes(CONTEXT)
 
 
 def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
-    for group in _groups(_opcodes(old, new)):
+    for group in _groups(old, new):
         a, b, c, d = group[0][1], group[-1][2], group[0][3], group[-1][4]
         yield f"@@ -{_range(a, b)} +{_range(c, d)} @@\n"
         for tag, i, j, k, m in group:

@@ -17,8 +17,6 @@ from ..log_text import last_lines
 from .impact import impact, source_files, trace_roots
 from .test_runner import TestRun, run_tests
 
-# (order, hash seed) of the measured runs: two orders, two seeds.
-RUNS: tuple[tuple[Literal["given", "reversed"], int], ...] = (("given", 0), ("reversed", 0), ("given", 1))
 _UNSTABLE_ID = re.compile(r"0x[0-9a-fA-F]{8,}|/tmp/|/var/folders/|\bat 0x|pytest-of-|pytest-\d+/")
 
 
@@ -93,30 +91,29 @@ async def measure(
     progress: Callable[[str], None],
     first: TestRun | None = None,
 ) -> Baseline:
-    """Run the suite three times and once traced, each in a fresh sandbox state.
+    """Run the suite three times, each in a fresh sandbox state: in two orders, with two hash seeds.
 
-    ``first`` is an earlier run in given order with hash seed 0. Raises SuiteTimeout, CollectionFailed, NoTests,
-    NonePassing, WrongModule, and SnapshotError for a suite that changes pytest.
+    ``first`` is an earlier run in given order with hash seed 0. The third run is traced, which gives the impact of each
+    test; where tests fail only in that run, a run without tracing takes its place in the comparison.
+
+    Raises SuiteTimeout, CollectionFailed, NoTests, NonePassing, WrongModule, and SnapshotError for a suite that
+    changes pytest.
     """
-    runs: list[TestRun] = [first] if first else []
-    for number, (order, seed) in enumerate(RUNS[len(runs) :], start=len(runs) + 1):
-        progress(f"baseline: run {number} of {len(RUNS)}")
-        await sandbox.reset()
-        runs.append(await run_tests(sandbox, verifier, order=order, hash_seed=seed))
-        check_run(runs[-1], verifier.timeout_s)
-    check_modules(runs[0], packages)
+    if first is None:
+        first = await _run(sandbox, verifier, progress, "run 1 of 3")
+    reversed_run = await _run(sandbox, verifier, progress, "run 2 of 3", order="reversed")
+    roots = trace_roots(packages.values())
+    traced = await _run(sandbox, verifier, progress, "run 3 of 3, traced", hash_seed=1, coverage=roots)
+    check_modules(first, packages)
+    runs = [first, reversed_run, traced]
+    if set(first.passed) & set(reversed_run.passed) - set(traced.passed):
+        runs[2] = await _run(sandbox, verifier, progress, "run 3 of 3 again, not traced", hash_seed=1)
     passed, dropped = compare(runs)
     if not passed:
         raise NonePassing(
-            f"none of {len(runs[0].order)} tests passes every time ({failure_reason(runs[0], dropped)}); provide what "
-            f"they need (--setup-cmd; requirements or env in --recipe FILE), or name another source"
+            f"none of {len(first.order)} tests passes every time ({failure_reason(first, dropped)}); provide what they "
+            f"need (--setup-cmd; requirements or env in --recipe FILE), or name another source"
         )
-    progress("baseline: which test runs which function")
-    await sandbox.reset()
-    traced = await run_tests(
-        sandbox, verifier, coverage=trace_roots(packages.values()), timeout_s=verifier.timeout_s * 3
-    )
-    check_run(traced, verifier.timeout_s * 3)
     contexts = {test: traced.contexts.get(test, {}) for test in passed}
     sources = list(source_files(tree, packages.values()))
     tests_of, at_import = impact(tree, sources, contexts, traced.contexts.get("", {}))
@@ -127,10 +124,29 @@ async def measure(
         at_import=at_import,
         lines=_lines_by_file(contexts, set(sources)),
         notes=[
-            f"{path} is not collected: {last_lines(text, 1)}" for path, text in sorted(runs[0].collect_errors.items())
+            f"{path} is not collected: {last_lines(text, 1)}" for path, text in sorted(first.collect_errors.items())
         ],
-        seconds=round(max(run.cpu_seconds for run in runs), 3),
+        seconds=round(max(run.cpu_seconds for run in runs if run is not traced), 3),
     )
+
+
+async def _run(
+    sandbox: Sandbox,
+    verifier: PytestVerifier,
+    progress: Callable[[str], None],
+    name: str,
+    *,
+    order: Literal["given", "reversed"] = "given",
+    hash_seed: int = 0,
+    coverage: Sequence[str] = (),
+) -> TestRun:
+    """Run the suite in a fresh sandbox state; a traced run may take three times as long. Raises as ``check_run``."""
+    progress(f"baseline: {name}")
+    await sandbox.reset()
+    limit = verifier.timeout_s * (3 if coverage else 1)
+    run = await run_tests(sandbox, verifier, order=order, hash_seed=hash_seed, coverage=coverage, timeout_s=limit)
+    check_run(run, limit)
+    return run
 
 
 def _lines_by_file(contexts: Mapping[str, Mapping[str, Sequence[int]]], sources: set[str]) -> dict[str, dict[str, str]]:
