@@ -67,16 +67,16 @@ def install(environment: Path, interpreter: Interpreter, lines: Sequence[str], f
 def add_project(environment: Path, interpreter: Interpreter, project: Project) -> None:
     """Add the project's metadata and console scripts, without its code: the tree is the only copy."""
     packages = site_packages(environment, interpreter)
-    own = canonicalize_name(project.name)
+    name = canonicalize_name(project.name)
     for path in packages.glob("*.dist-info"):
-        if canonicalize_name(path.name.partition("-")[0]) == own:
+        if canonicalize_name(path.name.partition("-")[0]) == name:
             shutil.rmtree(path)
     write_files(packages, project.dist_info)
-    for name, target in project.scripts.items():
+    for script_name, target in project.scripts.items():
         module, _, call = re.sub(r"\[.*\]", "", target).strip().partition(":")
-        if not call or "/" in name:
+        if not call or "/" in script_name:
             continue
-        script = environment / "bin" / name
+        script = environment / "bin" / script_name
         python, first = environment / "bin" / "python", call.split(".")[0].strip()
         text = _SCRIPT.format(python=python, module=module.strip(), first=first, call=call.strip())
         script.write_text(text, "utf-8")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -164,7 +166,7 @@ def installed_prefix(interpreter: Interpreter, cache: Path) -> Path:
     """
     if interpreter.in_base:
         return interpreter.prefix
-    stamp = f"2|{interpreter.version}|{interpreter.executable}|{interpreter.executable.stat().st_mtime_ns}"
+    stamp = f"3|{interpreter.version}|{interpreter.executable}|{interpreter.executable.stat().st_mtime_ns}"
     name = f"{interpreter.version}-{hashlib.sha256(stamp.encode()).hexdigest()[:12]}"
     target = cache / "pythons" / name
     if target.is_dir():
@@ -185,20 +187,35 @@ def _copy_prefix(interpreter: Interpreter, target: Path) -> None:
         if not (target / "bin" / alias).exists():
             (target / "bin" / alias).symlink_to(interpreter.executable.name)
     library = f"lib/python{interpreter.short}"
-    shutil.copytree(interpreter.prefix / library, target / library, symlinks=True, ignore=_ignored)
+    shutil.copytree(
+        interpreter.prefix / library, target / library, symlinks=True, ignore=_ignored, copy_function=_copy_file
+    )
     support = Path(library, "test", "support")
     if (interpreter.prefix / support).is_dir():
-        shutil.copytree(interpreter.prefix / support, target / support)
+        shutil.copytree(interpreter.prefix / support, target / support, copy_function=_copy_file)
         shutil.copy2(interpreter.prefix / library / "test" / "__init__.py", target / library / "test" / "__init__.py")
     for path in sorted((interpreter.prefix / "lib").glob("*.so*")):
-        shutil.copy2(path, target / "lib" / path.name, follow_symlinks=False)
+        _copy_file(str(path), str(target / "lib" / path.name))
     header = Path("include", f"python{interpreter.short}", "pyconfig.h")
     if (interpreter.prefix / header).is_file():
         (target / header).parent.mkdir(parents=True)
         shutil.copy2(interpreter.prefix / header, target / header)
     for path in [target, *target.rglob("*")]:
-        if not path.is_symlink():
-            path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
+        status = path.lstat()
+        if stat.S_ISDIR(status.st_mode):
+            path.chmod(0o755)
+        elif stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
+            path.chmod(0o755 if status.st_mode & 0o100 else 0o644)
+
+
+def _copy_file(origin: str, target: str) -> None:
+    """Hard-link a file that has the fixed permissions already, which is much faster; copy any other."""
+    status = os.lstat(origin)
+    if stat.S_ISREG(status.st_mode) and stat.S_IMODE(status.st_mode) in (0o644, 0o755):
+        with contextlib.suppress(OSError):  # another filesystem, or a file of another user
+            os.link(origin, target)
+            return
+    shutil.copy2(origin, target, follow_symlinks=False)
 
 
 def _ignored(folder: str, names: list[str]) -> set[str]:

@@ -6,14 +6,10 @@ of the user wins over the translation, and a user's or system's ``uv.toml`` repl
 
 from __future__ import annotations
 
-import ast
-import functools
-import importlib.util
 import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from configparser import RawConfigParser
 from pathlib import Path
 
 # These would install elsewhere, weaken the check of hashes, or choose another interpreter than Etude asks for.
@@ -54,7 +50,7 @@ def uv_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def uv_options() -> list[str]:
-    """Return the command-line options for what uv has no variable: ``--no-index`` where pip is told to use no index."""
+    """Return the options for which uv has no variable: ``--no-index`` where pip is configured to use no index."""
     environment = clean_environment()
     named = environment.keys() & {alias for group in _SAME for alias in group}
     forbidden = pip_settings().get("no-index", "").lower() in ("1", "true", "yes", "on")
@@ -68,9 +64,8 @@ _SAME = (frozenset({"UV_DEFAULT_INDEX", "UV_INDEX_URL"}), frozenset({"UV_INDEX",
 def _user_config(environment: Mapping[str, str]) -> str:
     """Return the path of the ``uv.toml`` that the user or the system provides, else an empty string."""
     if named := environment.get("UV_CONFIG_FILE"):
-        return named
-    home = Path(environment.get("XDG_CONFIG_HOME") or Path(environment.get("HOME", "/")) / ".config")
-    candidates = (home / "uv" / "uv.toml", Path("/etc/uv/uv.toml"))
+        return os.path.abspath(named)
+    candidates = (_config_home(environment) / "uv" / "uv.toml", Path("/etc/uv/uv.toml"))
     return next((str(path) for path in candidates if os.path.isfile(path)), "")
 
 
@@ -80,22 +75,26 @@ def pip_settings() -> dict[str, str]:
     return {**pip_files(), **{name[4:].lower().replace("_", "-"): value for name, value in variables}}
 
 
-@functools.cache
 def pip_files() -> dict[str, str]:
-    """Return the settings in pip's configuration files; empty without a pip on this machine."""
-    pip = shutil.which("pip3") or shutil.which("pip")
-    command = [sys.executable, "-m", "pip"] if importlib.util.find_spec("pip") else [pip] if pip else []
-    if not command:
+    """Return the settings in pip's configuration files; those of ``PIP_CONFIG_FILE`` replace the user's.
+
+    The places are documented in pip's user guide, under "Configuration".
+    """
+    named = os.environ.get("PIP_CONFIG_FILE", "")
+    if named == os.devnull:
         return {}
-    environment = clean_environment({"PIP_DISABLE_PIP_VERSION_CHECK": "1"})
-    result = subprocess.run([*command, "config", "list"], capture_output=True, env=environment, check=False)
-    sections: dict[str, dict[str, str]] = {"global": {}, "install": {}}
-    for line in result.stdout.decode("utf-8", "replace").splitlines():
-        key, equals, value = line.partition("=")
-        section, _, name = key.rpartition(".")
-        if equals and section in sections:
-            sections[section][name] = str(ast.literal_eval(value))
-    return {**sections["global"], **sections["install"]}
+    folders = os.environ.get("XDG_CONFIG_DIRS", "/etc/xdg").split(os.pathsep)
+    paths = [*(Path(folder, "pip", "pip.conf") for folder in reversed(folders)), Path("/etc/pip.conf")]
+    user = [Path.home() / ".pip" / "pip.conf", _config_home(os.environ) / "pip" / "pip.conf"]
+    paths += [*([] if os.path.exists(named) else user), Path(sys.prefix, "pip.conf"), Path(named)]
+    parser = RawConfigParser(strict=False)
+    parser.read([path for path in paths if os.path.isfile(path)], "utf-8")
+    sections = [parser[name] for name in ("global", "install") if parser.has_section(name)]
+    return {name.replace("_", "-"): value for section in sections for name, value in section.items()}
+
+
+def _config_home(environment: Mapping[str, str]) -> Path:
+    return Path(environment.get("XDG_CONFIG_HOME") or Path.home() / ".config")
 
 
 def translate(settings: Mapping[str, str]) -> dict[str, str]:

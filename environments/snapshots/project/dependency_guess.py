@@ -43,8 +43,8 @@ class DependencyGuess:
         candidates: list[str] = []
         for name in sorted(imports.missing_modules([*run.collect_errors.values(), run.cause])):
             matching = [text for text in (*self.declared.test, *self.declared.dev) if _provides(text, {name})]
-            known = [imports.DISTRIBUTIONS[name]] if name in imports.DISTRIBUTIONS else []
-            candidates += matching[:1] or known
+            well_known = [imports.DISTRIBUTIONS[name]] if name in imports.DISTRIBUTIONS else []
+            candidates += matching[:1] or well_known
         return self._without(candidates, locked, tests)
 
     def _without(self, candidates: Iterable[str], locked: set[str], tests: Sequence[str]) -> list[str]:
@@ -59,13 +59,13 @@ def guess_dependencies(
     """Read the tree for the requirements of the project and of its tests."""
     files = list(imports.test_files(tree, layout.tests))
     stated = declared(tree, project.requires_dist, project.extras, project.name)
-    own = {*layout.packages, *_local_modules(tree, layout.tests)}
-    imported = imports.all_imports(files) - own
+    local = {*layout.packages, *_local_modules(tree, layout.tests)}
+    imported = imports.all_imports(files) - local
     base = [*runtime(project.requires_dist), f"pytest=={options.pytest}", "coverage", *options.requirements]
     tests = [text for text in stated.test if not is_tool(text) or _provides(text, imported)]
     tests += [text for text in stated.dev if _provides(text, imported)]
     tests += plugin_requirements(config)
-    required = imports.required_imports(files) - own
+    required = imports.required_imports(files) - local
     return DependencyGuess(base, unique(tests), stated, required, imports.marked_plugins(files), project.name)
 
 

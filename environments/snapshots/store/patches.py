@@ -109,7 +109,7 @@ def _groups(old: Sequence[str], new: Sequence[str]) -> Iterable[list[Opcode]]:
     opcodes: list[Opcode] = [("equal", 0, head, 0, head)] if head else []
     opcodes += [(tag, a + head, b + head, c + head, d + head) for tag, a, b, c, d in middle.get_opcodes()]
     opcodes += [("equal", len(old) - tail, len(old), len(new) - tail, len(new))] if tail else []
-    middle.opcodes = opcodes  # get_grouped_opcodes groups these
+    middle.opcodes = opcodes  # type: ignore[attr-defined]  # what get_opcodes has cached, to be grouped
     return middle.get_grouped_opcodes(CONTEXT)
 
 

@@ -118,7 +118,7 @@ def clean(tree: Path, packages: frozenset[str] = frozenset()) -> None:
     """Remove the leftovers of builds and tools, which can show solutions: bytecode, second copies, lists of names.
 
     ``packages`` are top-level package names: a ``build`` folder that is one of them, has its own ``__init__.py`` or
-    contains source of its own stays.
+    contains other source stays.
     """
     for folder, names, files in os.walk(tree):
         here = Path(folder)
@@ -160,7 +160,7 @@ def _is_leftover_folder(folder: Path, at_root: bool, packages: frozenset[str]) -
 
 
 def _is_source(folder: Path) -> bool:
-    """Return whether a ``build`` or ``dist`` folder has scripts or docs of its own, and nothing from a build."""
+    """Return whether a ``build`` or ``dist`` folder contains scripts or docs, and nothing that a build leaves."""
     of_builds = ("lib", "lib.", "bdist.", "temp.", "scripts-", "sphinx", "html", "doctrees")
     names = [entry.name for entry in folder.iterdir()] if folder.is_dir() and not folder.is_symlink() else []
     leftovers = [n for n in names if n.startswith(of_builds) or n.endswith((".whl", ".tar.gz", ".zip", ".egg"))]

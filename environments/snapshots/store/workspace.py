@@ -99,7 +99,7 @@ def _build(snapshot: Snapshot, patches: tuple[str, ...], git: bool, folder: Path
 def commit_tree(tree: Path) -> str:
     """Make ``tree`` a repository with one commit of everything in it; return the id, which depends on content alone.
 
-    There is no remote, reflog or hook, and no ignore rule hides a file. Only for trees that no agent has touched.
+    It has neither remote nor reflog nor hooks, and ignore rules hide no file. Only for trees that no agent has touched.
     """
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import Any
 
 
-def own_modules(folders: Iterable[str]) -> set[str]:
+def workspace_modules(folders: Iterable[str]) -> set[str]:
     """Return the names of the top-level modules in the workspace's import folders."""
     names = set()
     for folder in folders:
@@ -67,15 +67,15 @@ def standard_library() -> set[str]:
 
 def enter_workspace(folders: list[str]) -> set[str]:
     """Put the workspace first on ``sys.path``, here and in the processes that tests start; return its modules."""
-    own = own_modules(folders)
+    modules = workspace_modules(folders)
     # A package that pytest itself depends on is loaded a second time, from the workspace, for its own tests.
     permanent = {*standard_library(), "pytest", "_pytest"}
     for name in list(sys.modules):
-        if name.partition(".")[0] in own and name.partition(".")[0] not in permanent:
+        if name.partition(".")[0] in modules and name.partition(".")[0] not in permanent:
             del sys.modules[name]
     sys.path[:0] = folders
     os.environ["PYTHONPATH"] = os.pathsep.join(folders)
-    return own
+    return modules
 
 
 def leave_main() -> None:

@@ -145,8 +145,8 @@ def make_plugin(
         def pytest_plugin_registered(self, plugin: Any) -> None:
             source = plugin if isinstance(plugin, types.ModuleType) else sys.modules.get(type(plugin).__module__)
             path = getattr(source, "__file__", None) or ""
-            own = path.startswith(root + os.sep) and os.path.basename(path) != "conftest.py"
-            if own or (isinstance(plugin, types.ModuleType) and not path):
+            untrusted = path.startswith(root + os.sep) and os.path.basename(path) != "conftest.py"
+            if untrusted or (isinstance(plugin, types.ModuleType) and not path):
                 note([f"pytest's plugins (by {os.path.basename(path)})"], "the run")
 
         @pytest.hookimpl(trylast=True)
@@ -232,10 +232,10 @@ def arguments(job: dict[str, Any], root: str, send: Callable[..., None]) -> list
     return [*fixed, *run, *chosen, *options, *targets]
 
 
-def report_modules(send: Callable[..., None], own: Iterable[str], root: str) -> None:
+def report_modules(send: Callable[..., None], names: Iterable[str], root: str) -> None:
     """Report the files of the workspace's top-level modules; relative paths are in the workspace."""
     files = {}
-    for name in own:
+    for name in names:
         path = getattr(sys.modules.get(name), "__file__", None)
         if path:
             path = os.path.abspath(path)
@@ -279,9 +279,9 @@ def main() -> None:
         sources = [os.path.join(root, part) for part in job["coverage"]]
         tracer = sys.modules["coverage"].Coverage(data_file=None, source=sources, config_file=False, messages=False)
         tracer.start()
-    own: set[str] = set()
+    modules: set[str] = set()
     plugin, counts = make_plugin(
-        pytest, send, job, root, tracer, reference, violations, lambda: own.update(enter_workspace(folders))
+        pytest, send, job, root, tracer, reference, violations, lambda: modules.update(enter_workspace(folders))
     )
     args, status, cause = arguments(job, root, send), 5, ""
     try:
@@ -291,7 +291,7 @@ def main() -> None:
         status, cause = 3, f"{type(error).__name__}: {error}"[:300]
     if tracer:
         report_coverage(send, tracer, root)
-    report_modules(send, own, root)
+    report_modules(send, modules, root)
     violations.extend(f"{name} changed" for name in changed(reference) if not violations)
     send("end", status=status, cause=cause, selected=counts[0], ran=counts[1], violations=violations)
     flush()

@@ -61,12 +61,12 @@ def other_interpreter() -> Interpreter:
 
 
 def test_resolve_locks_the_file_that_fits_the_interpreter(tmp_path: Path) -> None:
-    mine, other = find_interpreter(), other_interpreter()
+    current, other = find_interpreter(), other_interpreter()
     requirements = ["coverage", "iniconfig"]  # one with compiled wheels, one without
-    first, second = resolve(mine, requirements, tmp_path), resolve(other, requirements, tmp_path)
+    first, second = resolve(current, requirements, tmp_path), resolve(other, requirements, tmp_path)
     assert first.locked["iniconfig"] == second.locked["iniconfig"]
     assert first.locked["coverage"] != second.locked["coverage"]
-    for interpreter, resolution in ((mine, first), (other, second)):
+    for interpreter, resolution in ((current, first), (other, second)):
         folder = tmp_path / interpreter.short
         run_uv("venv", "--python", str(interpreter.executable), str(folder))
         assert install_locked(folder / "bin" / "python", resolution.lines(), tmp_path).ok

@@ -17,7 +17,6 @@ def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
             monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    uv_settings.pip_files.cache_clear()
 
 
 def test_translate_gives_uv_the_meaning_of_pips_settings(tmp_path: Path) -> None:

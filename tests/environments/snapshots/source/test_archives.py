@@ -92,7 +92,7 @@ def test_unpack_reads_zip_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["p.tar.gz", "p.zip"])
 def test_unpack_names_the_remedy_when_the_archive_is_broken(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_bytes(b"this is no archive")
+    (tmp_path / name).write_bytes(b"this is not an archive")
     with pytest.raises(BrokenArchive, match=r"cannot be unpacked \([^:]*\); download it again"):
         archives.unpack(tmp_path / name, tmp_path / "out")
 

@@ -120,8 +120,8 @@ def test_open_snapshot_prefers_the_archive_to_the_index(
 
 def test_unpack_gives_one_snapshot_when_called_concurrently(packed: Packed, tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
-        found = set(pool.map(lambda _: unpack(packed.path, cache=tmp_path).path, range(4)))
-    assert found == {tmp_path / "snapshots" / packed.digest}
+        paths = set(pool.map(lambda _: unpack(packed.path, cache=tmp_path).path, range(4)))
+    assert paths == {tmp_path / "snapshots" / packed.digest}
 
 
 def flipped(data: bytes) -> bytes:
