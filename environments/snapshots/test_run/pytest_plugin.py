@@ -16,7 +16,6 @@ from __future__ import annotations
 import fcntl
 import hmac
 import json
-import operator
 import os
 import signal
 import sys
@@ -116,18 +115,32 @@ def make_plugin(
     requested, counts = set(job["tests"] or ()), [0, 0]
     reports: list[dict[str, Any]] = []
     codes: dict[Any, tuple[Any, Any]] = {}
-    implementations: list[Any] = []
+    implementations: dict[str, list[tuple[Any, Any, Any, Any]]] = {}
     critical: list[tuple[str, str]] = []
     describe_, reduce_, changed_ = describe, reduce_reports, changed
     set_timer, timer, cpu_limit = signal.setitimer, signal.ITIMER_PROF, job.get("test_cpu_s") or 0.0
 
-    def hooks(config: Any) -> list[Any]:
-        """Return the implementations of the deciding hooks in calling order, with their functions and code."""
-        implementations: list[Any] = []
+    def record_hooks(config: Any) -> None:
+        """Record the implementations of the deciding hooks in calling order, with their functions and code."""
         for name in DECIDING:
-            for implementation in getattr(config.hook, name).get_hookimpls():
-                implementations += [implementation, *identity(implementation.function)[:2]]
-        return implementations
+            pairs = [(item, item.function) for item in getattr(config.hook, name).get_hookimpls()]
+            inner = [getattr(function, "__func__", function) for _, function in pairs]
+            implementations[name] = [(*pair, of, getattr(of, "__code__", None)) for pair, of in zip(pairs, inner)]  # noqa: B905
+
+    def hooks_changed(config: Any) -> bool:
+        """Return whether a deciding hook has other implementations, or one of them another function or code."""
+        for name, recorded in implementations.items():
+            current = getattr(config.hook, name).get_hookimpls()
+            if len(current) != len(recorded):
+                return True
+            for item, (expected, function, inner, code) in zip(current, recorded):  # noqa: B905
+                if (
+                    item is not expected
+                    or item.function is not function
+                    or getattr(inner, "__code__", None) is not code
+                ):
+                    return True
+        return False
 
     def note(names: list[str], nodeid: str) -> None:
         violations.extend(f"{name} changed during {nodeid}" for name in names if not violations)
@@ -160,7 +173,7 @@ def make_plugin(
                 function = getattr(item.__dict__.get("_obj"), "__func__", item.__dict__.get("_obj"))
                 codes[item] = function, getattr(function, "__code__", None)
             counts[0] = len(items)
-            implementations[:] = hooks(config)
+            record_hooks(config)
             send("plan", count=len(items))
 
         def pytest_collectreport(self, report: Any) -> None:
@@ -196,8 +209,7 @@ def make_plugin(
             elif outcome == "failed":
                 text = str(report.longrepr)[-300:]
             note(changed_(reference, critical), item.nodeid)
-            current = hooks(item.config)
-            if len(current) != len(implementations) or any(map(operator.is_not, current, implementations)):
+            if hooks_changed(item.config):
                 note(["who implements pytest's hooks"], item.nodeid)
             function, code = codes.get(item, (None, None))
             if getattr(function, "__code__", None) is not code:
