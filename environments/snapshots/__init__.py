@@ -1,4 +1,9 @@
-"""Snapshots: a real code base made runnable once, read-only, addressed by the digest of its recipe."""
+"""Snapshots: a real code base made runnable once, read-only, addressed by the digest of its recipe.
+
+Reading order: ``recipe`` (options and recipe), ``snapshot`` (the result), ``builder`` (how it is made), ``source``
+(where the code comes from), ``project`` (what the code needs), ``test_run`` (runs of the tests, the baseline),
+``store`` (cache, archives, patches, workspaces).
+"""
 
 from __future__ import annotations
 
@@ -50,7 +55,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Names are loaded when used: patches need neither packaging nor a sandbox."""
+    """Load a name when it is first used: patches need neither packaging nor a sandbox."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)

@@ -1,4 +1,4 @@
-"""How a snapshot is asked for (options) and how it is made (recipe); the recipe's hash is its address."""
+"""Options with which a user requests a snapshot, and the recipe that describes it, whose hash is its address."""
 
 from __future__ import annotations
 
@@ -14,39 +14,42 @@ from ...errors import BadOptions
 from ...models import PytestVerifier, Record
 from ...registry import did_you_mean
 
-BUILDER = "1"  # raise it when the same recipe would be built into something else
+BUILDER = "2"
+"""Version of the builder; it changes when the same recipe would be built into something else."""
 DEFAULT_PYTEST = "8.3.5"
 
 
 class SnapshotOptions(BaseModel):
-    """What a person may say about a build; everything else is detected.
-
-    ``python``: a version or an interpreter's path. ``setup_cmds`` are shell commands run in the tree, on this machine,
-    with network, before the baseline: they are trusted like the project's own build. ``requirements`` are added to the
-    detected ones. ``test_args`` replace the detected test paths (words without a dash) and add pytest options (the
-    others). ``env`` is set whenever code of the snapshot runs. ``timeout_s`` bounds one run of the suite, in seconds.
-    """
+    """Options of a build, all of them optional; everything else is detected."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     python: str | None = None
+    """Version (``3.12``, ``3.12.1``) or path of the interpreter; default: the one that runs Etude."""
     pytest: str = DEFAULT_PYTEST
+    """Exact version of pytest."""
     setup_cmds: tuple[str, ...] = ()
+    """Shell commands run in the tree, on this machine, before the baseline; trusted like the project's own build."""
     requirements: tuple[str, ...] = ()
+    """Requirements added to the detected ones; they must install."""
     test_args: tuple[str, ...] = ()
+    """Test paths, which replace the detected ones, and pytest options (words that start with a dash)."""
     deselect: tuple[str, ...] = ()
+    """Test ids, or their beginnings, that never run."""
     env: dict[str, str] = Field(default_factory=dict)
+    """Environment variables set whenever code of the snapshot runs."""
     timeout_s: float = Field(default=300.0, gt=0)
+    """CPU time that one run of the suite may use, in seconds; also how long it may be idle."""
 
     @classmethod
     def from_toml(cls, path: Path) -> SnapshotOptions:
-        """Read a recipe file: a TOML table with these fields. Raises BadOptions."""
+        """Read a recipe file, a TOML table with these fields. Raises BadOptions."""
         try:
             table = tomllib.loads(path.read_text("utf-8"))
         except OSError as error:
-            raise BadOptions(f"cannot read the recipe {path}: {error.strerror}") from error
+            raise BadOptions(f"cannot read the recipe {path} ({error.strerror}); name a TOML file") from error
         except ValueError as error:
-            raise BadOptions(f"the recipe {path.name} is not TOML: {error}") from error
+            raise BadOptions(f"the recipe {path.name} is not TOML ({error}); repair it") from error
         for name in table:
             if name not in cls.model_fields:
                 raise BadOptions(f"{path.name}: {did_you_mean('setting', name, cls.model_fields)}")
@@ -58,7 +61,7 @@ class SnapshotOptions(BaseModel):
 
 
 class SourceRef(Record):
-    """A source by content: its canonical name holds no host path."""
+    """A source by content; its canonical name contains no host path."""
 
     kind: Literal["pypi", "git", "folder", "archive"]
     spec: str
@@ -66,50 +69,64 @@ class SourceRef(Record):
 
 
 class Recipe(Record):
-    """Everything a snapshot is made from, and nothing of when, where or by whom.
-
-    ``generated`` holds files that the project's build adds to its tree: ``base64:`` and their content, or, when large,
-    ``sha256:`` and the hash that a new build must give again. ``packages`` maps import names to paths in the tree.
-    """
+    """Everything a snapshot is made from; no time, host or user is part of it."""
 
     schema_version: int = 1
     source: SourceRef
+    """Where the code comes from, and the hash of its files."""
     name: str
+    """Distribution name of the project."""
     version: str
+    """Version of the project."""
     licence: str = ""
+    """SPDX expression, empty when unknown."""
     scm_version: str = ""
+    """Version that the repository's tags give, for projects that ask their repository."""
     python: str
+    """Exact version of the interpreter."""
     platform: str
+    """Platform tag of the interpreter, such as ``linux-x86_64``."""
     builder: str = BUILDER
+    """Version of the builder."""
     base: str
+    """Distribution of the sandbox's base layer, such as ``debian-12``."""
     pytest: str
+    """Exact version of pytest."""
     requirements: list[str]
+    """Locked dependencies: ``name==version --hash=sha256:...``."""
     setup_cmds: list[str] = Field(default_factory=list)
+    """Shell commands run in the tree before the baseline."""
     packages: dict[str, str]
+    """Import name -> path in the tree."""
     tests: list[str]
+    """Places of the tests in the tree."""
     verifier: PytestVerifier
+    """How the whole suite is run."""
     env: dict[str, str] = Field(default_factory=dict)
+    """Environment variables set whenever code of the snapshot runs."""
     generated: dict[str, str] = Field(default_factory=dict)
+    """Files that the build adds to the tree: ``base64:CONTENT``, or for large ones ``sha256:HASH`` to compare."""
 
     def canonical(self) -> str:
-        """The one JSON text of this recipe."""
+        """Return the one JSON text of this recipe."""
         return canonical_json(self.model_dump(mode="json"))
 
     def digest(self) -> str:
+        """Return the sha256 of the canonical text."""
         return hashlib.sha256(self.canonical().encode()).hexdigest()
 
 
 def canonical_json(value: Any) -> str:
-    """Sorted keys, no spaces, ASCII."""
+    """Return JSON with sorted keys, without spaces, in ASCII."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def base_id() -> str:
-    """Which distribution the sandbox's base layer is taken from: ``debian-12``."""
-    told: dict[str, str] = {}
+    """Return the distribution that the sandbox's base layer is taken from, such as ``debian-12``."""
+    release: dict[str, str] = {}
     for path in (Path("/etc/os-release"), Path("/usr/lib/os-release")):
         if path.is_file():
             pairs = (line.partition("=") for line in path.read_text("utf-8").splitlines())
-            told = {key: value.strip("\"'") for key, _, value in pairs}
+            release = {key: value.strip("\"'") for key, _, value in pairs}
             break
-    return "-".join(part for part in (told.get("ID", "linux"), told.get("VERSION_ID", "")) if part)
+    return "-".join(part for part in (release.get("ID", "linux"), release.get("VERSION_ID", "")) if part)

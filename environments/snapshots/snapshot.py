@@ -1,9 +1,9 @@
-"""A Snapshot: a source made runnable, read-only, addressed by the digest of its recipe."""
+"""Snapshot record: a source made runnable, read-only, addressed by the digest of its recipe."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from .test_run.baseline import Baseline
 
 @dataclass(frozen=True)
 class Snapshot:
-    """``path`` is its folder in the cache; ``interpreter`` the one on this machine. Nothing below may be written."""
+    """A built snapshot: ``path`` is its read-only folder in ``cache``, ``interpreter`` the one on this machine."""
 
     digest: str
     recipe: Recipe
@@ -28,53 +28,56 @@ class Snapshot:
 
     @property
     def tree(self) -> Path:
-        """The pristine source tree."""
+        """Return the pristine source tree."""
         return self.path / "tree"
 
     @property
     def verifier(self) -> PytestVerifier:
-        """Runs the whole suite."""
+        """Return how the whole suite is run."""
         return self.recipe.verifier
 
     @property
     def name(self) -> str:
+        """Return the distribution name of the project."""
         return self.recipe.name
 
     @property
     def version(self) -> str:
+        """Return the version of the project."""
         return self.recipe.version
 
     @property
     def licence(self) -> str:
+        """Return the SPDX expression of the project's licence; empty when unknown."""
         return self.recipe.licence
 
     @property
     def source_roots(self) -> list[str]:
-        """Packages and modules in the tree: ``src/pkg``, ``module.py``."""
+        """Return the paths of packages and modules in the tree: ``src/pkg``, ``module.py``."""
         return sorted(self.recipe.packages.values())
 
     @property
     def source_globs(self) -> list[str]:
-        """The same as patterns: ``src/pkg/**``, ``module.py``."""
+        """Return the source roots as patterns: ``src/pkg/**``, ``module.py``."""
         return [root if root.endswith(".py") else f"{root}/**" for root in self.source_roots]
 
     @property
     def tests(self) -> list[str]:
-        """Where the tests are: folders and files in the tree."""
+        """Return the places of the tests: folders and files in the tree."""
         return self.recipe.tests
 
     @property
     def ref(self) -> SnapshotRef:
-        """What a task records: enough to build this snapshot again."""
+        """Return the record from which a task can have this snapshot built again."""
         return SnapshotRef(digest=self.digest, recipe=self.recipe.model_dump(mode="json"))
 
     def layers(self, workspace: Path) -> Layers:
-        """The sandbox layers with ``workspace`` (this tree, or one made from it) at ``/workspace``."""
+        """Return the sandbox layers with ``workspace`` (this tree, or one made from it) at ``/workspace``."""
         return make_layers(self.recipe, self.path, self.cache, self.interpreter, workspace)
 
 
 def make_layers(recipe: Recipe, folder: Path, cache: Path, interpreter: Interpreter, workspace: Path) -> Layers:
-    """Layers of a snapshot that lies, perhaps unfinished, in ``folder``."""
+    """Return the layers of a snapshot, finished or not, in ``folder``."""
     python = installed_prefix(interpreter, cache)
     binds = {ENV_PREFIX: folder / "env"}
     unmapped = {ENV_PREFIX: environment.unmapped_head(folder, cache, interpreter, python)}
@@ -87,23 +90,15 @@ def make_layers(recipe: Recipe, folder: Path, cache: Path, interpreter: Interpre
 
 
 def save(snapshot_folder: Path, recipe: Recipe, baseline: Baseline, interpreter: Interpreter) -> None:
-    """Write everything of a snapshot that is not a tree."""
+    """Write the recipe, the baseline and the interpreter of a snapshot beside its trees."""
     (snapshot_folder / "recipe.json").write_text(recipe.canonical(), "ascii")
     (snapshot_folder / "baseline.json").write_text(baseline.dump(), "ascii")
-    table = {
-        "version": interpreter.version,
-        "prefix": str(interpreter.prefix),
-        "executable": str(interpreter.executable),
-        "platform": interpreter.platform,
-        "implementation": interpreter.implementation,
-        "shared": interpreter.shared,
-        "mtime": interpreter.executable.stat().st_mtime_ns,
-    }
-    (snapshot_folder / "interpreter.json").write_text(json.dumps(table), "utf-8")
+    table = {**asdict(interpreter), "mtime": interpreter.executable.stat().st_mtime_ns}
+    (snapshot_folder / "interpreter.json").write_text(json.dumps(table, default=str), "utf-8")
 
 
 def load(cache: Path, digest: str) -> Snapshot | None:
-    """The snapshot from the cache, or None when it is not there, or so damaged that it must be built again.
+    """Return the snapshot from the cache, or None when it is missing or damaged and must be built again.
 
     Raises UnsupportedPython when this machine no longer has its interpreter.
     """
@@ -120,12 +115,11 @@ def load(cache: Path, digest: str) -> Snapshot | None:
 
 
 def _interpreter(table: dict[str, Any], version: str) -> Interpreter:
-    """The interpreter that the snapshot was built with; looked for again when it has changed since."""
-    built_with = table.pop("mtime")
-    told = Interpreter(**{**table, "prefix": Path(table["prefix"]), "executable": Path(table["executable"])})
+    """Return the interpreter that the snapshot was built with; find it again when it has changed since."""
+    recorded_mtime = table.pop("mtime")
+    recorded = Interpreter(**{**table, "prefix": Path(table["prefix"]), "executable": Path(table["executable"])})
     try:
-        if told.executable.stat().st_mtime_ns == built_with:
-            return told
+        unchanged = recorded.executable.stat().st_mtime_ns == recorded_mtime
     except FileNotFoundError:
-        pass
-    return find_interpreter(version)
+        unchanged = False
+    return recorded if unchanged else find_interpreter(version)

@@ -1,4 +1,4 @@
-"""From a source to a Snapshot: fetch, detect, resolve, install, measure, publish; or from a recipe, exactly again."""
+"""Entry points: build a Snapshot from a source, or open the one that a task records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .interpreter import find_interpreter
 
 
 def silent(message: str) -> None:
-    """No progress."""
+    """Ignore a progress message."""
 
 
 def build_snapshot(
@@ -34,21 +34,23 @@ def build_snapshot(
     progress: Progress = silent,
     backend: str = "auto",
 ) -> Snapshot:
-    """The Snapshot of a source, built unless the cache has it (milliseconds then).
+    """Return the Snapshot of a source; it is built unless the cache contains it, which takes milliseconds.
 
-    ``spec``: ``pypi:name==version``, ``git+URL@revision``, a folder or an archive. The project's own build and the
-    set-up commands run on this machine; its tests run in a sandbox. ``progress`` gets short phase messages. Raises a
-    SnapshotError that says what is wrong and the remedy, and SandboxError when no sandbox works.
+    ``spec`` is ``pypi:name==version``, ``git+URL@revision``, a folder or an archive. The project's own build and the
+    set-up commands run on this machine; its tests run in a sandbox. ``progress`` receives short messages. Raises a
+    subclass of SnapshotError for each step that can fail, and SandboxError when no sandbox works.
     """
     home = cache_folder(cache)
-    request = source.request_of(spec)
-    pointer = home / "requests" / _request_key(request, options) if request else None
-    if found := _known(home, pointer):
-        return found
+    content = source.content_key(spec)
+    pointer = home / "requests" / _request_key(content, options) if content else None
+    if cached := _cached(home, pointer):
+        return cached
     name = pointer.name if pointer else hashlib.sha256(spec.encode()).hexdigest()
-    with file_lock(home, f"request-{name[:32]}", lambda: progress("another process builds this snapshot: waiting")):
-        if found := _known(home, pointer):
-            return found
+    with file_lock(
+        home, f"request-{name[:32]}", lambda: progress("waiting for another process that builds this snapshot")
+    ):
+        if cached := _cached(home, pointer):
+            return cached
         with temporary_folder(home) as staging:
             built = Build(home, staging, progress, backend).from_source(spec, options)
         if pointer:
@@ -56,13 +58,13 @@ def build_snapshot(
     return built
 
 
-def _request_key(request: str, options: SnapshotOptions) -> str:
+def _request_key(content: str, options: SnapshotOptions) -> str:
     version = find_interpreter(options.python).version if options.python else ".".join(map(str, sys.version_info[:3]))
-    parts = [request, options.model_dump(mode="json"), BUILDER, version, base_id(), os.uname().machine]
+    parts = [content, options.model_dump(mode="json"), BUILDER, version, base_id(), os.uname().machine]
     return hashlib.sha256(canonical_json(parts).encode()).hexdigest()
 
 
-def _known(home: Path, pointer: Path | None) -> Snapshot | None:
+def _cached(home: Path, pointer: Path | None) -> Snapshot | None:
     if pointer is None or not pointer.is_file():
         return None
     return snapshot.load(home, pointer.read_text("ascii"))
@@ -77,32 +79,33 @@ def open_snapshot(
     backend: str = "auto",
     packed: tuple[Path, str] | None = None,
 ) -> Snapshot:
-    """The Snapshot that a task records: from the cache, else unpacked, else built again with the same packages.
+    """Return the Snapshot that a task records: from the cache, else unpacked, else built with the same packages.
 
-    ``packed`` is an archive (see ``pack``) and its sha256; where there is no such file the recipe is followed. A source
-    that was a folder or archive is looked up by content in ``sources`` and in the folders of ``ETUDE_SOURCES``. Raises
-    SnapshotError when the recipe cannot be followed here, or gives something else.
+    ``packed`` is an archive (see ``pack``) and its sha256; where the file is missing the recipe is followed. A source
+    that was a folder or archive is found by content in ``sources`` and in the folders of ``ETUDE_SOURCES``. Raises
+    SnapshotError when the recipe cannot be followed here, or gives another result.
     """
     home = cache_folder(cache)
-    if found := snapshot.load(home, ref.digest):
-        return found
+    if cached := snapshot.load(home, ref.digest):
+        return cached
     try:
         recipe = Recipe(**ref.recipe)
     except ValidationError as error:
         raise SnapshotError(
-            f"snapshot {ref.digest[:12]} has no recipe that this version reads: {error.errors()[0]['msg']}"
+            f"snapshot {ref.digest[:12]} has no recipe that this version reads ({error.errors()[0]['msg']}); use the "
+            f"version of Etude that made the task"
         ) from error
     if recipe.digest() != ref.digest:
         raise SnapshotError(
-            f"the recipe of snapshot {ref.digest[:12]} has been changed, its digest is {recipe.digest()[:12]}: "
-            f"restore the task's row, or generate it again"
+            f"the recipe of snapshot {ref.digest[:12]} has been changed, its digest is {recipe.digest()[:12]}; restore "
+            f"the task's row, or generate it again"
         )
     check_base(recipe)
     with file_lock(
-        home, f"snapshot-{ref.digest[:32]}", lambda: progress("another process builds this snapshot: waiting")
+        home, f"snapshot-{ref.digest[:32]}", lambda: progress("waiting for another process that builds this snapshot")
     ):
-        if found := snapshot.load(home, ref.digest):
-            return found
+        if cached := snapshot.load(home, ref.digest):
+            return cached
         if packed and packed[0].is_file():
             return unpack(packed[0], sha256=packed[1], digest=ref.digest, cache=home, progress=progress)
         try:
@@ -110,5 +113,5 @@ def open_snapshot(
                 return Build(home, staging, progress, backend).from_recipe(recipe, source.source_places(sources))
         except SnapshotError as error:
             if packed:
-                raise SnapshotError(f"{error} (and the set's archive {packed[0]} is not there)") from error
+                raise SnapshotError(f"{error} (the archive {packed[0]} does not exist either)") from error
             raise

@@ -6,20 +6,21 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from ....errors import DependencyFailed
 from ...sandbox import ENV_PREFIX, PYTHON_PREFIX
 from ..project.metadata import Project, write_files
 from ..project.pytest_config import UNWANTED_PLUGINS
 from ..store.cache import file_lock
-from ..store.trees import link_tree
+from ..store.trees import link_tree, remove
 from .interpreter import Interpreter
-from .pip import PipResult, clean_environment, install_locked, make_head
+from .packages import install_locked
+from .uv_command import UvResult
+from .uv_settings import clean_environment
 
 _SCRIPT = """#!{python}
 import sys
@@ -27,65 +28,71 @@ from {module} import {first}
 if __name__ == "__main__":
     sys.exit({call}())
 """
+# Files in which an installer records this machine, or the origin of a package.
+_HOST_RECORDS = (
+    "*.dist-info/direct_url.json",
+    "*.dist-info/REQUESTED",
+    "*.dist-info/uv_*.json",
+    "__editable__*",
+    "*.egg-link",
+)
 
 
 def site_packages(environment: Path, interpreter: Interpreter) -> Path:
+    """Return the folder of installed packages."""
     return environment / "lib" / f"python{interpreter.short}" / "site-packages"
 
 
-def install(environment: Path, interpreter: Interpreter, lines: Iterable[str], folder: Path) -> PipResult:
-    """A new virtual environment at ``environment`` with exactly ``lines`` in it, still with this machine's paths."""
-    if environment.exists():
-        shutil.rmtree(environment)
+def make_head(folder: Path, executable: str, interpreter: Interpreter) -> None:
+    """Write a virtual environment's outer parts: ``pyvenv.cfg``, links in ``bin`` to ``executable``, ``lib``."""
+    (folder / "bin").mkdir(parents=True, exist_ok=True)
+    if not (folder / "lib").is_symlink():
+        site_packages(folder, interpreter).mkdir(parents=True, exist_ok=True)
+    home = os.path.dirname(executable)
+    config = f"home = {home}\ninclude-system-site-packages = false\nversion = {interpreter.version}\n"
+    (folder / "pyvenv.cfg").write_text(config)
+    for name, target in (("python", executable), ("python3", "python"), (f"python{interpreter.short}", "python")):
+        link = folder / "bin" / name
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+
+
+def install(environment: Path, interpreter: Interpreter, lines: Sequence[str], folder: Path) -> UvResult:
+    """Make a new virtual environment that holds exactly ``lines``, still with this machine's paths."""
+    remove(environment)
     make_head(environment, str(interpreter.executable), interpreter)
-    result = install_locked(environment / "bin" / "python", list(lines), folder)
-    # What an installed package records about this machine, or about where it came from.
-    for name in ("direct_url.json", "REQUESTED"):
-        for path in site_packages(environment, interpreter).glob(f"*.dist-info/{name}"):
-            path.unlink()
-    return result
+    return install_locked(environment / "bin" / "python", lines, folder)
 
 
 def add_project(environment: Path, interpreter: Interpreter, project: Project) -> None:
-    """The package's metadata and console scripts, without its code: the tree is the only copy."""
+    """Add the project's metadata and console scripts, without its code: the tree is the only copy."""
     packages = site_packages(environment, interpreter)
-    own = canonicalize_name(project.name)
+    name = canonicalize_name(project.name)
     for path in packages.glob("*.dist-info"):
-        if canonicalize_name(path.name.partition("-")[0]) == own:
+        if canonicalize_name(path.name.partition("-")[0]) == name:
             shutil.rmtree(path)
     write_files(packages, project.dist_info)
-    for name, target in project.scripts.items():
+    for script_name, target in project.scripts.items():
         module, _, call = re.sub(r"\[.*\]", "", target).strip().partition(":")
-        if not call or "/" in name:
+        if not call or "/" in script_name:
             continue
-        script = environment / "bin" / name
-        text = _SCRIPT.format(
-            python=environment / "bin" / "python",
-            module=module.strip(),
-            first=call.split(".")[0].strip(),
-            call=call.strip(),
-        )
+        script = environment / "bin" / script_name
+        python, first = environment / "bin" / "python", call.split(".")[0].strip()
+        text = _SCRIPT.format(python=python, module=module.strip(), first=first, call=call.strip())
         script.write_text(text, "utf-8")
         script.chmod(0o755)
 
 
 def finish(environment: Path, interpreter: Interpreter) -> None:
     """Compile, then move every path to the fixed prefix; the folder works only inside a sandbox afterwards."""
+    for pattern in _HOST_RECORDS:
+        for path in site_packages(environment, interpreter).glob(pattern):
+            remove(path)
     # Dependencies need bytecode: compiling them at first import repeats their SyntaxWarnings, which strict suites
     # turn into errors. Hash-based files stay valid whatever the files' times become.
+    compile_all = ["-I", "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash"]
     subprocess.run(
-        [
-            str(interpreter.executable),
-            "-I",
-            "-m",
-            "compileall",
-            "-q",
-            "-j",
-            "0",
-            "--invalidation-mode",
-            "unchecked-hash",
-        ]
-        + ["-s", str(environment), "-p", ENV_PREFIX, str(environment / "lib")],
+        [str(interpreter.executable), *compile_all, "-s", str(environment), "-p", ENV_PREFIX, str(environment / "lib")],
         capture_output=True,
         env=clean_environment(),
         check=False,  # files for other Pythons do not compile, and are never imported
@@ -108,15 +115,16 @@ def _rewrite(folder: Path, old: str, new: str) -> None:
         data = path.read_bytes()
         if os.fsencode(old) in data and b"\0" not in data:
             data = data.replace(os.fsencode(old), os.fsencode(new))
+            # A path too long for a first line is started through the shell; the fixed prefix is short enough.
             path.write_bytes(
-                re.sub(rb"\A#!/bin/sh\n'''exec' \"?([^ \"]+)\"? \"\$0\" \"\$@\"\n' '''\n", rb"#!\1\n", data)
+                re.sub(rb"\A#!/bin/sh\n'''exec' [\"']?([^ \"']+)[\"']? \"\$0\" \"\$@\"\n' '''\n", rb"#!\1\n", data)
             )
 
 
 def unmapped_head(snapshot: Path, cache: Path, interpreter: Interpreter, python: Path) -> Path:
-    """The same environment for backends without mounts: real paths in its scripts, ``lib`` hard-linked.
+    """Return the same environment for backends without mounts: real paths in its scripts, ``lib`` hard-linked.
 
-    Made again when the cache has moved, since it holds the cache's own path.
+    It contains the cache's own path, so it is made again after the cache has moved.
     """
     head, environment = snapshot / "env-unmapped", snapshot / "env"
     executable = interpreter.executable if interpreter.in_base else python / "bin" / interpreter.executable.name
@@ -141,7 +149,7 @@ def unmapped_head(snapshot: Path, cache: Path, interpreter: Interpreter, python:
 
 
 def variables(interpreter: Interpreter) -> dict[str, str]:
-    """What the interpreter needs in its environment at the fixed paths."""
+    """Return the environment variables that the interpreter needs at the fixed paths."""
     # Its own search path for libpython is the host's prefix, which no sandbox shows.
     needs_library = interpreter.shared and not interpreter.in_base
     library = {"LD_LIBRARY_PATH": f"{PYTHON_PREFIX}/lib"} if needs_library else {}
@@ -149,28 +157,22 @@ def variables(interpreter: Interpreter) -> dict[str, str]:
 
 
 def _installed(environment: Path, interpreter: Interpreter) -> list[Distribution]:
-    found = distributions(path=[str(site_packages(environment, interpreter))])
-    return sorted(found, key=lambda item: canonicalize_name(item.metadata["Name"]))
+    items = distributions(path=[str(site_packages(environment, interpreter))])
+    return sorted(items, key=lambda item: canonicalize_name(item.metadata["Name"]))
 
 
 def pytest_plugins(environment: Path, interpreter: Interpreter, named: Iterable[str] = ()) -> list[str]:
-    """Entry-point names of the installed pytest plugins that a measured run loads, and plugins named in ``-p``."""
-    found: dict[str, None] = {}
-    for item in _installed(environment, interpreter):
-        if canonicalize_name(item.metadata["Name"]) in UNWANTED_PLUGINS:
-            continue
-        found.update((point.name, None) for point in item.entry_points if point.group == "pytest11")
-    modules = {point.value: point.name for item in _installed(environment, interpreter) for point in item.entry_points}
+    """Return the pytest plugins that a measured run loads: installed entry points, and those named with ``-p``."""
+    installed = _installed(environment, interpreter)
+    plugins: dict[str, None] = {}
+    for item in installed:
+        if canonicalize_name(item.metadata["Name"]) not in UNWANTED_PLUGINS:
+            plugins.update((point.name, None) for point in item.entry_points if point.group == "pytest11")
+    modules = {point.value: point.name for item in installed for point in item.entry_points}
     unwanted = {name.replace("-", "_") for name in UNWANTED_PLUGINS} | {"xdist", "cov", "randomly", "pytest_cov.plugin"}
-    found.update(
+    plugins.update(
         (modules.get(name, name), None) for name in named if name.split(".")[0] not in unwanted and name != "pytester"
     )
     if "pytester" in named:
-        found["pytester"] = None
-    return list(found)
-
-
-def require(result: PipResult, what: str) -> None:
-    """Raises DependencyFailed with the end of pip's log when an installation failed."""
-    if not result.ok:
-        raise DependencyFailed(f"{what} cannot be installed: {result.errors()}")
+        plugins["pytester"] = None
+    return list(plugins)

@@ -1,12 +1,14 @@
-"""Which Python a snapshot runs on: found by version or path, copied without anything installed in it."""
+"""Python interpreters: which one a snapshot runs on, and a copy of it with nothing installed in it."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +20,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from ....errors import UnsupportedPython
 from ...sandbox import PYTHON_PREFIX
 from ..store.cache import file_lock, temporary_folder
+from .uv_command import run_uv
 
 _PROBE = """
 import json, os, sys, sysconfig
@@ -27,12 +30,13 @@ print(json.dumps({
     "platform": sysconfig.get_platform(), "implementation": sys.implementation.name,
     "shared": bool(sysconfig.get_config_var("Py_ENABLE_SHARED"))}))
 """
-OLDEST = [3, 8]  # what the test harness is written for
+OLDEST = (3, 8)
+"""The oldest Python that the pytest plugin supports."""
 # Not copied: installed packages above all, then what a sandbox never needs.
-_LEFT_OUT = frozenset(
+_EXCLUDED = frozenset(
     "site-packages dist-packages test tests idlelib turtledemo ensurepip tkinter lib2to3 pkgconfig __phello__".split()
 )
-_BIG_SUFFIXES = (".a", ".o", ".exe")
+_EXCLUDED_SUFFIXES = (".a", ".o", ".exe")
 
 
 @dataclass(frozen=True)
@@ -48,114 +52,121 @@ class Interpreter:
 
     @property
     def short(self) -> str:
-        """``3.12``"""
+        """Return the version without the patch level, such as ``3.12``."""
         return ".".join(self.version.split(".")[:2])
 
     @property
+    def release(self) -> tuple[int, ...]:
+        """Return the version as numbers, which compare correctly."""
+        return _release(self.version)
+
+    @property
     def in_base(self) -> bool:
-        """Whether every sandbox's base layer already shows it."""
+        """Return whether the base layer of every sandbox already contains this interpreter."""
         return self.prefix == Path("/usr")
 
     @property
     def inside(self) -> str:
-        """The executable's path in a sandbox."""
+        """Return the path of the executable in a sandbox."""
         return str(self.executable) if self.in_base else f"{PYTHON_PREFIX}/bin/{self.executable.name}"
 
 
 @functools.lru_cache(maxsize=64)
 def probe(executable: str) -> Interpreter | None:
-    """Ask an interpreter who it is; None when it does not run."""
+    """Run an interpreter to learn its version and paths; return None when it does not run or is not CPython."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [executable, "-I", "-S", "-c", _PROBE], capture_output=True, timeout=60, env=environment, check=True
         )
-        told = json.loads(done.stdout)
+        fields = json.loads(process.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
-    if told["implementation"] != "cpython":
+    if fields["implementation"] != "cpython":
         return None
-    return Interpreter(**{**told, "prefix": Path(told["prefix"]), "executable": Path(told["executable"])})
+    return Interpreter(**{**fields, "prefix": Path(fields["prefix"]), "executable": Path(fields["executable"])})
 
 
-def _candidates(version: str) -> Iterator[Path]:
-    """Where Pythons live: this process, PATH, then the folders of pyenv and uv, newest first."""
+def _candidates() -> Iterator[Path]:
+    """Yield the executables to probe: this process's, those that uv finds (PATH, its own), pyenv's, newest first."""
     yield Path(sys.executable)
-    for name in (f"python{'.'.join(version.split('.')[:2])}", "python3") if version else ("python3",):
-        for folder in os.get_exec_path():
-            yield Path(folder, name)
+    result = run_uv("python", "list", "--only-installed", "--output-format", "json")
+    entries = json.loads(result.output) if result.ok else []
+    yield from (Path(entry["path"]) for entry in entries if entry["implementation"] == "cpython")
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
-    uv = Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or Path.home() / ".local/share/uv/python")
-    for home in (pyenv, uv):
-        if os.path.isdir(home):  # False, not an error, for another user's closed home
-            folders = [path for path in home.iterdir() if version in path.name]
-            yield from (path / "bin" / "python3" for path in sorted(folders, reverse=True))
+    if os.path.isdir(pyenv):  # False, not an error, for another user's closed home
+        folders = [path for path in pyenv.iterdir() if path.name[:1].isdigit()]
+        yield from (path / "bin" / "python3" for path in sorted(folders, key=_folder_release, reverse=True))
 
 
-def _matches(found: str, wanted: str) -> bool:
-    return found == wanted or found.startswith(wanted + ".")
+def _folder_release(folder: Path) -> tuple[int, ...]:
+    return _release("".join(char for char in folder.name if char.isdigit() or char == "."))
 
 
-def find_interpreter(wanted: str | None = None) -> Interpreter:
-    """The interpreter for ``3.12``, ``3.12.1`` or a path; the one running Etude for None.
+def find_interpreter(request: str | None = None) -> Interpreter:
+    """Find the interpreter for ``3.12``, ``3.12.1`` or a path; for None, the one that runs Etude.
 
-    Raises UnsupportedPython naming what is needed and what was found.
+    Raises UnsupportedPython, which names the version needed and the versions found.
     """
-    if wanted and ("/" in wanted or not wanted[0].isdigit()):
-        found = probe(wanted)
-        if found is None:
+    if request and ("/" in request or not request[0].isdigit()):
+        interpreter = probe(request)
+        if interpreter is None:
             raise UnsupportedPython(
-                f"{wanted} is not a CPython that runs: give a version (3.12) or an interpreter's path"
+                f"{request} is not a CPython that runs; give a version (3.12) or an interpreter's path"
             )
-        return found
-    for path in _candidates(wanted or ""):
-        if os.path.isfile(path) and (found := probe(str(path))) and (not wanted or _matches(found.version, wanted)):
-            return found
-    here = ", ".join(sorted({found.version for found in _all()}, key=_numeric)) or "none"
+        return interpreter
+    for interpreter in _interpreters():
+        if not request or f"{interpreter.version}.".startswith(f"{request}."):
+            return interpreter
     raise UnsupportedPython(
-        f"Python {wanted} is needed and not on PATH or under pyenv; found: {here}. Install it, or --python X.Y"
+        f"Python {request} is needed, this machine has {installed_versions()}; install it, or choose another "
+        f"with --python X.Y"
     )
 
 
-def _all() -> Iterator[Interpreter]:
-    versions = ["", *(f"3.{minor}" for minor in range(6, 20))]
-    for path in {path for version in versions for path in _candidates(version) if os.path.isfile(path)}:
-        if found := probe(str(path)):
-            yield found
+def installed_versions() -> str:
+    """Return the versions of the usable interpreters, for an error text."""
+    versions = sorted({interpreter.version for interpreter in _interpreters()}, key=_release)
+    return ", ".join(versions) or "none"
 
 
-def _numeric(version: str) -> list[int]:
-    return [int(part) for part in version.split(".")]
+def _interpreters() -> Iterator[Interpreter]:
+    """Yield every usable interpreter on this machine; the one that runs Etude comes first."""
+    for path in _candidates():
+        if os.path.isfile(path) and (interpreter := probe(str(path))):
+            yield interpreter
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part)
 
 
 def check_requires(interpreter: Interpreter, requires: str, project: str) -> None:
-    """Raises UnsupportedPython when ``requires`` (Requires-Python) excludes the interpreter, or ours does."""
-    if _numeric(interpreter.version) < OLDEST:
+    """Raise UnsupportedPython when ``requires`` (Requires-Python) or Etude itself excludes the interpreter."""
+    if interpreter.release < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         raise UnsupportedPython(
-            f"snapshots run on Python {oldest} or later, not {interpreter.version}: pass --python {oldest}"
+            f"snapshots run on Python {oldest} or later, not {interpreter.version}; pass --python {oldest}"
         )
-    if not requires:
-        return
     try:
         allowed = SpecifierSet(requires)
     except InvalidSpecifier:
         return
     if allowed.contains(interpreter.version, prereleases=True):
         return
-    fitting = sorted({found.version for found in _all() if allowed.contains(found.version)}, key=_numeric)
-    remedy = f"pass --python {'.'.join(fitting[-1].split('.')[:2])}" if fitting else f"install a Python {requires}"
-    raise UnsupportedPython(f"{project} needs Python {requires}; the interpreter is {interpreter.version}: {remedy}")
+    versions = {other.release: other.short for other in _interpreters() if allowed.contains(other.version)}
+    remedy = f"pass --python {versions[max(versions)]}" if versions else f"install a Python {requires}"
+    raise UnsupportedPython(f"{project} needs Python {requires}, the interpreter is {interpreter.version}; {remedy}")
 
 
 def installed_prefix(interpreter: Interpreter, cache: Path) -> Path:
-    """The folder that sandboxes show at the fixed prefix: the interpreter and its standard library, nothing installed.
+    """Return the folder that sandboxes show at the fixed prefix: the interpreter and its standard library alone.
 
-    The host's own prefix will not do: its site-packages can hold another copy of the package that a task removes.
+    The host's own prefix cannot be shown: its site-packages can hold another copy of the package that a task removes.
     """
     if interpreter.in_base:
         return interpreter.prefix
-    stamp = f"2|{interpreter.version}|{interpreter.executable}|{interpreter.executable.stat().st_mtime_ns}"
+    stamp = f"3|{interpreter.version}|{interpreter.executable}|{interpreter.executable.stat().st_mtime_ns}"
     name = f"{interpreter.version}-{hashlib.sha256(stamp.encode()).hexdigest()[:12]}"
     target = cache / "pythons" / name
     if target.is_dir():
@@ -176,23 +187,38 @@ def _copy_prefix(interpreter: Interpreter, target: Path) -> None:
         if not (target / "bin" / alias).exists():
             (target / "bin" / alias).symlink_to(interpreter.executable.name)
     library = f"lib/python{interpreter.short}"
-    shutil.copytree(interpreter.prefix / library, target / library, symlinks=True, ignore=_ignored)
+    shutil.copytree(
+        interpreter.prefix / library, target / library, symlinks=True, ignore=_ignored, copy_function=_copy_file
+    )
     support = Path(library, "test", "support")
     if (interpreter.prefix / support).is_dir():
-        shutil.copytree(interpreter.prefix / support, target / support)
+        shutil.copytree(interpreter.prefix / support, target / support, copy_function=_copy_file)
         shutil.copy2(interpreter.prefix / library / "test" / "__init__.py", target / library / "test" / "__init__.py")
     for path in sorted((interpreter.prefix / "lib").glob("*.so*")):
-        shutil.copy2(path, target / "lib" / path.name, follow_symlinks=False)
+        _copy_file(str(path), str(target / "lib" / path.name))
     header = Path("include", f"python{interpreter.short}", "pyconfig.h")
     if (interpreter.prefix / header).is_file():
         (target / header).parent.mkdir(parents=True)
         shutil.copy2(interpreter.prefix / header, target / header)
     for path in [target, *target.rglob("*")]:
-        if not path.is_symlink():
-            path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
+        status = path.lstat()
+        if stat.S_ISDIR(status.st_mode):
+            path.chmod(0o755)
+        elif stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
+            path.chmod(0o755 if status.st_mode & 0o100 else 0o644)
+
+
+def _copy_file(origin: str, target: str) -> None:
+    """Hard-link a file that has the fixed permissions already, which is much faster; copy any other."""
+    status = os.lstat(origin)
+    if stat.S_ISREG(status.st_mode) and stat.S_IMODE(status.st_mode) in (0o644, 0o755):
+        with contextlib.suppress(OSError):  # another filesystem, or a file of another user
+            os.link(origin, target)
+            return
+    shutil.copy2(origin, target, follow_symlinks=False)
 
 
 def _ignored(folder: str, names: list[str]) -> set[str]:
-    """Nested ``tests`` folders go too, but a module's own bytecode stays: it carries the sources' times."""
+    """Return the names not to copy; nested ``tests`` folders too, but no bytecode: it matches the sources' times."""
     del folder
-    return {name for name in names if name in _LEFT_OUT or name.endswith(_BIG_SUFFIXES)}
+    return {name for name in names if name in _EXCLUDED or name.endswith(_EXCLUDED_SUFFIXES)}

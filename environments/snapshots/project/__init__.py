@@ -1,1 +1,4 @@
-"""What a project says of itself: layout, dependencies, licence, test configuration."""
+"""Detection: a project's metadata, layout, licence, pytest configuration and dependencies, from its own files.
+
+Start with ``metadata`` and ``dependency_guess``.
+"""

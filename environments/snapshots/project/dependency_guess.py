@@ -1,4 +1,4 @@
-"""Which distributions a suite needs: declared ones first, known ones that its imports name last, guesses never."""
+"""Distributions that a suite needs: declared ones first, then known ones that its imports name; nothing is guessed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from ..builder.pip import requirement_name
+from ..builder.packages import requirement_name
 from ..recipe import SnapshotOptions
 from ..test_run.test_runner import TestRun
 from . import imports
@@ -18,23 +18,13 @@ from .pytest_config import PytestConfig, plugin_requirements
 from .requirements import Declared, declared, is_tool, runtime
 
 
-def find_wanted(tree: Path, built: Project, config: PytestConfig, layout: Layout, options: SnapshotOptions) -> Wanted:
-    """Read the tree for everything that its tests say they need."""
-    files = list(imports.test_files(tree, layout.tests))
-    told = declared(tree, built.requires_dist, built.extras, built.name)
-    own = {*layout.packages, *_local_modules(tree, layout.tests)}
-    imported = imports.all_imports(files) - own
-    base = [*runtime(built.requires_dist), f"pytest=={options.pytest}", "coverage", *options.requirements]
-    tests = [text for text in told.test if not is_tool(text) or _serves(text, imported)]
-    tests += [text for text in told.dev if _serves(text, imported)]
-    tests += plugin_requirements(config)
-    required = imports.required_imports(files) - own
-    return Wanted(base, once(tests), told, required, imports.marked_plugins(files), built.name)
-
-
 @dataclass(frozen=True)
-class Wanted:
-    """``base`` must install; ``tests`` may be dropped; ``required`` are names the test files import unconditionally."""
+class DependencyGuess:
+    """Requirements of one project.
+
+    ``base`` must install; ``tests`` may be dropped; ``required`` are names that test files import unconditionally;
+    ``marked`` are plugins whose marks or fixtures the tests use.
+    """
 
     base: list[str]
     tests: list[str]
@@ -44,38 +34,58 @@ class Wanted:
     project: str
 
     def unmet(self, locked: set[str], tests: Sequence[str]) -> list[str]:
-        """Distributions for required imports and marks that nothing in the resolved set serves."""
+        """Return distributions for required imports and marks that the resolved set ``locked`` does not provide."""
         names = [name for name in sorted(self.required) if name in imports.DISTRIBUTIONS]
-        wanted = [imports.DISTRIBUTIONS[name] for name in names] + self.marked
-        have = {*locked, *(requirement_name(text) for text in tests), canonicalize_name(self.project)}
-        return once(text for text in wanted if requirement_name(text) not in have)
+        return self._without([imports.DISTRIBUTIONS[name] for name in names] + self.marked, locked, tests)
 
     def missing(self, run: TestRun, locked: set[str], tests: Sequence[str]) -> list[str]:
-        """Distributions for modules that collection did not find, as far as they are declared or well known."""
-        found = []
+        """Return declared or well-known distributions for modules that collection did not find."""
+        candidates: list[str] = []
         for name in sorted(imports.missing_modules([*run.collect_errors.values(), run.cause])):
-            declared = [text for text in (*self.declared.test, *self.declared.dev) if _serves(text, {name})]
-            found += declared[:1] or ([imports.DISTRIBUTIONS[name]] if name in imports.DISTRIBUTIONS else [])
-        have = {*locked, *(requirement_name(text) for text in tests), canonicalize_name(self.project)}
-        return once(text for text in found if requirement_name(text) not in have)
+            matching = [text for text in (*self.declared.test, *self.declared.dev) if _provides(text, {name})]
+            well_known = [imports.DISTRIBUTIONS[name]] if name in imports.DISTRIBUTIONS else []
+            candidates += matching[:1] or well_known
+        return self._without(candidates, locked, tests)
+
+    def _without(self, candidates: Iterable[str], locked: set[str], tests: Sequence[str]) -> list[str]:
+        """Return the candidates, each name once, that are neither locked nor required already."""
+        present = {*locked, *(requirement_name(text) for text in tests), canonicalize_name(self.project)}
+        return unique(text for text in candidates if requirement_name(text) not in present)
 
 
-def once(texts: Iterable[str]) -> list[str]:
-    seen: dict[str, str] = {}
+def guess_dependencies(
+    tree: Path, project: Project, config: PytestConfig, layout: Layout, options: SnapshotOptions
+) -> DependencyGuess:
+    """Read the tree for the requirements of the project and of its tests."""
+    files = list(imports.test_files(tree, layout.tests))
+    stated = declared(tree, project.requires_dist, project.extras, project.name)
+    local = {*layout.packages, *_local_modules(tree, layout.tests)}
+    imported = imports.all_imports(files) - local
+    base = [*runtime(project.requires_dist), f"pytest=={options.pytest}", "coverage", *options.requirements]
+    tests = [text for text in stated.test if not is_tool(text) or _provides(text, imported)]
+    tests += [text for text in stated.dev if _provides(text, imported)]
+    tests += plugin_requirements(config)
+    required = imports.required_imports(files) - local
+    return DependencyGuess(base, unique(tests), stated, required, imports.marked_plugins(files), project.name)
+
+
+def unique(texts: Iterable[str]) -> list[str]:
+    """Return the first requirement for each distribution."""
+    first: dict[str, str] = {}
     for text in texts:
-        seen.setdefault(requirement_name(text), text)
-    return list(seen.values())
+        first.setdefault(requirement_name(text), text)
+    return list(first.values())
 
 
-def _serves(text: str, imported: set[str]) -> bool:
-    """Whether a requirement's distribution is the one of an imported name."""
+def _provides(text: str, imported: set[str]) -> bool:
+    """Return whether a requirement's distribution provides one of the imported names."""
     name = requirement_name(text)
-    known = {canonicalize_name(imports.DISTRIBUTIONS.get(module, module).partition("<")[0]) for module in imported}
-    return name in known or name.removeprefix("python-") in known
+    names = {canonicalize_name(imports.DISTRIBUTIONS.get(module, module).partition("<")[0]) for module in imported}
+    return name in names or name.removeprefix("python-") in names
 
 
 def _local_modules(tree: Path, tests: Iterable[str]) -> set[str]:
-    """Names that tests can import because they lie beside them."""
+    """Return the names that tests can import because the files lie beside them."""
     folders = [tree, *(path for test in tests if (path := tree / test).is_dir())]
     folders += [inner for folder in folders[1:] for inner in folder.rglob("*") if inner.is_dir()]
     return {entry.name.removesuffix(".py") for folder in folders for entry in folder.iterdir()}

@@ -1,4 +1,4 @@
-"""What a suite imports and asks of pytest, read from its syntax: the last resort for finding its dependencies."""
+"""Imports and plugin marks of a suite, read from its syntax: the last resort for finding its dependencies."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-# Import name -> distribution. Also the list of names that may be guessed at all: anything else must be declared,
-# because a distribution of an arbitrary name on an index can be anything.
+# Import name -> distribution. Only these names are ever guessed: anything else must be declared, because a
+# distribution of an arbitrary name on an index can be anything.
 DISTRIBUTIONS = {
     "aiohttp": "aiohttp", "anyio": "anyio", "arrow": "arrow", "asgiref": "asgiref", "attr": "attrs",
     "attrs": "attrs", "bs4": "beautifulsoup4", "cattr": "cattrs", "cattrs": "cattrs", "certifi": "certifi",
@@ -43,7 +43,7 @@ _MARKS = (
 
 
 def test_files(tree: Path, tests: Sequence[str]) -> Iterator[Path]:
-    """The Python files below the tests' paths, conftests above them included."""
+    """Yield the Python files below the tests' paths, then the conftest of the tree."""
     for place in tests:
         path = tree / place
         yield from sorted(path.rglob("*.py")) if path.is_dir() else [path]
@@ -52,12 +52,9 @@ def test_files(tree: Path, tests: Sequence[str]) -> Iterator[Path]:
 
 
 def required_imports(files: Iterable[Path]) -> set[str]:
-    """Top-level names imported unguarded at module level: without them a file cannot be collected."""
-    found: set[str] = set()
-    for path in files:
-        for node in _parsed(path).body:
-            found.update(_names(node))
-    return found - set(sys.stdlib_module_names)
+    """Return the top-level names imported unguarded at module level: without them a file cannot be collected."""
+    names = {name for path in files for node in _parsed(path).body for name in _names(node)}
+    return names - set(sys.stdlib_module_names)
 
 
 def _names(node: ast.stmt) -> Iterator[str]:
@@ -77,32 +74,32 @@ def _parsed(path: Path) -> ast.Module:
 
 
 def marked_plugins(files: Iterable[Path]) -> list[str]:
-    """Plugin distributions whose marks or fixtures the tests use."""
-    found: dict[str, None] = {}
+    """Return the plugin distributions whose marks or fixtures the tests use."""
+    plugins: dict[str, None] = {}
     for path in files:
         try:
             text = path.read_text("utf-8", "replace")
         except OSError:
             continue
-        found.update((name, None) for pattern, name in _MARKS if pattern.search(text))
-    return list(found)
+        plugins.update((name, None) for pattern, name in _MARKS if pattern.search(text))
+    return list(plugins)
 
 
 def missing_modules(messages: Iterable[str]) -> set[str]:
-    """Top-level names that collection errors say are not there."""
+    """Return the top-level names that collection errors report as missing."""
     text = "\n".join(messages)
     return {name.partition(".")[0] for name in re.findall(r"No module named '?([\w.]+)'?", text)}
 
 
 def all_imports(files: Iterable[Path]) -> set[str]:
-    """Every name that the files import anywhere, ``pytest.importorskip`` included."""
-    found: set[str] = set()
+    """Return every name that the files import anywhere, ``pytest.importorskip`` included."""
+    names: set[str] = set()
     for path in files:
         for node in ast.walk(_parsed(path)):
             if isinstance(node, ast.Import | ast.ImportFrom):
-                found.update(_names(node))
+                names.update(_names(node))
             elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "importorskip" and node.args:
-                told = node.args[0]
-                if isinstance(told, ast.Constant) and isinstance(told.value, str):
-                    found.add(told.value.partition(".")[0])
-    return found - set(sys.stdlib_module_names)
+                module = node.args[0]
+                if isinstance(module, ast.Constant) and isinstance(module.value, str):
+                    names.add(module.value.partition(".")[0])
+    return names - set(sys.stdlib_module_names)

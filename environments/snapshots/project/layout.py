@@ -1,4 +1,4 @@
-"""Where a project keeps its packages and its tests, read from its files alone."""
+"""Layout of a project: the places of its packages and its tests, read from its files alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ....errors import NoTests, SnapshotError
-from ..source.source import read_ini, read_pyproject
+from ..source.project_files import read_ini, read_pyproject
 from .pytest_config import PytestConfig
 
 PREFIXES = ("src", ".", "lib", "python", "source")
@@ -28,65 +28,53 @@ class Layout:
     tests: tuple[str, ...]
 
     @property
-    def source_roots(self) -> list[str]:
-        return sorted(self.packages.values())
-
-    @property
-    def source_globs(self) -> list[str]:
-        """What an agent's diff may touch: a package's whole folder, or its one file."""
-        return [root if root.endswith(".py") else f"{root}/**" for root in self.source_roots]
-
-    @property
     def python_path(self) -> list[str]:
-        """The folders that make the packages importable, ``src`` before the root."""
+        """Return the folders that make the packages importable, ``src`` before the root."""
         return sorted({os.path.dirname(root) or "." for root in self.packages.values()}, key=lambda p: (p == ".", p))
 
 
 def detect(
     tree: Path, config: PytestConfig, wheel_names: Sequence[str], project: str, named_tests: Sequence[str] = ()
 ) -> Layout:
-    """The layout; ``wheel_names`` are the top-level names of the built wheel, when there is one.
+    """Return the layout; ``wheel_names`` are the top-level names of the built wheel, empty without one.
 
-    ``named_tests`` are a person's own choice of test paths and node ids.
-
-    Raises SnapshotError when no package is found, NoTests when no test is.
+    ``named_tests`` are test paths and node ids that the user chose. Raises SnapshotError when no package is found, and
+    NoTests when no test is found.
     """
     packages = _from_wheel(tree, wheel_names) if wheel_names else _scan(tree)
     if not packages:
         built = f" that its build provides ({', '.join(wheel_names)})" if wheel_names else ""
-        raise SnapshotError(f"{project} has no Python package{built} in its tree: name another source")
+        raise SnapshotError(f"{project} has no Python package{built} in its tree; name another source")
     tests = list(named_tests) or _tests(tree, config, packages)
     if not tests:
-        raise NoTests(f"{project} holds no tests (source distributions often leave them out): try git+URL@TAG")
+        raise NoTests(f"{project} holds no tests (source distributions often omit them); try git+URL@TAG")
     return Layout(packages, tuple(tests))
 
 
 def _prefixes(tree: Path) -> list[str]:
-    """Folders that may hold top-level packages: the project's own word first."""
-    project = read_pyproject(tree).get("tool", {})
-    told = project.get("setuptools", {}).get("package-dir", {}).get("")
-    told = told or project.get("setuptools", {}).get("packages", {})
-    where = told if isinstance(told, str) else (told.get("find", {}).get("where") if isinstance(told, dict) else None)
-    found = [where] if isinstance(where, str) else list(where or [])
-    poetry = project.get("poetry", {}).get("packages", [])
-    found += [entry["from"] for entry in poetry if isinstance(entry, dict) and "from" in entry]
+    """Return the folders that may hold top-level packages, those that the project configures first."""
+    tool = read_pyproject(tree).get("tool", {})
+    setting = tool.get("setuptools", {}).get("package-dir", {}).get("")
+    setting = setting or tool.get("setuptools", {}).get("packages", {})
+    where = setting.get("find", {}).get("where") if isinstance(setting, dict) else setting
+    folders = [where] if isinstance(where, str) else list(where or []) if isinstance(setting, dict) else []
+    poetry = tool.get("poetry", {}).get("packages", [])
+    folders += [entry["from"] for entry in poetry if isinstance(entry, dict) and "from" in entry]
     ini = read_ini(tree / "setup.cfg").get("options", "package_dir", fallback="")
-    found += [
+    folders += [
         value.strip() for line in ini.splitlines() for key, eq, value in [line.partition("=")] if eq and not key.strip()
     ]
-    return list(dict.fromkeys([*(os.path.normpath(path) for path in found), *PREFIXES]))
+    return list(dict.fromkeys([*(os.path.normpath(path) for path in folders), *PREFIXES]))
 
 
 def _from_wheel(tree: Path, names: Sequence[str]) -> dict[str, str]:
     real = [name for name in names if name not in NOT_PACKAGES] or list(names)
-    found: dict[str, str] = {}
+    packages: dict[str, str] = {}
     for name in real:
-        for prefix in _prefixes(tree):
-            place = next((p for p in (f"{prefix}/{name}", f"{prefix}/{name}.py") if _holds_code(tree / p)), None)
-            if place:
-                found[name] = os.path.normpath(place)
-                break
-    return found
+        places = [f"{prefix}/{name}{suffix}" for prefix in _prefixes(tree) for suffix in ("", ".py")]
+        if place := next((place for place in places if _holds_code(tree / place)), None):
+            packages[name] = os.path.normpath(place)
+    return packages
 
 
 def _holds_code(path: Path) -> bool:
@@ -94,12 +82,12 @@ def _holds_code(path: Path) -> bool:
 
 
 def _scan(tree: Path) -> dict[str, str]:
-    """Packages of a project that builds no wheel: ``src`` first, else packages and modules at the root."""
+    """Return the packages of a project that builds no wheel: in ``src`` first, else at the root."""
     for prefix in _prefixes(tree):
         folder = tree / prefix
         if not folder.is_dir():
             continue
-        found = {}
+        packages = {}
         for entry in sorted(folder.iterdir()):
             name = entry.stem if entry.suffix == ".py" else entry.name
             if (
@@ -110,17 +98,17 @@ def _scan(tree: Path) -> dict[str, str]:
             ):
                 continue
             if (entry / "__init__.py").is_file() or (entry.suffix == ".py" and entry.is_file()):
-                found[name] = os.path.normpath(f"{prefix}/{entry.name}")
-        if found:
-            return found
+                packages[name] = os.path.normpath(f"{prefix}/{entry.name}")
+        if packages:
+            return packages
     return {}
 
 
 def _tests(tree: Path, config: PytestConfig, packages: Mapping[str, str]) -> list[str]:
     patterns = config.python_files or ["test_*.py", "*_test.py"]
-    told = [path for path in config.testpaths if (tree / path).exists() and _has_tests(tree / path, patterns)]
-    if told and not any(os.path.normpath(path) == "." for path in told):
-        return [os.path.normpath(path) for path in told]
+    configured = [path for path in config.testpaths if (tree / path).exists() and _has_tests(tree / path, patterns)]
+    if configured and not any(os.path.normpath(path) == "." for path in configured):
+        return [os.path.normpath(path) for path in configured]
     nested = [f"{root}/{name}" for root in packages.values() for name in ("tests", "test", "testing")]
     folders = [path for path in (*TEST_FOLDERS, *nested) if _has_tests(tree / path, patterns)]
     folders = [path for path in folders if not any(_below(path, other) for other in folders)]
@@ -131,9 +119,9 @@ def _tests(tree: Path, config: PytestConfig, packages: Mapping[str, str]) -> lis
         for entry in sorted((tree / root).iterdir())
         if entry.is_file() and _matches(entry.name, patterns)
     ]
-    if found := list(dict.fromkeys([*folders, *modules])):
-        return found
-    # unittest's own habit: tests/testthing.py, which pytest takes when it is named.
+    if places := list(dict.fromkeys([*folders, *modules])):
+        return places
+    # unittest accepts tests/testthing.py, which pytest takes only when it is named.
     loose = [path for folder in (*TEST_FOLDERS, *nested) for path in sorted((tree / folder).glob("**/test*.py"))]
     return [path.relative_to(tree).as_posix() for path in loose]
 
@@ -145,7 +133,7 @@ def _below(path: str, other: str) -> bool:
 def _has_tests(path: Path, patterns: Sequence[str]) -> bool:
     if path.is_file():
         return True
-    return path.is_dir() and any(_matches(found.name, patterns) for found in path.rglob("*.*"))
+    return path.is_dir() and any(_matches(file.name, patterns) for file in path.rglob("*.*"))
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

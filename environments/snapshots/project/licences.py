@@ -1,8 +1,8 @@
-"""Which licence a project is under, as an SPDX expression where that can be told, and whether it is permissive.
+"""Licence of a project, as an SPDX expression where possible, and whether it is permissive.
 
-A reading of what the project says of itself, in this order: ``License-Expression`` (PEP 639), the ``License`` field (an
-expression, a well-known name or a whole text), the classifiers, the texts of its licence files. No legal advice: what
-single files say in their heads, and what the dependencies are under, is not read.
+The project's own statements are read in this order: ``License-Expression`` (PEP 639), the ``License`` field (an
+expression, a well-known name or a full text), the classifiers, the texts of its licence files. This is not legal
+advice: headers of single files and licences of dependencies are not read.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from email.message import Message
 from pathlib import Path
+from typing import Any
 
+from license_expression import LicenseSymbol, LicenseWithExceptionSymbol, Licensing
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
 PERMISSIVE = frozenset(
     "MIT MIT-0 Apache-2.0 ISC PSF-2.0 Python-2.0 Python-2.0.1 Zlib Unlicense CC0-1.0 0BSD BSD-1-Clause BSD-2-Clause "
     "BSD-3-Clause BSD-3-Clause-Clear BSD-4-Clause BSD-Source-Code LicenseRef-BSD".split()
 )
-SOME_BSD = "LicenseRef-BSD"  # a project that says BSD, and nowhere which
+SOME_BSD = "LicenseRef-BSD"
+"""Licence of a project that states BSD without a variant."""
 _CLASSIFIERS = {
     "mit license": "MIT",
     "mit no attribution license (mit-0)": "MIT-0",
@@ -78,11 +81,11 @@ _TITLES = (  # in the first lines of a licence's own text
 
 
 def detect(headers: Message, tree: Path) -> str:
-    """The licence of a project from its core metadata and its tree; empty when nothing tells."""
+    """Return the licence of a project from its core metadata and its tree; empty when neither states one."""
     if expression := canonical(str(headers["License-Expression"] or "")):
         return expression
-    told = str(headers["License"] or "").strip()
-    field = "" if told.lower() in ("unknown", "none") else told
+    field = str(headers["License"] or "").strip()
+    field = "" if field.lower() in ("unknown", "none") else field
     names = [str(text).rpartition("::")[2].strip().lower() for text in headers.get_all("Classifier", [])]
     classified = _once(_CLASSIFIERS[name] for name in names if name in _CLASSIFIERS)
     words = [canonical(field), _WORDS.get(field.lower().rstrip("."), "")]
@@ -91,28 +94,30 @@ def detect(headers: Message, tree: Path) -> str:
 
 
 def combine(written: Sequence[str], classified: Sequence[str], texts: Sequence[str], *, either: bool = False) -> str:
-    """One expression of what three places say; what is vague (some BSD) gives way to what is exact.
+    """Return one expression for the statements of three places; the first place with a statement counts.
 
-    Several licences must all be kept (AND) unless the project says that one may choose.
+    An unspecific BSD becomes the variant whose text was found. Several licences apply together (AND) unless ``either``
+    says that the user may choose.
     """
     for names in (written, classified, texts):
         if not names:
             continue
         exact = [text for text in texts if text.startswith("BSD-")]
-        found = _once(exact[0] if name == SOME_BSD and exact else name for name in names)
-        return (" OR " if either else " AND ").join(found)
+        return (" OR " if either else " AND ").join(
+            _once(exact[0] if name == SOME_BSD and exact else name for name in names)
+        )
     return ""
 
 
 def from_files(tree: Path) -> list[str]:
-    """The common licences whose texts lie at the top of ``tree`` or in ``LICENSES``."""
+    """Return the common licences whose texts are at the top of ``tree`` or in ``LICENSES``."""
     patterns = ("LICEN[CS]E*", "licen[cs]e*", "Licen[cs]e*", "COPYING*", "UNLICENSE*", "LICENSES/*")
     paths = sorted({path for pattern in patterns for path in tree.glob(pattern) if path.is_file()})
     return _once(_texts(path.read_text("utf-8", "replace") for path in paths))
 
 
 def canonical(expression: str) -> str:
-    """A valid SPDX expression in its canonical spelling, else empty."""
+    """Return a valid SPDX expression in its canonical spelling; empty for anything else."""
     try:
         return str(canonicalize_license_expression(expression)) if expression else ""
     except InvalidLicenseExpression:
@@ -120,45 +125,26 @@ def canonical(expression: str) -> str:
 
 
 def is_permissive(expression: str) -> bool:
-    """Whether everything that the expression demands, by one of its choices at least, is on the list."""
-    if not canonical(expression):
-        return False
-    tokens = re.findall(r"[()]|[^\s()]+", canonical(expression))
-    allowed, rest = _either(tokens)
-    return allowed and not rest
+    """Return whether one choice that the expression allows consists of permissive licences only."""
+    text = canonical(expression)
+    return bool(text) and _allowed(Licensing().parse(text))
 
 
-def _either(tokens: list[str]) -> tuple[bool, list[str]]:
-    allowed, rest = _all(tokens)
-    while rest[:1] == ["OR"]:
-        other, rest = _all(rest[1:])
-        allowed = allowed or other
-    return allowed, rest
-
-
-def _all(tokens: list[str]) -> tuple[bool, list[str]]:
-    allowed, rest = _one(tokens)
-    while rest[:1] == ["AND"]:
-        other, rest = _one(rest[1:])
-        allowed = allowed and other
-    return allowed, rest
-
-
-def _one(tokens: list[str]) -> tuple[bool, list[str]]:
-    if tokens[0] == "(":
-        allowed, rest = _either(tokens[1:])
-        return allowed, rest[1:]
-    after = tokens[3:] if tokens[1:2] == ["WITH"] else tokens[1:]  # an exception only ever gives more leave
-    return tokens[0] in PERMISSIVE, after
+def _allowed(node: Any) -> bool:
+    if isinstance(node, LicenseWithExceptionSymbol):
+        node = node.license_symbol  # an exception only ever permits more
+    if isinstance(node, LicenseSymbol):
+        return node.key in PERMISSIVE
+    return any(map(_allowed, node.args)) if isinstance(node, Licensing().OR) else all(map(_allowed, node.args))
 
 
 def _texts(texts: Iterable[str]) -> Iterator[str]:
     for text in texts:
         plain = " ".join(re.sub(r"[\"'`*#]", "", text).lower().split())
-        yield from _of_text(plain)
+        yield from _licences_in(plain)
 
 
-def _of_text(text: str) -> Iterator[str]:
+def _licences_in(text: str) -> Iterator[str]:
     head = re.sub(r"[^a-z0-9.]+", " ", text[:600])
     if title := next((name for phrase, name in _TITLES if phrase in head), ""):
         yield title  # copyleft texts name other licences further down

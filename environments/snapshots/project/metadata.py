@@ -1,4 +1,4 @@
-"""The project's own build: it tells the metadata and the files that only a build makes. Nothing of it is installed."""
+"""The project's metadata, and the files that only its build makes, read from a wheel that is not installed."""
 
 from __future__ import annotations
 
@@ -16,17 +16,27 @@ from pathlib import Path
 
 from ....errors import BuildFailed
 from ..builder.interpreter import Interpreter
-from ..builder.pip import bare_python, run_pip
-from ..source.source import Source, project_name, read_pyproject
+from ..builder.packages import build_wheel
+from ..source.project_files import project_name, read_pyproject
+from ..source.source import Source
 from . import licences
 from .requirements import read_requirements
 
-_TEXT_LIMIT = 32 * 1024
+_INLINE_BYTES = 32 * 1024
+_SCM_VARIABLES = (
+    "SETUPTOOLS_SCM_PRETEND_VERSION",
+    "PDM_BUILD_SCM_VERSION",
+    "PBR_VERSION",
+    "POETRY_DYNAMIC_VERSIONING_BYPASS",
+)
 
 
 @dataclass(frozen=True)
 class Project:
-    """What a build told. ``members`` maps a wheel's paths (below site-packages) to contents; empty without a wheel."""
+    """Metadata from a build. ``members`` maps a wheel's paths below site-packages to contents; empty without a wheel.
+
+    ``dist_info`` maps the paths of the installed metadata to contents, ``scripts`` console scripts to entry points.
+    """
 
     name: str
     version: str
@@ -41,58 +51,43 @@ class Project:
 
 
 def inspect(tree: Path, source: Source, interpreter: Interpreter, folder: Path) -> Project:
-    """Build a wheel from a copy of ``tree`` and read it; a tree without a build says little, and that is fine.
+    """Build a wheel from a copy of ``tree`` and read it; without a build, read the tree's requirements and licence.
 
-    The build runs the project's own code on this machine, with network, as any installation does. Raises BuildFailed.
+    The build runs the project's own code on this machine, as any installation does. Raises BuildFailed.
     """
     if not _builds(tree):
         runtime = read_requirements(tree / "requirements.txt") if (tree / "requirements.txt").is_file() else []
         return Project(source.name, "0", licences.detect(Message(), tree), requires_dist=tuple(runtime))
-    copy, wheels = folder / "build-copy", folder / "wheels"
+    copy = folder / "build-copy"
     shutil.copytree(tree, copy, symlinks=True)
-    python = bare_python(interpreter, folder / "build-python")
-    pretended = source.scm_version or ("" if (tree / "PKG-INFO").is_file() else "0.0.0")
-    names = (
-        "SETUPTOOLS_SCM_PRETEND_VERSION",
-        "PDM_BUILD_SCM_VERSION",
-        "PBR_VERSION",
-        "POETRY_DYNAMIC_VERSIONING_BYPASS",
-    )
-    environment = dict.fromkeys(names, pretended) if pretended else {}
-    result = run_pip(python, "wheel", "--no-deps", "--wheel-dir", str(wheels), str(copy), environment=environment)
-    found = sorted(wheels.glob("*.whl")) if wheels.is_dir() else []
+    version = source.scm_version or ("" if (tree / "PKG-INFO").is_file() else "0.0.0")
+    variables = dict.fromkeys(_SCM_VARIABLES, version) if version else {}
+    wheel = build_wheel(interpreter, copy, folder / "wheels", variables, project_name(tree, source.name))
     shutil.rmtree(copy, ignore_errors=True)
-    if not result.ok or not found:
-        raise BuildFailed(
-            f"{project_name(tree, source.name)} does not build: {result.errors()}; make `pip wheel .` work there"
-        )
-    return read_wheel(found[0], tree)
+    return read_wheel(wheel, tree)
 
 
 def _builds(tree: Path) -> bool:
-    """Raises BuildFailed when its ``pyproject.toml`` cannot be read: whether it declares a build is not known then."""
+    """Return whether the project declares a build. Raises BuildFailed when its ``pyproject.toml`` is not TOML."""
     project = read_pyproject(tree)
     if not project and (tree / "pyproject.toml").is_file():
         try:
             tomllib.loads((tree / "pyproject.toml").read_text("utf-8"))
         except (OSError, ValueError) as error:
-            raise BuildFailed(f"pyproject.toml is not TOML: {error}: repair it") from error
-    declares = "project" in project or "build-system" in project or "poetry" in project.get("tool", {})
-    return (
-        declares
-        or (tree / "setup.py").is_file()
-        or (tree / "setup.cfg").is_file()
-        and not (tree / "Makefile.PL").exists()
-    )
+            raise BuildFailed(f"pyproject.toml is not TOML ({error}); repair it") from error
+    if "project" in project or "build-system" in project or "poetry" in project.get("tool", {}):
+        return True
+    perl = (tree / "Makefile.PL").exists()
+    return (tree / "setup.py").is_file() or ((tree / "setup.cfg").is_file() and not perl)
 
 
 def read_wheel(path: Path, tree: Path) -> Project:
-    """Metadata and contents of a wheel built from ``tree``, held in memory."""
+    """Return the metadata and contents of a wheel built from ``tree``, held in memory."""
     with zipfile.ZipFile(path) as archive:
         contents = {name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
     info = next(name.partition("/")[0] for name in contents if name.partition("/")[0].endswith(".dist-info"))
     headers = BytesHeaderParser().parsebytes(contents[f"{info}/METADATA"])
-    members = {_installed(name): data for name, data in contents.items() if _installed(name)}
+    members = {_installed_path(name): data for name, data in contents.items() if _installed_path(name)}
     members = {name: data for name, data in members.items() if not name.startswith(f"{info}/")}
     entry_points = contents.get(f"{info}/entry_points.txt", b"").decode("utf-8", "replace")
     return Project(
@@ -104,16 +99,15 @@ def read_wheel(path: Path, tree: Path) -> Project:
         extras=tuple(str(text) for text in headers.get_all("Provides-Extra", [])),
         top_level=tuple(sorted({_top_level(name) for name in members} - {""})),
         scripts=_console_scripts(entry_points),
-        dist_info=_kept_info(info, contents, headers),
+        dist_info=_dist_info(info, contents, headers),
         members=members,
     )
 
 
-def _installed(name: str) -> str:
-    """A wheel member's path below site-packages; empty for scripts, headers and data."""
+def _installed_path(name: str) -> str:
+    """Return a wheel member's path below site-packages; empty for scripts, headers and data."""
     if ".data/" in name:
-        _, _, rest = name.partition(".data/")
-        kind, _, path = rest.partition("/")
+        kind, _, path = name.partition(".data/")[2].partition("/")
         return path if kind in ("purelib", "platlib") else ""
     return name
 
@@ -125,17 +119,17 @@ def _top_level(name: str) -> str:
     return first.split(".")[0] if first.endswith((".py", ".so")) else ""
 
 
-def _kept_info(info: str, contents: Mapping[str, bytes], headers: Message) -> dict[str, bytes]:
-    """The dist-info that ``importlib.metadata`` needs, without the long description, which tells too much."""
-    lines = [f"{key}: {_folded(value)}" for key, value in headers.items() if key.lower() not in ("description",)]
-    kept = {
+def _dist_info(info: str, contents: Mapping[str, bytes], headers: Message) -> dict[str, bytes]:
+    """Return the dist-info that ``importlib.metadata`` needs, without the long description: it can show solutions."""
+    lines = [f"{key}: {_folded(value)}" for key, value in headers.items() if key.lower() != "description"]
+    files = {
         f"{info}/METADATA": ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape"),
         f"{info}/INSTALLER": b"etude\n",
     }
     for name in ("entry_points.txt", "top_level.txt", "WHEEL"):
         if (data := contents.get(f"{info}/{name}")) is not None:
-            kept[f"{info}/{name}"] = data
-    return kept
+            files[f"{info}/{name}"] = data
+    return files
 
 
 def _folded(value: object) -> str:
@@ -150,8 +144,8 @@ def _console_scripts(text: str) -> dict[str, str]:
 
 
 def generated_files(project: Project, packages: Mapping[str, str], tree: Path) -> dict[str, bytes]:
-    """Files of the located packages that only the build has (``_version.py``, compiled modules), by tree path."""
-    found: dict[str, bytes] = {}
+    """Return the files of the packages that only the build has (``_version.py``, compiled modules), by tree path."""
+    files: dict[str, bytes] = {}
     for name, data in project.members.items():
         first = name.partition("/")[0]
         if first in packages and "/" in name:
@@ -162,33 +156,36 @@ def generated_files(project: Project, packages: Mapping[str, str], tree: Path) -
         else:
             continue
         if not (tree / path).exists() and not path.endswith((".pyc", ".c", ".pyx")):
-            found[path] = data
-    return found
+            files[path] = data
+    return files
 
 
 def pack(files: Mapping[str, bytes]) -> dict[str, str]:
-    """Generated files as a recipe keeps them: small ones whole, large ones by hash."""
+    """Return generated files as a recipe stores them: small ones in full, large ones by hash."""
     packed = {}
     for path, data in sorted(files.items()):
-        whole = len(data) <= _TEXT_LIMIT
+        inline = len(data) <= _INLINE_BYTES
         packed[path] = (
-            f"base64:{base64.b64encode(data).decode()}" if whole else f"sha256:{hashlib.sha256(data).hexdigest()}"
+            f"base64:{base64.b64encode(data).decode()}" if inline else f"sha256:{hashlib.sha256(data).hexdigest()}"
         )
     return packed
 
 
 def unpack(packed: Mapping[str, str], built: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The recorded files again. Raises BuildFailed when a large one is built differently now."""
+    """Return the generated files of a recipe, large ones from ``built``. Raises BuildFailed when one differs now."""
     files = {}
     for path, text in packed.items():
         kind, _, value = text.partition(":")
         files[path] = base64.b64decode(value) if kind == "base64" else built.get(path, b"")
         if kind == "sha256" and hashlib.sha256(files[path]).hexdigest() != value:
-            raise BuildFailed(f"the build makes another {path} than recorded: its build tools have changed since")
+            raise BuildFailed(
+                f"the build makes another {path} than recorded, its build tools have changed; generate the tasks again"
+            )
     return files
 
 
 def write_files(tree: Path, files: Mapping[str, bytes]) -> None:
+    """Write files below ``tree``, with their folders."""
     for path, data in files.items():
         (tree / path).parent.mkdir(parents=True, exist_ok=True)
         (tree / path).write_bytes(data)

@@ -1,4 +1,4 @@
-"""A project's own pytest configuration, without what would disturb a measured run."""
+"""A project's own pytest configuration, without the options that would disturb a measured run."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from ..source.source import read_ini, read_pyproject
+from ..source.project_files import read_ini, read_pyproject
 
 # Options dropped from addopts: reports, order, repetition, parallelism, caching, linters, strictness about config.
-# The value says whether a separate argument may follow.
+# True: a separate argument may follow.
 _DROPPED = {
     "--cov": True, "--cov-report": True, "--cov-config": True, "--cov-fail-under": True, "--cov-context": True,
     "--cov-append": False, "--cov-branch": False, "--no-cov": False, "--no-cov-on-fail": False, "--cov-reset": False,
@@ -49,7 +49,7 @@ UNWANTED_PLUGINS = frozenset(
 _QUIET_WARNINGS = ("ignore::pytest.PytestConfigWarning", "ignore::pytest.PytestUnknownMarkWarning")
 
 
-# Options by their beginning (``*``) or exactly, and who understands them.
+# Options, by prefix where they end in ``*``, and the distributions that define them.
 _OPTION_OWNERS = {
     "--cov*": "pytest-cov",
     "--no-cov*": "pytest-cov",
@@ -70,19 +70,26 @@ _OPTION_OWNERS = {
 
 @dataclass(frozen=True)
 class PytestConfig:
-    """``file`` is relative to the tree, None when the project configures nothing."""
+    """Settings of the file that pytest itself would read."""
 
     file: str | None = None
+    """Path in the tree; None when the project configures nothing."""
     addopts: tuple[str, ...] = ()
+    """Command-line options that every run gets."""
     testpaths: tuple[str, ...] = ()
+    """Places of the tests."""
     python_files: tuple[str, ...] = ()
+    """Patterns of test files."""
     required_plugins: tuple[str, ...] = ()
+    """Requirements without which pytest refuses to run."""
     strict_warnings: bool = False
+    """Whether every warning is an error."""
     keys: frozenset[str] = frozenset()
+    """Names of all settings."""
 
 
 def read_config(tree: Path) -> PytestConfig:
-    """The first configuration that pytest itself would take."""
+    """Return the first configuration that pytest itself would take."""
     for name, section in (("pytest.ini", "pytest"), (".pytest.ini", "pytest")):
         if (tree / name).is_file():
             return _parsed(
@@ -121,9 +128,9 @@ def _parsed(name: str, table: dict[str, Any]) -> PytestConfig:
     )
 
 
-def kept_options(addopts: Sequence[str]) -> tuple[list[str], list[str]]:
-    """(options to keep, plugins that ``-p`` names) of an ``addopts`` value."""
-    kept: list[str] = []
+def usable_options(addopts: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split an ``addopts`` value into the options of a measured run and the plugins that ``-p`` names."""
+    chosen: list[str] = []
     plugins: list[str] = []
     words = list(addopts)
     while words:
@@ -139,20 +146,20 @@ def kept_options(addopts: Sequence[str]) -> tuple[list[str], list[str]]:
         elif name.startswith(("--cov", "--benchmark-", "--randomly")) or _REPORT.match(word):
             continue
         elif word.startswith("-"):
-            kept.append(word)
+            chosen.append(word)
             if not equals and words and not words[0].startswith("-"):
-                kept.append(words.pop(0))
-        # A bare path in addopts is a test location, and those are given explicitly.
-    return kept, plugins
+                chosen.append(words.pop(0))
+        # A bare path in addopts is a test location; the command line names those.
+    return chosen, plugins
 
 
 def options(config: PytestConfig, extra: Sequence[str], deselect: Sequence[str]) -> list[str]:
-    """ini overrides that replace the project's own ``addopts`` and plugin demands."""
-    kept, _ = kept_options(config.addopts)
+    """Return the ini overrides that replace the project's own ``addopts`` and ``required_plugins``."""
+    usable, _ = usable_options(config.addopts)
     quiet = [part for text in _QUIET_WARNINGS for part in ("-W", text)] if config.strict_warnings else []
-    words = [*kept, *quiet, *extra, *(f"--deselect={test}" for test in deselect)]
-    found = [f"addopts={shlex.join(words)}"] if words or config.addopts else []
-    return [*found, "required_plugins="] if config.required_plugins else found
+    words = [*usable, *quiet, *extra, *(f"--deselect={test}" for test in deselect)]
+    overrides = [f"addopts={shlex.join(words)}"] if words or config.addopts else []
+    return [*overrides, "required_plugins="] if config.required_plugins else overrides
 
 
 def _is_option(word: str, option: str) -> bool:
@@ -160,9 +167,9 @@ def _is_option(word: str, option: str) -> bool:
 
 
 def plugin_requirements(config: PytestConfig) -> list[str]:
-    """Distributions that the configuration asks for: ``required_plugins`` and plugins' options.
+    """Return the distributions that the configuration requires: ``required_plugins`` and the owners of its options.
 
-    Those that a measured run never loads are installed too: without them a plain ``pytest`` refuses the options.
+    Plugins that a measured run never loads are among them: without them a plain ``pytest`` refuses the options.
     """
     named = list(config.required_plugins)
     words = [word.partition("=")[0] for word in config.addopts]
@@ -172,21 +179,21 @@ def plugin_requirements(config: PytestConfig) -> list[str]:
     return [text for text in dict.fromkeys(named) if canonicalize_name(text)]
 
 
-def with_words(given: Sequence[str], words: Sequence[str]) -> list[str]:
-    """Options whose ``addopts`` also holds ``words``."""
-    rest = [option for option in given if not option.startswith("addopts=")]
-    return [
-        f"addopts={shlex.join([*_addopts(given), *(word for word in words if word not in _addopts(given))])}",
-        *rest,
-    ]
+def with_words(options: Sequence[str], words: Sequence[str]) -> list[str]:
+    """Return ini overrides whose ``addopts`` also contains ``words``."""
+    present = _addopts(options)
+    return [f"addopts={shlex.join([*present, *(word for word in words if word not in present)])}", *_others(options)]
 
 
-def without_words(given: Sequence[str], unwanted: Sequence[str]) -> list[str]:
-    """Options whose ``addopts`` lost the words that pytest does not know."""
-    kept = [word for word in _addopts(given) if word not in unwanted]
-    rest = [option for option in given if not option.startswith("addopts=")]
-    return [f"addopts={shlex.join(kept)}", *rest] if len(rest) < len(given) else rest
+def without_words(options: Sequence[str], unwanted: Sequence[str]) -> list[str]:
+    """Return ini overrides whose ``addopts`` lacks the ``unwanted`` words."""
+    remaining, others = [word for word in _addopts(options) if word not in unwanted], _others(options)
+    return [f"addopts={shlex.join(remaining)}", *others] if len(others) < len(options) else others
 
 
-def _addopts(given: Sequence[str]) -> list[str]:
-    return [word for option in given if option.startswith("addopts=") for word in shlex.split(option[8:])]
+def _addopts(options: Sequence[str]) -> list[str]:
+    return [word for option in options if option.startswith("addopts=") for word in shlex.split(option[8:])]
+
+
+def _others(options: Sequence[str]) -> list[str]:
+    return [option for option in options if not option.startswith("addopts=")]

@@ -1,22 +1,24 @@
-"""What a project declares its tests to need: extras, dependency groups, requirements files, tox."""
+"""Requirements that a project declares for its tests: extras, dependency groups, requirements files, tox."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dependency_groups import DependencyGroupResolver
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from ..source.source import read_ini, read_pyproject
+from ..source.project_files import read_ini, read_pyproject
 from .pytest_config import UNWANTED_PLUGINS
 
 _TEST_NAME = re.compile(r"^(unit-?)?(test|tests|testing|pytest|tests?-.*|.*-tests?)$")
 _DEV_NAME = re.compile(r"^(dev|develop|development|dev-.*|all|full|complete)$")
-# What projects list beside their tests' needs; kept only when the tests import it.
+# Development tools, which projects list beside the tests' requirements; installed only when the tests import them.
 _TOOLS = re.compile(
     r"^(tox|nox|pre-commit|black|ruff|flake8.*|isort|mypy|pyright|pylint|pyflakes|pycodestyle|pydocstyle|bandit|twine|build"
     r"|wheel|setuptools|setuptools-scm|pip|pip-tools|uv|hatch.*|flit.*|poetry.*|sphinx.*|furo|mkdocs.*|.*-sphinx-theme|myst.*"
@@ -40,19 +42,19 @@ class Declared:
 
 
 def declared(tree: Path, requires_dist: Sequence[str], extras: Sequence[str], project: str) -> Declared:
-    """Everything the tree declares, without tools that no test needs; ``project`` itself is left out."""
-    found: dict[str, list[str]] = {"test": [], "dev": []}
+    """Return the requirements that the tree declares for tests and development, except for ``project`` itself."""
+    by_kind: dict[str, list[str]] = {"test": [], "dev": []}
     extra_groups, other_groups = _extras(requires_dist, extras, project), _groups(read_pyproject(tree))
     for name, requirements in [*extra_groups.items(), *other_groups.items()]:
         if kind := _kind(name):
-            found[kind].extend(requirements)
+            by_kind[kind].extend(requirements)
     for kind, patterns in (("test", _FILES), ("dev", _DEV_FILES)):
         for path in _requirement_files(tree, patterns):
-            found[kind].extend(read_requirements(path))
-    found["test"].extend(_tox(tree))
+            by_kind[kind].extend(read_requirements(path))
+    by_kind["test"].extend(_tox(tree))
     tests_require = read_ini(tree / "setup.cfg").get("options", "tests_require", fallback="")
-    found["test"].extend(re.split(r"[\n;]", tests_require))
-    return Declared(tuple(_plain(found["test"], project)), tuple(_plain(found["dev"], project)))
+    by_kind["test"].extend(re.split(r"[\n;]", tests_require))
+    return Declared(tuple(_usable(by_kind["test"], project)), tuple(_usable(by_kind["dev"], project)))
 
 
 def _kind(name: str) -> str | None:
@@ -60,40 +62,29 @@ def _kind(name: str) -> str | None:
     return "test" if _TEST_NAME.match(name) else "dev" if _DEV_NAME.match(name) else None
 
 
-def _plain(texts: Iterable[str], project: str) -> Iterator[str]:
-    """Readable requirements, once each, without what is pinned anyway (pytest) and plugins that are never loaded."""
-    seen: set[str] = set()
+def _usable(texts: Iterable[str], project: str) -> Iterator[str]:
+    """Yield the valid requirements, each name once, except for pytest's own and plugins that are never loaded."""
+    excluded = {"pytest", "pluggy", "iniconfig", "coverage", canonicalize_name(project), *UNWANTED_PLUGINS}
     for text in texts:
-        try:
-            requirement = Requirement(text.strip())
-        except InvalidRequirement:
+        requirement = _requirement(text.strip())
+        if requirement is None or requirement.url or canonicalize_name(requirement.name) in excluded:
             continue
-        name = canonicalize_name(requirement.name)
-        pinned_here = name in ("pytest", "pluggy", "iniconfig", "coverage")
-        if (
-            name in seen
-            or pinned_here
-            or name == canonicalize_name(project)
-            or requirement.url
-            or name in UNWANTED_PLUGINS
-        ):
-            continue
-        seen.add(name)
+        excluded.add(canonicalize_name(requirement.name))
         yield str(requirement)
 
 
 def is_tool(text: str) -> bool:
-    """Whether a requirement is a development tool rather than a library of the tests."""
+    """Return whether a requirement is a development tool rather than a library that tests use."""
     return bool(_TOOLS.match(canonicalize_name(Requirement(text).name)))
 
 
 def runtime(requires_dist: Sequence[str]) -> list[str]:
-    """Requirements that hold without any extra."""
+    """Return the requirements that apply without any extra."""
     return [text for text in requires_dist if "extra ==" not in text.replace("'", '"')]
 
 
 def _extras(requires_dist: Sequence[str], extras: Sequence[str], project: str) -> dict[str, list[str]]:
-    """Extra -> its requirements, with ``project[other]`` expanded; the interpreter's own markers stay in the text."""
+    """Return each extra's requirements, with ``project[other]`` expanded; other markers stay in the text."""
     direct: dict[str, list[str]] = {}
     for extra in extras:
         chosen = direct.setdefault(canonicalize_name(extra), [])
@@ -104,19 +95,19 @@ def _extras(requires_dist: Sequence[str], extras: Sequence[str], project: str) -
             marker = str(requirement.marker)
             if extra in _named_extras(marker):
                 requirement.marker = None
-                rest = _without_extra(marker)
-                chosen.append(f"{requirement}; {rest}" if rest else str(requirement))
+                conditions = _without_extra(marker)
+                chosen.append(f"{requirement}; {conditions}" if conditions else str(requirement))
 
     def expand(name: str, above: frozenset[str]) -> list[str]:
-        found: list[str] = []
+        expanded: list[str] = []
         for text in direct.get(name, []):
             requirement = _requirement(text)
             if requirement and canonicalize_name(requirement.name) == canonicalize_name(project):
                 inner = {canonicalize_name(other) for other in requirement.extras} - above
-                found += [item for other in sorted(inner) for item in expand(other, above | {other})]
+                expanded += [item for other in sorted(inner) for item in expand(other, above | {other})]
             else:
-                found.append(text)
-        return found
+                expanded.append(text)
+        return expanded
 
     return {name: expand(name, frozenset({name})) for name in direct}
 
@@ -126,9 +117,9 @@ def _named_extras(marker: str) -> set[str]:
 
 
 def _without_extra(marker: str) -> str:
-    """The marker's other conditions, for the usual ``(...) and extra == "x"``; empty when there are none."""
-    rest = re.sub(r"\s*(and\s+)?extra == [\"'][^\"']+[\"']\s*(and)?", "", marker).strip()
-    return rest[1:-1] if rest.startswith("(") and rest.endswith(")") and rest.count("(") == 1 else rest
+    """Return the marker's other conditions, for the usual ``(...) and extra == "x"``; empty when it has no other."""
+    others = re.sub(r"\s*(and\s+)?extra == [\"'][^\"']+[\"']\s*(and)?", "", marker).strip()
+    return others[1:-1] if others.startswith("(") and others.endswith(")") and others.count("(") == 1 else others
 
 
 def _requirement(text: str) -> Requirement | None:
@@ -139,66 +130,59 @@ def _requirement(text: str) -> Requirement | None:
 
 
 def _groups(project: Mapping[str, Any]) -> dict[str, list[str]]:
-    """PEP 735 groups, and what uv, PDM, Poetry and Hatch called so before."""
-    found: dict[str, list[str]] = {}
-    tables = project.get("dependency-groups", {})
-    for name in tables:
-        found[f"{name}"] = _group(tables, name, frozenset({name}))
+    """Return dependency groups (PEP 735), and those in the older tables of PDM, uv, Poetry and Hatch."""
+    groups = _standard_groups(project.get("dependency-groups", {}))
     tool = project.get("tool", {})
     for name, entries in tool.get("pdm", {}).get("dev-dependencies", {}).items():
-        found.setdefault(name, []).extend(entries)
-    found.setdefault("dev", []).extend(tool.get("uv", {}).get("dev-dependencies", []))
+        groups.setdefault(name, []).extend(entries)
+    groups.setdefault("dev", []).extend(tool.get("uv", {}).get("dev-dependencies", []))
     poetry = tool.get("poetry", {})
-    found["dev"].extend(_poetry(poetry.get("dev-dependencies", {})))
+    groups["dev"].extend(_poetry(poetry.get("dev-dependencies", {})))
     for name, table in poetry.get("group", {}).items():
-        found.setdefault(name, []).extend(_poetry(table.get("dependencies", {})))
+        groups.setdefault(name, []).extend(_poetry(table.get("dependencies", {})))
     for name, table in tool.get("hatch", {}).get("envs", {}).items():
         entries = [*table.get("dependencies", []), *table.get("extra-dependencies", [])]
-        found.setdefault("dev" if name == "default" else name, []).extend(entries)
-    return found
+        groups.setdefault("dev" if name == "default" else name, []).extend(entries)
+    return groups
 
 
-def _group(tables: Mapping[str, Any], name: str, above: frozenset[str]) -> list[str]:
-    found: list[str] = []
-    for entry in tables.get(name, []):
-        if isinstance(entry, str):
-            found.append(entry)
-        elif isinstance(entry, dict) and (inner := entry.get("include-group")) and inner not in above:
-            found += _group(tables, inner, above | {inner})
-    return found
+def _standard_groups(tables: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the valid groups of ``[dependency-groups]``; a group that breaks PEP 735 has no meaning to any tool."""
+    groups: dict[str, list[str]] = {}
+    for name in tables:
+        with contextlib.suppress(ValueError, LookupError, TypeError):
+            groups[name] = [str(requirement) for requirement in DependencyGroupResolver(tables).resolve(name)]
+    return groups
 
 
 def _poetry(table: Mapping[str, Any]) -> list[str]:
-    """Poetry's version language as far as a lower bound goes; carets and tildes keep only that."""
-    found = []
+    """Return the requirements of a Poetry table; of a caret or tilde range only the lower bound is used."""
+    requirements = []
     for name, value in table.items():
         version = value.get("version", "*") if isinstance(value, dict) else value
-        if (
-            name.lower() == "python"
-            or not isinstance(version, str)
-            or (isinstance(value, dict) and value.get("optional"))
-        ):
+        optional = isinstance(value, dict) and value.get("optional")
+        if name.lower() == "python" or not isinstance(version, str) or optional:
             continue
         if version == "*":
-            found.append(name)
+            requirements.append(name)
         elif version[0] in "^~" and version[:2] != "~=":
-            found.append(f"{name}>={version.lstrip('^~=')}")
+            requirements.append(f"{name}>={version.lstrip('^~=')}")
         else:
-            found.append(f"{name}{'==' if version[0].isdigit() else ''}{version}")
-    return found
+            requirements.append(f"{name}{'==' if version[0].isdigit() else ''}{version}")
+    return requirements
 
 
 def _requirement_files(tree: Path, patterns: Sequence[str]) -> list[Path]:
-    """Matching files; an ``.in`` file is taken instead of the pins that were compiled from it."""
-    found = {
+    """Return the matching files; an ``.in`` file replaces the pins that were compiled from it."""
+    files = {
         path for pattern in patterns for path in tree.glob(pattern) if path.suffix in (".txt", ".in") and path.is_file()
     }
-    return sorted(path for path in found if path.suffix == ".in" or path.with_suffix(".in") not in found)
+    return sorted(path for path in files if path.suffix == ".in" or path.with_suffix(".in") not in files)
 
 
 def read_requirements(path: Path, above: frozenset[Path] = frozenset()) -> list[str]:
-    """The plain requirements of a pip file; ``-r`` is followed, other options, addresses and folders are not."""
-    found: list[str] = []
+    """Return the plain requirements of a pip file; ``-r`` is followed, other options, URLs and folders are not."""
+    requirements: list[str] = []
     try:
         lines = path.read_text("utf-8", "replace").replace("\\\n", " ").splitlines()
     except OSError:
@@ -209,23 +193,23 @@ def read_requirements(path: Path, above: frozenset[Path] = frozenset()) -> list[
         if include:
             other = (path.parent / include[2]).resolve()
             if other not in above:
-                found += read_requirements(other, above | {other})
+                requirements += read_requirements(other, above | {other})
         elif text and not text.startswith("-"):
-            found.append(re.sub(r"\s--hash=\S+", "", text).strip())
-    return found
+            requirements.append(re.sub(r"\s--hash=\S+", "", text).strip())
+    return requirements
 
 
 def _tox(tree: Path) -> list[str]:
-    """``deps`` of tox's plain ``[testenv]``; lines for a factor (``py27: ...``) and substitutions are skipped."""
+    """Return ``deps`` of tox's plain ``[testenv]``, except for lines with a factor (``py27: ...``) or substitution."""
     text = read_ini(tree / "tox.ini").get("testenv", "deps", fallback="")
     text = text or read_ini(tree / "setup.cfg").get("testenv", "deps", fallback="")
-    found: list[str] = []
+    requirements: list[str] = []
     for line in text.splitlines():
         entry = re.sub(r"(^|\s)#.*$", "", line).strip()
         entry = re.sub(r"^\{toxinidir\}/", "", entry)
         include = re.match(r"^-r\s*(?:\{toxinidir\}/)?(\S+)$", entry)
         if include and not Path(include[1]).is_absolute() and ".." not in include[1]:
-            found += read_requirements(tree / include[1])
+            requirements += read_requirements(tree / include[1])
         elif entry and not entry.startswith(("-", "{", ".")) and not re.match(r"^[\w,!-]+\s*:", entry):
-            found.append(entry)
-    return found
+            requirements.append(entry)
+    return requirements

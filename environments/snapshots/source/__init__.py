@@ -1,1 +1,1 @@
-"""Sources: from a name to a tree of files."""
+"""Sources: from a name (``pypi:``, ``git+``, a folder, an archive) to a tree of files. Start with ``source``."""

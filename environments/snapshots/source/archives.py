@@ -1,4 +1,4 @@
-"""Archives are unpacked by our own rules: nothing absolute, nothing outside, links inside only, a bounded size."""
+"""Archives of sources: unpacked with a bounded size, and with no path or link that leaves the target."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ SUFFIXES = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar", ".zip")
 
 @dataclass(frozen=True)
 class _Member:
+    """One entry of an archive; ``target`` is that of a link, ``open`` gives the content of a file."""
+
     name: str
     kind: str  # file, folder, link, hardlink
     target: str = ""
@@ -37,9 +39,9 @@ def unpack(archive: Path, target: Path) -> None:
     of sources).
     """
     if archive.name.endswith(".whl"):
-        raise BadSource(f"{archive.name} is a wheel, which holds no tests: give the source distribution (.tar.gz)")
+        raise BadSource(f"{archive.name} is a wheel, which contains no tests; give the source distribution (.tar.gz)")
     if not archive.name.endswith(SUFFIXES):
-        raise BadSource(f"{archive.name} is not a source archive: give one of {', '.join(SUFFIXES)}")
+        raise BadSource(f"{archive.name} is not a source archive; give one of {', '.join(SUFFIXES)}")
     staging = target.with_name(target.name + ".unpacking")
     staging.mkdir(parents=True)
     try:
@@ -49,8 +51,8 @@ def unpack(archive: Path, target: Path) -> None:
         single = len(entries) == 1 and entries[0].is_dir() and not entries[0].is_symlink()
         (entries[0] if single else staging).rename(target)
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError, BadSource) as error:
-        reason = str(error).partition(":")[0]  # tarfile goes on with what each kind of compression said
-        raise BrokenArchive(f"{archive.name} cannot be unpacked ({reason}): download it again") from error
+        reason = str(error).partition(":")[0]  # tarfile appends the message of each compression
+        raise BrokenArchive(f"{archive.name} cannot be unpacked ({reason}); download it again") from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
@@ -62,7 +64,7 @@ def _extract(archive: Path, staging: Path) -> None:
     for member in members(archive):
         count += 1
         if count > MAX_FILES:
-            raise BrokenArchive(f"{archive.name} has more than {MAX_FILES} members")
+            raise BrokenArchive(f"{archive.name} has more than {MAX_FILES} members; use one of the project alone")
         path = staging / _safe(member.name)
         if member.kind == "folder":
             path.mkdir(parents=True, exist_ok=True)
@@ -72,7 +74,9 @@ def _extract(archive: Path, staging: Path) -> None:
                 while block := source.read(1 << 20):
                     written += len(block)
                     if written > MAX_BYTES:
-                        raise BrokenArchive(f"{archive.name} unpacks to more than {MAX_BYTES >> 20} MiB")
+                        raise BrokenArchive(
+                            f"{archive.name} unpacks to more than {MAX_BYTES >> 20} MiB; use one of the project alone"
+                        )
                     sink.write(block)
             path.chmod(0o755 if member.executable else 0o644)
         else:
@@ -94,7 +98,7 @@ def _make_link(staging: Path, path: Path, member: _Member) -> None:
 def _safe(name: str, what: str = "member") -> PurePosixPath:
     path = posixpath.normpath(name)
     if name.startswith("/") or path.startswith("../") or path == ".." or "\0" in name:
-        raise BrokenArchive(f"the {what} {name!r} would land outside the archive's folder")
+        raise BrokenArchive(f"the {what} {name!r} would land outside the archive's folder; do not trust this archive")
     return PurePosixPath(path)
 
 
@@ -108,13 +112,13 @@ def _tar_members(archive: Path) -> Iterator[_Member]:
             elif info.issym() or info.islnk():
                 yield _Member(info.name, "link" if info.issym() else "hardlink", info.linkname)
             else:
-                raise BrokenArchive(f"the member {info.name!r} is a device or a pipe")
+                raise BrokenArchive(f"the member {info.name!r} is a device or a pipe; do not trust this archive")
 
 
 def _tar_file(tar: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
     stream = tar.extractfile(info)
     if stream is None:
-        raise BrokenArchive(f"the member {info.name!r} has no content")
+        raise BrokenArchive(f"the member {info.name!r} has no content; download the archive again")
     return stream
 
 
@@ -123,7 +127,7 @@ def _zip_members(archive: Path) -> Iterator[_Member]:
         for info in archived.infolist():
             mode = info.external_attr >> 16
             if info.flag_bits & 1:
-                raise BrokenArchive(f"the member {info.filename!r} is encrypted")
+                raise BrokenArchive(f"the member {info.filename!r} is encrypted; use an archive without a password")
             if info.is_dir():
                 yield _Member(info.filename, "folder")
             elif stat.S_ISLNK(mode):

@@ -1,4 +1,4 @@
-"""Git sources, read object by object: no work tree, so no hook, filter, attribute or submodule ever acts."""
+"""Git sources, read object by object: without a work tree no hook, filter, attribute or submodule ever acts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import BadSource, SourceNotFound
-from ..errors import last_lines
+from ..log_text import last_lines
 from ..store.trees import check_links
 
 QUIET = {
@@ -28,6 +28,8 @@ QUIET = {
 
 @dataclass(frozen=True)
 class Exported:
+    """An exported revision: its canonical spec, the repository's name, and the version that its tags give."""
+
     spec: str
     name: str
     version: str
@@ -35,16 +37,16 @@ class Exported:
 
 def export(spec: str, target: Path) -> Exported:
     """Clone beside ``target`` and write the revision's files into it. Raises BadSource, SourceNotFound."""
-    url, found, revision = spec.removeprefix("git+").rpartition("@")
-    if not found or "/" not in url or not revision or "://" not in url:
-        raise BadSource(f"{spec} names no revision: write git+URL@REVISION (a tag or a full commit id)")
+    url, at, revision = spec.removeprefix("git+").rpartition("@")
+    if not at or "/" not in url or not revision or "://" not in url:
+        raise BadSource(f"{spec} names no revision; write git+URL@REVISION (a tag or a full commit id)")
     if revision.startswith("-") or not re.match(r"^(https?|ssh|git|file)://", url):
-        raise BadSource(f"{spec} is not a git address: write git+https://...@REVISION")
+        raise BadSource(f"{spec} is not a git address; write git+https://...@REVISION")
     try:
         from git import GitCommandError, Repo
         from git.exc import BadName, GitCommandNotFound
     except ImportError as error:
-        raise BadSource(f"git sources need git and GitPython: pip install 'etude[server]' ({error})") from error
+        raise BadSource(f"git sources need git and GitPython ({error}); run: pip install 'etude[server]'") from error
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="clone-") as folder:
         try:
             options = ["--bare", "--template=", "-c core.hooksPath=/dev/null"]
@@ -52,11 +54,11 @@ def export(spec: str, target: Path) -> Exported:
             commit = repo.commit(revision)
         except (GitCommandError, GitCommandNotFound) as error:
             raise SourceNotFound(
-                f"git cannot clone {url}: {_reason(error)}; check the address, and that you may read it"
+                f"git cannot clone {url}: {_reason(error)}; check the address and your access"
             ) from error
         except (BadName, ValueError, IndexError) as error:
-            raise SourceNotFound(f"{url} has no revision {revision}: give a tag or a full commit id") from error
-        version = _described(repo, commit.hexsha)
+            raise SourceNotFound(f"{url} has no revision {revision}; give a tag or a full commit id") from error
+        version = _tag_version(repo, commit.hexsha)
         _write(commit.tree, target)
         repo.close()
     check_links(target)
@@ -67,14 +69,14 @@ def export(spec: str, target: Path) -> Exported:
 
 
 def _reason(error: Any) -> str:
-    """git's own complaint, without GitPython's frame around it."""
+    """Return git's own error text, without what GitPython adds to it."""
     text = str(error.stderr or error).strip().removeprefix("stderr: ").strip("'")
-    told = [line for line in text.splitlines() if line.startswith(("fatal:", "error:"))]
-    return told[0] if told else last_lines(text, 2)
+    errors = [line for line in text.splitlines() if line.startswith(("fatal:", "error:"))]
+    return errors[0] if errors else last_lines(text, 2)
 
 
-def _described(repo: Any, commit: str) -> str:
-    """The version that the nearest tag names, for projects that ask their repository for it; empty without a tag."""
+def _tag_version(repo: Any, commit: str) -> str:
+    """Return the version in the nearest tag, for projects that ask their repository for it; empty without a tag."""
     from git import GitCommandError
 
     try:

@@ -1,28 +1,24 @@
-"""Where code comes from: a source distribution, a git revision, a folder, an archive."""
+"""Sources: where code comes from. A source distribution, a git revision, a folder or an archive becomes a tree."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
 import tempfile
-import tomllib
 from collections.abc import Callable, Iterable
-from configparser import ConfigParser
-from configparser import Error as ConfigError
 from dataclasses import dataclass
-from email.parser import HeaderParser
 from pathlib import Path
 from typing import Literal
 
 from ....errors import BadSource, BrokenArchive, SourceNotFound
 from ..builder.interpreter import Interpreter
-from ..builder.pip import bare_python, download_sdist
 from ..store import trees
-from . import archives, repositories
+from . import archives, pypi, repositories
+from .project_files import project_name
 
 FORMS = "pypi:NAME==VERSION, git+URL@REVISION, a folder, or an archive (.tar.gz, .zip)"
-_PYPI = re.compile(r"^pypi:(?P<name>[A-Za-z0-9][\w.-]*?)(\[[^\]]*\])?==(?P<version>[\w.!+-]+)$")
 
 
 @dataclass(frozen=True)
@@ -30,7 +26,8 @@ class Source:
     """A code base at a fixed version.
 
     ``spec`` is canonical and names no host path: ``pypi:name==version``, ``git+URL@commit``, ``folder:name``,
-    ``archive:name``. ``sha256`` is the hash of its files. ``scm_version``: what the repository's tags say, if any.
+    ``archive:name``. ``sha256`` is the hash of its files. ``scm_version`` is the version that the repository's tags
+    give, empty without one.
     """
 
     kind: Literal["pypi", "git", "folder", "archive"]
@@ -40,9 +37,12 @@ class Source:
     scm_version: str = ""
 
 
-def request_of(spec: str) -> str | None:
-    """A text that stands for exactly one content: ``spec``, or the content's hash with it; None when it can move."""
-    if _PYPI.match(spec):
+def content_key(spec: str) -> str | None:
+    """Return a text that stands for exactly one content: ``spec``, or the content's hash with it.
+
+    Return None for a spec that can name another content tomorrow, such as a git branch.
+    """
+    if pypi.RELEASE.match(spec):
         return spec
     if spec.startswith("git+"):
         return spec if re.search(r"@[0-9a-f]{40}$", spec) else None
@@ -53,51 +53,40 @@ def request_of(spec: str) -> str | None:
             trees.normalise(Path(folder, "tree"))
             return f"folder:{path.resolve().name}#{trees.tree_hash(Path(folder, 'tree'))}"
     if path.is_file():
-        return f"archive:{path.name}#{_file_hash(path)}"
+        with path.open("rb") as stream:
+            return f"archive:{path.name}#{hashlib.file_digest(stream, 'sha256').hexdigest()}"
     return None
 
 
-def _file_hash(path: Path) -> str:
-    import hashlib
-
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def fetch(spec: str, target: Path, interpreter: Interpreter, progress: Callable[[str], None]) -> Source:
-    """Bring the source's files to ``target`` (made here), without version control and caches.
+    """Write the source's files to ``target``, which must not exist, without version control and caches.
 
     Raises BadSource, SourceNotFound, BrokenArchive.
     """
     progress(f"fetching {spec}")
     if not spec.strip():
-        raise BadSource(f"the source is an empty name: write {FORMS}")
+        raise BadSource(f"the source is an empty name; write {FORMS}")
     if spec.startswith("pypi:"):
         source = _fetch_pypi(spec, target, interpreter)
     elif spec.startswith("git+"):
-        found = repositories.export(spec, target)
-        source = Source("git", found.spec, found.name, "", found.version)
+        exported = repositories.export(spec, target)
+        source = Source("git", exported.spec, exported.name, "", exported.version)
     elif "://" in spec:
-        raise BadSource(f"{spec} is not a source: write {FORMS}")
+        raise BadSource(f"{spec} is not a source; write {FORMS}")
     else:
         source = _fetch_path(Path(spec), target)
     for folder in (target / ".git", target / ".hg"):
         trees.remove(folder)
     trees.normalise(target)
     if not any(trees.files_of(target)):
-        raise BadSource(f"{spec} holds no files: name another source")
+        raise BadSource(f"{spec} contains no files; name another source")
     name = source.name or project_name(target)
     return Source(source.kind, source.spec.format(name=name), name, trees.tree_hash(target), source.scm_version)
 
 
 def _fetch_pypi(spec: str, target: Path, interpreter: Interpreter) -> Source:
-    match = _PYPI.match(spec)
-    if not match:
-        raise BadSource(f"{spec!r} names no exact version: write pypi:NAME==VERSION, without spaces")
-    name, version = match["name"].lower().replace("_", "-"), match["version"]
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        python = bare_python(interpreter, Path(folder, "python"))
-        archive = download_sdist(python, name, version, Path(folder, "sdist"))
+        name, version, archive = pypi.download(spec, interpreter, Path(folder))
         archives.unpack(archive, target)
     return Source("pypi", f"pypi:{name}=={version}", name, "")
 
@@ -111,50 +100,19 @@ def _fetch_path(path: Path, target: Path) -> Source:
         archives.unpack(path, target)
         name = project_name(target, "") or re.sub(r"(-\d.*)?\.(tar\.\w+|tgz|tar|zip)$", "", path.name)
         return Source("archive", f"archive:{_plain(name)}", name, "")
-    if _PYPI.match(f"pypi:{path}"):
+    if pypi.RELEASE.match(f"pypi:{path}"):
         raise SourceNotFound(f"{path} does not exist. Did you mean pypi:{path}?")
-    raise SourceNotFound(f"{path} does not exist: write {FORMS}")
+    raise SourceNotFound(f"{path} does not exist; write {FORMS}")
 
 
 def _plain(name: str) -> str:
     return re.sub(r"[^\w.-]+", "-", name)
 
 
-def project_name(tree: Path, default: str = "project") -> str:
-    """The project's name as its own files say it, without running any of them."""
-    project = read_pyproject(tree)
-    told = project.get("project", {}).get("name") or project.get("tool", {}).get("poetry", {}).get("name")
-    if isinstance(told, str):
-        return told
-    if name := read_ini(tree / "setup.cfg").get("metadata", "name", fallback=""):
-        return name
-    info = tree / "PKG-INFO"
-    headers = HeaderParser().parsestr(info.read_text("utf-8", "replace")) if info.is_file() else None
-    return (headers["Name"] if headers else None) or default
-
-
-def read_pyproject(tree: Path) -> dict:
-    """``pyproject.toml``, or nothing when there is none or it is broken (pip says so better)."""
-    try:
-        return tomllib.loads((tree / "pyproject.toml").read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-
-
-def read_ini(path: Path) -> ConfigParser:
-    """An ini file, or an empty one."""
-    parser = ConfigParser(interpolation=None, strict=False)
-    try:
-        parser.read_string(path.read_text("utf-8", "replace"))
-    except (OSError, ConfigError):
-        return ConfigParser(interpolation=None)
-    return parser
-
-
 def locate(spec: str, sha256: str, places: Iterable[Path]) -> Path | str:
-    """Where the recorded source is at hand: its spec for what can be fetched, else a path in ``places`` by content.
+    """Return how to fetch a recorded source: its spec if that can be fetched, else a path in ``places`` by content.
 
-    Raises SourceNotFound that says how to provide it.
+    Raises SourceNotFound, which says how to provide the source.
     """
     if spec.startswith("pypi:") or re.match(r"^git\+(?!local:)", spec):
         return spec
@@ -163,13 +121,13 @@ def locate(spec: str, sha256: str, places: Iterable[Path]) -> Path | str:
             if _content_hash(path) == sha256:
                 return path
     raise SourceNotFound(
-        f"the snapshot's source {spec} (sha256 {sha256[:12]}) is not at hand: put its folder or archive into a folder "
-        f"and set ETUDE_SOURCES to it"
+        f"the snapshot's source {spec} (sha256 {sha256[:12]}) is not available; put its folder or archive into a "
+        f"folder and set ETUDE_SOURCES to it"
     )
 
 
 def _content_hash(path: Path) -> str:
-    """The hash ``fetch`` would record; empty for what is not a source."""
+    """Return the hash that ``fetch`` would record; empty for a path that is not a source."""
     if not path.is_dir() and not path.name.endswith(archives.SUFFIXES):
         return ""
     with tempfile.TemporaryDirectory() as folder:
@@ -182,7 +140,7 @@ def _content_hash(path: Path) -> str:
         return trees.tree_hash(tree)
 
 
-def source_places(given: Iterable[Path] = ()) -> list[Path]:
-    """``given``, then the folders of ``ETUDE_SOURCES`` (separated like PATH)."""
+def source_places(first: Iterable[Path] = ()) -> list[Path]:
+    """Return ``first``, then the folders of ``ETUDE_SOURCES`` (separated like PATH)."""
     named = os.environ.get("ETUDE_SOURCES", "")
-    return [*given, *(Path(part) for part in named.split(os.pathsep) if part)]
+    return [*first, *(Path(part) for part in named.split(os.pathsep) if part)]

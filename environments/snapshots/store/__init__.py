@@ -1,1 +1,1 @@
-"""Snapshots on disk: cache, archives, patches, workspaces."""
+"""Snapshots on disk: ``cache`` and ``trees``, ``patches`` and ``workspace``, and archives (``pack``, ``unpack``)."""

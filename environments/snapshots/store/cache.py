@@ -1,4 +1,4 @@
-"""Many builders, one cache: advisory locks that die with their process, and folders that appear whole or not at all."""
+"""Cache shared by many builders: locks that end with their process, files and folders that appear atomically."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ....errors import SnapshotError
 
 
 def cache_folder(cache: Path | None = None) -> Path:
-    """The cache: the argument, else ``ETUDE_CACHE``, else ``~/.cache/etude``; always absolute and real.
+    """Return the cache: the argument, else ``ETUDE_CACHE``, else ``~/.cache/etude``; an absolute real path.
 
-    Root's is ``/var/cache/etude``: what lies below a closed home cannot be shown to the sandbox's user without mounts.
+    Root's is ``/var/cache/etude``: without mounts, the sandbox's user cannot reach files below a closed home.
     """
     default = Path("/var/cache/etude") if os.geteuid() == 0 else Path.home() / ".cache" / "etude"
     chosen = cache or Path(os.environ.get("ETUDE_CACHE") or default)
@@ -27,20 +27,20 @@ def cache_folder(cache: Path | None = None) -> Path:
 
 @contextmanager
 def _writing(cache: Path) -> Iterator[None]:
-    """Raises SnapshotError with the remedy for an OSError within."""
+    """Turn an OSError within the block into a SnapshotError with the remedy."""
     try:
         yield
     except OSError as error:
         raise SnapshotError(
-            f"the cache {cache} cannot be written: {error.strerror}; set ETUDE_CACHE to a folder that can"
+            f"the cache {cache} cannot be written ({error.strerror}); set ETUDE_CACHE to a folder that you may write"
         ) from error
 
 
 @contextmanager
 def file_lock(cache: Path, name: str, waiting: Callable[[], None] | None = None) -> Iterator[None]:
-    """Hold ``name`` alone, waiting for whoever holds it (``waiting`` is called once then).
+    """Hold the lock ``name`` for a ``with`` block; ``waiting`` is called once when another process holds it.
 
-    The kernel drops the lock when its holder dies, so a killed builder blocks nobody.
+    The kernel drops the lock when its process ends, so a killed builder blocks no other.
     """
     path = cache / "locks" / f"{name}.lock"
     with _writing(cache):
@@ -60,9 +60,9 @@ def file_lock(cache: Path, name: str, waiting: Callable[[], None] | None = None)
 
 @contextmanager
 def temporary_folder(cache: Path) -> Iterator[Path]:
-    """A folder on the cache's own filesystem, gone afterwards; those of killed builders are reaped on the way.
+    """Make a folder on the cache's own filesystem for a ``with`` block; also remove those of killed builders.
 
-    Each holds a lock beside it for as long as its maker lives: whose lock is free is dead.
+    Each folder has a lock file, which its builder holds while it lives: a free lock means a killed builder.
     """
     home = cache / "tmp"
     with _writing(cache):
@@ -91,7 +91,7 @@ def _reap(home: Path) -> None:
         except BlockingIOError:
             continue
         else:
-            # A maker between mkstemp and flock has no folder yet: a file without one is left to the next reaper.
+            # A builder between mkstemp and flock has no folder yet: its lock file stays for the next call.
             folder = lock.with_suffix("")
             if folder.is_dir():
                 shutil.rmtree(folder, ignore_errors=True)
@@ -101,7 +101,7 @@ def _reap(home: Path) -> None:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that a reader sees the old or the new content, also after a crash."""
+    """Write a file atomically: a reader sees the old or the new content, also after a crash."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -119,8 +119,8 @@ def write_whole(path: Path, data: bytes) -> None:
 def publish_folder(staging: Path, target: Path) -> None:
     """Flush and move ``staging`` to ``target`` in one step; the caller holds the target's lock."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    os.sync()  # thousands of small files: one flush of everything is faster than one for each
-    if target.exists():  # what a caller under the lock found broken
+    os.sync()  # one flush of everything is faster than one for each of thousands of small files
+    if target.exists():  # damaged, as the caller found under the lock
         shutil.rmtree(target)
     staging.rename(target)
     handle = os.open(target.parent, os.O_RDONLY | os.O_CLOEXEC)

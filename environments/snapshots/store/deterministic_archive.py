@@ -1,10 +1,14 @@
-"""What of a Snapshot is the same on every machine: the content of its archive, in a fixed order.
+"""Content of a Snapshot's archive: the parts that are the same on every machine, in a fixed order.
 
-Two builds of one recipe differ in what says where, when and how fast they were made. Left out and made again when it
-is unpacked: bytecode, the interpreter's links, ``pyvenv.cfg``, the copy for backends without mounts, the interpreter's
-place. Written anew: ``RECORD`` (hashes of scripts that held the build's folder). Left out for good: the baseline's
-notes and dropped tests. Not covered: a dependency that is compiled on this machine by a build that is not reproducible
-itself, and a flaky test that passes in all runs of one baseline and not of the other.
+Two builds of one recipe differ in the parts that record where, when and how fast they were made:
+
+- excluded, and made again on unpacking: bytecode, the interpreter's links, ``pyvenv.cfg``, the copy for backends
+  without mounts, the interpreter's path;
+- rewritten: ``RECORD``, which has hashes of scripts that contained the build's folder;
+- excluded for good: the baseline's notes and dropped tests.
+
+Two differences are not covered: a dependency that is compiled on this machine by a build that is not reproducible, and
+a flaky test that passes in all runs of one baseline and not of the other.
 """
 
 from __future__ import annotations
@@ -45,13 +49,13 @@ class Member:
 
 
 def members(snapshot: Snapshot) -> Iterator[Member]:
-    """Everything of the archive, in a fixed order. Raises SnapshotError for a link that leaves its tree."""
+    """Yield the members of the archive in a fixed order. Raises SnapshotError for a link that leaves its tree."""
     yield Member(BASE, canonical_json(base_reference(snapshot.recipe)).encode())
     yield Member(BASELINE, portable_baseline(snapshot.baseline).dump().encode())
     short = ".".join(snapshot.recipe.python.split(".")[:2])
-    left_out = {*_HEAD, f"bin/python{short}"}
+    excluded = {*_HEAD, f"bin/python{short}"}
     for path in files_of(snapshot.path / "env"):
-        if path.as_posix() not in left_out and "__pycache__" not in path.parts:
+        if path.as_posix() not in excluded and "__pycache__" not in path.parts:
             yield _member(snapshot.path / "env", path, "env")
     yield Member(RECIPE, snapshot.recipe.canonical().encode())
     for path in files_of(snapshot.tree):
@@ -62,13 +66,13 @@ def members(snapshot: Snapshot) -> Iterator[Member]:
 
 
 def base_reference(recipe: Recipe) -> dict[str, str | int]:
-    """What the archive does not hold, and the machine that plays it must have."""
-    here = {"python": recipe.python, "implementation": "cpython", "platform": recipe.platform, "base": recipe.base}
-    return {"format": FORMAT, **here, "libc": libc()}
+    """Return what the archive does not contain and the machine that plays it must provide."""
+    machine = {"python": recipe.python, "implementation": "cpython", "platform": recipe.platform, "base": recipe.base}
+    return {"format": FORMAT, **machine, "libc": libc()}
 
 
 def libc() -> str:
-    """``glibc 2.36``; empty when the system does not tell."""
+    """Return the C library, such as ``glibc 2.36``; empty when the system does not report it."""
     try:
         return os.confstr("CS_GNU_LIBC_VERSION") or ""
     except (ValueError, OSError):
@@ -76,7 +80,7 @@ def libc() -> str:
 
 
 def portable_baseline(baseline: Baseline) -> Baseline:
-    """Without what differs from one measurement to the next: seconds, why tests were dropped, a build's log lines."""
+    """Return the baseline without what differs between measurements: seconds, reasons of dropped tests, notes."""
     return baseline.model_copy(update={"dropped": {}, "notes": [], "seconds": 0.0})
 
 
@@ -86,7 +90,7 @@ def _member(root: Path, path: Path, prefix: str) -> Member:
     if stat.S_ISLNK(status.st_mode):
         return Member(name, link=_inner_link(name, os.readlink(full)))
     if not stat.S_ISREG(status.st_mode):
-        raise SnapshotError(f"{name} is no ordinary file: a set-up command made it; build the snapshot without it")
+        raise SnapshotError(f"{name} is not an ordinary file; change the set-up command that made it")
     data = full.read_bytes()
     if path.name == "RECORD" and path.parent.name.endswith(".dist-info"):
         data = _record(data, full.parent.parent)
@@ -95,14 +99,14 @@ def _member(root: Path, path: Path, prefix: str) -> Member:
 
 def _inner_link(name: str, target: str) -> str:
     folder = name.partition("/")[0]
-    meant = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
-    if target.startswith("/") or not meant.startswith(f"{folder}/"):
-        raise SnapshotError(f"{name} is a link to {target}, outside the snapshot: replace it by the file it means")
+    resolved = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
+    if target.startswith("/") or not resolved.startswith(f"{folder}/"):
+        raise SnapshotError(f"{name} is a link to {target}, outside the snapshot; replace it by the file it points to")
     return target
 
 
 def _record(data: bytes, packages: Path) -> bytes:
-    """``RECORD`` of the files that are there, bytecode left out, with the scripts' own hashes, sorted."""
+    """Return a sorted ``RECORD`` of the files that exist, without bytecode, with the present hashes of scripts."""
     rows = []
     for row in csv.reader(io.StringIO(data.decode("utf-8", "surrogateescape"))):
         if not row or "__pycache__" in row[0] or not (packages / row[0]).is_file():

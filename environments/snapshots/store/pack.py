@@ -1,4 +1,4 @@
-"""One Snapshot as one file: a reproducible ``.tar.xz`` with which it can be played where no package index is."""
+"""Packing of a Snapshot into a reproducible ``.tar.xz``, with which it can be used without a package index."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PRESET = 6
 
 @dataclass(frozen=True)
 class Packed:
-    """An archive of a Snapshot: ``sha256`` is of its bytes, ``digest`` of the recipe inside; ``size`` in bytes."""
+    """Archive of a Snapshot: ``sha256`` of its bytes, ``digest`` of the recipe inside, ``size`` in bytes."""
 
     path: Path
     sha256: str
@@ -34,31 +34,34 @@ class Packed:
 
 
 def find_snapshot(digest: str, cache: Path | None = None) -> Snapshot:
-    """The snapshot in the cache whose digest starts with ``digest``. Raises SnapshotError for none, or several."""
+    """Return the snapshot in the cache whose digest starts with ``digest``.
+
+    Raises SnapshotError for none, and for several.
+    """
     home = cache_folder(cache)
     if not re.fullmatch(r"[0-9a-f]{6,64}", digest):
-        raise SnapshotError(f"{digest!r} is neither a folder with tasks.jsonl nor a digest: give 6 to 64 hex digits")
-    found = sorted(path.name for path in home.glob(f"snapshots/{digest}*"))
-    if len(found) > 1:
-        raise SnapshotError(f"{digest} begins {len(found)} digests in the cache: give more of its digits")
-    loaded = snapshot.load(home, found[0]) if found else None
+        raise SnapshotError(f"{digest!r} is neither a folder with tasks.jsonl nor a digest; give 6 to 64 hex digits")
+    matches = sorted(path.name for path in home.glob(f"snapshots/{digest}*"))
+    if len(matches) > 1:
+        raise SnapshotError(f"{digest} matches {len(matches)} snapshots in the cache; give more of its digits")
+    loaded = snapshot.load(home, matches[0]) if matches else None
     if loaded is None:
-        raise SnapshotError(f"no snapshot {digest} in the cache {home}: make it with `etude generate`, or unpack one")
+        raise SnapshotError(f"no snapshot {digest} in the cache {home}; make it with `etude generate`, or unpack one")
     return loaded
 
 
 def pack(source: Snapshot, target: Path) -> Packed:
-    """Write the archive of ``source``, whole or not at all; ``target`` is a file, or a folder to name it by its sha256.
+    """Write the archive of ``source`` atomically; ``target`` is a file, or a folder to name the file by its sha256.
 
-    The same bytes wherever and whenever the same recipe was built (``canonical`` says how, and what that cannot
-    cover) by the same release of liblzma. Raises SnapshotError.
+    The bytes are the same wherever the same recipe was built (see ``deterministic_archive`` for the exceptions), given
+    the same release of liblzma. Raises SnapshotError.
     """
     by_hash = target.is_dir()
     folder = target if by_hash else target.parent
     try:
         handle, name = tempfile.mkstemp(dir=folder, prefix=".pack-")
     except OSError as error:
-        raise SnapshotError(f"cannot write to {folder}: {error.strerror}; name a folder that can be") from error
+        raise SnapshotError(f"cannot write to {folder} ({error.strerror}); name a folder that you may write") from error
     try:
         with os.fdopen(handle, "w+b") as file:
             _compress(source, file)
@@ -85,7 +88,7 @@ def _compress(source: Snapshot, file: IO[bytes]) -> None:
 
 
 def _header(member: Member) -> tarfile.TarInfo:
-    """Owner, group, time and mode are the same for all: 0, 0, 0 and 644, or 755."""
+    """Return a header with owner, group and time 0, and mode 644, or 755 for programs and folders."""
     header = tarfile.TarInfo(member.name)
     header.mode = 0o755 if member.executable else 0o644
     header.size = len(member.data)

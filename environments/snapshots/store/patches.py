@@ -1,4 +1,4 @@
-"""Patches that ``git apply`` takes: made from two sets of contents, applied to trees that no agent has touched."""
+"""Patches for ``git apply``: made from two sets of contents, applied to trees that no agent has touched."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import hashlib
 import os
 import subprocess
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ....errors import PatchError
-from ..errors import last_lines
+from ..log_text import last_lines
 from ..source.repositories import QUIET
 
 CONTEXT = 3
@@ -20,7 +20,7 @@ Opcode = tuple[str, int, int, int, int]
 
 
 def make_patch(old: Mapping[str, bytes | None], new: Mapping[str, bytes | None]) -> str:
-    """A patch from ``old`` to ``new``: paths (relative, with ``/``) to contents, absent or None for no file.
+    """Return a patch from ``old`` to ``new``: maps of relative paths to contents, absent or None for no file.
 
     The same contents give the same text. Content that is not UTF-8 text becomes a binary patch. Raises PatchError for
     a path that leaves the tree.
@@ -36,7 +36,7 @@ def make_patch(old: Mapping[str, bytes | None], new: Mapping[str, bytes | None])
 
 def _check_path(path: str) -> None:
     if path.startswith("/") or any(part in ("", ".", "..", ".git") for part in path.split("/")):
-        raise PatchError(f"{path!r} is not a path inside a tree")
+        raise PatchError(f"{path!r} is not a path inside a tree; use a relative path without .. and .git")
 
 
 def _file_patch(path: str, before: bytes | None, after: bytes | None) -> Iterator[str]:
@@ -60,12 +60,12 @@ def _file_patch(path: str, before: bytes | None, after: bytes | None) -> Iterato
 
 
 def _tab(path: str) -> str:
-    """git ends a header's name that holds a space with a tab."""
+    """Return the tab with which git ends a name in a header when the name contains a space."""
     return "\t" if " " in path else ""
 
 
 def _text(content: bytes | None) -> str | None:
-    """The content as text that survives being a ``str`` in a JSON row; None when it does not."""
+    """Return the content as text that can be stored in a JSON row; None when it is binary."""
     if content is None:
         return ""
     try:
@@ -75,30 +75,30 @@ def _text(content: bytes | None) -> str | None:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines with their ends; only ``\\n`` ends one."""
+    """Return the lines with their ends; only ``\\n`` ends a line."""
     lines = text.split("\n")
     return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
 
 
 def _blob(content: bytes | None) -> str:
-    """git's name for the content."""
+    """Return git's object name of the content; zeros for no file."""
     if content is None:
         return "0" * 40
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 def _quoted(name: str) -> str:
-    """git's C-style quoting, needed for control characters, quotes, backslashes and bytes outside ASCII."""
+    """Quote a name as git does, in C style, when it has control characters, quotes, backslashes or other than ASCII."""
     raw = name.encode("utf-8", "surrogateescape")
     if all(32 <= byte < 127 and byte not in b'"\\' for byte in raw):
         return name
     special = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
-    shown = (f"\\{special[b]}" if b in special else chr(b) if 32 <= b < 127 else f"\\{b:03o}" for b in raw)
-    return f'"{"".join(shown)}"'
+    characters = (f"\\{special[b]}" if b in special else chr(b) if 32 <= b < 127 else f"\\{b:03o}" for b in raw)
+    return f'"{"".join(characters)}"'
 
 
-def _opcodes(old: Sequence[str], new: Sequence[str]) -> list[Opcode]:
-    """difflib's opcodes, computed only between the common head and tail: most edits are small."""
+def _groups(old: Sequence[str], new: Sequence[str]) -> Iterable[list[Opcode]]:
+    """Return the opcodes of each hunk, computed only between the common head and tail because most edits are small."""
     head = 0
     while head < min(len(old), len(new)) and old[head] == new[head]:
         head += 1
@@ -106,33 +106,15 @@ def _opcodes(old: Sequence[str], new: Sequence[str]) -> list[Opcode]:
     while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
         tail += 1
     middle = difflib.SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail])
-    shifted = [(tag, a + head, b + head, c + head, d + head) for tag, a, b, c, d in middle.get_opcodes()]
-    first = [("equal", 0, head, 0, head)] if head else []
-    last = [("equal", len(old) - tail, len(old), len(new) - tail, len(new))] if tail else []
-    return [*first, *shifted, *last]
-
-
-def _groups(opcodes: Sequence[Opcode]) -> Iterator[list[Opcode]]:
-    """Opcodes of one hunk each: changes less than two contexts apart share one."""
-    group: list[Opcode] = []
-    for index, (tag, a, b, c, d) in enumerate(opcodes):
-        if tag != "equal":
-            group.append((tag, a, b, c, d))
-            continue
-        is_last = index == len(opcodes) - 1
-        if group and (is_last or b - a > 2 * CONTEXT):
-            keep = min(CONTEXT, b - a)
-            yield [*group, ("equal", a, a + keep, c, c + keep)]
-            group = []
-        if not is_last:
-            keep = b - a if group else min(CONTEXT, b - a)
-            group.append(("equal", b - keep, b, d - keep, d))
-    if group and any(tag != "equal" for tag, *_ in group):
-        yield group
+    opcodes: list[Opcode] = [("equal", 0, head, 0, head)] if head else []
+    opcodes += [(tag, a + head, b + head, c + head, d + head) for tag, a, b, c, d in middle.get_opcodes()]
+    opcodes += [("equal", len(old) - tail, len(old), len(new) - tail, len(new))] if tail else []
+    middle.opcodes = opcodes  # type: ignore[attr-defined]  # what get_opcodes has cached, to be grouped
+    return middle.get_grouped_opcodes(CONTEXT)
 
 
 def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
-    for group in _groups(_opcodes(old, new)):
+    for group in _groups(old, new):
         a, b, c, d = group[0][1], group[-1][2], group[0][3], group[-1][4]
         yield f"@@ -{_range(a, b)} +{_range(c, d)} @@\n"
         for tag, i, j, k, m in group:
@@ -154,7 +136,7 @@ def _line(sign: str, line: str) -> str:
 
 
 def _binary(content: bytes) -> Iterator[str]:
-    """A ``literal`` of a binary patch: deflated, base85, 52 bytes a line with the length as a letter."""
+    """Yield a ``literal`` of a binary patch: deflated, base85, 52 bytes a line with the length as a letter."""
     yield f"literal {len(content)}\n"
     packed = zlib.compress(content, 9)
     for start in range(0, len(packed), 52):
@@ -165,13 +147,13 @@ def _binary(content: bytes) -> Iterator[str]:
 
 
 def apply_patch(tree: Path, patch: str) -> None:
-    """Apply ``patch`` to a trusted tree in place; files it changes are replaced, never written through a hard link.
+    """Apply ``patch`` to a trusted tree in place, completely or not at all. Raises PatchError.
 
-    All of it applies or nothing does. Raises PatchError.
+    Changed files are replaced, never written through a hard link.
     """
     if not patch.strip():
         return
-    # A repository around the tree would make git skip, silently, every file that it says lies outside.
+    # A repository around the tree would make git silently skip every file that it considers outside.
     root = os.path.realpath(tree)
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
@@ -190,6 +172,6 @@ def apply_patch(tree: Path, patch: str) -> None:
             check=False,
         )
     except FileNotFoundError as error:
-        raise PatchError("git is needed to apply patches: install git") from error
+        raise PatchError("git is needed to apply patches; install git") from error
     if done.returncode:
         raise PatchError(f"patch does not apply: {last_lines(done.stderr, 3)}")

@@ -1,4 +1,4 @@
-"""Trees of files: their hash, their permissions, what does not belong in them, cheap copies."""
+"""Trees of files: hash, permissions, removal of leftovers, cheap copies."""
 
 from __future__ import annotations
 
@@ -13,28 +13,29 @@ from ....errors import BadSource
 from ...sandbox import SANDBOX_UID
 
 CACHE_FOLDERS = frozenset(
-    ".git .hg .svn __pycache__ .mypy_cache .pytest_cache .ruff_cache .hypothesis .tox .nox .eggs .pytype .pyre "
+    ".git .hg .svn __pycache__ .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis .tox .nox .eggs .pytype .pyre "
     ".ipynb_checkpoints .benchmarks htmlcov node_modules __pypackages__".split()
 )
 _CACHE_SUFFIXES = (".pyc", ".pyo", ".orig", ".rej", "~", ".swp", ".egg-link")
-_CACHE_FILES = frozenset({".coverage", ".DS_Store", "coverage.xml", "PKG-INFO"})
+_CACHE_FILES = frozenset({".coverage", ".DS_Store", "coverage.xml", "objects.inv", "PKG-INFO"})
+_TAG_FILES = frozenset({"tags", "TAGS", ".tags", "GTAGS", "GRTAGS", "GPATH"})
 MAX_FILES = 100_000
 MAX_BYTES = 1 << 30
 _BUILD_FOLDERS = frozenset({"build", "dist", "wheelhouse"})
 
 
 def files_of(tree: Path) -> Iterator[Path]:
-    """Every file and symlink below ``tree``, as sorted relative paths; symlinked folders are not entered."""
-    found: list[Path] = []
+    """Yield every file and symlink below ``tree``, as sorted relative paths; symlinked folders are not entered."""
+    paths: list[Path] = []
     for folder, names, files in os.walk(tree):
         here = Path(folder)
-        found.extend((here / name).relative_to(tree) for name in names if (here / name).is_symlink())
-        found.extend((here / name).relative_to(tree) for name in files)
-    yield from sorted(found, key=lambda path: path.as_posix())
+        paths.extend((here / name).relative_to(tree) for name in names if (here / name).is_symlink())
+        paths.extend((here / name).relative_to(tree) for name in files)
+    yield from sorted(paths, key=lambda path: path.as_posix())
 
 
 def tree_hash(tree: Path) -> str:
-    """sha256 over paths, executable bits, link targets and contents: the same for the same tree anywhere."""
+    """Return a sha256 over paths, executable bits, link targets and contents."""
     digest = hashlib.sha256()
     for path in files_of(tree):
         full = tree / path
@@ -75,12 +76,12 @@ def copy_source(origin: Path, target: Path) -> None:
         nonlocal count, size
         count += len(paths)
         if count > MAX_FILES:
-            raise BadSource(f"{origin} holds more than {MAX_FILES} files: give a folder of the project alone")
+            raise BadSource(f"{origin} contains more than {MAX_FILES} files; give a folder of the project alone")
         for path in paths:
             size += path.lstat().st_size
             if size > MAX_BYTES:
                 place = path.relative_to(origin)
-                raise BadSource(f"{origin} holds more than {MAX_BYTES >> 20} MiB, {place} included: leave data out")
+                raise BadSource(f"{origin} contains more than {MAX_BYTES >> 20} MiB, {place} included; remove data")
 
     shutil.copytree(origin, target, symlinks=True, ignore=ignored, dirs_exist_ok=True)
     check_links(target)
@@ -92,18 +93,18 @@ def _is_ordinary(path: Path) -> bool:
 
 
 def check_links(tree: Path) -> None:
-    """Raises BadSource when a symlink is absolute or leads outside ``tree``."""
+    """Raise BadSource when a symlink is absolute or leads outside ``tree``."""
     root = os.path.realpath(tree)
     for path in files_of(tree):
         full = tree / path
         if full.is_symlink():
             real = os.path.realpath(full)
             if os.path.isabs(os.readlink(full)) or os.path.commonpath([root, real]) != root:
-                raise BadSource(f"{path.as_posix()} is a link out of the source: replace it by the file it means")
+                raise BadSource(f"{path.as_posix()} is a link out of the source; replace it by the file it points to")
 
 
 def normalise(tree: Path) -> None:
-    """Fixed permissions (755/644), so that two machines and two umasks give the same tree."""
+    """Set fixed permissions (755 or 644), so that two machines and two umasks give the same tree."""
     tree.chmod(0o755)
     for folder, names, files in os.walk(tree):
         for name in [*names, *files]:
@@ -114,24 +115,40 @@ def normalise(tree: Path) -> None:
 
 
 def clean(tree: Path, packages: frozenset[str] = frozenset()) -> None:
-    """Remove what builds and tools leave behind: it gives solutions away (bytecode, second copies, file lists).
+    """Remove the leftovers of builds and tools, which can show solutions: bytecode, second copies, lists of names.
 
-    ``packages`` are top-level package names: a ``build`` folder that is one of them, or holds its own ``__init__.py``
-    or is tracked source by another sign, stays.
+    ``packages`` are top-level package names: a ``build`` folder that is one of them, has its own ``__init__.py`` or
+    contains other source stays.
     """
     for folder, names, files in os.walk(tree):
         here = Path(folder)
         for name in list(names):
-            if _is_rubbish_folder(here / name, here == tree, packages):
+            if _is_leftover_folder(here / name, here == tree, packages):
                 names.remove(name)
                 remove(here / name)
         for name in files:
-            rubbish = name.endswith(_CACHE_SUFFIXES) or name.startswith(".coverage.")
-            if rubbish or (name in _CACHE_FILES and (here == tree or name != "PKG-INFO")):
+            if _is_leftover_file(here / name, here == tree):
                 (here / name).unlink()
 
 
-def _is_rubbish_folder(folder: Path, at_root: bool, packages: frozenset[str]) -> bool:
+def _is_leftover_file(file: Path, at_root: bool) -> bool:
+    name = file.name
+    if name.endswith(_CACHE_SUFFIXES) or name.startswith((".coverage.", "__editable__")):
+        return True
+    if name in _TAG_FILES:
+        return at_root or _has_tag_header(file)
+    return name in _CACHE_FILES and (at_root or name != "PKG-INFO")
+
+
+def _has_tag_header(file: Path) -> bool:
+    """Return whether a file starts like an index of ctags (``!_TAG_``) or etags (form feed)."""
+    if file.is_symlink() or not file.is_file():
+        return False
+    with file.open("rb") as stream:
+        return stream.read(6).startswith((b"!_TAG_", b"\x0c\n"))
+
+
+def _is_leftover_folder(folder: Path, at_root: bool, packages: frozenset[str]) -> bool:
     name = folder.name
     if name in CACHE_FOLDERS:
         return True
@@ -143,10 +160,10 @@ def _is_rubbish_folder(folder: Path, at_root: bool, packages: frozenset[str]) ->
 
 
 def _is_source(folder: Path) -> bool:
-    """A ``build`` or ``dist`` folder with scripts or docs of its own, not what setuptools or a wheel build leaves."""
-    left_by_builds = ("lib", "lib.", "bdist.", "temp.", "scripts-", "sphinx", "html", "doctrees")
+    """Return whether a ``build`` or ``dist`` folder contains scripts or docs, and nothing that a build leaves."""
+    of_builds = ("lib", "lib.", "bdist.", "temp.", "scripts-", "sphinx", "html", "doctrees")
     names = [entry.name for entry in folder.iterdir()] if folder.is_dir() and not folder.is_symlink() else []
-    leftovers = [n for n in names if n.startswith(left_by_builds) or n.endswith((".whl", ".tar.gz", ".zip", ".egg"))]
+    leftovers = [n for n in names if n.startswith(of_builds) or n.endswith((".whl", ".tar.gz", ".zip", ".egg"))]
     return bool(names) and not leftovers
 
 
@@ -159,7 +176,7 @@ def remove(path: Path) -> None:
 
 
 def link_tree(origin: Path, target: Path) -> None:
-    """Copy a tree with hard links to its files; both copies must never be written in place."""
+    """Copy a tree with hard links to its files; neither copy may be written in place."""
     shutil.copytree(origin, target, symlinks=True, copy_function=_link, dirs_exist_ok=True)
 
 
@@ -171,7 +188,7 @@ def _link(origin: str, target: str) -> None:
 
 
 def give_to_sandbox(tree: Path) -> None:
-    """As root, hand ``tree`` to the sandbox's user: through an overlay it can write only what it owns."""
+    """Make the sandbox's user the owner of ``tree`` when run as root: an overlay lets it write only its own files."""
     if os.geteuid() != 0:
         return
     os.chown(tree, SANDBOX_UID, SANDBOX_UID)

@@ -1,4 +1,4 @@
-"""From an archive back to a Snapshot in the cache: checked, made whole with this machine's interpreter, published."""
+"""Unpacking of an archive into a Snapshot of the cache: checked, completed with this machine's interpreter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from ....errors import BrokenArchive, SnapshotError, UnsupportedPython
 from .. import snapshot
 from ..builder import environment
-from ..builder.interpreter import Interpreter, find_interpreter
+from ..builder.interpreter import Interpreter, find_interpreter, installed_versions
 from ..recipe import BUILDER, Recipe, base_id
 from ..snapshot import Snapshot
 from ..source import archives
@@ -23,7 +23,7 @@ from . import trees
 from .cache import cache_folder, file_lock, publish_folder, temporary_folder
 from .deterministic_archive import BASE, BASELINE, FORMAT, RECIPE, TREES, libc
 
-_MEMORY = 256 << 20  # what the decompressor may take: preset 6 needs 9 MiB
+_MEMORY = 256 << 20  # limit of the decompressor; preset 6 needs 9 MiB
 _BLOCK = 1 << 20
 _CONTENT = {RECIPE, BASELINE, BASE, *TREES}
 
@@ -36,11 +36,11 @@ def unpack(
     cache: Path | None = None,
     progress: Callable[[str], None] = lambda message: None,
 ) -> Snapshot:
-    """Bring the archive's snapshot into the cache, unless it is there; it appears whole or not at all.
+    """Put the archive's snapshot into the cache atomically, unless it is there; return it.
 
-    ``sha256`` of the archive and ``digest`` of the snapshot are compared when they are given: without ``sha256`` the
-    content is whatever the archive's maker put there. The cache's copy never holds the maker's bytecode or paths.
-    Raises BrokenArchive, UnsupportedPython, SnapshotError: one line each, and nothing is left behind.
+    ``sha256`` of the archive and ``digest`` of the snapshot are compared unless empty; without ``sha256`` the content
+    is not authenticated. The cache's copy never has bytecode or paths from the archive. Raises BrokenArchive,
+    UnsupportedPython or SnapshotError, and then leaves nothing behind.
     """
     home = cache_folder(cache)
     progress(f"unpacking {archive.name}")
@@ -52,103 +52,108 @@ def unpack(
         recipe, baseline = _read(archive, folder, digest)
         interpreter = check_machine(recipe, _base(folder))
         with file_lock(home, f"publish-{recipe.digest()[:32]}"):
-            if found := snapshot.load(home, recipe.digest()):
-                return found
+            if cached := snapshot.load(home, recipe.digest()):
+                return cached
             _finish(folder, recipe, baseline, interpreter)
             publish_folder(folder, home / "snapshots" / recipe.digest())
         loaded = snapshot.load(home, recipe.digest())
     if loaded is None:
-        raise SnapshotError(f"snapshot {recipe.digest()[:12]} vanished from the cache {home}: is it being cleared?")
+        raise SnapshotError(
+            f"snapshot {recipe.digest()[:12]} vanished from the cache {home}; make sure that nothing clears it"
+        )
     return loaded
 
 
 def _decompress(archive: Path, target: Path, sha256: str) -> None:
     """Hash and decompress in one pass, within bounds of memory and size. Raises BrokenArchive."""
-    told, written, rest = hashlib.sha256(), 0, 0
+    digest, written, trailing = hashlib.sha256(), 0, 0
     stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY)
     limit = trees.MAX_BYTES + 2048 * trees.MAX_FILES  # contents and headers
     try:
         with archive.open("rb") as source, target.open("wb") as sink:
             while block := source.read(_BLOCK):
-                told.update(block)
-                rest += len(block) if stream.eof else 0
+                digest.update(block)
+                trailing += len(block) if stream.eof else 0
                 while not stream.eof and (block or not stream.needs_input):
                     piece = stream.decompress(block, _BLOCK)
                     block, written = b"", written + len(piece)
                     if written > limit:
-                        raise BrokenArchive(f"{archive.name} unpacks to more than {limit >> 20} MiB: do not trust it")
+                        raise BrokenArchive(f"{archive.name} unpacks to more than {limit >> 20} MiB; do not trust it")
                     sink.write(piece)
     except lzma.LZMAError as error:
-        raise BrokenArchive(f"{archive.name} is damaged or no snapshot ({error}): {_REMEDY}") from error
+        raise BrokenArchive(f"{archive.name} is damaged or not a snapshot ({error}); {_REMEDY}") from error
     except OSError as error:
-        raise BrokenArchive(f"{archive} cannot be read or unpacked: {error.strerror}") from error
-    if sha256 and told.hexdigest() != sha256:
-        raise BrokenArchive(f"{archive.name} has sha256 {told.hexdigest()[:12]}, not {sha256[:12]}: {_REMEDY}")
-    if not stream.eof or stream.unused_data or rest:
-        raise BrokenArchive(f"{archive.name} is cut short, or has more behind its end: {_REMEDY}")
+        raise BrokenArchive(
+            f"{archive} cannot be read or unpacked ({error.strerror}); check the file and the disk"
+        ) from error
+    if sha256 and digest.hexdigest() != sha256:
+        raise BrokenArchive(f"{archive.name} has sha256 {digest.hexdigest()[:12]}, not {sha256[:12]}; {_REMEDY}")
+    if not stream.eof or stream.unused_data or trailing:
+        raise BrokenArchive(f"{archive.name} is cut short, or has data after its end; {_REMEDY}")
 
 
-_REMEDY = "get it again from where the set came from, or pack it again"
+_REMEDY = "download it again, or pack it again"
 
 
 def _read(archive: Path, folder: Path, digest: str) -> tuple[Recipe, Baseline]:
-    """What the archive says it is. Raises BrokenArchive."""
+    """Return the recipe and the baseline in the archive. Raises BrokenArchive."""
     try:
         if {entry.name for entry in folder.iterdir()} != _CONTENT:
-            raise BrokenArchive(f"{archive.name} is no archive of a snapshot: make one with `etude snapshot pack`")
+            raise BrokenArchive(f"{archive.name} is not an archive of a snapshot; make one with `etude snapshot pack`")
         recipe = Recipe.model_validate_json((folder / RECIPE).read_bytes())
         baseline = Baseline.load((folder / BASELINE).read_text("utf-8"))
         Baseline.model_validate(baseline.model_dump())
     except (OSError, ValueError, LookupError, TypeError, ValidationError) as error:
-        raise BrokenArchive(f"{archive.name} holds no recipe and baseline that this version reads") from error
+        raise BrokenArchive(
+            f"{archive.name} contains no recipe and baseline that this version reads; use the Etude that packed it"
+        ) from error
     if digest and recipe.digest() != digest:
-        raise BrokenArchive(f"{archive.name} holds snapshot {recipe.digest()[:12]}, not {digest[:12]}: {_REMEDY}")
+        raise BrokenArchive(f"{archive.name} contains snapshot {recipe.digest()[:12]}, not {digest[:12]}; {_REMEDY}")
     return recipe, baseline
 
 
 def _base(folder: Path) -> dict[str, Any]:
-    """Raises BrokenArchive when the archive is of another format."""
+    """Return what the archive requires of a machine. Raises BrokenArchive when it has another format."""
     try:
         table = json.loads((folder / BASE).read_text("ascii"))
         if table["format"] == FORMAT:
             return dict(table)
-        found = table["format"]
+        version = table["format"]
     except (OSError, ValueError, LookupError, TypeError):
-        found = "unknown"
-    raise BrokenArchive(f"the archive has format {found}, this version reads {FORMAT}: use the Etude that packed it")
+        version = "unknown"
+    raise BrokenArchive(f"the archive has format {version}, this version reads {FORMAT}; use the Etude that packed it")
 
 
 def check_machine(recipe: Recipe, base: dict[str, Any]) -> Interpreter:
-    """The interpreter to play on. Raises SnapshotError and UnsupportedPython when this machine is of another kind."""
+    """Return the interpreter to use. Raises SnapshotError or UnsupportedPython when this machine does not fit."""
     check_base(recipe)
-    wanted = str(base.get("libc", ""))
-    if wanted.partition(" ")[0] != libc().partition(" ")[0] or _numbers(wanted) > _numbers(libc()):
+    required = str(base.get("libc", ""))
+    if required.partition(" ")[0] != libc().partition(" ")[0] or _numbers(required) > _numbers(libc()):
         raise SnapshotError(
-            f"the snapshot was made for {wanted}, here it is {libc() or 'another libc'}: {_OTHER_MACHINE}"
+            f"the snapshot was made for {required}, this machine has {libc() or 'another libc'}; {_OTHER_MACHINE}"
         )
     try:
         interpreter = find_interpreter(recipe.python)
     except UnsupportedPython as error:
-        found = str(error).partition("found: ")[2].partition(".  ")[0].partition(". ")[0]
         raise UnsupportedPython(
-            f"the snapshot was made for Python {recipe.python}; found: {found or 'none'}: install that version (on "
-            f"PATH, under pyenv or uv)"
+            f"the snapshot was made for Python {recipe.python}, this machine has {installed_versions()}; install that "
+            f"version (on PATH, under pyenv or uv)"
         ) from error
     if interpreter.platform != recipe.platform:
         raise SnapshotError(
-            f"the snapshot was made for {recipe.platform}, this machine is {interpreter.platform}: {_OTHER_MACHINE}"
+            f"the snapshot was made for {recipe.platform}, this machine is {interpreter.platform}; {_OTHER_MACHINE}"
         )
     return interpreter
 
 
-_OTHER_MACHINE = "play it on such a machine, or generate anew on this one"
+_OTHER_MACHINE = "use such a machine, or generate the tasks again on this one"
 
 
 def check_base(recipe: Recipe) -> None:
-    """Raises SnapshotError when the snapshot is of another builder version or base layer than this machine's."""
+    """Raise SnapshotError when the snapshot has another builder version or base layer than this machine."""
     for what, packed, here in (("builder", recipe.builder, BUILDER), ("base", recipe.base, base_id())):
         if packed != here:
-            raise SnapshotError(f"the snapshot was made for {what} {packed}, here it is {here}: {_OTHER_MACHINE}")
+            raise SnapshotError(f"the snapshot was made for {what} {packed}, this machine has {here}; {_OTHER_MACHINE}")
 
 
 def _numbers(version: str) -> list[int]:
@@ -156,10 +161,10 @@ def _numbers(version: str) -> list[int]:
 
 
 def _finish(folder: Path, recipe: Recipe, baseline: Baseline, interpreter: Interpreter) -> None:
-    """What the archive leaves out because it differs between machines."""
+    """Add the parts that the archive excludes because they differ between machines."""
     (folder / BASE).unlink()
     environment.finish(folder / "env", interpreter)
     trees.normalise(folder / "tree")
     trees.give_to_sandbox(folder / "tree")
-    # How fast the suite runs here nobody has measured: grading gives it the whole of its time limit.
+    # The suite was not measured on this machine: a twentieth of its limit gives grading the full limit.
     snapshot.save(folder, recipe, baseline.model_copy(update={"seconds": recipe.verifier.timeout_s / 20}), interpreter)

@@ -1,4 +1,4 @@
-"""The tree a sandbox shows: the pristine tree plus patches, clean, with a history of exactly one commit."""
+"""Workspaces: the tree that a sandbox shows, made of the pristine tree and patches, with a history of one commit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....errors import SnapshotError
-from ..errors import last_lines
+from ..log_text import last_lines
 from ..source.repositories import QUIET
 from . import trees
 from .cache import cache_folder, file_lock, publish_folder, temporary_folder
@@ -45,27 +45,27 @@ _CONFIG = """[core]
 
 @dataclass(frozen=True)
 class Workspace:
-    """``path`` is a read-only lower tree in the cache; ``commit`` its only commit, empty without git."""
+    """A read-only lower tree at ``path`` in the cache; ``commit`` is its only commit, empty without git."""
 
     path: Path
     commit: str
 
 
 def make_workspace(snapshot: Snapshot, *patches: str, git: bool, cache: Path | None = None) -> Workspace:
-    """The snapshot's tree with ``patches`` applied in order, as a folder of the cache that is made once.
+    """Return the snapshot's tree with ``patches`` applied in order, as a folder of the cache that is made once.
 
-    Unchanged files are hard links to the snapshot's: nobody may write them. Raises PatchError, SnapshotError.
+    Unchanged files are hard links to the snapshot's and must not be written. Raises PatchError, SnapshotError.
     """
     home = cache_folder(cache)
     key = hashlib.sha256(json.dumps([_VERSION, snapshot.digest, patches, git]).encode()).hexdigest()
     target = home / "workspaces" / key
 
-    def whole() -> bool:
+    def complete() -> bool:
         return (target / "tree").is_dir() and (target / "commit").is_file()
 
-    if not whole():
+    if not complete():
         with file_lock(home, f"workspace-{key[:32]}"):
-            if not whole():
+            if not complete():
                 with temporary_folder(home) as staging:
                     _build(snapshot, patches, git, staging / "workspace")
                     publish_folder(staging / "workspace", target)
@@ -74,7 +74,7 @@ def make_workspace(snapshot: Snapshot, *patches: str, git: bool, cache: Path | N
 
 @contextmanager
 def scratch_tree(snapshot: Snapshot, *patches: str, cache: Path | None = None) -> Iterator[Path]:
-    """The same tree, without git, for the length of a ``with`` block: for candidates that may be thrown away."""
+    """Make the same tree, without git, for a ``with`` block: for candidates that may be discarded."""
     with temporary_folder(cache_folder(cache)) as staging:
         _build(snapshot, patches, False, staging / "workspace")
         yield staging / "workspace" / "tree"
@@ -87,7 +87,7 @@ def _build(snapshot: Snapshot, patches: tuple[str, ...], git: bool, folder: Path
     for patch in patches:
         apply_patch(tree, patch)
     trees.clean(tree, frozenset(snapshot.recipe.packages))
-    for path in trees.files_of(tree):  # what the patches wrote; the rest has its mode and is shared
+    for path in trees.files_of(tree):  # written by a patch; all others are shared and have their mode
         full = tree / path
         if not full.is_symlink() and full.stat().st_nlink == 1:
             full.chmod(0o755 if full.stat().st_mode & 0o100 else 0o644)
@@ -97,9 +97,9 @@ def _build(snapshot: Snapshot, patches: tuple[str, ...], git: bool, folder: Path
 
 
 def commit_tree(tree: Path) -> str:
-    """Make ``tree`` a repository with one commit of everything in it; the id depends on the content alone.
+    """Make ``tree`` a repository with one commit of everything in it; return the id, which depends on content alone.
 
-    No remote, no reflog, no hook, no ignore rule hides a file. Only for trees that no agent has touched.
+    It has neither remote nor reflog nor hooks, and ignore rules hide no file. Only for trees that no agent has touched.
     """
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
@@ -131,13 +131,13 @@ def commit_tree(tree: Path) -> str:
         try:
             done = subprocess.run([*prefix, *args], cwd=tree, env=environment, capture_output=True, check=False)
         except FileNotFoundError as error:
-            raise SnapshotError("git is needed to make workspaces: install git") from error
+            raise SnapshotError("git is needed to make workspaces; install git") from error
         if done.returncode:
             raise SnapshotError(f"git {args[0]} failed: {last_lines(done.stderr, 3)}")
         return done.stdout.decode("ascii", "replace").strip()
 
     run("init", "--quiet", "--template=")
-    # Attributes in the tree may not rewrite contents on their way in: these win over any .gitattributes.
+    # Attributes in the tree may not change contents that are added: these override any .gitattributes.
     info = tree / ".git" / "info"
     info.mkdir(exist_ok=True)
     (info / "attributes").write_text("* -text -filter -ident -working-tree-encoding -eol\n")

@@ -1,7 +1,7 @@
-"""Run a tree's tests in a sandbox and believe only what the harness signed.
+"""Test runs: run a tree's tests in a sandbox and accept only signed results.
 
-The host draws a fresh key for every run, hands it over on stdin, and accepts records only in sequence, each with the
-right MAC, ended by exactly one signed end record. Anything else makes the run incomplete, with its cause.
+The host draws a fresh key for every run, passes it on stdin, and accepts records only in sequence, each with the right
+MAC, ended by exactly one signed end record. Anything else makes the run incomplete, with its cause.
 """
 
 from __future__ import annotations
@@ -22,14 +22,17 @@ from ...sandbox import WORKSPACE, ExecResult, Sandbox
 
 OUTPUT_LIMIT = 256 * 1024
 ENVIRONMENT = {"PYTHONPATH": "", "PYTHONSTARTUP": "", "TZ": "UTC", "LANG": "C.UTF-8", "COLUMNS": "100"}
-# Leaves the current folder's modules alone before anything is imported; -P does so from Python 3.11 on only.
-_START = "import sys; sys.path[:] = filter(None, sys.path); exec(sys.argv.pop())"
+# Excludes the current folder's modules before anything is imported; -P does so from Python 3.11 on only.
+_START = "import sys; sys.path[:] = filter(None, sys.path)\nwhile sys.argv[1:]: exec(sys.argv.pop(1))"
+_PARTS = ("plugin_integrity.py", "plugin_imports.py", "pytest_plugin.py")
 FORGED = "forged or damaged result record"
+SIGPROF_EXIT = 128 + 27
+"""Exit code of a run that the CPU limit of a single test has ended."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one test.
+    """Outcome of one test.
 
     ``when`` is the phase that decided; ``exception`` a type name; ``where`` the innermost workspace frame,
     ``file:line``, of the failure.
@@ -46,10 +49,11 @@ class Outcome:
 class TestRun:
     """One run of a set of tests.
 
-    ``complete`` is false when the run ended early, timed out or its records do not add up; ``cause`` says why.
-    ``repeated`` ids were reported more than once and have no outcome. ``violations`` names parts of pytest or
-    ``builtins`` that the code under test replaced. ``contexts`` maps a test id (empty: import time) to
-    workspace-relative file to covered lines. ``modules`` maps the workspace's imported top-level modules to files.
+    ``complete`` is false when the run ended early, timed out or its records do not add up; ``cause`` gives the reason
+    and ``running`` the test that was running. ``repeated`` ids were reported more than once and have no outcome.
+    ``violations`` names parts of pytest or ``builtins`` that the code under test replaced. ``contexts`` maps a test id
+    (empty: import time) to workspace-relative file to covered lines. ``modules`` maps the workspace's imported
+    top-level modules to files. ``cpu_seconds`` is the CPU time of the run, ``seconds`` its wall time.
     """
 
     __test__: ClassVar[bool] = False
@@ -58,27 +62,30 @@ class TestRun:
     order: list[str]
     complete: bool
     cause: str
+    running: str = ""
     collect_errors: dict[str, str] = field(default_factory=dict)
     contexts: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     modules: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
     output: bytes = b""
     repeated: list[str] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     forged: bool = False
     timed_out: bool = False
     status: int | None = None
+    test_limit: bool = False
 
     @property
     def passed(self) -> list[str]:
-        """Ids that passed, in the order in which they ran."""
+        """Return the ids that passed, in the order in which they ran."""
         return [test for test in self.order if self.outcomes[test].outcome == "passed"]
 
 
 @functools.cache
-def harness_source() -> str:
-    """The harness as the sandbox's interpreter gets it, on its command line."""
-    return Path(__file__).with_name("pytest_plugin.py").read_text(encoding="utf-8")
+def plugin_sources() -> tuple[str, ...]:
+    """Return the texts of the plugin's files, which the sandbox's interpreter gets on its command line."""
+    return tuple(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in _PARTS)
 
 
 async def run_tests(
@@ -91,30 +98,41 @@ async def run_tests(
     coverage: Sequence[str] = (),
     timeout_s: float | None = None,
     first_failure: bool = False,
+    idle_s: float | None = None,
+    test_cpu_s: float | None = None,
 ) -> TestRun:
-    """Run ``tests`` (``None``: whatever ``verifier.args`` selects) in ``/workspace`` and return what was proven.
+    """Run ``tests`` (``None``: all that ``verifier.args`` selects) in ``/workspace`` and return what was proven.
 
-    Only the files that hold the requested ids are collected. ``coverage`` names workspace folders to trace per test;
-    the environment must hold the ``coverage`` package. ``timeout_s`` (seconds) defaults to the verifier's.
-    ``first_failure`` ends the run there, incomplete. Raises SandboxError when the sandbox fails; whatever the tests
-    do is a result.
+    Only the files that contain the requested ids are collected. ``coverage`` names workspace folders to trace per
+    test; the environment must hold the ``coverage`` package.
+
+    The limits do not depend on the load of the machine: ``timeout_s`` (default: the verifier's) is in seconds of CPU
+    time; the run also ends when it has been idle for ``idle_s`` seconds (default: ``timeout_s``), and in any case after
+    ``max(10 * timeout_s, 300)`` seconds of wall time. ``test_cpu_s`` limits the CPU time of each single test.
+    ``first_failure`` ends the run at the first failing test, incomplete.
+
+    Raises SandboxError when the sandbox fails; whatever the tests do is a result.
     """
     key = secrets.token_bytes(32)
+    limit = verifier.timeout_s if timeout_s is None else timeout_s
     job = {
         "key": key.hex(),
         "tests": None if tests is None else list(tests),
         "order": order,
         "most_failures": int(first_failure),
         "coverage": list(coverage),
+        "test_cpu_s": test_cpu_s,
         **verifier.model_dump(include={"args", "plugins", "python_path", "options", "config_file"}),
     }
-    # -I would ignore PYTHONHASHSEED, so its parts are asked for one by one. PYTHONPATH must be empty: Python itself
-    # imports modules before the harness's first line, and the workspace may not stand in for those either.
+    # -I would ignore PYTHONHASHSEED, so its parts are given one by one. PYTHONPATH must be empty: Python itself imports
+    # modules before the plugin's first line, and the workspace may not replace those either.
     result = await sandbox.exec(
-        ["python", "-s", "-S", "-B", "-c", _START, harness_source()],
+        ["python", "-s", "-S", "-B", "-c", _START, *plugin_sources()],
         stdin=json.dumps(job).encode(),
         env={**ENVIRONMENT, "PYTHONHASHSEED": str(hash_seed)},
-        timeout_s=verifier.timeout_s if timeout_s is None else timeout_s,
+        timeout_s=max(10 * limit, 300.0),
+        cpu_s=limit,
+        idle_s=limit if idle_s is None else idle_s,
         output_limit=OUTPUT_LIMIT,
         channel=True,
     )
@@ -122,7 +140,7 @@ async def run_tests(
 
 
 def read_run(result: ExecResult, key: bytes) -> TestRun:
-    """What ``result.channel`` proves: verified records up to the first that is out of place."""
+    """Return the run that ``result.channel`` proves: verified records up to the first that is out of place."""
     records, problem = _verified(result.channel, key)
     outcomes: dict[str, Outcome] = {}
     repeated: dict[str, None] = {}
@@ -158,37 +176,39 @@ def read_run(result: ExecResult, key: bytes) -> TestRun:
         order=list(outcomes),
         complete=not cause,
         cause=cause,
+        running=running,
         collect_errors=collected["collect"],
         contexts=collected["cover"],
         modules=modules,
         seconds=result.seconds,
+        cpu_seconds=result.cpu_seconds,
         output=result.output,
         repeated=list(repeated),
         violations=end["violations"] if end else [],
         forged=bool(problem),
         timed_out=result.timed_out,
         status=end["status"] if end else None,
+        test_limit=end is None and result.exit_code == SIGPROF_EXIT,
     )
 
 
 def _verified(channel: bytes, key: bytes) -> tuple[list[dict[str, Any]], str]:
-    """Records in sequence with a right MAC, and what is wrong with the first that is not (empty when all are).
+    """Return the records in sequence with a right MAC, and the error of the first that is not (empty without one).
 
     A last line without its newline is a run that was cut off, not a forgery.
     """
     records: list[dict[str, Any]] = []
     for number, line in enumerate(channel.split(b"\n")[:-1]):
-        seq, _, rest = line.partition(b" ")
-        mac, _, body = rest.partition(b" ")
+        sequence, mac, body = (line.split(b" ", 2) + [b"", b""])[:3]
         expected = hmac.new(key, b"%d %s" % (number, body), hashlib.sha256).hexdigest().encode()
-        if seq != b"%d" % number or not hmac.compare_digest(mac, expected):
+        if sequence != b"%d" % number or not hmac.compare_digest(mac, expected):
             return records, f"{FORGED} at position {number}"
         records.append(json.loads(body))
     return records, ""
 
 
 def _early_end(result: ExecResult, end: dict[str, Any] | None, ran: int, progress: str) -> str:
-    """Why a run without forged records is still not complete, or an empty string."""
+    """Return why a run without forged records is still not complete; empty for a complete run."""
     if result.timed_out:
         return f"timeout after {progress}"
     if result.oom_killed:

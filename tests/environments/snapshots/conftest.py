@@ -35,7 +35,7 @@ FILES = {
         class Build(build_py):
             def run(self):
                 super().run()
-                Path(self.build_lib, "sample", "_generated.py").write_text("NAME = 'made by the build'\\n")
+                Path(self.build_lib, "sample", "_generated.py").write_text("NAME = 'from the build'\\n")
 
         setup(cmdclass={"build_py": Build})
         """,
@@ -95,7 +95,7 @@ FILES = {
         def test_version_and_script():
             assert version("sample-thing") == "1.4"
             assert subprocess.check_output(["sample"]) == b"sample 6\\n"
-            assert sample.NAME == "made by the build"
+            assert sample.NAME == "from the build"
 
         def test_comes_first():
             assert not SEEN

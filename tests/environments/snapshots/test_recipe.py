@@ -1,4 +1,4 @@
-"""Recipes: the address of a snapshot, and the options that a person gives."""
+"""Recipes: the address of a snapshot, and the options that a user gives."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def recipe(**changes: object) -> Recipe:
     return Recipe(**{**fields, **changes})  # type: ignore[arg-type]
 
 
-def test_the_digest_survives_a_trip_through_json() -> None:
+def test_digest_is_the_same_after_a_trip_through_json() -> None:
     first = recipe()
     assert Recipe.model_validate_json(first.canonical()).digest() == first.digest() == recipe().digest()
 
@@ -49,11 +49,11 @@ def test_the_digest_survives_a_trip_through_json() -> None:
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_everything_that_matters_is_in_the_digest(change: dict[str, object]) -> None:
+def test_digest_changes_with_each_field_of_the_recipe(change: dict[str, object]) -> None:
     assert recipe(**change).digest() != recipe().digest()
 
 
-def test_a_recipe_file_sets_options(tmp_path: Path) -> None:
+def test_from_toml_reads_the_options(tmp_path: Path) -> None:
     path = tmp_path / "recipe.toml"
     path.write_text(
         'python = "3.12"\nsetup_cmds = ["make data"]\ndeselect = ["t.py::x"]\ntimeout_s = 20\n[env]\nA = "1"\n'
@@ -72,7 +72,7 @@ def test_a_recipe_file_sets_options(tmp_path: Path) -> None:
         ("env = 3", "env: Input should be a valid dictionary"),
     ],
 )
-def test_bad_recipe_files_name_the_line(tmp_path: Path, text: str, words: str) -> None:
+def test_from_toml_names_the_setting_when_the_file_is_bad(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "recipe.toml").write_text(text)
     with pytest.raises(BadOptions, match=words):
         SnapshotOptions.from_toml(tmp_path / "recipe.toml")

@@ -1,4 +1,4 @@
-"""Layouts: where packages and tests are, for every common shape of a project."""
+"""Layouts: the places of packages and tests in every common shape of a project."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def layout(tree: Path, *wheel: str) -> Layout:
         (["ns/a/__init__.py", "tests/test_x.py"], ["ns"], {"ns": "ns"}, ["."], ["tests"]),
     ],
 )
-def test_shapes(
+def test_detect_finds_packages_and_tests(
     tmp_path: Path,
     files: list[str],
     wheel: list[str],
@@ -48,34 +48,29 @@ def test_shapes(
     tests: list[str],
 ) -> None:
     make(tmp_path, *files)
-    found = layout(tmp_path, *wheel)
-    assert (found.packages, found.python_path, list(found.tests)) == (packages, python_path, tests)
+    detected = layout(tmp_path, *wheel)
+    assert (detected.packages, detected.python_path, list(detected.tests)) == (packages, python_path, tests)
 
 
-def test_testpaths_are_believed_when_they_hold_tests(tmp_path: Path) -> None:
+def test_detect_uses_testpaths_when_they_contain_tests(tmp_path: Path) -> None:
     make(tmp_path, "a/__init__.py", "checks/test_x.py", "tests/test_y.py", "docs/index.rst")
     make(tmp_path, pytest__ini="[pytest]\ntestpaths = checks docs\n")
     assert list(layout(tmp_path, "a").tests) == ["checks"]
 
 
-def test_python_files_decide_what_a_test_file_is(tmp_path: Path) -> None:
+def test_detect_uses_python_files_as_patterns_of_test_files(tmp_path: Path) -> None:
     make(tmp_path, "a/__init__.py", "tests/check_x.py")
     make(tmp_path, pytest__ini="[pytest]\npython_files = check_*.py\n")
     assert list(layout(tmp_path, "a").tests) == ["tests"]
 
 
-def test_source_globs_cover_packages_and_modules(tmp_path: Path) -> None:
-    make(tmp_path, "src/a/__init__.py", "src/b.py", "tests/test_x.py")
-    assert layout(tmp_path, "a", "b").source_globs == ["src/a/**", "src/b.py"]
-
-
-def test_a_project_says_where_its_packages_are(tmp_path: Path) -> None:
+def test_detect_uses_the_configured_folder_of_packages(tmp_path: Path) -> None:
     make(tmp_path, "code/a/__init__.py", "tests/test_x.py")
     make(tmp_path, pyproject__toml='[tool.setuptools.package-dir]\n"" = "code"\n')
     assert layout(tmp_path, "a").packages == {"a": "code/a"}
 
 
-def test_no_tests_and_no_package_are_two_errors(tmp_path: Path) -> None:
+def test_detect_reports_missing_tests_and_missing_packages(tmp_path: Path) -> None:
     make(tmp_path, "a/__init__.py")
     with pytest.raises(NoTests, match="holds no tests"):
         layout(tmp_path, "a")

@@ -1,4 +1,4 @@
-"""What a project says of its licence, as SPDX, and what counts as permissive."""
+"""Licence of a project as an SPDX expression, and the licences that count as permissive."""
 
 from __future__ import annotations
 
@@ -58,13 +58,15 @@ ISC = "Permission to use, copy, modify, and/or distribute this software for any 
         ("", ["All rights reserved."], ""),
     ],
 )
-def test_what_a_project_says(metadata: str, texts: list[str], licence: str, tmp_path: Path) -> None:
+def test_detect_reads_metadata_classifiers_and_texts(
+    metadata: str, texts: list[str], licence: str, tmp_path: Path
+) -> None:
     for number, text in enumerate(texts):
         (tmp_path / f"LICENSE.{number}").write_text(text)
     assert detect(HeaderParser().parsestr(metadata), tmp_path) == licence
 
 
-def test_where_licence_files_lie(tmp_path: Path) -> None:
+def test_from_files_reads_the_top_folder_and_licenses(tmp_path: Path) -> None:
     (tmp_path / "LICENSES").mkdir()
     (tmp_path / "LICENSES" / "MIT.txt").write_text(MIT + KEEP)
     (tmp_path / "COPYING").write_text(BSD)
@@ -93,9 +95,9 @@ def test_where_licence_files_lie(tmp_path: Path) -> None:
         ("MIT OR", False),
     ],
 )
-def test_permissive(expression: str, permissive: bool) -> None:
+def test_is_permissive_evaluates_the_expression(expression: str, permissive: bool) -> None:
     assert is_permissive(expression) is permissive
 
 
-def test_a_canonical_spelling() -> None:
+def test_canonical_spells_an_expression_or_refuses_it() -> None:
     assert canonical("mit or (apache-2.0)") == "MIT OR (Apache-2.0)" and canonical("BSD") == ""

@@ -1,4 +1,4 @@
-"""Archives unpack inside their folder or not at all."""
+"""Archives are unpacked inside their folder, or refused."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def tar(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
 
 
 def info(name: str, kind: bytes = tarfile.REGTYPE, target: str = "", mode: int = 0o644) -> tarfile.TarInfo:
-    made = tarfile.TarInfo(name)
-    made.type, made.linkname, made.mode = kind, target, mode
-    return made
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.linkname, entry.mode = kind, target, mode
+    return entry
 
 
-def test_the_single_top_folder_is_stripped(tmp_path: Path) -> None:
+def test_unpack_strips_a_single_top_folder(tmp_path: Path) -> None:
     archive = tar(tmp_path / "p-1.tar.gz", (info("p-1/a.py"), b"x"), (info("p-1/run.sh", mode=0o755), b"y"))
     archives.unpack(archive, tmp_path / "out")
     assert (tmp_path / "out" / "a.py").read_bytes() == b"x"
@@ -36,7 +36,7 @@ def test_the_single_top_folder_is_stripped(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "p-1.tar.gz"]
 
 
-def test_links_inside_are_kept(tmp_path: Path) -> None:
+def test_unpack_keeps_links_inside(tmp_path: Path) -> None:
     archive = tar(
         tmp_path / "p.tar.gz",
         (info("p/link.py", tarfile.SYMTYPE, "real/a.py"), b""),
@@ -63,7 +63,9 @@ def test_links_inside_are_kept(tmp_path: Path) -> None:
     ],
     ids=["absolute", "dotdot", "abslink", "uplink", "uphard", "through", "chain", "fifo", "device"],
 )
-def test_members_that_would_leave_are_refused(tmp_path: Path, members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
+def test_unpack_refuses_members_that_would_land_outside(
+    tmp_path: Path, members: list[tuple[tarfile.TarInfo, bytes]]
+) -> None:
     home = tmp_path / "a" / "b"
     home.mkdir(parents=True)
     with pytest.raises(BrokenArchive):
@@ -72,16 +74,16 @@ def test_members_that_would_leave_are_refused(tmp_path: Path, members: list[tupl
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_zip_links_that_leave_are_refused(tmp_path: Path) -> None:
-    made = zipfile.ZipInfo("p/link")
-    made.external_attr = (stat.S_IFLNK | 0o777) << 16
+def test_unpack_refuses_zip_links_that_lead_outside(tmp_path: Path) -> None:
+    entry = zipfile.ZipInfo("p/link")
+    entry.external_attr = (stat.S_IFLNK | 0o777) << 16
     with zipfile.ZipFile(tmp_path / "p.zip", "w") as archive:
-        archive.writestr(made, "../../../etc/passwd")
+        archive.writestr(entry, "../../../etc/passwd")
     with pytest.raises(BrokenArchive, match="outside"):
         archives.unpack(tmp_path / "p.zip", tmp_path / "out")
 
 
-def test_zip_files_unpack(tmp_path: Path) -> None:
+def test_unpack_reads_zip_files(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "p.zip", "w") as archive:
         archive.writestr("p-1/pkg/__init__.py", "x = 1\n")
     archives.unpack(tmp_path / "p.zip", tmp_path / "out")
@@ -89,13 +91,13 @@ def test_zip_files_unpack(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["p.tar.gz", "p.zip"])
-def test_a_broken_archive_says_so(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_bytes(b"this is no archive")
-    with pytest.raises(BrokenArchive, match=r"cannot be unpacked \([^:]*\): download it again"):
+def test_unpack_names_the_remedy_when_the_archive_is_broken(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"this is not an archive")
+    with pytest.raises(BrokenArchive, match=r"cannot be unpacked \([^:]*\); download it again"):
         archives.unpack(tmp_path / name, tmp_path / "out")
 
 
-def test_a_truncated_archive_leaves_nothing(tmp_path: Path) -> None:
+def test_unpack_leaves_nothing_when_the_archive_is_truncated(tmp_path: Path) -> None:
     archive = tar(tmp_path / "p.tar.gz", (info("p/a.py"), bytes(range(256)) * 4000))
     archive.write_bytes(archive.read_bytes()[:2000])
     with pytest.raises(SnapshotError):
@@ -103,14 +105,14 @@ def test_a_truncated_archive_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["p.tar.gz"]
 
 
-def test_size_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unpack_refuses_an_archive_when_it_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "MAX_BYTES", 1000)
     with pytest.raises(BrokenArchive, match="more than"):
         archives.unpack(tar(tmp_path / "p.tar.gz", (info("p/a"), b"0" * 2000)), tmp_path / "out")
 
 
 @pytest.mark.parametrize(("name", "words"), [("p.whl", "wheel"), ("p.rar", "not a source archive")])
-def test_what_is_no_source_archive_is_named(tmp_path: Path, name: str, words: str) -> None:
+def test_unpack_names_the_problem_when_the_file_is_not_a_source_archive(tmp_path: Path, name: str, words: str) -> None:
     (tmp_path / name).write_bytes(b"x")
     with pytest.raises(BadSource, match=words):
         archives.unpack(tmp_path / name, tmp_path / "out")

@@ -1,4 +1,4 @@
-"""Sources: how they are named, fetched and recognised again."""
+"""Sources: how they are named, fetched and recognised."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_folder_is_copied_without_caches_and_named_without_its_path(project: Path, tmp_path: Path) -> None:
+def test_fetch_copies_a_folder_without_caches_and_names_it_without_its_path(project: Path, tmp_path: Path) -> None:
     for name in (".git", "__pycache__", ".venv", ".tox"):
         (project / name).mkdir()
         (project / name / "x").write_text("x")
     (project / ".venv" / "pyvenv.cfg").write_text("")
-    found = fetch(project, tmp_path / "tree")
-    assert (found.kind, found.spec, found.name) == ("folder", "folder:Thing", "Thing")
+    fetched = fetch(project, tmp_path / "tree")
+    assert (fetched.kind, fetched.spec, fetched.name) == ("folder", "folder:Thing", "Thing")
     assert sorted(path.name for path in (tmp_path / "tree").iterdir()) == ["pyproject.toml", "tests", "thing.py"]
 
 
-def test_the_hash_depends_on_content_alone(project: Path, tmp_path: Path) -> None:
+def test_fetch_hashes_the_content_alone(project: Path, tmp_path: Path) -> None:
     first = fetch(project, tmp_path / "tree")
     other = tmp_path / "elsewhere" / "renamed"
     shutil.copytree(project, other)
@@ -52,7 +52,7 @@ def test_the_hash_depends_on_content_alone(project: Path, tmp_path: Path) -> Non
     assert fetch(other, tmp_path / "tree4").sha256 != first.sha256
 
 
-def test_a_link_out_of_the_folder_is_refused(project: Path, tmp_path: Path) -> None:
+def test_fetch_refuses_a_link_out_of_the_folder(project: Path, tmp_path: Path) -> None:
     (project / "data").symlink_to("/etc")
     with pytest.raises(BadSource, match="data is a link out of the source"):
         fetch(project, tmp_path / "tree")
@@ -61,8 +61,9 @@ def test_a_link_out_of_the_folder_is_refused(project: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("spec", "error", "words"),
     [
-        ("pypi:cachetools", BadSource, "pypi:NAME==VERSION"),
-        ("pypi:cachetools>=5", BadSource, "pypi:NAME==VERSION"),
+        ("pypi:cachetools", BadSource, r"write pypi:cachetools==\d+\.\d+\.\d+ for the newest one"),
+        ("pypi:cachetools>=5", BadSource, r"write pypi:cachetools==\d+\.\d+\.\d+ for the newest one"),
+        ("pypi:no-such-distribution-of-etude", BadSource, "write pypi:NAME==VERSION"),
         ("pypi: cachetools == 5.5.0", BadSource, "without spaces"),
         ("", BadSource, "empty name"),
         (" ", BadSource, "empty name"),
@@ -74,26 +75,28 @@ def test_a_link_out_of_the_folder_is_refused(project: Path, tmp_path: Path) -> N
         ("git+https://example.invalid/x.git@--upload-pack=x", BadSource, "not a git address"),
     ],
 )
-def test_bad_names_say_what_to_write(spec: str, error: type[Exception], words: str, tmp_path: Path) -> None:
+def test_fetch_says_what_to_write_when_the_name_is_bad(
+    spec: str, error: type[Exception], words: str, tmp_path: Path
+) -> None:
     with pytest.raises(error, match=words):
         fetch(spec, tmp_path / "tree")
 
 
-def test_an_empty_folder_is_no_source(tmp_path: Path) -> None:
+def test_fetch_refuses_an_empty_folder(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(BadSource, match="holds no files"):
+    with pytest.raises(BadSource, match="contains no files"):
         fetch(tmp_path / "empty", tmp_path / "tree")
 
 
-def test_a_folder_may_hold_no_more_than_an_archive(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_content_key_refuses_a_folder_when_it_is_too_large(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (project / "data.bin").write_bytes(b"0" * 2000)
     with monkeypatch.context() as patched:
         patched.setattr(trees, "MAX_BYTES", 1000)
-        with pytest.raises(BadSource, match="data.bin included: leave data out"):
-            source.request_of(str(project))
+        with pytest.raises(BadSource, match="data.bin included; remove data"):
+            source.content_key(str(project))
     monkeypatch.setattr(trees, "MAX_FILES", 2)
     with pytest.raises(BadSource, match="more than 2 files"):
-        source.request_of(str(project))
+        source.content_key(str(project))
 
 
 def git(folder: Path, *args: str) -> str:
@@ -106,7 +109,7 @@ def git(folder: Path, *args: str) -> str:
 @pytest.fixture
 def repository(project: Path) -> Path:
     (project / ".gitattributes").write_text("*.txt filter=evil export-ignore\ntests export-ignore\n*.py eol=crlf\n")
-    (project / "note.txt").write_text("kept\n")
+    (project / "note.txt").write_text("a note\n")
     git(project, "init", "-q", "-b", "main")
     git(project, "add", "-A")
     git(project, "commit", "-q", "-m", "one")
@@ -118,55 +121,55 @@ def repository(project: Path) -> Path:
     return project
 
 
-def test_a_git_revision_is_exported_as_it_is_stored(repository: Path, tmp_path: Path) -> None:
+def test_fetch_exports_a_git_revision_as_it_is_stored(repository: Path, tmp_path: Path) -> None:
     commit = git(repository, "rev-parse", "HEAD")
     (repository / "thing.py").write_text("later = 1\n")
     git(repository, "commit", "-q", "-a", "-m", "two")
-    found = fetch(f"git+file://{repository}@v1.2.3", tmp_path / "tree")
-    assert found.spec == f"git+local:thing@{commit}"
-    assert found.scm_version == "1.2.3"
+    fetched = fetch(f"git+file://{repository}@v1.2.3", tmp_path / "tree")
+    assert fetched.spec == f"git+local:thing@{commit}"
+    assert fetched.scm_version == "1.2.3"
     tree = tmp_path / "tree"
     assert (tree / "thing.py").read_text() == "def one():\n    return 1\n"
-    assert (tree / "note.txt").read_text() == "kept\n"
+    assert (tree / "note.txt").read_text() == "a note\n"
     assert (tree / "tests" / "test_thing.py").is_file()
     assert not (tree / ".git").exists()
     assert not (repository / "hooked").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["somewhere", "tree"]
 
 
-def test_an_unknown_revision_or_repository_says_so(repository: Path, tmp_path: Path) -> None:
+def test_fetch_names_an_unknown_revision_or_repository(repository: Path, tmp_path: Path) -> None:
     with pytest.raises(SourceNotFound, match="no revision v9"):
         fetch(f"git+file://{repository}@v9", tmp_path / "tree")
     with pytest.raises(SourceNotFound, match="cannot clone .*: fatal: .*no.* a git repository; check the address"):
         fetch(f"git+file://{tmp_path}/nowhere@v9", tmp_path / "tree")
 
 
-def test_a_branch_can_move_so_it_is_no_cache_key(project: Path) -> None:
-    assert source.request_of("git+https://example.invalid/x@main") is None
-    assert source.request_of("git+https://example.invalid/x@" + "a" * 40) is not None
-    assert source.request_of("pypi:a==1") == "pypi:a==1"
-    before = source.request_of(str(project))
+def test_content_key_is_none_when_the_spec_can_move(project: Path) -> None:
+    assert source.content_key("git+https://example.invalid/x@main") is None
+    assert source.content_key("git+https://example.invalid/x@" + "a" * 40) is not None
+    assert source.content_key("pypi:a==1") == "pypi:a==1"
+    before = source.content_key(str(project))
     (project / "thing.py").write_text("changed\n")
-    assert before != source.request_of(str(project))
+    assert before != source.content_key(str(project))
 
 
-def test_a_recorded_folder_is_found_again_by_content(project: Path, tmp_path: Path) -> None:
-    found = fetch(project, tmp_path / "tree")
-    moved = tmp_path / "kept" / "other-name"
+def test_locate_finds_a_folder_by_content(project: Path, tmp_path: Path) -> None:
+    fetched = fetch(project, tmp_path / "tree")
+    moved = tmp_path / "sources" / "other-name"
     shutil.copytree(project, moved)
-    assert source.locate(found.spec, found.sha256, [tmp_path / "kept"]) == moved
-    assert source.locate(found.spec, found.sha256, [moved]) == moved
+    assert source.locate(fetched.spec, fetched.sha256, [tmp_path / "sources"]) == moved
+    assert source.locate(fetched.spec, fetched.sha256, [moved]) == moved
     with pytest.raises(SourceNotFound, match="ETUDE_SOURCES"):
-        source.locate(found.spec, "0" * 64, [tmp_path / "kept"])
+        source.locate(fetched.spec, "0" * 64, [tmp_path / "sources"])
 
 
-def test_a_broken_archive_is_not_a_crash(tmp_path: Path) -> None:
+def test_fetch_names_the_remedy_when_the_archive_is_broken(tmp_path: Path) -> None:
     (tmp_path / "x.tar.gz").write_bytes(b"\x1f\x8b nonsense")
     with pytest.raises(BrokenArchive, match="download it again"):
         fetch(tmp_path / "x.tar.gz", tmp_path / "tree")
 
 
-def test_cleaning_spares_a_package_that_is_called_build(tmp_path: Path) -> None:
+def test_clean_keeps_a_package_that_is_called_build(tmp_path: Path) -> None:
     for name in (
         "build/lib/pkg/a.py",
         "dist/p-1.tar.gz",
@@ -184,9 +187,30 @@ def test_cleaning_spares_a_package_that_is_called_build(tmp_path: Path) -> None:
     assert [path.as_posix() for path in trees.files_of(tmp_path)] == ["pkg/build/real.py"]
 
 
-def test_cleaning_spares_source_folders_with_those_names(tmp_path: Path) -> None:
+def test_clean_keeps_source_folders_with_the_names_of_build_folders(tmp_path: Path) -> None:
     for name in ("build/__init__.py", "dist/make_release.sh"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text("x")
     trees.clean(tmp_path, frozenset({"build"}))
     assert [path.as_posix() for path in trees.files_of(tmp_path)] == ["build/__init__.py", "dist/make_release.sh"]
+
+
+def test_clean_removes_leftovers_that_show_solutions_or_host_paths(tmp_path: Path) -> None:
+    leftovers = (
+        ".cache/data.db", "pkg/.cache/x", "__editable___thing_finder.py", "__editable__.thing-1.pth", "tags", "TAGS",
+        "docs/_build/objects.inv", "objects.inv",
+    )  # fmt: skip
+    kept_files = ("pkg/data/tags", "pkg/tags/__init__.py")
+    for name in (*leftovers, *kept_files, "pkg/TAGS"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("red\ngreen\n")
+    (tmp_path / "pkg" / "TAGS").write_bytes(b"\x0c\ncore.py,20\n")
+    trees.clean(tmp_path)
+    assert [path.as_posix() for path in trees.files_of(tmp_path)] == sorted(kept_files)
+
+
+def test_fetch_needs_no_network_when_uv_is_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "empty"))
+    with pytest.raises(SourceNotFound, match="cannot fetch cachetools==5.5.0"):
+        fetch("pypi:cachetools==5.5.0", tmp_path / "tree")

@@ -1,4 +1,4 @@
-"""The cache under concurrent builders and builders that die."""
+"""The cache with concurrent builders and killed builders."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from etude.environments.snapshots.store.cache import file_lock, publish_folder, 
 home = Path(sys.argv[1])
 with file_lock(home, "thing"):
     if (home / "out").exists():
-        print("found")
+        print("cached")
     else:
         with temporary_folder(home) as folder:
             (folder / "made").mkdir()
             for number in range(200):
                 (folder / "made" / str(number)).write_text("x")
             publish_folder(folder / "made", home / "out")
-        print("made")
+        print("built")
 """
 _HANG = """
 import sys, time
@@ -52,53 +52,53 @@ def start(code: str, home: Path) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", code, str(home)], stdin=pipe, stdout=pipe, text=True)
 
 
-def test_of_many_builders_one_builds(tmp_path: Path) -> None:
+def test_only_one_builder_builds_when_several_start(tmp_path: Path) -> None:
     running = [start(_BUILD, tmp_path) for _ in range(5)]
-    said = sorted(process.communicate()[0].strip() for process in running)
-    assert said == ["found"] * 4 + ["made"]
+    answers = sorted(process.communicate()[0].strip() for process in running)
+    assert answers == ["built"] + ["cached"] * 4
     assert len(list((tmp_path / "out").iterdir())) == 200
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
-def test_a_killed_builder_blocks_nobody_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_killed_builder_blocks_no_other_and_leaves_nothing(tmp_path: Path) -> None:
     killed = start(_HANG, tmp_path)
     assert killed.stdout
-    left = Path(killed.stdout.readline().strip())
+    leftover = Path(killed.stdout.readline().strip())
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
-    assert left.is_dir()
+    assert leftover.is_dir()
     with file_lock(tmp_path, "thing"), temporary_folder(tmp_path) as folder:
-        assert not left.exists()
+        assert not leftover.exists()
         assert list((tmp_path / "tmp").glob("build-*.lock")) == [folder.with_suffix(".lock")]
 
 
-def test_a_living_builders_folder_is_not_reaped(tmp_path: Path) -> None:
-    with temporary_folder(tmp_path) as mine:
-        assert start(_BUILD, tmp_path).communicate()[0].strip() == "made"
-        assert mine.is_dir()
+def test_the_folder_of_a_running_builder_is_not_removed(tmp_path: Path) -> None:
+    with temporary_folder(tmp_path) as folder:
+        assert start(_BUILD, tmp_path).communicate()[0].strip() == "built"
+        assert folder.is_dir()
 
 
-def test_the_waiter_is_told_that_it_waits(tmp_path: Path) -> None:
+def test_file_lock_calls_waiting_when_the_lock_is_held(tmp_path: Path) -> None:
     other = start(_HANG, tmp_path)
     assert other.stdout
     other.stdout.readline()
-    told: list[str] = []
+    calls: list[str] = []
 
     def waiting() -> None:
-        told.append("waiting")
+        calls.append("waiting")
         other.communicate("")
 
     with file_lock(tmp_path, "thing", waiting):
-        assert told == ["waiting"]
+        assert calls == ["waiting"]
 
 
-def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+def test_write_whole_replaces_a_file(tmp_path: Path) -> None:
     write_whole(tmp_path / "deep" / "f", b"one")
     write_whole(tmp_path / "deep" / "f", b"two")
     assert [(path.name, path.read_bytes()) for path in (tmp_path / "deep").iterdir()] == [("f", b"two")]
 
 
-def test_publishing_replaces_what_was_broken(tmp_path: Path) -> None:
+def test_publish_folder_replaces_a_damaged_folder(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "broken").write_text("x")
     (tmp_path / "new").mkdir()
@@ -106,10 +106,12 @@ def test_publishing_replaces_what_was_broken(tmp_path: Path) -> None:
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_where_the_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_folder_reads_the_argument_then_the_variable_then_the_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ETUDE_CACHE", str(tmp_path / "named"))
     assert cache_folder() == (tmp_path / "named").resolve()
-    assert cache_folder(tmp_path / "given") == (tmp_path / "given").resolve()
+    assert cache_folder(tmp_path / "argument") == (tmp_path / "argument").resolve()
     monkeypatch.delenv("ETUDE_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
@@ -117,9 +119,9 @@ def test_where_the_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert os.access(cache_folder(), os.W_OK)
 
 
-def test_a_cache_that_cannot_be_written_says_what_to_set(tmp_path: Path) -> None:
+def test_cache_names_the_variable_when_it_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(SnapshotError, match="cannot be written: Not a directory; set ETUDE_CACHE"):
+    with pytest.raises(SnapshotError, match=r"cannot be written \(Not a directory\); set ETUDE_CACHE"):
         cache_folder(tmp_path / "file" / "cache")
     (tmp_path / "tmp").write_text("")
     (tmp_path / "locks").write_text("")

@@ -1,4 +1,4 @@
-"""Snapshots travel: the same bytes from any build, everything needed inside, and nothing taken on trust."""
+"""Archives of Snapshots: the same bytes from any build, complete, and checked before use."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ def write(path: Path, members: Members) -> Path:
     return path
 
 
-def kept(cache: Path) -> list[str]:
-    """What a cache holds besides locks."""
+def cached_files(cache: Path) -> list[str]:
+    """Return the files of a cache, except for locks."""
     return sorted(str(p.relative_to(cache)) for p in cache.rglob("*") if p.is_file() and "locks" not in p.parts)
 
 
-def test_two_builds_in_different_caches_give_the_same_bytes(
+def test_pack_gives_the_same_bytes_when_the_snapshot_is_built_in_another_cache(
     packed: Packed, sample_source: Path, tmp_path: Path
 ) -> None:
     again = build_snapshot(str(sample_source), cache=tmp_path / "another" / "cache")
     assert pack(again, tmp_path / "again.tar.xz").sha256 == packed.sha256
 
 
-def test_the_archive_holds_no_trace_of_its_maker(packed: Packed, sample: Snapshot, cache: Path) -> None:
+def test_archive_contains_no_trace_of_its_builder(packed: Packed, sample: Snapshot, cache: Path) -> None:
     members = read(packed.path)
     for item, data in members.values():
         assert (item.uid, item.gid, item.uname, item.gname, item.mtime) == (0, 0, "", "", 0)
@@ -74,7 +74,7 @@ def test_the_archive_holds_no_trace_of_its_maker(packed: Packed, sample: Snapsho
     assert {"tree/src/sample/shapes.py", "env/bin/sample", "recipe.json", "baseline.json"} <= set(names)
 
 
-def test_an_unpacked_snapshot_runs_its_suite_and_packs_to_the_same_bytes(
+def test_unpacked_snapshot_runs_its_suite_and_packs_to_the_same_bytes(
     packed: Packed, sample: Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -95,31 +95,33 @@ def test_an_unpacked_snapshot_runs_its_suite_and_packs_to_the_same_bytes(
     assert pack(there, tmp_path / "again.tar.xz").sha256 == packed.sha256
 
 
-def test_nobody_has_measured_how_fast_the_suite_is_here(packed: Packed, sample: Snapshot, tmp_path: Path) -> None:
+def test_unpack_sets_a_generous_baseline_time_because_nothing_was_measured(
+    packed: Packed, sample: Snapshot, tmp_path: Path
+) -> None:
     there = unpack(packed.path, cache=tmp_path)
     assert sample.baseline.seconds < there.baseline.seconds == there.verifier.timeout_s / 20
 
 
-def test_an_empty_folder_of_the_tree_travels(packed: Packed, tmp_path: Path) -> None:
+def test_pack_includes_an_empty_folder(packed: Packed, tmp_path: Path) -> None:
     there = unpack(packed.path, cache=tmp_path / "cache")
     (there.tree / "empty" / "inner").mkdir(parents=True)
     assert "tree/empty/inner" in read(pack(there, tmp_path / "b.tar.xz").path)
 
 
-def test_a_snapshot_is_opened_from_its_archive_before_the_index_is_asked(
+def test_open_snapshot_prefers_the_archive_to_the_index(
     packed: Packed, sample: Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     there = open_snapshot(sample.ref, cache=tmp_path / "new", packed=(packed.path, packed.sha256))
     assert there.path == tmp_path / "new" / "snapshots" / sample.digest
-    with pytest.raises(SnapshotError, match=r"\(and the set's archive .*gone.tar.xz is not there\)"):
+    with pytest.raises(SnapshotError, match=r"\(the archive .*gone.tar.xz does not exist either\)"):
         open_snapshot(sample.ref, cache=tmp_path / "other", packed=(tmp_path / "gone.tar.xz", packed.sha256))
 
 
-def test_many_unpack_at_once(packed: Packed, tmp_path: Path) -> None:
+def test_unpack_gives_one_snapshot_when_called_concurrently(packed: Packed, tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
-        found = set(pool.map(lambda _: unpack(packed.path, cache=tmp_path).path, range(4)))
-    assert found == {tmp_path / "snapshots" / packed.digest}
+        paths = set(pool.map(lambda _: unpack(packed.path, cache=tmp_path).path, range(4)))
+    assert paths == {tmp_path / "snapshots" / packed.digest}
 
 
 def flipped(data: bytes) -> bytes:
@@ -131,33 +133,35 @@ def flipped(data: bytes) -> bytes:
     [flipped, lambda data: data[:-200], lambda data: data + b"x", lambda data: data + b"\0" * (2 << 20), lambda _: b""],
     ids=["bit", "cut", "more", "much more", "empty"],
 )
-def test_a_damaged_archive_leaves_nothing(packed: Packed, tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+def test_unpack_leaves_nothing_when_the_archive_is_damaged(
+    packed: Packed, tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
     bad = tmp_path / "bad.tar.xz"
     bad.write_bytes(damage(packed.path.read_bytes()))
     for sha256 in ("", packed.sha256):
-        with pytest.raises(BrokenArchive, match="bad.tar.xz .*: get it again") as caught:
+        with pytest.raises(BrokenArchive, match="bad.tar.xz .*; download it again") as caught:
             unpack(bad, sha256=sha256, cache=tmp_path / "cache")
         assert "\n" not in str(caught.value)
-    assert kept(tmp_path / "cache") == []
+    assert cached_files(tmp_path / "cache") == []
 
 
-def test_more_bytes_are_seen_wherever_they_begin(
+def test_unpack_refuses_trailing_bytes_when_they_begin_a_new_block(
     packed: Packed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unpacking, "_BLOCK", packed.size)
     (tmp_path / "more.tar.xz").write_bytes(packed.path.read_bytes() + b"x")
-    with pytest.raises(BrokenArchive, match="has more behind its end"):
+    with pytest.raises(BrokenArchive, match="has data after its end"):
         unpack(tmp_path / "more.tar.xz", cache=tmp_path / "cache")
 
 
-def test_the_hash_and_the_digest_are_compared(packed: Packed, tmp_path: Path) -> None:
+def test_unpack_compares_the_hash_and_the_digest(packed: Packed, tmp_path: Path) -> None:
     with pytest.raises(BrokenArchive, match="has sha256 .*, not 000000000000"):
         unpack(packed.path, sha256="0" * 64, cache=tmp_path)
-    with pytest.raises(BrokenArchive, match="holds snapshot .*, not 000000000000"):
+    with pytest.raises(BrokenArchive, match="contains snapshot .*, not 000000000000"):
         unpack(packed.path, digest="0" * 64, cache=tmp_path)
-    with pytest.raises(BrokenArchive, match="cannot be read or unpacked: No such file"):
+    with pytest.raises(BrokenArchive, match=r"cannot be read or unpacked \(No such file"):
         unpack(tmp_path / "none.tar.xz", cache=tmp_path)
-    assert kept(tmp_path) == []
+    assert cached_files(tmp_path) == []
 
 
 def link(name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> tuple[tarfile.TarInfo, bytes]:
@@ -177,19 +181,19 @@ def link(name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> tuple[tarfile
         (link("env/hard", "../x", tarfile.LNKTYPE), "outside"),
         (link("tree/null", "", tarfile.CHRTYPE), "device or a pipe"),
         (link("tree/pipe", "", tarfile.FIFOTYPE), "device or a pipe"),
-        ((tarfile.TarInfo("extra"), b"x"), "no archive of a snapshot"),
+        ((tarfile.TarInfo("extra"), b"x"), "not an archive of a snapshot"),
     ],
 )
-def test_what_an_archive_may_not_hold(
+def test_unpack_refuses_a_dangerous_member(
     packed: Packed, tmp_path: Path, member: tuple[tarfile.TarInfo, bytes], expected: str
 ) -> None:
     bad = write(tmp_path / "bad.tar.xz", {**read(packed.path), "bad": member})
     with pytest.raises(SnapshotError, match=expected):
         unpack(bad, cache=tmp_path / "a" / "cache")
-    assert kept(tmp_path / "a") == []
+    assert cached_files(tmp_path / "a") == []
 
 
-def test_a_bomb_is_refused_before_it_fills_the_disk(
+def test_unpack_refuses_an_archive_when_it_needs_too_much_disk_or_memory(
     packed: Packed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trees, "MAX_FILES", 100)
@@ -201,13 +205,13 @@ def test_a_bomb_is_refused_before_it_fills_the_disk(
     greedy = tmp_path / "greedy.tar.xz"  # decompressing it would take 4 GiB of memory
     greedy.write_bytes(lzma.compress(b"x", filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 20}]))
     greedy.write_bytes(with_dictionary(greedy.read_bytes()))
-    with pytest.raises(BrokenArchive, match="damaged or no snapshot"):
+    with pytest.raises(BrokenArchive, match="damaged or not a snapshot"):
         unpack(greedy, cache=tmp_path / "cache")
-    assert kept(tmp_path / "cache") == []
+    assert cached_files(tmp_path / "cache") == []
 
 
 def with_dictionary(data: bytes) -> bytes:
-    """The same .xz, whose block asks for the largest dictionary that there is."""
+    """Return the same .xz with a block that requires the largest possible dictionary."""
     header = bytearray(data[12 : 12 + (data[12] + 1) * 4])
     assert header[2:4] == b"\x21\x01"  # LZMA2, one byte of properties
     header[4] = 40
@@ -225,18 +229,18 @@ def changed(packed: Packed, path: Path, file: str, **fields: object) -> Path:
 @pytest.mark.parametrize(
     ("file", "fields", "expected"),
     [
-        ("recipe.json", {"python": "3.99.1"}, "was made for Python 3.99.1; found: .*install that version"),
-        ("recipe.json", {"platform": "linux-m68k"}, "made for linux-m68k, this machine is .*generate anew"),
-        ("recipe.json", {"base": "beos-5"}, "made for base beos-5, here it is .*generate anew"),
-        ("recipe.json", {"builder": "0"}, "made for builder 0, here it is .*generate anew"),
-        ("base.json", {"libc": "glibc 99.1"}, "made for glibc 99.1, here it is .*generate anew"),
-        ("base.json", {"libc": "musl 1.2"}, "made for musl 1.2, here it is .*generate anew"),
+        ("recipe.json", {"python": "3.99.1"}, "was made for Python 3.99.1, this machine has .*install that version"),
+        ("recipe.json", {"platform": "linux-m68k"}, "made for linux-m68k, this machine is .*generate the tasks again"),
+        ("recipe.json", {"base": "beos-5"}, "made for base beos-5, this machine has .*generate the tasks again"),
+        ("recipe.json", {"builder": "0"}, "made for builder 0, this machine has .*generate the tasks again"),
+        ("base.json", {"libc": "glibc 99.1"}, "made for glibc 99.1, this machine has .*generate the tasks again"),
+        ("base.json", {"libc": "musl 1.2"}, "made for musl 1.2, this machine has .*generate the tasks again"),
         ("base.json", {"format": 2}, "has format 2, this version reads 1"),
         ("recipe.json", {"schema": "x"}, "no recipe and baseline that this version reads"),
         ("baseline.json", {"passed": 3}, "no recipe and baseline that this version reads"),
     ],
 )
-def test_another_machine_is_refused_with_the_remedy(
+def test_unpack_names_the_remedy_when_the_machine_differs(
     packed: Packed, tmp_path: Path, file: str, fields: dict[str, object], expected: str
 ) -> None:
     other = changed(packed, tmp_path / "other.tar.xz", file, **fields)
@@ -244,10 +248,10 @@ def test_another_machine_is_refused_with_the_remedy(
         unpack(other, cache=tmp_path / "cache")
     assert "\n" not in str(caught.value)
     assert isinstance(caught.value, UnsupportedPython) == ("python" in fields)
-    assert kept(tmp_path / "cache") == []
+    assert cached_files(tmp_path / "cache") == []
 
 
-def test_a_kill_before_the_end_leaves_no_half_snapshot(
+def test_unpack_leaves_nothing_when_it_is_interrupted(
     packed: Packed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def killed(*arguments: object) -> None:
@@ -257,22 +261,22 @@ def test_a_kill_before_the_end_leaves_no_half_snapshot(
         patch.setattr(unpacking, "publish_folder", killed)
         with pytest.raises(KeyboardInterrupt):
             unpack(packed.path, cache=tmp_path)
-    assert kept(tmp_path) == []
+    assert cached_files(tmp_path) == []
     assert unpack(packed.path, cache=tmp_path).digest == packed.digest
 
 
-def test_a_snapshot_is_named_by_the_start_of_its_digest(sample: Snapshot, cache: Path, tmp_path: Path) -> None:
+def test_find_snapshot_accepts_the_start_of_a_digest(sample: Snapshot, cache: Path, tmp_path: Path) -> None:
     assert find_snapshot(sample.digest[:10], cache).path == sample.path
     for name, expected in (("zz", "6 to 64 hex digits"), ("0" * 12, "no snapshot 000000000000 in the cache")):
         with pytest.raises(SnapshotError, match=expected):
             find_snapshot(name, cache)
     for ending in ("1", "2"):
         (tmp_path / "snapshots" / ("abcdef" + ending)).mkdir(parents=True)
-    with pytest.raises(SnapshotError, match="abcdef begins 2 digests"):
+    with pytest.raises(SnapshotError, match="abcdef matches 2 snapshots"):
         find_snapshot("abcdef", tmp_path)
 
 
-def test_an_archive_appears_whole_or_not_at_all(packed: Packed, sample: Snapshot, tmp_path: Path) -> None:
+def test_pack_leaves_nothing_when_it_fails(packed: Packed, sample: Snapshot, tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match="cannot write to .*nowhere"):
         pack(sample, tmp_path / "nowhere" / "a.tar.xz")
     there = unpack(packed.path, cache=tmp_path / "cache")

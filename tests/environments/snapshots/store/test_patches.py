@@ -1,4 +1,4 @@
-"""Patches: what make_patch writes, ``git apply`` takes, and nothing else happens."""
+"""Patches: ``git apply`` accepts all that make_patch writes, and nothing outside the tree changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read(tree: Path) -> Contents:
     return {path.relative_to(tree).as_posix(): path.read_bytes() for path in tree.rglob("*") if path.is_file()}
 
 
-def there(files: Contents) -> Contents:
+def existing(files: Contents) -> Contents:
     return {name: data for name, data in files.items() if data is not None}
 
 
@@ -36,9 +36,9 @@ def round_trip(tmp_path: Path, old: Contents, new: Contents) -> str:
     write(tree, old)
     patch = make_patch(old, new)
     apply_patch(tree, patch)
-    assert read(tree) == there(new)
+    assert read(tree) == existing(new)
     apply_patch(tree, make_patch(new, old))
-    assert read(tree) == there(old)
+    assert read(tree) == existing(old)
     return patch
 
 
@@ -68,12 +68,12 @@ def round_trip(tmp_path: Path, old: Contents, new: Contents) -> str:
         ({"dash.sql": b"-- a\n++ b\n"}, {"dash.sql": b"-- c\n++ d\n"}),
     ],
 )
-def test_every_kind_of_change_applies_and_reverts(tmp_path: Path, old: Contents, new: Contents) -> None:
+def test_make_patch_applies_and_reverts_each_kind_of_change(tmp_path: Path, old: Contents, new: Contents) -> None:
     round_trip(tmp_path, old, new)
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_random_edits_apply_and_revert(tmp_path: Path, seed: int) -> None:
+def test_make_patch_applies_and_reverts_random_edits(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
 
     def lines(count: int) -> list[str]:
@@ -94,17 +94,17 @@ def test_random_edits_apply_and_revert(tmp_path: Path, seed: int) -> None:
     assert patch == make_patch(dict(reversed(old.items())), dict(reversed(new.items())))
 
 
-def test_no_change_is_an_empty_patch() -> None:
+def test_make_patch_is_empty_when_nothing_changes() -> None:
     assert make_patch({"a": b"x", "b": None}, {"a": b"x"}) == ""
 
 
-def test_a_small_edit_of_a_large_file_is_a_small_patch() -> None:
+def test_make_patch_is_small_when_a_large_file_changes_little() -> None:
     old = "".join(f"line {n % 7}\n" for n in range(20_000))
     new = old.replace("line 3\n", "changed\n", 1)
     assert len(make_patch({"a": old.encode()}, {"a": new.encode()}).splitlines()) < 15
 
 
-def test_a_patch_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
+def test_apply_patch_changes_nothing_when_one_file_does_not_fit(tmp_path: Path) -> None:
     write(tmp_path, {"a.py": b"other\n", "b.py": b"x\n"})
     patch = make_patch({"a.py": b"x\n", "b.py": b"x\n"}, {"a.py": b"y\n", "b.py": b"y\n"})
     with pytest.raises(PatchError, match="does not apply"):
@@ -113,12 +113,12 @@ def test_a_patch_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["../a.py", "/a.py", "a/../../b", ".git/config", "a//b"])
-def test_paths_outside_the_tree_are_refused(path: str) -> None:
+def test_make_patch_refuses_paths_outside_the_tree(path: str) -> None:
     with pytest.raises(PatchError, match="not a path inside"):
         make_patch({}, {path: b"x"})
 
 
-def test_a_patch_cannot_write_outside_the_tree(tmp_path: Path) -> None:
+def test_apply_patch_refuses_to_write_outside_the_tree(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     patch = make_patch({}, {"x.py": b"x\n"}).replace("x.py", "../x.py")
     with pytest.raises(PatchError):
@@ -126,7 +126,7 @@ def test_a_patch_cannot_write_outside_the_tree(tmp_path: Path) -> None:
     assert not (tmp_path / "x.py").exists()
 
 
-def test_an_enclosing_repository_does_not_swallow_the_patch(tmp_path: Path) -> None:
+def test_apply_patch_works_inside_another_repository(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     tree = tmp_path / "inner" / "tree"
     tree.mkdir(parents=True)
@@ -134,7 +134,7 @@ def test_an_enclosing_repository_does_not_swallow_the_patch(tmp_path: Path) -> N
     assert (tree / "a.py").read_bytes() == b"x\n"
 
 
-def test_hard_links_are_broken_not_written_through(tmp_path: Path) -> None:
+def test_apply_patch_replaces_hard_linked_files(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
     (tmp_path / "one" / "a.py").write_bytes(b"x\n")

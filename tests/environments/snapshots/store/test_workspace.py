@@ -1,4 +1,4 @@
-"""Workspaces: the tree an agent sees, with one commit of history and nothing else."""
+"""Workspaces: the tree that an agent sees, with a history of one commit."""
 
 from __future__ import annotations
 
@@ -31,31 +31,32 @@ def patches(sample: Snapshot) -> list[str]:
     ]
 
 
-def test_patches_apply_in_order_and_the_snapshot_stays_pristine(
+def test_make_workspace_applies_patches_in_order_and_leaves_the_snapshot_pristine(
     sample: Snapshot, patches: list[str], cache: Path
 ) -> None:
     before = (sample.tree / SHAPES).read_bytes()
-    made = make_workspace(sample, *patches, git=False, cache=cache)
-    assert b"NotImplementedError" in (made.path / SHAPES).read_bytes()
-    assert not (made.path / "README.md").exists()
-    assert (made.path / "NEW.md").read_bytes() == b"x\n"
-    assert made.commit == ""
+    workspace = make_workspace(sample, *patches, git=False, cache=cache)
+    assert b"NotImplementedError" in (workspace.path / SHAPES).read_bytes()
+    assert not (workspace.path / "README.md").exists()
+    assert (workspace.path / "NEW.md").read_bytes() == b"x\n"
+    assert workspace.commit == ""
     assert (sample.tree / SHAPES).read_bytes() == before
-    assert (made.path / "src/sample/__init__.py").stat().st_nlink > 1
+    assert (workspace.path / "src/sample/__init__.py").stat().st_nlink > 1
 
 
-def test_one_commit_of_everything_and_nothing_else(sample: Snapshot, patches: list[str], cache: Path) -> None:
-    made = make_workspace(sample, *patches, git=True, cache=cache)
-    assert git(made.path, "rev-list", "--all") == made.commit == git(made.path, "rev-parse", "HEAD")
-    assert git(made.path, "status", "--porcelain", "--ignored") == ""
-    assert git(made.path, "remote") == git(made.path, "stash", "list") == git(made.path, "tag") == ""
-    assert git(made.path, "fsck", "--unreachable", "--no-reflogs") == ""
-    assert "NotImplementedError" in git(made.path, "show", f"HEAD:{SHAPES}")
+def test_make_workspace_has_one_commit_of_everything(sample: Snapshot, patches: list[str], cache: Path) -> None:
+    workspace = make_workspace(sample, *patches, git=True, cache=cache)
+    assert git(workspace.path, "rev-list", "--all") == workspace.commit == git(workspace.path, "rev-parse", "HEAD")
+    assert git(workspace.path, "status", "--porcelain", "--ignored") == ""
+    assert git(workspace.path, "remote") == git(workspace.path, "stash", "list") == git(workspace.path, "tag") == ""
+    assert git(workspace.path, "fsck", "--unreachable", "--no-reflogs") == ""
+    assert "NotImplementedError" in git(workspace.path, "show", f"HEAD:{SHAPES}")
     command = ["git", "-c", "safe.directory=*", "cat-file", "--batch-all-objects", "--batch"]
     assert (
-        b"return width * height" not in subprocess.run(command, cwd=made.path, check=True, capture_output=True).stdout
+        b"return width * height"
+        not in subprocess.run(command, cwd=workspace.path, check=True, capture_output=True).stdout
     )
-    assert sorted(path.name for path in (made.path / ".git").iterdir()) == [
+    assert sorted(path.name for path in (workspace.path / ".git").iterdir()) == [
         "HEAD",
         "config",
         "index",
@@ -63,24 +64,28 @@ def test_one_commit_of_everything_and_nothing_else(sample: Snapshot, patches: li
         "objects",
         "refs",
     ]
-    assert git(made.path, "log", "--format=%an %ae %at %ct") == "etude etude@localhost 946684800 946684800"
+    assert git(workspace.path, "log", "--format=%an %ae %at %ct") == "etude etude@localhost 946684800 946684800"
 
 
-def test_the_same_request_is_the_same_folder(sample: Snapshot, patches: list[str], cache: Path, tmp_path: Path) -> None:
+def test_make_workspace_reuses_the_folder_when_the_request_is_the_same(
+    sample: Snapshot, patches: list[str], cache: Path, tmp_path: Path
+) -> None:
     first = make_workspace(sample, *patches, git=True, cache=cache)
     assert make_workspace(sample, *patches, git=True, cache=cache) == first
     assert make_workspace(sample, *patches, git=False, cache=cache).path != first.path
     assert make_workspace(sample, *patches, git=True, cache=tmp_path).commit == first.commit
 
 
-def test_a_patch_that_does_not_apply_leaves_no_workspace(sample: Snapshot, patches: list[str], tmp_path: Path) -> None:
+def test_make_workspace_leaves_nothing_when_a_patch_does_not_apply(
+    sample: Snapshot, patches: list[str], tmp_path: Path
+) -> None:
     with pytest.raises(PatchError):
         make_workspace(sample, patches[0], patches[0], git=True, cache=tmp_path)
     assert not list((tmp_path / "tmp").iterdir())
     assert not (tmp_path / "workspaces").exists()
 
 
-def test_a_scratch_tree_is_gone_afterwards(sample: Snapshot, patches: list[str], cache: Path) -> None:
+def test_scratch_tree_is_removed_after_the_block(sample: Snapshot, patches: list[str], cache: Path) -> None:
     with scratch_tree(sample, patches[0], cache=cache) as tree:
         assert b"NotImplementedError" in (tree / SHAPES).read_bytes()
     assert not tree.exists()
@@ -90,14 +95,14 @@ def plain_tree(folder: Path) -> Path:
     folder.mkdir()
     (folder / ".gitignore").write_text("*.log\n")
     (folder / ".gitattributes").write_text("* text=auto eol=crlf\n*.bin filter=evil\n*.id ident\n")
-    (folder / "kept.log").write_text("x\n")
+    (folder / "ignored.log").write_text("x\n")
     (folder / "a.bin").write_bytes(b"\r\n\0")
     (folder / "a.id").write_text("$Id$\n")
     (folder / "crlf.txt").write_bytes(b"a\r\nb\n")
     return folder
 
 
-def test_the_persons_own_git_configuration_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commit_tree_ignores_the_users_git_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = commit_tree(plain_tree(tmp_path / "one"))
     home = tmp_path / "home"
     hooks = home / "hooks"
@@ -111,7 +116,7 @@ def test_the_persons_own_git_configuration_changes_nothing(tmp_path: Path, monke
     )
     (home / "ignore").write_text("*.bin\n")
     monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("GIT_AUTHOR_NAME", "somebody")
+    monkeypatch.setenv("GIT_AUTHOR_NAME", "other")
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
     assert commit_tree(plain_tree(tmp_path / "two")) == first
     assert not (home / "hooked").exists()
@@ -119,14 +124,14 @@ def test_the_persons_own_git_configuration_changes_nothing(tmp_path: Path, monke
     monkeypatch.delenv("GIT_DIR")
     monkeypatch.setenv("HOME", os.devnull)
     listed = git(tmp_path / "two", "ls-files").split()
-    assert listed == [".gitattributes", ".gitignore", "a.bin", "a.id", "crlf.txt", "kept.log"]
+    assert listed == [".gitattributes", ".gitignore", "a.bin", "a.id", "crlf.txt", "ignored.log"]
     raw = subprocess.run(
         ["git", "cat-file", "blob", "HEAD:crlf.txt"], cwd=tmp_path / "two", capture_output=True, check=True
     )
     assert raw.stdout == b"a\r\nb\n"
 
 
-def test_an_enclosing_repository_is_not_touched(tmp_path: Path) -> None:
+def test_commit_tree_does_not_touch_an_enclosing_repository(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     commit_tree(plain_tree(tmp_path / "tree"))
     assert "tree/" in git(tmp_path, "status", "--porcelain", "-unormal")

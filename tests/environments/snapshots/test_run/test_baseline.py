@@ -1,4 +1,4 @@
-"""Which tests a task may expect."""
+"""Baseline: the tests that a task may expect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def run(*tests: str) -> TestRun:
     return TestRun(outcomes={test: Outcome("passed") for test in tests}, order=list(tests), complete=True, cause="")
 
 
-def test_cases_of_a_test_whose_parameters_move_are_all_dropped() -> None:
+def test_compare_drops_all_cases_of_a_test_when_its_parameters_change() -> None:
     passed, dropped = compare(
         [run("a[1]", "a[2]", "b[1]", "c"), run("a[2]", "b[1]", "c"), run("a[2]", "a[3]", "b[1]", "c")]
     )

@@ -1,4 +1,4 @@
-"""The harness, in a real sandbox: what it reports of pytest, and what the workspace cannot do to it."""
+"""The pytest plugin in a real sandbox: what it reports, and what the workspace cannot change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from etude.environments.sandbox import open_sandbox
 from etude.environments.snapshots import Snapshot, TestRun, make_workspace, run_tests
-from etude.environments.snapshots.test_run import pytest_plugin as harness
+from etude.environments.snapshots.test_run import plugin_imports
 
 SUITE = """import os
 import subprocess
@@ -80,11 +80,11 @@ def run(
     return asyncio.run(go())
 
 
-def test_every_outcome_is_reported_once_with_its_reason(snapshot: Snapshot) -> None:
+def test_run_reports_each_outcome_once_with_its_reason(snapshot: Snapshot) -> None:
     result = run(snapshot, {"tests/test_new.py": SUITE}, verifier={"args": ["tests/test_new.py"]})
     assert (result.complete, result.cause, result.violations) == (True, "", [])
-    seen = {test.partition("::")[2]: outcome for test, outcome in result.outcomes.items()}
-    assert {test: outcome.outcome for test, outcome in seen.items()} == {
+    outcomes = {test.partition("::")[2]: outcome for test, outcome in result.outcomes.items()}
+    assert {test: outcome.outcome for test, outcome in outcomes.items()} == {
         "test_passes[1]": "passed",
         "test_passes[a b/c::d]": "passed",
         "test_fails": "failed",
@@ -101,37 +101,37 @@ def test_every_outcome_is_reported_once_with_its_reason(snapshot: Snapshot) -> N
         "test_environment": "passed",
         "test_exit_is_a_failure": "failed",
     }
-    assert seen["test_fails"].exception == "AssertionError"
-    assert seen["test_fails"].where.startswith("tests/test_new.py:")
-    assert seen["test_fails_in_the_package"].where.startswith("src/tally/core.py:")
-    assert (seen["test_breaks_afterwards"].when, seen["test_breaks_before"].when) == ("teardown", "setup")
-    assert seen["test_breaks_before"].message == "before"
+    assert outcomes["test_fails"].exception == "AssertionError"
+    assert outcomes["test_fails"].where.startswith("tests/test_new.py:")
+    assert outcomes["test_fails_in_the_package"].where.startswith("src/tally/core.py:")
+    assert (outcomes["test_breaks_afterwards"].when, outcomes["test_breaks_before"].when) == ("teardown", "setup")
+    assert outcomes["test_breaks_before"].message == "before"
 
 
-def test_the_package_is_the_one_in_the_workspace(snapshot: Snapshot) -> None:
+def test_run_imports_the_package_from_the_workspace(snapshot: Snapshot) -> None:
     assert run(snapshot, {}).modules["tally"] == "/workspace/src/tally/__init__.py"
 
 
-def test_only_the_tests_asked_for_run_and_missing_ones_are_not_invented(snapshot: Snapshot) -> None:
-    wanted = ["tests/test_hidden.py::test_total", "tests/test_hidden.py::test_gone", "tests/test_none.py::test_x"]
-    result = run(snapshot, {"tests/test_visible.py": "raise SystemExit"}, wanted)
+def test_run_selects_the_requested_tests_and_reports_missing_files(snapshot: Snapshot) -> None:
+    requested = ["tests/test_hidden.py::test_total", "tests/test_hidden.py::test_gone", "tests/test_none.py::test_x"]
+    result = run(snapshot, {"tests/test_visible.py": "raise SystemExit"}, requested)
     assert result.complete
     assert result.passed == ["tests/test_hidden.py::test_total"]
     assert result.collect_errors == {"tests/test_none.py": "no such file in the workspace"}
 
 
-def test_the_order_can_be_reversed(snapshot: Snapshot) -> None:
+def test_run_can_reverse_the_order(snapshot: Snapshot) -> None:
     assert run(snapshot, {}, order="reversed").order == run(snapshot, {}).order[::-1]
 
 
-def test_the_hash_seed_is_the_one_asked_for(snapshot: Snapshot) -> None:
+def test_run_sets_the_hash_seed(snapshot: Snapshot) -> None:
     suite = (
         "import os, sys\ndef test(): assert (sys.flags.hash_randomization, os.environ['PYTHONHASHSEED']) == (1, '7')\n"
     )
     assert run(snapshot, {"tests/test_new.py": suite}, ["tests/test_new.py::test"], hash_seed=7).passed
 
 
-def test_coverage_says_which_test_ran_which_line(snapshot: Snapshot) -> None:
+def test_run_reports_the_lines_that_each_test_ran(snapshot: Snapshot) -> None:
     result = run(snapshot, {}, coverage=["src"])
     assert result.complete
     of_total = result.contexts["tests/test_hidden.py::test_total_of_nothing"]["src/tally/core.py"]
@@ -140,28 +140,51 @@ def test_coverage_says_which_test_ran_which_line(snapshot: Snapshot) -> None:
     assert "src/tally/core.py" in result.contexts[""]
 
 
-def test_a_file_that_cannot_be_imported_does_not_stop_the_others(snapshot: Snapshot) -> None:
+def test_run_continues_when_a_file_cannot_be_imported(snapshot: Snapshot) -> None:
     result = run(snapshot, {"tests/test_visible.py": "import nonsuch\n"})
     assert result.complete
     assert "No module named 'nonsuch'" in result.collect_errors["tests/test_visible.py"]
     assert "tests/test_hidden.py::test_total" in result.passed
 
 
-def test_an_option_that_pytest_refuses_is_a_cause(snapshot: Snapshot) -> None:
+def test_run_gives_the_cause_when_pytest_refuses_an_option(snapshot: Snapshot) -> None:
     result = run(snapshot, {}, verifier={"options": ["addopts=--nonsuch"]})
     assert not result.complete
     assert "usage error" in result.cause and "--nonsuch" in result.cause
 
 
-def test_a_hanging_test_is_named(snapshot: Snapshot) -> None:
+def test_run_names_the_running_test_when_it_is_idle(snapshot: Snapshot) -> None:
     suite = "import time\ndef test_hangs(): time.sleep(1000)\n"
     result = run(snapshot, {"tests/test_new.py": suite}, ["tests/test_new.py::test_hangs"], timeout_s=2.0)
     assert (result.complete, result.timed_out) == (False, True)
     assert result.cause == "timeout after 0 of 1 tests during tests/test_new.py::test_hangs"
+    assert result.running == "tests/test_new.py::test_hangs"
+
+
+def test_run_ends_when_it_has_used_its_cpu_time(snapshot: Snapshot) -> None:
+    suite = "def test_loops():\n    while True: pass\n"
+    result = run(snapshot, {"tests/test_new.py": suite}, ["tests/test_new.py::test_loops"], timeout_s=1.0)
+    assert (result.complete, result.timed_out) == (False, True)
+    assert result.cpu_seconds >= 1.0
+
+
+def test_run_does_not_end_when_it_waits_longer_than_its_cpu_time(snapshot: Snapshot) -> None:
+    suite = "import time\ndef test_waits():\n    time.sleep(3)\n"
+    result = run(snapshot, {"tests/test_new.py": suite}, ["tests/test_new.py::test_waits"], timeout_s=2.0, idle_s=30.0)
+    assert result.passed == ["tests/test_new.py::test_waits"]
+    assert result.cpu_seconds < 2.0 < result.seconds
+
+
+def test_run_ends_when_one_test_exceeds_the_limit_of_a_test(snapshot: Snapshot) -> None:
+    suite = "def test_ok(): pass\ndef test_loops():\n    while True: pass\n"
+    ids = ["tests/test_new.py::test_ok", "tests/test_new.py::test_loops"]
+    result = run(snapshot, {"tests/test_new.py": suite}, ids, test_cpu_s=0.5)
+    assert (result.complete, result.timed_out, result.test_limit) == (False, False, True)
+    assert (result.passed, result.running) == (ids[:1], ids[1])
 
 
 @pytest.mark.parametrize("folder", ["", "src/"])
-def test_the_workspace_cannot_stand_in_for_what_the_harness_needs(snapshot: Snapshot, folder: str) -> None:
+def test_workspace_cannot_replace_modules_that_the_plugin_needs(snapshot: Snapshot, folder: str) -> None:
     names = [
         "__future__",
         "json",
@@ -180,15 +203,15 @@ def test_the_workspace_cannot_stand_in_for_what_the_harness_needs(snapshot: Snap
     assert result.passed == ["tests/test_hidden.py::test_total"], result.cause
 
 
-def test_the_standard_library_is_known_before_python_310(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = sys.stdlib_module_names
+def test_standard_library_is_complete_before_python_310(monkeypatch: pytest.MonkeyPatch) -> None:
+    documented = sys.stdlib_module_names
     monkeypatch.delattr(sys, "stdlib_module_names")
-    found = harness.standard_library()
-    assert {"sys", "random", "json", "encodings", "_socket"} <= found & told
-    assert "pytest" not in found
+    names = plugin_imports.standard_library()
+    assert {"sys", "random", "json", "encodings", "_socket"} <= names & documented
+    assert "pytest" not in names
 
 
-def test_a_package_that_pytest_itself_uses_is_tested_from_the_workspace(snapshot: Snapshot) -> None:
+def test_run_imports_a_package_that_pytest_uses_from_the_workspace(snapshot: Snapshot) -> None:
     files = {
         "src/iniconfig/__init__.py": "HERE = True\n",
         "tests/test_new.py": "import iniconfig\ndef test(): iniconfig.HERE\n",

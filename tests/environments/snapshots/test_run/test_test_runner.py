@@ -1,4 +1,4 @@
-"""What the host believes of a result pipe: signed records in sequence, and an end."""
+"""Reading of a result pipe: only signed records in sequence, with an end, count."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def run(channel: bytes, **fields: Any) -> TestRun:
 HONEST = lines({"kind": "plan", "count": 2}, passed("a"), passed("b"), END)
 
 
-def test_an_honest_run_is_complete() -> None:
+def test_read_run_accepts_signed_records_in_sequence() -> None:
     result = run(b"".join(HONEST))
     assert (result.complete, result.passed, result.cause) == (True, ["a", "b"], "")
 
@@ -67,27 +67,27 @@ def test_an_honest_run_is_complete() -> None:
         ("too few", b"".join(lines(passed("a"), END)), "pytest stopped after 1 tests"),
     ],
 )
-def test_anything_else_is_not(name: str, channel: bytes, cause: str) -> None:
+def test_read_run_is_incomplete_when_records_are_missing_or_forged(name: str, channel: bytes, cause: str) -> None:
     result = run(channel)
     assert not result.complete, name
     assert cause in result.cause
 
 
-def test_an_id_that_reports_twice_has_no_outcome() -> None:
+def test_read_run_gives_no_outcome_when_an_id_is_reported_twice() -> None:
     result = run(b"".join(lines(passed("a"), passed("a"), END)))
     assert (result.outcomes, result.repeated) == ({}, ["a"])
 
 
-def test_a_timeout_names_the_test_that_was_running() -> None:
+def test_read_run_names_the_running_test_after_a_timeout() -> None:
     channel = b"".join(lines({"kind": "plan", "count": 3}, passed("a"), {"kind": "start", "id": "b"}))
     result = run(channel, exit_code=None, timed_out=True)
     assert result.cause == "timeout after 1 of 3 tests during b"
 
 
-def test_random_damage_never_adds_a_pass() -> None:
-    rng, whole = random.Random(0), b"".join(HONEST)
+def test_read_run_never_adds_a_pass_when_records_are_damaged() -> None:
+    rng, intact = random.Random(0), b"".join(HONEST)
     for _ in range(500):
-        damaged = bytearray(whole)
+        damaged = bytearray(intact)
         for _ in range(rng.randrange(1, 6)):
             kind, at = rng.randrange(3), rng.randrange(len(damaged))
             if kind == 0:
@@ -98,4 +98,4 @@ def test_random_damage_never_adds_a_pass() -> None:
                 damaged[at:at] = rng.randbytes(rng.randrange(1, 40))
         result = run(bytes(damaged))
         assert set(result.passed) <= {"a", "b"}
-        assert bytes(damaged) == whole or not result.complete
+        assert bytes(damaged) == intact or not result.complete

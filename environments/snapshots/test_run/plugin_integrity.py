@@ -1,0 +1,89 @@
+"""Fingerprint of pytest: which of its functions and classes the code under test has replaced.
+
+``run_tests`` sends this file's text to the sandbox ahead of ``pytest_plugin.py``; it runs on Python 3.8 and later.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # Python 3.8 cannot evaluate it
+    Reference = dict[tuple[str, str], tuple[Any, Any, Any]]
+WATCHED = (
+    "builtins",
+    "unittest.case",
+    "pytest",
+    "_pytest.runner",
+    "_pytest.reports",
+    "_pytest.python",
+    "_pytest.outcomes",
+    "_pytest.python_api",
+    "_pytest.approx",
+    "_pytest.raises",
+    "_pytest.skipping",
+    "_pytest.unittest",
+    "_pytest.doctest",
+    "_pytest.fixtures",
+    "_pytest.main",
+    "_pytest.nodes",
+    "_pytest.assertion.rewrite",
+    "pluggy._callers",
+    "pluggy._hooks",
+    "pluggy._manager",
+)
+CRITICAL = (
+    ("_pytest.reports", "TestReport.from_item_and_call"),
+    ("_pytest.runner", "CallInfo.from_call"),
+    ("_pytest.runner", "CallInfo.__init__"),
+    ("_pytest.runner", "call_and_report"),
+    ("_pytest.runner", "runtestprotocol"),
+    ("_pytest.runner", "pytest_runtest_makereport"),
+    ("_pytest.runner", "pytest_runtest_call"),
+    ("_pytest.python", "Function.runtest"),
+    ("_pytest.python", "pytest_pyfunc_call"),
+    ("_pytest.unittest", "TestCaseFunction.runtest"),
+    ("pluggy._callers", "_multicall"),
+)
+
+
+def identity(value: Any) -> tuple[Any, Any, Any]:
+    """Return what must not change about a function or a class: the object, its code and its defaults."""
+    inner = getattr(value, "__func__", value)
+    if isinstance(inner, property):
+        inner = inner.fget
+    return value, getattr(inner, "__code__", None), getattr(inner, "__defaults__", None)
+
+
+def fingerprint() -> Reference:
+    """Return the identity of each function and class of the watched modules, by module and qualified name."""
+    kinds = (types.FunctionType, types.BuiltinFunctionType, type, classmethod, staticmethod, property)
+    identities = {}
+    for module in WATCHED:
+        for name, value in list(vars(sys.modules[module]).items()) if module in sys.modules else ():
+            if not isinstance(value, kinds):
+                continue
+            identities[module, name] = identity(value)
+            if isinstance(value, type) and value.__module__ == module and module != "builtins":
+                for attribute, member in list(vars(value).items()):
+                    if isinstance(member, kinds):
+                        identities[module, f"{name}.{attribute}"] = identity(member)
+    return identities
+
+
+def changed(reference: Reference, keys: Iterable[tuple[str, str]] | None = None) -> list[str]:
+    """Return the names whose function or class was replaced, removed or got other code since ``reference``."""
+    bad: list[str] = []
+    for module, name in reference if keys is None else keys:
+        expected = reference.get((module, name))
+        value: Any = vars(sys.modules[module]) if module in sys.modules else {}
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, dict) else vars(value).get(part)
+            if value is None:
+                break
+        now = identity(value)
+        if expected is not None and any(a is not b for a, b in zip(expected, now)):  # noqa: B905
+            bad.append(f"{module}.{name}")
+    return bad
