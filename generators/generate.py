@@ -34,12 +34,9 @@ from .workers import Settings, verdicts
 class Counts:
     """What became of some candidates."""
 
-    candidates: int = 0
-    """Proposals that were checked."""
-    tasks: int = 0
-    """Those that became tasks."""
-    rejected: dict[str, int] = field(default_factory=dict)
-    """The others, by reason."""
+    candidates: int = 0  # proposals that were checked
+    tasks: int = 0  # those that became tasks
+    rejected: dict[str, int] = field(default_factory=dict)  # the others, by reason
 
     def add(self, row: Row) -> None:
         """Count one verdict."""
@@ -54,18 +51,12 @@ class Counts:
 class Report(Counts):
     """The content of ``report.json``, which adds ``yield``, the request and a detail per rejected candidate."""
 
-    sources: list[str]
-    """Sources as they were given."""
-    generators: list[str]
-    """Names of the generators."""
-    seed: int
-    """The seed."""
-    count: int
-    """Most candidates per source and generator."""
-    per_source: dict[str, Counts] = field(default_factory=dict)
-    """The same counts for each package."""
-    seconds: float = 0.0
-    """Wall time of this run."""
+    sources: list[str]  # sources as they were given
+    generators: list[str]  # names of the generators
+    seed: int  # the seed
+    count: int  # most candidates per source and generator
+    per_source: dict[str, Counts] = field(default_factory=dict)  # the same counts for each package
+    seconds: float = 0.0  # wall time of this run
 
     def row(self) -> dict[str, Any]:
         """Return the fields and the share of candidates that became tasks."""

@@ -27,22 +27,17 @@ from .validation.pipeline import Validator
 class Settings:
     """How candidates are checked."""
 
-    backend: str
-    """The sandbox backend."""
-    knobs: CheckKnobs
-    """The knobs of validation."""
+    backend: str  # the sandbox backend
+    knobs: CheckKnobs  # the knobs of validation
 
 
 @dataclass(frozen=True)
 class Verdict:
     """The result of validation: a task or a rejection."""
 
-    task: Task | None
-    """The task; None for a rejected candidate."""
-    rejection: Rejection | None = None
-    """Why the candidate was rejected."""
-    out_of_time: bool = False
-    """Whether a time limit decided."""
+    task: Task | None  # the task; None for a rejected candidate
+    rejection: Rejection | None = None  # why the candidate was rejected
+    out_of_time: bool = False  # whether a time limit decided
 
 
 Verdicts = Iterable[tuple[str, Verdict]]
@@ -63,8 +58,7 @@ def settled(first: Verdicts, alone: Callable[[list[str]], Verdicts]) -> Iterator
     """Yield the verdicts that do not come from an overloaded machine.
 
     A candidate that ran out of time on an overloaded machine is checked again by ``alone``, one at a time, after all
-    others. If it runs out of time again and the machine is still overloaded, there is no verdict. Raises
-    GeneratorError.
+    others. Raises GeneratorError if it runs out of time again and the machine is still overloaded.
     """
     doubtful = []
     for key, verdict in first:

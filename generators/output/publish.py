@@ -27,16 +27,11 @@ JOURNAL = ".generate.jsonl"
 class Row:
     """The verdict on one candidate: a task, or why it was rejected."""
 
-    source: str
-    """Name and version of the package."""
-    generator: str
-    """Name of the generator."""
-    entity: str
-    """What the candidate is about."""
-    task: Task | None
-    """The task; None for a rejected candidate."""
-    rejection: Rejection | None = None
-    """Why the candidate was rejected."""
+    source: str  # name and version of the package
+    generator: str  # name of the generator
+    entity: str  # what the candidate is about
+    task: Task | None  # the task; None for a rejected candidate
+    rejection: Rejection | None = None  # why the candidate was rejected
 
 
 class Journal:

@@ -15,26 +15,19 @@ from .source import SyntaxSpans, parse
 class Mutation:
     """One possible mistake: replace the bytes from ``start`` to ``end`` by ``text``."""
 
-    operator: str
-    """The kind of mistake: ``comparison``, ``boolean``, ``arithmetic``, ..."""
-    start: int
-    """First byte that is replaced."""
-    end: int
-    """The byte after the last."""
-    text: bytes
-    """What is written there instead."""
+    operator: str  # the kind of mistake: ``comparison``, ``boolean``, ``arithmetic``, ..
+    start: int  # first byte that is replaced
+    end: int  # the byte after the last
+    text: bytes  # what is written there instead
 
 
 @dataclass(frozen=True)
 class Mutant:
     """A source with a mistake in it."""
 
-    operator: str
-    """The kind of mistake."""
-    line: int
-    """Where it is, 1-based."""
-    source: bytes
-    """The whole file."""
+    operator: str  # the kind of mistake
+    line: int  # where it is, 1-based
+    source: bytes  # the whole file
 
 
 COMPARISONS = {
@@ -140,18 +133,20 @@ class _Text(SyntaxSpans):
     def replaced(self, operator: str, node: ast.AST, text: bytes) -> Mutation:
         return Mutation(operator, *self.span(node), text)
 
-    def between(self, operator: str, left: ast.AST, right: ast.AST, pattern: bytes, text: bytes) -> Iterator[Mutation]:
+    def between(
+        self, operator: str, first: ast.AST, second: ast.AST, pattern: bytes, text: bytes
+    ) -> Iterator[Mutation]:
         """Yield the mutation of the operator sign between two nodes."""
-        start, end = self.span(left)[1], self.span(right)[0]
+        start, end = self.span(first)[1], self.span(second)[0]
         match = re.search(pattern, self.source[start:end])
         if match is not None and b"#" not in self.source[start : start + match.start()]:
             yield Mutation(operator, start + match.start(), start + match.end(), text)
 
 
 def _comparison(source: _Text, node: ast.Compare) -> Iterator[Mutation]:
-    for left, operation, right in zip([node.left, *node.comparators], node.ops, node.comparators, strict=False):
+    for first, operation, second in zip([node.left, *node.comparators], node.ops, node.comparators, strict=False):
         pattern, text = COMPARISONS[type(operation)]
-        yield from source.between("comparison", left, right, pattern, text)
+        yield from source.between("comparison", first, second, pattern, text)
 
 
 def _arithmetic(source: _Text, node: ast.BinOp) -> Iterator[Mutation]:
@@ -169,8 +164,8 @@ def _in_place(source: _Text, node: ast.AugAssign) -> Iterator[Mutation]:
 
 def _boolean(source: _Text, node: ast.BoolOp) -> Iterator[Mutation]:
     signs = (rb"\band\b", b"or") if isinstance(node.op, ast.And) else (rb"\bor\b", b"and")
-    for left, right in zip(node.values, node.values[1:], strict=False):
-        yield from source.between("boolean", left, right, *signs)
+    for first, second in zip(node.values, node.values[1:], strict=False):
+        yield from source.between("boolean", first, second, *signs)
 
 
 def _negation(source: _Text, node: ast.UnaryOp) -> Iterator[Mutation]:

@@ -30,14 +30,10 @@ def _parser() -> Parser:
 class Definition:
     """A function or class of a module."""
 
-    name: str
-    """Its own name, without those of classes around it."""
-    kind: Literal["function", "class"]
-    """Methods are functions."""
-    span: Span
-    """The definition with its decorators."""
-    node: Node
-    """The definition without its decorators."""
+    name: str  # its own name, without those of classes around it
+    kind: Literal["function", "class"]  # methods are functions
+    span: Span  # the definition with its decorators
+    node: Node  # the definition without its decorators
 
     @property
     def body(self) -> Node:

@@ -22,14 +22,10 @@ MAX_DOCUMENT = 1 << 20
 class SourceTree:
     """A lazy, cached view of one tree."""
 
-    root: Path
-    """The folder of the tree."""
-    roots: tuple[str, ...]
-    """Package folders and single modules, relative to ``root``."""
-    python_path: tuple[str, ...]
-    """Folders on ``sys.path``, relative to ``root``."""
-    tests: frozenset[str]
-    """Files that hold tests of the baseline."""
+    root: Path  # the folder of the tree
+    roots: tuple[str, ...]  # package folders and single modules, relative to ``root``
+    python_path: tuple[str, ...]  # folders on ``sys.path``, relative to ``root``
+    tests: frozenset[str]  # files that hold tests of the baseline
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> SourceTree:

@@ -20,18 +20,12 @@ _RAISING = ("raises", "warns", "assertRaises", "assertRaisesRegex", "assertWarns
 class _Usage:
     """What the tests of one file use."""
 
-    imports: dict[str, str]
-    """Local name in the test file to the dotted name that it stands for."""
-    subject: str
-    """Short name of the main target; its keyword arguments are collected."""
-    used: set[str] = field(default_factory=set)
-    """Dotted names of the package."""
-    keywords: set[str] = field(default_factory=set)
-    """Keyword arguments of the subject."""
-    exceptions: set[str] = field(default_factory=set)
-    """Exceptions that must be raised."""
-    messages: set[str] = field(default_factory=set)
-    """Patterns that messages must match."""
+    imports: dict[str, str]  # local name in the test file to the dotted name that it stands for
+    subject: str  # short name of the main target; its keyword arguments are collected
+    used: set[str] = field(default_factory=set)  # dotted names of the package
+    keywords: set[str] = field(default_factory=set)  # keyword arguments of the subject
+    exceptions: set[str] = field(default_factory=set)  # exceptions that must be raised
+    messages: set[str] = field(default_factory=set)  # patterns that messages must match
 
 
 def interface_of(tree: SourceTree, targets: Sequence[InterfaceItem], tests: Iterable[str]) -> list[InterfaceItem]:

@@ -86,22 +86,14 @@ def validate(
 class Audit:
     """The state of one audit: what was found so far, and what the tasks of one Snapshot share."""
 
-    tasks: TaskSet
-    """The set."""
-    backend: str
-    """The sandbox backend."""
-    checks: list[str]
-    """Names of the checks to run."""
-    runs: int
-    """Runs of the flake audit."""
-    problems: list[Problem] = field(default_factory=list)
-    """Problems so far."""
-    rewards: dict[str, list[float]] = field(default_factory=dict)
-    """Rewards so far by agent."""
-    fingerprints: dict[str, Fingerprint] = field(default_factory=dict)
-    """What the search for duplicates compares, by task_id."""
-    leaks: dict[str, LeakCheck] = field(default_factory=dict)
-    """One leak scanner per Snapshot."""
+    tasks: TaskSet  # the set
+    backend: str  # the sandbox backend
+    checks: list[str]  # names of the checks to run
+    runs: int  # runs of the flake audit
+    problems: list[Problem] = field(default_factory=list)  # problems so far
+    rewards: dict[str, list[float]] = field(default_factory=dict)  # rewards so far by agent
+    fingerprints: dict[str, Fingerprint] = field(default_factory=dict)  # what is compared, by task_id
+    leaks: dict[str, LeakCheck] = field(default_factory=dict)  # one leak scanner per Snapshot
 
     async def run(self, chosen: list[Task], jobs: int, progress: Progress) -> None:
         """Run all checks of all tasks, ``jobs`` tasks at a time."""

@@ -36,10 +36,8 @@ print("\\n" + json.dumps(failed))
 class Stages:
     """Runs on one Snapshot; the state is what all its candidates share."""
 
-    snapshot: Snapshot
-    """The Snapshot of the candidates."""
-    backend: str = "auto"
-    """The sandbox backend."""
+    snapshot: Snapshot  # the Snapshot of the candidates
+    backend: str = "auto"  # the sandbox backend
     _importable: list[str] | None = field(default=None, repr=False)
 
     async def open(self, tree: Path) -> Sandbox:
@@ -102,7 +100,7 @@ class Stages:
         if not run.complete:
             raise incomplete("v2_suite_breaks", run.cause)
         stable = self.snapshot.baseline.passed
-        # A rewritten file must be collected: only then can its tests be told apart from those that need the names.
+        # A rewritten file must be collected: only then is it clear which of its tests need the names.
         expected = {test_file(test) for test in affected} - candidate.hidden_tests.rewritten.keys()
         outside = sorted(set(run.collect_errors) - expected)
         if outside:

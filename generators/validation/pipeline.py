@@ -50,16 +50,11 @@ Order = Literal["given", "reversed"]
 class Validator:
     """Runs the stages for the candidates of one Snapshot; the state is what these share."""
 
-    snapshot: Snapshot
-    """The Snapshot of the candidates."""
-    backend: str = "auto"
-    """The sandbox backend."""
-    knobs: CheckKnobs = CheckKnobs()
-    """The knobs of validation itself."""
-    stages: Stages = field(init=False, repr=False)
-    """V0 to V2."""
-    final: FinalChecks = field(init=False, repr=False)
-    """V7, V4, strength and features."""
+    snapshot: Snapshot  # the Snapshot of the candidates
+    backend: str = "auto"  # the sandbox backend
+    knobs: CheckKnobs = CheckKnobs()  # the knobs of validation itself
+    stages: Stages = field(init=False, repr=False)  # V0 to V2
+    final: FinalChecks = field(init=False, repr=False)  # V7, V4, strength and features
 
     def __post_init__(self) -> None:
         self.stages = Stages(self.snapshot, self.backend)

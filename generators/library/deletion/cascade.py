@@ -21,12 +21,9 @@ from .edits import items_without
 class DeadCode:
     """Names that go besides the deleted code itself."""
 
-    definitions: list[str] = field(default_factory=list)
-    """Helpers and constants."""
-    imports: list[str] = field(default_factory=list)
-    """Names that an import bound."""
-    spans: dict[str, list[Span]] = field(default_factory=dict)
-    """Byte spans of both by file."""
+    definitions: list[str] = field(default_factory=list)  # helpers and constants
+    imports: list[str] = field(default_factory=list)  # names that an import bound
+    spans: dict[str, list[Span]] = field(default_factory=dict)  # byte spans of both by file
 
 
 def dead_after(tree: SourceTree, deleted: Mapping[str, list[Span]]) -> DeadCode:

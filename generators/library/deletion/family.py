@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ....errors import Rejected
 from ....models import GeneratorRef
-from ...base import Candidate, Files, HiddenTests, Rejection
+from ...base import Candidate, Feature, Files, HiddenTests, Rejection
 from ...python.source import Module
 from ...python.source_tree import SourceTree
 from ...python.tested_code import TestedCode, in_seed_order
@@ -30,60 +30,19 @@ if TYPE_CHECKING:
 SOURCES = (".py", ".pyi")
 
 
-@dataclass(frozen=True)
-class Features:
-    """What is known of every deletion before it is measured."""
-
-    loc_removed: int
-    """Deleted lines of code, without docstrings and comments."""
-    entities: int
-    """Deleted definitions, the absorbed ones included."""
-    fan_in: int
-    """Lines of the package that call the target."""
-    helpers_removed: int
-    """Private definitions that went with it."""
-    imports_removed: int
-    """Imported names that went with it."""
-    docstring: bool
-    """Whether the statement shows a docstring."""
-    tests_touching: int
-    """Stable tests that run the target."""
-
-
-@dataclass(frozen=True)
-class RemovalFeatures(Features):
-    """What is known besides in mode ``remove``."""
-
-    callers_rewritten: int
-    """Statements that were replaced."""
-    names_to_restore: int
-    """Exports, aliases and entries of tables that were deleted."""
-    test_files_rewritten: int
-    """Test files that imported a deleted name."""
-
-
 @dataclass
 class Cut:
     """A deletion worked out: edits of files, and what the statement has to say about them."""
 
-    edits: dict[str, list[Edit]] = field(default_factory=dict)
-    """Edits of source files."""
-    dead: DeadCode = field(default_factory=DeadCode)
-    """Helpers and imports that go too."""
-    documents: Files = field(default_factory=dict)
-    """Documents and sample programs that change."""
-    tests: Files = field(default_factory=dict)
-    """Test files without the deleted names."""
-    lost_names: dict[str, list[str]] = field(default_factory=dict)
-    """Names that each of these test files lost."""
-    absorbed: list[Target] = field(default_factory=list)
-    """Definitions that are built on the target and go too."""
-    also_removed: list[Entity] = field(default_factory=list)
-    """The public ones among them, as the statement describes them."""
-    restore: list[str] = field(default_factory=list)
-    """Names that have to be restored."""
-    callers: list[ReplacedCaller] = field(default_factory=list)
-    """Statements that were replaced."""
+    edits: dict[str, list[Edit]] = field(default_factory=dict)  # edits of source files
+    dead: DeadCode = field(default_factory=DeadCode)  # helpers and imports that go too
+    documents: Files = field(default_factory=dict)  # documents and sample programs that change
+    tests: Files = field(default_factory=dict)  # test files without the deleted names
+    lost_names: dict[str, list[str]] = field(default_factory=dict)  # names that each of these test files lost
+    absorbed: list[Target] = field(default_factory=list)  # definitions that are built on the target and go too
+    also_removed: list[Entity] = field(default_factory=list)  # the public ones, as the statement describes them
+    restore: list[str] = field(default_factory=list)  # names that have to be restored
+    callers: list[ReplacedCaller] = field(default_factory=list)  # statements that were replaced
 
 
 class DeletionGenerator:
@@ -169,31 +128,28 @@ def _propose(code: TestedCode, target: Target, affected: list[str], reference: G
         documented=entity.documented,
         interface=[item.interface_item() for item in (entity, *cut.also_removed)],
         probes={} if blocked else _probes(tree, target, cut, exercise, knobs),
-        features=asdict(_features(target, statement, cut, len(affected), fan_in, blocked is not None)),
+        features=_features(target, statement, cut, len(affected), fan_in, blocked is not None),
         blocked=blocked,
     )
 
 
 def _features(
     target: Target, statement: DeletionStatement, cut: Cut, tests: int, fan_in: int, blocked: bool
-) -> Features:
-    features = Features(
-        loc_removed=target.lines(),
-        entities=1 + len(cut.absorbed),
-        fan_in=fan_in,
-        helpers_removed=len(cut.dead.definitions),
-        imports_removed=len(cut.dead.imports),
-        docstring=bool(statement.target.docstring),
-        tests_touching=tests,
-    )
-    if statement.mode == "stub" or blocked:
-        return features
-    return RemovalFeatures(
-        **asdict(features),
-        callers_rewritten=len(cut.callers),
-        names_to_restore=len(cut.restore),
-        test_files_rewritten=len(cut.tests),
-    )
+) -> dict[str, Feature]:
+    features: dict[str, Feature] = {
+        "loc_removed": target.lines(),
+        "entities": 1 + len(cut.absorbed),
+        "fan_in": fan_in,  # lines of the package that call the target
+        "helpers_removed": len(cut.dead.definitions),
+        "imports_removed": len(cut.dead.imports),
+        "docstring": bool(statement.target.docstring),
+        "tests_touching": tests,
+    }
+    if statement.mode == "remove" and not blocked:
+        features["callers_rewritten"] = len(cut.callers)
+        features["names_to_restore"] = len(cut.restore)
+        features["test_files_rewritten"] = len(cut.tests)
+    return features
 
 
 def _stub(tree: SourceTree, target: Target, knobs: Knobs) -> Cut:

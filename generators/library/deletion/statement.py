@@ -24,44 +24,31 @@ _TEST_HEADINGS = {
 class Member:
     """A public member of a deleted class."""
 
-    signature: str
-    """Decorators and signature, or an assignment, on one line."""
-    docstring: str = ""
-    """Empty for attributes and undocumented methods."""
+    signature: str  # decorators and signature, or an assignment, on one line
+    docstring: str = ""  # empty for attributes and undocumented methods
 
 
 @dataclass(frozen=True)
 class OwnerClass:
     """The class of a deleted method."""
 
-    signature: str
-    """``class Name(Base)``."""
-    docstring: str
-    """Empty when it has none."""
-    siblings: Sequence[str]
-    """Signatures of its other public methods."""
+    signature: str  # ``class Name(Base)``
+    docstring: str  # empty when it has none
+    siblings: Sequence[str]  # signatures of its other public methods
 
 
 @dataclass(frozen=True)
 class Entity:
     """A deleted function, method or class."""
 
-    module: str
-    """Dotted name of the module."""
-    name: str
-    """``name`` or ``Class.name``."""
-    kind: Literal["function", "method", "class"]
-    """What it is."""
-    signature: str
-    """One line per definition, decorators on lines before it where they matter."""
-    docstring: str
-    """Empty when it has none, or when it is still in the workspace."""
-    raises: Sequence[str]
-    """Names of exceptions that it raises itself."""
-    owner: OwnerClass | None = None
-    """Its class, for a method."""
-    members: Sequence[Member] = ()
-    """Its public members, for a class."""
+    module: str  # dotted name of the module
+    name: str  # ``name`` or ``Class.name``
+    kind: Literal["function", "method", "class"]  # what it is
+    signature: str  # one line per definition, decorators on lines before it where they matter
+    docstring: str  # empty when it has none, or when it is still in the workspace
+    raises: Sequence[str]  # names of exceptions that it raises itself
+    owner: OwnerClass | None = None  # its class, for a method
+    members: Sequence[Member] = ()  # its public members, for a class
 
     @property
     def dotted(self) -> str:
@@ -82,36 +69,24 @@ class Entity:
 class ReplacedCaller:
     """A statement that used the deleted name and raises NotImplementedError in the workspace."""
 
-    path: str
-    """The file."""
-    where: str
-    """The function: ``name`` or ``Class.name``."""
-    text: str
-    """The lines as they were."""
+    path: str  # the file
+    where: str  # the function: ``name`` or ``Class.name``
+    text: str  # the lines as they were
 
 
 @dataclass(frozen=True)
 class DeletionStatement:
     """Everything that is known about a deletion before its tests are run."""
 
-    target: Entity
-    """What has to be written again."""
-    mode: Mode
-    """Whether only the body is missing, or the name too."""
-    policy: TestPolicy
-    """Which failing tests the workspace lacks."""
-    call_sites: Sequence[str]
-    """Lines of the workspace that call the target."""
-    removed_helpers: int
-    """Private definitions that were removed because only the target needed them."""
-    removed_imports: int
-    """Imported names that were removed because only the target needed them."""
-    also_removed: Sequence[Entity] = ()
-    """Public definitions that were removed because they are built on the target."""
-    names_to_restore: Sequence[str] = ()
-    """Exports, aliases and entries of tables, as list items."""
-    callers: Sequence[ReplacedCaller] = ()
-    """Statements that were replaced because they use the target."""
+    target: Entity  # what has to be written again
+    mode: Mode  # whether only the body is missing, or the name too
+    policy: TestPolicy  # which failing tests the workspace lacks
+    call_sites: Sequence[str]  # lines of the workspace that call the target
+    removed_helpers: int  # private definitions that were removed because only the target needed them
+    removed_imports: int  # imported names that were removed because only the target needed them
+    also_removed: Sequence[Entity] = ()  # public definitions that were removed because they are built on the target
+    names_to_restore: Sequence[str] = ()  # exports, aliases and entries of tables, as list items
+    callers: Sequence[ReplacedCaller] = ()  # statements that were replaced because they use the target
 
     def render(self, context: StatementContext) -> str:
         """Return signature, documentation, exceptions, behaviours, names to restore, interface and call sites."""

@@ -23,14 +23,10 @@ MAX_SIBLINGS = 40
 class Target:
     """The definitions of one name, and how they are cut out of their module."""
 
-    module: Module
-    """The file."""
-    kind: Literal["function", "method", "class"]
-    """What the name stands for."""
-    definitions: tuple[Definition, ...]
-    """All definitions of the name: a function with its overloads, a property with its setter and deleter."""
-    owner: Definition | None = None
-    """The class of a method."""
+    module: Module  # the file
+    kind: Literal["function", "method", "class"]  # what the name stands for
+    definitions: tuple[Definition, ...]  # all of one name: overloads, a property with its setter
+    owner: Definition | None = None  # the class of a method
 
     @property
     def short(self) -> str:

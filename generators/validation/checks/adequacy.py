@@ -29,26 +29,19 @@ Kind = Literal["exception", "keyword", "attribute", "message"]
 class Demands:
     """What a set of hidden tests demands of the code."""
 
-    attributes: set[str] = field(default_factory=set)
-    """Names of attributes that are read."""
-    keywords: set[str] = field(default_factory=set)
-    """Keyword arguments of calls."""
-    exceptions: set[str] = field(default_factory=set)
-    """Names of exceptions that must be raised."""
-    patterns: set[str] = field(default_factory=set)
-    """Patterns that a message must match."""
-    strings: set[str] = field(default_factory=set)
-    """All other literals; expected messages are among them."""
+    attributes: set[str] = field(default_factory=set)  # names of attributes that are read
+    keywords: set[str] = field(default_factory=set)  # keyword arguments of calls
+    exceptions: set[str] = field(default_factory=set)  # names of exceptions that must be raised
+    patterns: set[str] = field(default_factory=set)  # patterns that a message must match
+    strings: set[str] = field(default_factory=set)  # all other literals; expected messages are among them
 
 
 @dataclass(frozen=True)
 class AgentText:
     """Everything that the agent can read."""
 
-    statement: str
-    """The statement, with the interface."""
-    workspace: Path
-    """The agent's tree."""
+    statement: str  # the statement, with the interface
+    workspace: Path  # the agent's tree
 
     @cached_property
     def text(self) -> str:

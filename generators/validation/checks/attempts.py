@@ -21,12 +21,9 @@ Contents = Mapping[str, bytes | None]
 class Attempts:
     """An open sandbox with the hidden tests of one task."""
 
-    task: Task
-    """The task."""
-    sandbox: Sandbox
-    """Shows the grading tree."""
-    limit: float
-    """Seconds that one attempt may take."""
+    task: Task  # the task
+    sandbox: Sandbox  # shows the grading tree
+    limit: float  # seconds that one attempt may take
 
     async def passes(self, files: Contents) -> bool:
         """Return whether FAIL_TO_PASS passes with these files; the run ends at its first failure."""

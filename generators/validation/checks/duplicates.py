@@ -33,20 +33,13 @@ MIN_SIZE = 12
 class Fingerprint:
     """What is compared of a task."""
 
-    task_id: str
-    """The task."""
-    package: str
-    """Name and version of the package."""
-    variant: frozenset[tuple[str, str]]
-    """The generator's choices: knobs whose value is a word."""
-    shape: str
-    """Digest of the solution's definitions; empty for code too small to be compared."""
-    start: str
-    """Digest of the same definitions as the workspace has them; empty when no code is left of them."""
-    tests: frozenset[str]
-    """FAIL_TO_PASS."""
-    lines: frozenset[tuple[str, int]]
-    """Lines that the solution adds, numbered in the solved file, which is the same for all tasks of a Snapshot."""
+    task_id: str  # the task
+    package: str  # name and version of the package
+    variant: frozenset[tuple[str, str]]  # the generator's choices: knobs whose value is a word
+    shape: str  # digest of the solution's definitions; empty when they are small
+    start: str  # digest of the same definitions as the workspace has them; empty when no code is left of them
+    tests: frozenset[str]  # FAIL_TO_PASS
+    lines: frozenset[tuple[str, int]]  # lines that the solution adds, numbered in the solved file
 
 
 def fingerprint(task: Task, exercise: Exercise) -> Fingerprint:

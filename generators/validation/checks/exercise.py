@@ -22,16 +22,11 @@ Node = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 class Piece:
     """One definition of the solution."""
 
-    path: str
-    """Its file."""
-    name: str
-    """``name`` or ``Class.name``."""
-    node: Node
-    """Its syntax tree, in the solved file."""
-    source: bytes
-    """Its lines, decorators included."""
-    lines: range
-    """Their numbers, 1-based."""
+    path: str  # its file
+    name: str  # ``name`` or ``Class.name``
+    node: Node  # its syntax tree, in the solved file
+    source: bytes  # its lines, decorators included
+    lines: range  # their numbers, 1-based
 
     @property
     def short(self) -> str:
@@ -43,12 +38,9 @@ class Piece:
 class Exercise:
     """The files that the solution of a task touches."""
 
-    task: Task
-    """The row."""
-    before: dict[str, bytes]
-    """The files in the agent's workspace."""
-    after: dict[str, bytes]
-    """The files of the solution."""
+    task: Task  # the row
+    before: dict[str, bytes]  # the files in the agent's workspace
+    after: dict[str, bytes]  # the files of the solution
 
     @classmethod
     def of(cls, task: Task, trees: Materials) -> Exercise:

@@ -38,14 +38,10 @@ class CheckKnobs:
 class FinalChecks:
     """The checks, with what the candidates of one Snapshot share."""
 
-    snapshot: Snapshot
-    """The Snapshot of the candidates."""
-    backend: str = "auto"
-    """The sandbox backend."""
-    knobs: CheckKnobs = CheckKnobs()
-    """What is measured and demanded."""
-    leaks: LeakCheck = field(init=False, repr=False)
-    """The leak scanner, with its index of shared layers."""
+    snapshot: Snapshot  # the Snapshot of the candidates
+    backend: str = "auto"  # the sandbox backend
+    knobs: CheckKnobs = CheckKnobs()  # what is measured and demanded
+    leaks: LeakCheck = field(init=False, repr=False)  # the leak scanner, with its index of shared layers
 
     def __post_init__(self) -> None:
         self.leaks = LeakCheck(self.snapshot)

@@ -37,8 +37,7 @@ class LeakCheck:
     Python package is in it; everything else that a sandbox shows is searched.
     """
 
-    snapshot: Snapshot
-    """The Snapshot of the tasks."""
+    snapshot: Snapshot  # the Snapshot of the tasks
     _shared: list[Index] | None = field(default=None, repr=False)
     _guard: threading.Lock = field(default_factory=threading.Lock, repr=False)
 

@@ -19,14 +19,10 @@ MUTANTS = 8
 class Strength:
     """How well the hidden tests notice mistakes."""
 
-    value: float | None
-    """Share of the mutants that fail the tests; None when the solution has nothing to mutate."""
-    tried: int
-    """Mutants that were run."""
-    useless: int
-    """Mutations that were not run because they do not parse or compile to the same code."""
-    survivors: list[str] = field(default_factory=list)
-    """File, line and kind of the mistakes that pass the tests."""
+    value: float | None  # share of the mutants that fail the tests; None when the solution has nothing to mutate
+    tried: int  # mutants that were run
+    useless: int  # mutations that were not run because they do not parse or compile to the same code
+    survivors: list[str] = field(default_factory=list)  # file, line and kind of the mistakes that pass the tests
 
 
 def sample(task: Task, exercise: Exercise, most: int) -> tuple[list[tuple[str, Mutant]], int]:

@@ -38,7 +38,10 @@ _COMPOUND = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, 
 
 @dataclass
 class Closure:
-    """The growing removal. Dictionaries without another comment are keyed by file."""
+    """The growing removal. Dictionaries without another comment are keyed by file.
+
+    ``items`` are deleted from imports, lists, tuples, sets and dicts, by number.
+    """
 
     index: NameIndex
     """The names of the tree."""
@@ -50,14 +53,12 @@ class Closure:
     """Tests that run the target."""
     removed: set[str] = field(default_factory=set)
     """Dotted names that are no longer defined."""
-    statements: dict[str, dict[ast.stmt, None]] = field(default_factory=lambda: defaultdict(dict))
-    """Statements that are deleted."""
+    statements: dict[str, dict[ast.stmt, None]] = field(default_factory=lambda: defaultdict(dict))  # to be deleted
     items: dict[str, dict[ast.AST, set[int]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(set)))
-    """Items, by number, that are deleted from imports, lists, tuples, sets and dicts."""
     edits: dict[str, list[Edit]] = field(default_factory=lambda: defaultdict(list))
     """All other edits."""
     absorbed: list[tuple[str, str]] = field(default_factory=list)
-    """File and name of the functions and classes that were absorbed."""
+    """File and name of functions and classes."""
     callers: list[ReplacedCaller] = field(default_factory=list)
     """Statements that are replaced."""
     restore: dict[str, None] = field(default_factory=dict)

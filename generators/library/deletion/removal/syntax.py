@@ -1,4 +1,4 @@
-"""Facts about syntax trees that the removal needs: what holds a node, what a statement binds, what depends on it."""
+"""Syntax trees: the list around a node, the names that a statement binds, the code that depends on them."""
 
 from __future__ import annotations
 
