@@ -39,6 +39,7 @@ EtudeError
 ├── EpisodeNotKept                         there is no such episode to fork
 ├── GeneratorError                         a request cannot produce any candidate
 ├── Rejected                               one candidate failed validation; ``reason`` is counted
+│   └── OutOfTime                          a time limit ended the run; to be checked again on a quiet machine
 ├── ExportError, ReportError, DemoError    a command's output cannot be made
 └── trainers
     ├── RecipeError                        a recipe cannot be run
@@ -273,6 +274,10 @@ class Rejected(EtudeError):
         super().__init__(f"{reason}: {detail}" if detail else reason)
         self.reason = reason
         self.detail = detail
+
+
+class OutOfTime(Rejected):
+    """Raised when a time limit ended a candidate's run; on an overloaded machine that says nothing about it."""
 
 
 class ExportError(EtudeError):

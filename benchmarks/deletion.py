@@ -1,7 +1,7 @@
-"""Yields of deletion: packages x {function, method, class} x {stub, remove}, with the reasons of every rejection.
+"""The yield of deletion: packages x {function, method, class} x {stub, remove}, with the reasons of all rejections.
 
 python benchmarks/deletion.py OUT SOURCE... [--count 20] [--seed 0] [--jobs 2] [--knob mutants=0]
-Writes OUT/PACKAGE-GENERATOR-MODE/; a part that is finished is not made again. Prints one table, as Markdown.
+Writes OUT/PACKAGE-GENERATOR-MODE/; finished parts are skipped. Prints one table, as Markdown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MODES = ("stub", "remove")
 
 
 def part(out: Path, source: str, kind: str, mode: str, options: argparse.Namespace) -> dict[str, object]:
-    """One cell of the table: the report of one source, generator and mode."""
+    """Return one cell of the table: the report of one source, generator and mode."""
     name = source.removeprefix("pypi:").split("==")[0]
     folder = out / f"{name}-{kind}-{mode}"
     report = folder / "report.json"
@@ -36,7 +36,7 @@ def part(out: Path, source: str, kind: str, mode: str, options: argparse.Namespa
                 jobs=options.jobs,
                 knobs={"mode": mode, **dict(knob.split("=", 1) for knob in options.knob)},
             )
-        except GeneratorError as error:  # nothing eligible: an empty cell
+        except GeneratorError as error:  # no eligible code gives an empty cell
             print(f"{folder.name}: {error}", file=sys.stderr)
             return {"package": name, "kind": kind, "mode": mode, "candidates": 0, "tasks": 0, "rejected": {}}
     numbers = json.loads(report.read_text())
@@ -45,7 +45,7 @@ def part(out: Path, source: str, kind: str, mode: str, options: argparse.Namespa
 
 
 def lines(cells: list[dict[str, object]]) -> Iterator[str]:
-    """The table: a row per package and kind, then a row per kind with all packages together."""
+    """Yield the table: a row per package and kind, then a row per kind with all packages together."""
     yield "| package | kind | stub | stub rejected | remove | remove rejected |"
     yield "|---|---|---|---|---|---|"
     packages = list(dict.fromkeys(cell["package"] for cell in cells))
@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--knob", action="append", default=[], help="name=value, for every generator; repeatable")
+    parser.add_argument("--knob", action="append", default=[], help="Knob as name=value; repeatable.")
     options = parser.parse_args()
     cells = [
         part(options.out, source, kind, mode, options) for source in options.sources for kind in KINDS for mode in MODES

@@ -1,7 +1,7 @@
-"""What a fresh grade costs over plain pytest: medians in one run, on the same tests in the same kind of sandbox.
+"""The cost of a fresh grade over plain pytest: medians of one run, on the same tests in the same kind of sandbox.
 
 ``python benchmarks/grading.py DIR [--rounds N] [--json]``: DIR is a task set. A grade opens a fresh sandbox, writes the
-solution, runs every expected test and judges; plain pytest runs the same ids in a sandbox that is open already.
+solution, runs every expected test and judges; plain pytest runs the same ids in an open sandbox.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from etude.models import Task
 
 
 async def solution_of(task: Task) -> list[Change]:
-    """The task's own solution as an agent's diff: what its files look like once the patch is applied."""
+    """Return the solution of the task as an agent's diff."""
     sandbox = await open_sandbox(materials(task).agent_layers)
     try:
         await sandbox.write("/tmp/patch", task.patch.encode())
@@ -33,7 +33,7 @@ async def solution_of(task: Task) -> list[Change]:
 
 
 async def plain_pytest(task: Task) -> float:
-    """Milliseconds of ``python -m pytest`` on the expected ids in an open sandbox that holds the solution."""
+    """Return the milliseconds of ``python -m pytest`` on the expected ids in an open sandbox with the solution."""
     sandbox = await open_sandbox(materials(task).grading_layers)
     try:
         await sandbox.write("/tmp/patch", task.patch.encode())
@@ -50,6 +50,7 @@ async def plain_pytest(task: Task) -> float:
 
 
 async def measure(task: Task, rounds: int) -> dict[str, float]:
+    """Return the medians of grading and of plain pytest, and their difference, in milliseconds."""
     assert task.snapshot is not None
     snapshot = open_snapshot(task.snapshot)
     solution = await solution_of(task)
@@ -72,11 +73,11 @@ def main() -> None:
     arguments = parser.parse_args()
     # The first task of every repository.
     tasks = list({task.repo: task for task in reversed(list(TaskSet.load(arguments.tasks)))}.values())
-    found = {task.task_id: asyncio.run(measure(task, arguments.rounds)) for task in tasks}
+    medians = {task.task_id: asyncio.run(measure(task, arguments.rounds)) for task in tasks}
     if arguments.json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(medians, indent=1))
         return
-    for name, row in found.items():
+    for name, row in medians.items():
         print(f"{name:60}" + "".join(f"  {key} {value:.0f}" for key, value in row.items()))
 
 

@@ -1,8 +1,8 @@
 """The leak scanner on real workspaces: how many clean builds it rejects, and what a MiB costs.
 
 ``python benchmarks/leaks.py DIR... [--json]``: each DIR is a task set. What all tasks of a Snapshot share
-(dependencies, interpreter, base) is indexed anew in an empty folder, then every task's workspace is scanned; a last
-round plants each solution as a zipped file and must find it. Times are CPU time of this one process.
+(dependencies, interpreter, base) is indexed again in an empty folder, then every task's workspace is scanned. A last
+round plants each solution as a zipped file, which must be found. Times are CPU time of this process.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pathlib import Path
 from etude.environments.tasks.task_set import TaskSet
 from etude.environments.tasks.task_trees import materials
 from etude.generators.python.source_tree import SourceTree
+from etude.generators.validation.checks.exercise import Exercise
 from etude.generators.validation.checks.leaks import LeakCheck, shared_roots, task_needles
-from etude.generators.validation.checks.removed import Exercise
 from etude.models import Task
 from etude.monitors.leaks import Index, scan
 
@@ -28,36 +28,38 @@ MIB = 1 << 20
 
 
 def size_of(tree: Path) -> int:
+    """Return the bytes of all files below a folder."""
     return sum(path.stat().st_size for path in tree.rglob("*") if path.is_file() and not path.is_symlink())
 
 
 def planted_is_found(task: Task, scratch: Path) -> bool:
-    """Whether the solution is found when it lies zipped in the workspace."""
-    made = materials(task)
-    exercise = Exercise.of(task, made)
+    """Return whether the solution is found when it is in the workspace as a zipped file."""
+    trees = materials(task)
+    exercise = Exercise.of(task, trees)
     tree = scratch / "planted"
-    shutil.copytree(made.agent_tree, tree, symlinks=True)
+    shutil.copytree(trees.agent_tree, tree, symlinks=True)
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for number, piece in enumerate(exercise.pieces):
             archive.writestr(f"{number}.py", piece.source)
-    (tree / "left.zip").write_bytes(target.getvalue())
-    wanted = task_needles(task, made.agent_tree, exercise, SourceTree.of(made.snapshot))
-    found = scan({"": tree}, wanted)
+    (tree / "planted.zip").write_bytes(target.getvalue())
+    secrets = task_needles(task, trees.agent_tree, exercise, SourceTree.of(trees.snapshot))
+    leaks = scan({"": tree}, secrets)
     shutil.rmtree(tree)
-    return any(leak.path.startswith("left.zip") for leak in found)
+    return any(leak.path.startswith("planted.zip") for leak in leaks)
 
 
 def measure(sets: list[Path]) -> dict[str, object]:
+    """Return the counts and times of all tasks of the sets."""
     tasks = [task for folder in sets for task in TaskSet.load(folder)]
     checks: dict[str, LeakCheck] = {}
     rejected, seconds, scanned, visible, indexing = [], 0.0, 0, 0, 0.0
     with tempfile.TemporaryDirectory() as folder:
         indexed: dict[str, int] = {}
         for task in tasks:
-            made = materials(task)
+            trees = materials(task)
             for name in ("env", "python", "base"):
-                roots, skip = shared_roots(made.snapshot, name)
+                roots, skip = shared_roots(trees.snapshot, name)
                 key = f"{name}{sorted(roots.items())}"
                 if key not in indexed:
                     started = time.process_time()
@@ -65,22 +67,22 @@ def measure(sets: list[Path]) -> dict[str, object]:
                     indexed[key] = Index.build(target, roots, skip=skip, machine_code=name != "base")
                     indexing += time.process_time() - started
                 visible += indexed[key]
-            check = checks.setdefault(made.snapshot.digest, LeakCheck(made.snapshot))
-            exercise = Exercise.of(task, made)
-            if check.untouched:
-                check.find(task, made, exercise)  # opens the indexes
+            exercise = Exercise.of(task, trees)
+            if trees.snapshot.digest not in checks:
+                checks[trees.snapshot.digest] = LeakCheck(trees.snapshot)
+                checks[trees.snapshot.digest].find(task, trees, exercise)  # opens the indexes
             started = time.process_time()
-            leaks = check.find(task, made, exercise)
+            leaks = checks[trees.snapshot.digest].find(task, trees, exercise)
             seconds += time.process_time() - started
-            scanned += size_of(made.agent_tree)
+            scanned += size_of(trees.agent_tree)
             rejected += [f"{task.task_id}: {leaks[0]}"] if leaks else []
-        found = sum(planted_is_found(task, Path(folder)) for task in tasks)
+        detected = sum(planted_is_found(task, Path(folder)) for task in tasks)
     shared, visible = sum(indexed.values()), visible + scanned
     return {
         "clean builds": len(tasks),
         "packages": len({task.repo for task in tasks}),
         "rejected": len(rejected),
-        "planted and found": found,
+        "planted and found": detected,
         "workspace MiB": round(scanned / MIB, 1),
         "workspace ms per MiB": round(seconds * 1e3 / (scanned / MIB), 1),
         "ms per task": round(seconds * 1e3 / len(tasks), 1),

@@ -1,9 +1,9 @@
-"""OpenEnv's validation at runtime level on a machine that can pull no image: everything comes from a local base.
+"""OpenEnv's validation at runtime level on a machine that cannot pull images: everything comes from a local base.
 
 python benchmarks/validate_runtime.py BASE_IMAGE [--level semantic]
 
-BASE_IMAGE holds python3 >= 3.11 with venv, and apt (`debootstrap`, then `docker import`). It stands in for the
-Dockerfile's base and for OpenEnv's helper image, which must have a digest: Debian's `docker-registry` gives it one.
+BASE_IMAGE holds python3 >= 3.11 with venv, and apt (`debootstrap`, then `docker import`). It replaces the
+Dockerfile's base and OpenEnv's helper image, which must have a digest; Debian's `docker-registry` gives it one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ START_S = 20.0
 
 @contextmanager
 def registry() -> Iterator[str]:
-    """A registry on a free loopback port; its address."""
+    """Run a registry on a free loopback port; yield its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -59,7 +59,7 @@ def _wait(address: str) -> None:
             return
         except OSError:
             if time.monotonic() > end:
-                raise SystemExit("docker-registry does not start: apt-get install docker-registry") from None
+                raise SystemExit("docker-registry does not start; apt-get install docker-registry") from None
             time.sleep(0.1)
 
 
@@ -68,13 +68,13 @@ def docker(*arguments: str) -> str:
 
 
 def with_digest(image: str, address: str) -> str:
-    """The image under a name that ends in its digest."""
+    """Push the image; return a name for it that ends in its digest."""
     name = f"{address}/helper"
     docker("tag", image, name)
-    found = re.search(r"sha256:[0-9a-f]{64}", docker("push", name))
-    if found is None:
-        raise SystemExit(f"{name} was pushed without a digest")
-    return f"{name}@{found[0]}"
+    digest = re.search(r"sha256:[0-9a-f]{64}", docker("push", name))
+    if digest is None:
+        raise SystemExit(f"{name} was pushed without a digest; check the registry")
+    return f"{name}@{digest[0]}"
 
 
 def main() -> None:
@@ -83,9 +83,9 @@ def main() -> None:
     parser.add_argument("--level", choices=("runtime", "semantic"), default="runtime")
     options = parser.parse_args()
     os.environ["DOCKER_BUILDKIT"] = "0"  # the plain builder needs no plug-in
-    named = BASE.search((ROOT / "server" / "Dockerfile").read_text())
-    assert named is not None
-    docker("tag", options.base, named[1])
+    base = BASE.search((ROOT / "server" / "Dockerfile").read_text())
+    assert base is not None
+    docker("tag", options.base, base[1])
     with registry() as address:
         provider = DockerValidationProvider(helper_image=with_digest(options.base, address), build_timeout_s=3600)
         report = run_validation(ROOT, max_level=Level[options.level.upper()], provider=provider)

@@ -100,7 +100,7 @@ def list_(
 def generate(
     sources: Annotated[list[str], typer.Argument(help="pypi:NAME==VERSION, git+URL@REV, a folder or an archive.")],
     generators: Annotated[str, typer.Option("--generators", "-g", help="Names with commas between, or 'all'.")] = "all",
-    count: Annotated[int, typer.Option(min=1, help="Candidates tried per source and generator.")] = 20,
+    count: Annotated[int, typer.Option(min=1, help="Most candidates per source and generator.")] = 20,
     seed: Annotated[int, typer.Option(help="Same seed, same bytes.")] = 0,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for tasks.jsonl, report.json, README.md.")] = Path(
         "tasks"
@@ -121,7 +121,7 @@ def generate(
     options = snapshot_options(recipe, {"python": python, "pytest": pytest, "setup_cmds": setup_cmd})
     from ..generators.generate import generate as make_tasks
 
-    with console.progress_bar("generate") as progress:
+    with cli_train.sigterm_interrupts(), console.progress_bar("generate") as progress:
         report = make_tasks(
             list(dict.fromkeys(sources)),
             generators=list(dict.fromkeys(name.strip() for name in generators.split(","))),
@@ -134,10 +134,13 @@ def generate(
             backend=sandbox,
             any_licence=any_licence,
             pack=pack,
-            progress=progress,
+            progress=console.as_updates(progress),
         )
-    rows = [{"source": source, **part} for source, part in report.per_source.items()]
-    _show(report.row(), [{**row, "rejected": _counts(row["rejected"])} for row in rows], as_json)
+    rows = [
+        {"source": source, **console.plain(part), "rejected": _counts(part.rejected)}
+        for source, part in report.per_source.items()
+    ]
+    _show(report.row(), rows, as_json)
     if not report.tasks:
         console.show_error(
             f"no candidate became a task: see {out / 'report.json'}, raise --count or take another source"
@@ -161,13 +164,20 @@ def validate(
 
     with console.progress_bar("validate") as progress:
         report = check_tasks(
-            folder, sample=sample, jobs=jobs, backend=sandbox, skip=skip or (), runs=runs, out=out, progress=progress
+            folder,
+            sample=sample,
+            jobs=jobs,
+            backend=sandbox,
+            skip=skip or (),
+            runs=runs,
+            out=out,
+            progress=console.as_updates(progress),
         )
-    _show({**console.plain(report), "ok": report.ok}, report.rows, as_json)
+    _show({**console.plain(report), "ok": report.ok}, [console.plain(row) for row in report.rows], as_json)
     for problem in report.problems:
         console.show_error(str(problem))
-    if report.kept is not None and not as_json:
-        print(f"{report.kept} of {report.tasks} tasks written to {out}")
+    if report.written is not None and not as_json:
+        print(f"{report.written} of {report.tasks} tasks written to {out}")
     _exit_unless(report.ok)
 
 
@@ -279,7 +289,7 @@ def snapshot_pack(
         if out is not None:
             raise typer.BadParameter("a task set keeps its archives in DIR/blobs", param_hint="--out")
         with console.progress_bar("pack") as progress:
-            report = pack_set(Path(what), progress=progress)
+            report = pack_set(Path(what), progress=console.as_updates(progress))
         _show(report, report.snapshots, as_json)
         return
     from ..environments.snapshots.store.pack import SUFFIX, find_snapshot, pack
@@ -303,7 +313,7 @@ def snapshot_unpack(
         if sha256:
             raise typer.BadParameter("a task set's rows hold the hashes of its archives", param_hint="--sha256")
         with console.progress_bar("unpack") as progress:
-            rows = unpack_set(what, progress=progress)
+            rows = unpack_set(what, progress=console.as_updates(progress))
     else:
         from ..environments.snapshots.store.unpack import unpack
 

@@ -8,7 +8,10 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..generators.base import ProgressUpdate
 
 Progress = Callable[[str, int, int], None]
 """Called with a phase, the work done and the work there is (0: not known)."""
@@ -98,6 +101,11 @@ def progress_bar(title: str) -> Iterator[Progress]:
             bar.update(task, description=f"{title}: {phase}", completed=done, total=total or None)
 
         yield progress
+
+
+def as_updates(progress: Progress) -> Callable[[ProgressUpdate], None]:
+    """Return a function that shows the updates of a generator with ``progress``."""
+    return lambda update: progress(str(update), update.done, update.total)
 
 
 def _line_progress(title: str) -> Progress:

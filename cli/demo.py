@@ -32,6 +32,7 @@ from ..generators.generate import generate
 from ..generators.validation.audit import CHECKS, EXPECTED, validate
 from ..models import Episode, SandboxReport, Task
 from ..server.viewer import write_report
+from .console import as_updates
 
 TURN_TIMEOUT_S = 600.0
 DRILL = "drill-chain-1"
@@ -95,13 +96,14 @@ def run_demo(
     progress: Progress = lambda phase, done, total: None,
 ) -> Demo:
     """Generate, validate, serve, play. Raises DemoError, and what generating and validating raise."""
+    updates = as_updates(progress)
     report = generate(
-        [source], generators=["all"], count=count, seed=seed, out=out, jobs=jobs, backend=backend, progress=progress
+        [source], generators=["all"], count=count, seed=seed, out=out, jobs=jobs, backend=backend, progress=updates
     )
     if not report.tasks:
         raise DemoError(f"none of {report.candidates} candidates became a task; {out}/report.json says why")
     others = [name for name in CHECKS if name not in EXPECTED]  # generating has just made them
-    problems = validate(out, jobs=jobs, backend=backend, skip=others, progress=progress).problems
+    problems = validate(out, jobs=jobs, backend=backend, skip=others, progress=updates).problems
     if problems:
         raise DemoError(f"{problems[0]} (`etude validate {out}`)")
     tasks = list(TaskSet.load(out))

@@ -44,7 +44,7 @@ def train(
         _show(resolved, _flat(resolved), as_json)
         return
     _hush()
-    with console.progress_bar("train") as progress, _sigterm_interrupts() as heard:
+    with console.progress_bar("train") as progress, sigterm_interrupts() as heard:
         result = run(found, progress, dialogues=write_dialogues, episodes=read_episodes)
     for warning in result.warnings:
         console.show_warning(warning)
@@ -161,7 +161,7 @@ def read_episodes(run: Path) -> list[Episode]:
 
 
 @contextmanager
-def _sigterm_interrupts() -> Iterator[list[int]]:
+def sigterm_interrupts() -> Iterator[list[int]]:
     """SIGTERM does what Ctrl-C does wherever it comes, and the exit code tells of it. Yields a list that it fills."""
     heard: list[int] = []
     if threading.current_thread() is not threading.main_thread():

@@ -1,53 +1,159 @@
-"""Generators propose Candidates; the validator decides which become Tasks.
+"""Generators propose Candidates; the validator decides which of them become Tasks.
 
-A generator is one small file: a class with ``name``, ``version`` and ``candidates(snapshot, seed, knobs)``. It never
-runs anything: what it proposes is tried, measured and, when it does not hold, rejected by ``validator.py``.
+A generator is one small file in ``library/``: a class with ``name``, ``version``, ``knobs`` and ``candidates``. It
+never runs anything: each proposal is tried and measured by ``validation/pipeline.py``, the same for all generators.
+``python/tested_code.py`` has the helpers that most generators need, ``statements/`` the parts of a statement.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from ..models import GeneratorRef
+from ..models import GeneratorRef, InterfaceItem
 
 if TYPE_CHECKING:
     from ..environments.snapshots import Snapshot
 
 Files = dict[str, bytes | None]
-"""Workspace-relative path to content; ``None`` is a file that is not there."""
+"""Workspace-relative path to content; ``None`` stands for a file that is absent."""
+
+Feature = float | int | str | bool
+"""One measured property of a task, as a row holds it."""
+
+TestPolicy = Literal["hidden", "visible", "half"]
+"""Which failing tests the workspace lacks: all, none, or every second one, drawn by the seed. All are graded."""
+
+
+@dataclass(frozen=True)
+class StatementContext:
+    """Facts that a statement needs and that are known only once the tests were run."""
+
+    package: str
+    """Name and version of the package: ``cachetools 5.5.0``."""
+    failing: Sequence[str]
+    """FAIL_TO_PASS: tests that name the candidate's subject first, then those that run the changed code."""
+    interface: Sequence[InterfaceItem]
+    """Names that the failing tests use besides those of ``Candidate.interface``."""
+
+
+class Statement(Protocol):
+    """The statement of a task before its tests are measured. Statements are pickled, so they hold no functions."""
+
+    def render(self, context: StatementContext) -> str:
+        """Return the whole text, as Markdown that ends with a newline."""
+        ...
+
+
+@dataclass(frozen=True)
+class FixedStatement:
+    """A statement whose text is known from the start."""
+
+    text: str
+    """The whole text."""
+
+    def render(self, context: StatementContext) -> str:
+        """Return the text."""
+        return self.text
+
+
+@dataclass(frozen=True)
+class HiddenTests:
+    """The tests that decide about a solution, and what the workspace shows of them."""
+
+    affected: Sequence[str]
+    """Stable tests that run the changed code, in suite order; at least one must fail."""
+    policy: TestPolicy = "hidden"
+    """Which failing tests leave the workspace."""
+    rewritten: Files = field(default_factory=dict)
+    """Test files without the names that the exercise removes: a file that imports such a name would fail as a whole."""
+    lost_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Names that each rewritten file lost."""
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Why a candidate does not become a task: ``reason`` is counted, ``detail`` explains this one."""
+
+    reason: str
+    detail: str
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A proposal: the exercise, its inverse, what it should break and what the statement is made of.
+    """A proposed exercise: the changed files, the tests that decide, and the parts of the statement.
 
-    ``exercise`` maps source and documentation paths to their content in the workspace; what they held before is the
-    Snapshot's business. ``affected`` are the stable tests that touch the deleted code, cheapest first to try.
-    ``probes`` are trivial solutions (name to source files) that must all score 0.
-
-    ``tests`` are the test files without the names that ``exercise`` takes away: what the suite is measured on, so that
-    a file that imports such a name fails test by test and not as a whole. ``missing`` are the names that each of them
-    lost. ``blocked`` says why the proposal cannot be carried out: it is rejected without a run.
+    The solution is what the Snapshot holds, so a candidate needs no inverse patch. Candidates are pickled.
     """
 
     entity: str
+    """What the exercise is about, unique within one generator: ``path/module.py::Class.name``."""
     generator: GeneratorRef
+    """Name, version, seed and knobs of the generator."""
     exercise: Files
-    affected: list[str]
-    probes: dict[str, Files]
-    facts: dict[str, Any] = field(default_factory=dict)
-    features: dict[str, float | int | str | bool] = field(default_factory=dict)
-    tests: Files = field(default_factory=dict)
-    missing: dict[str, list[str]] = field(default_factory=dict)
-    blocked: str = ""
+    """Sources and documents as the workspace has them, where that differs from the Snapshot."""
+    hidden_tests: HiddenTests
+    """The tests that decide."""
+    statement: Statement
+    """Renders the task's statement."""
+    subject: str = ""
+    """The name that tests use for the changed code; empty when they cannot name it."""
+    documented: bool = True
+    """Whether the statement describes the behaviour in prose, and not by the names of tests alone."""
+    interface: Sequence[InterfaceItem] = ()
+    """Names that a solution must provide."""
+    probes: Mapping[str, Files] = field(default_factory=dict)
+    """Trivial solutions by name; each must score 0."""
+    features: Mapping[str, Feature] = field(default_factory=dict)
+    """What the generator knows about the exercise; added to the measured features of the row."""
+    blocked: Rejection | None = None
+    """Why the proposal cannot be carried out; it is then rejected without a run."""
 
 
 class Generator(Protocol):
-    """Proposes candidates in seed order: a pure function of the Snapshot, the seed and the knobs."""
+    """Proposes candidates in seed order. The first line of its docstring is what ``etude list`` shows."""
 
     name: str
+    """The registered name, part of every task id."""
     version: str
+    """Raised whenever the same seed would give other rows."""
+    knobs: type[Any]
+    """A dataclass whose fields are the knobs, each with a default and a docstring (see ``knob_parsing.py``)."""
 
-    def candidates(self, snapshot: Snapshot, seed: int, knobs: Mapping[str, Any]) -> Iterator[Candidate]: ...
+    def candidates(self, snapshot: Snapshot, seed: int, knobs: Any) -> Iterator[Candidate]:
+        """Yield candidates: a pure function of the Snapshot, the seed and ``knobs``, an instance of ``self.knobs``."""
+        ...
+
+
+@dataclass(frozen=True)
+class ProgressUpdate:
+    """How far a long operation is. ``str()`` gives one line for a user."""
+
+    phase: str
+    """The current step, such as a source's name."""
+    done: int = 0
+    """Units of work that are finished."""
+    total: int = 0
+    """All units of work; 0 when the number is not known."""
+    accepted: int = 0
+    """Candidates that became tasks so far."""
+    rejected: int = 0
+    """Candidates that were rejected so far."""
+    last_rejection: str = ""
+    """Reason of the last rejection."""
+
+    def __str__(self) -> str:
+        """Return the phase, and the counts of candidates where there are any."""
+        if not self.accepted + self.rejected:
+            return self.phase
+        counts = f"{self.done} of {self.total}, {self.accepted} accepted, {self.rejected} rejected"
+        return f"{self.phase}: {counts}" + (f" (last: {self.last_rejection})" if self.last_rejection else "")
+
+
+Progress = Callable[[ProgressUpdate], None]
+"""Called whenever a step begins or a unit of work is finished."""
+
+
+def no_progress(update: ProgressUpdate) -> None:
+    """Ignore the update."""

@@ -1,67 +1,66 @@
 """``etude generate``: Sources in, a folder of validated tasks out.
 
-Candidates are checked in a pool of processes; the order of the rows is the order of the seed, whatever finishes first.
-Every verdict is written to a journal at once, so that a run that was killed goes on where it stopped.
+Candidates are checked in a pool of processes (``workers.py``); the rows come in the order of the seed, whichever
+candidate is finished first. Every verdict is written to a journal at once, so that a killed run can be resumed.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
-import multiprocessing
-import os
-import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field, replace
-from functools import cache
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ..environments.sandbox.kernel.linux import die_with_parent
-from ..environments.snapshots import Snapshot, SnapshotOptions, build_snapshot, open_snapshot
+from ..environments.snapshots import Snapshot, SnapshotOptions, build_snapshot
 from ..environments.snapshots.project.licences import is_permissive
 from ..environments.tasks.task_set import BLOBS
 from ..environments.tasks.task_trees import Materials
-from ..errors import GeneratorError, Rejected
-from ..models import SnapshotRef, Task
+from ..errors import GeneratorError
 from . import GENERATORS
-from .base import Candidate
+from .base import Candidate, Generator, Progress, ProgressUpdate, Rejection, no_progress
+from .knob_parsing import check_knob_names, parse_knobs, select_knobs
 from .output.pack_set import pack_set
 from .output.publish import Journal, Row, publish, refuse_foreign
+from .validation.assembly import candidate_key
 from .validation.checks.duplicates import duplicates, fingerprint
+from .validation.checks.exercise import Exercise
 from .validation.checks.final_checks import CheckKnobs
-from .validation.checks.removed import Exercise
-from .validation.pipeline import Validator
-from .validation.task_id import candidate_key
-
-How = tuple[str, CheckKnobs]
-"""Sandbox backend, and the knobs of the validator's own checks."""
-
-Progress = Callable[[str, int, int], None]
-"""Called with a phase, the work done and the work there is (0: not known)."""
+from .workers import Settings, verdicts
 
 
 @dataclass
-class Report:
-    """What ``report.json`` holds: candidates, reject reasons, ``yield``, seconds."""
+class Counts:
+    """What became of some candidates."""
 
-    sources: list[str]
-    generators: list[str]
-    seed: int
-    count: int
-    candidates: int = 0
-    tasks: int = 0
-    rejected: dict[str, int] = field(default_factory=dict)
-    per_source: dict[str, dict[str, Any]] = field(default_factory=dict)
-    seconds: float = 0.0
+    candidates: int = 0  # proposals that were checked
+    tasks: int = 0  # those that became tasks
+    rejected: dict[str, int] = field(default_factory=dict)  # the others, by reason
+
+    def add(self, row: Row) -> None:
+        """Count one verdict."""
+        self.candidates += 1
+        if row.rejection is None:
+            self.tasks += 1
+        else:
+            self.rejected[row.rejection.reason] = self.rejected.get(row.rejection.reason, 0) + 1
+
+
+@dataclass(kw_only=True)
+class Report(Counts):
+    """The content of ``report.json``, which adds ``yield``, the request and a detail per rejected candidate."""
+
+    sources: list[str]  # sources as they were given
+    generators: list[str]  # names of the generators
+    seed: int  # the seed
+    count: int  # most candidates per source and generator
+    per_source: dict[str, Counts] = field(default_factory=dict)  # the same counts for each package
+    seconds: float = 0.0  # wall time of this run
 
     def row(self) -> dict[str, Any]:
-        share = round(self.tasks / self.candidates, 4) if self.candidates else 0.0
-        return {**self.__dict__, "yield": share}
+        """Return the fields and the share of candidates that became tasks."""
+        return {**asdict(self), "yield": round(self.tasks / self.candidates, 4) if self.candidates else 0.0}
 
 
 def generate(
@@ -73,151 +72,134 @@ def generate(
     out: Path,
     jobs: int = 1,
     options: SnapshotOptions | None = None,
-    knobs: dict[str, Any] | None = None,
+    knobs: Mapping[str, Any] | None = None,
     backend: str = "auto",
     any_licence: bool = False,
     pack: bool = False,
-    progress: Progress = lambda phase, done, total: None,
+    progress: Progress = no_progress,
 ) -> Report:
     """Write ``out/tasks.jsonl``, ``out/report.json`` and ``out/README.md``; with ``pack`` the Snapshots' archives too.
 
     ``count`` is the number of candidates per Source and generator, in seed order. The rows are the same bytes for the
-    same Sources, generators, count, seed and knobs, whatever ``jobs``. Raises SnapshotError, GeneratorError,
-    UnknownName, or OSError for a folder that cannot be written. Sources without a permissive licence are refused
-    unless ``any_licence``.
+    same Sources, generators, count, seed and knobs, whatever ``jobs``. Each generator gets the knobs that it has; a
+    knob that none of them has is an error. Sources without a permissive licence are refused unless ``any_licence``.
+    Names, knobs and ``out`` are checked before a Snapshot is built. Raises SnapshotError, GeneratorError, UnknownName.
     """
     started = time.monotonic()
-    check_knobs, maker_knobs = CheckKnobs.split(knobs or {})
-    makers = [GENERATORS.load(name)() for name in (GENERATORS.names() if generators == ["all"] else generators)]
-    request = {"sources": sources, "generators": [maker.name for maker in makers], "count": count, "seed": seed}
-    request["knobs"] = {name: str(value) for name, value in (knobs or {}).items()}
-    chosen = options or SnapshotOptions()
-    request["options"] = chosen.model_dump(mode="json", exclude_defaults=True)
+    makers, check_knobs = _makers(generators, knobs or {})
+    names = [maker.name for maker, _ in makers]
+    snapshot_options = options or SnapshotOptions()
+    request = {
+        "sources": sources,
+        "generators": names,
+        "count": count,
+        "seed": seed,
+        "knobs": {name: str(value) for name, value in (knobs or {}).items()},
+        "options": snapshot_options.model_dump(mode="json", exclude_defaults=True),
+    }
     refuse_foreign(out, request)
     journal = Journal(out)
-    rows: list[Row] = []
-    # All of them first: a mistake in the last source should not cost the work on the others.
-    built = [build_snapshot(source, chosen, progress=lambda phase: progress(phase, 0, 0)) for source in sources]
+    # All snapshots first: a mistake in the last source should not cost the work on the others.
+    built = [
+        build_snapshot(source, snapshot_options, progress=lambda phase: progress(ProgressUpdate(phase)))
+        for source in sources
+    ]
     snapshots = list({snapshot.digest: snapshot for snapshot in built}.values())
     if not any_licence:
         refuse_unfree(snapshots)
-    for snapshot in snapshots:
-        for maker in makers:
-            found = list(islice(maker.candidates(snapshot, seed, maker_knobs), count))
-            rows += _check(snapshot, found, journal, jobs, (backend, check_knobs), progress)
-    rows = without_duplicates(rows, {snapshot.digest: snapshot for snapshot in snapshots})
-    report = _report(request, rows, time.monotonic() - started)
+    rows: list[Row] = []
+    for number, snapshot in enumerate(snapshots, 1):
+        candidates = [
+            candidate
+            for maker, own_knobs in makers
+            for candidate in islice(maker.candidates(snapshot, seed, own_knobs), count)
+        ]
+        phase = f"{snapshot.name} {snapshot.version}" + (f" ({number} of {len(snapshots)})" if number > 1 else "")
+        rows += _check(snapshot, candidates, journal, jobs, Settings(backend, check_knobs), phase, progress)
     if not rows:
-        raise GeneratorError(f"nothing to propose in {', '.join(sources)}: no function is long enough and tested")
+        raise GeneratorError(
+            f"nothing to propose in {', '.join(sources)}: no tested code fits the knobs; change them or take another "
+            "source"
+        )
+    rows = without_duplicates(rows, {snapshot.digest: snapshot for snapshot in snapshots})
+    report = Report(sources=sources, generators=names, seed=seed, count=count)
+    for row in rows:
+        report.add(row)
+        report.per_source.setdefault(row.source, Counts()).add(row)
+    report.seconds = round(time.monotonic() - started, 1)
     publish(out, rows, report.row(), request, snapshots)
     journal.remove()
-    if report.tasks and (pack or (out / BLOBS).is_dir()):  # a set that carries its archives goes on carrying them
+    if report.tasks and (pack or (out / BLOBS).is_dir()):  # a set that carries its archives continues to do so
         pack_set(out, progress=progress)
     return report
 
 
-def without_duplicates(rows: list[Row], snapshots: dict[str, Snapshot]) -> list[Row]:
-    """The same rows, in their order; a task that repeats an earlier one is rejected (V6)."""
-    prints = []
+def _makers(names: list[str], knobs: Mapping[str, Any]) -> tuple[list[tuple[Generator, Any]], CheckKnobs]:
+    """Return each generator with its knobs, and the knobs of the checks. Raises UnknownName, GeneratorError."""
+    makers = [GENERATORS.load(name)() for name in (GENERATORS.names() if names == ["all"] else names)]
+    check_knob_names(knobs, [CheckKnobs, *(maker.knobs for maker in makers)])
+    own_knobs = [parse_knobs(maker.knobs, select_knobs(maker.knobs, knobs)) for maker in makers]
+    return list(zip(makers, own_knobs, strict=True)), parse_knobs(CheckKnobs, select_knobs(CheckKnobs, knobs))
+
+
+def _check(
+    snapshot: Snapshot,
+    candidates: list[Candidate],
+    journal: Journal,
+    jobs: int,
+    settings: Settings,
+    phase: str,
+    progress: Progress,
+) -> list[Row]:
+    """Return one Row per candidate, in their order; verdicts of an interrupted run come from the journal."""
+    # A verdict under other settings is not a verdict for this run.
+    keys = [f"{candidate_key(snapshot, candidate)} {settings.knobs}" for candidate in candidates]
+    by_key = dict(zip(keys, candidates, strict=True))
+    rows = {key: row for key in by_key if (row := journal.get(key)) is not None}
+    waiting = {key: candidate for key, candidate in by_key.items() if key not in rows}
+    progress(_update(phase, list(rows.values()), len(by_key)))
+    for key, verdict in verdicts(snapshot.ref, waiting, jobs, settings):
+        candidate = by_key[key]
+        source = f"{snapshot.name} {snapshot.version}"
+        rows[key] = Row(source, candidate.generator.name, candidate.entity, verdict.task, verdict.rejection)
+        journal.add(key, rows[key])
+        progress(_update(phase, list(rows.values()), len(by_key)))
+    return [rows[key] for key in keys]
+
+
+def _update(phase: str, rows: list[Row], total: int) -> ProgressUpdate:
+    rejections = [row.rejection for row in rows if row.rejection is not None]
+    last = rejections[-1].reason if rejections else ""
+    return ProgressUpdate(phase, len(rows), total, len(rows) - len(rejections), len(rejections), last)
+
+
+def without_duplicates(rows: list[Row], snapshots: Mapping[str, Snapshot]) -> list[Row]:
+    """Return the same rows in their order; a task that repeats an earlier one is rejected (V6)."""
+    fingerprints = []
     for task in (row.task for row in rows if row.task is not None):
         snapshot = snapshots[task.snapshot.digest] if task.snapshot else None
         if snapshot is not None:
-            prints.append(fingerprint(task, Exercise.of(task, Materials(task, snapshot))))
-    repeats = duplicates(prints)
+            fingerprints.append(fingerprint(task, Exercise.of(task, Materials(task, snapshot))))
+    repeats = duplicates(fingerprints)
     return [
-        replace(row, task=None, reason="v6_duplicate", detail=f"the same exercise as {repeats[row.task.task_id]}")
+        replace(row, task=None, rejection=_repeated(repeats[row.task.task_id]))
         if row.task is not None and row.task.task_id in repeats
         else row
         for row in rows
     ]
 
 
+def _repeated(original: str) -> Rejection:
+    return Rejection("v6_duplicate", f"the same exercise as {original}")
+
+
 def refuse_unfree(snapshots: Iterable[Snapshot]) -> None:
-    """Rows quote the code, so its licence must allow that. Raises GeneratorError unless every one is permissive."""
+    """Raise GeneratorError unless every licence is known to be permissive, because rows quote the code."""
     for item in snapshots:
         if not is_permissive(item.licence):
-            found = f"is under {item.licence}, which is not" if item.licence else "names no licence that can be told"
-            known = " known to be permissive" if item.licence else ""
-            raise GeneratorError(
-                f"{item.name} {item.version} {found}{known}: take another source, or pass --any-licence"
+            problem = (
+                f"is under {item.licence}, which is not known to be permissive"
+                if item.licence
+                else "names no licence that Etude recognizes"
             )
-
-
-def _report(request: dict[str, Any], rows: list[Row], seconds: float) -> Report:
-    report = Report(request["sources"], request["generators"], request["seed"], request["count"])
-    report.seconds = round(seconds, 1)
-    for row in rows:
-        part = report.per_source.setdefault(row.source, {"candidates": 0, "tasks": 0, "rejected": {}})
-        report.candidates += 1
-        part["candidates"] += 1
-        if row.task is not None:
-            report.tasks += 1
-            part["tasks"] += 1
-        else:
-            for counts in (report.rejected, part["rejected"]):
-                counts[row.reason] = counts.get(row.reason, 0) + 1
-    return report
-
-
-def _check(
-    snapshot: Snapshot, found: list[Candidate], journal: Journal, jobs: int, how: How, progress: Progress
-) -> list[Row]:
-    """One Row per candidate, in their order; verdicts of an earlier, interrupted run are taken from the journal."""
-    # Verdicts under other settings are no verdicts.
-    keys = [f"{candidate_key(snapshot, candidate)} {how[1]}" for candidate in found]
-    rows = {key: row for key in keys if (row := journal.get(key)) is not None}
-    waiting = [(key, candidate) for key, candidate in zip(keys, found, strict=True) if key not in rows]
-    label = f"{snapshot.name} {snapshot.version}"
-    progress(label, len(rows), len(keys))
-    reference = SnapshotRef(digest=snapshot.digest, recipe=snapshot.recipe.model_dump(mode="json"))
-    for key, (task, reason, detail, entity) in _verdicts(reference, waiting, jobs, how):
-        rows[key] = Row(source=label, entity=entity, task=task, reason=reason, detail=detail)
-        journal.add(key, rows[key])
-        progress(label, len(rows), len(keys))
-    return [rows[key] for key in keys]
-
-
-Verdict = tuple[Task | None, str, str, str]
-
-
-def _verdicts(
-    reference: SnapshotRef, waiting: list[tuple[str, Candidate]], jobs: int, how: How
-) -> Iterator[tuple[str, Verdict]]:
-    if not waiting:
-        return
-    # Spawned, not forked: a worker must not share the parent's sandbox keeper, threads or locks.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(
-        max_workers=max(1, min(jobs, len(waiting))),
-        mp_context=context,
-        initializer=die_with_parent,
-        initargs=(os.getpid(), signal.SIGKILL),
-    ) as pool:
-        running: dict[Future[Verdict], str] = {
-            pool.submit(verdict, reference, candidate, how): key for key, candidate in waiting
-        }
-        try:
-            while running:
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    yield running.pop(future), future.result()
-        except BrokenProcessPool:
-            raise GeneratorError("a validation worker was killed; run the same command again to go on") from None
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for worker in multiprocessing.active_children():
-                worker.kill()
-            raise
-
-
-def verdict(reference: SnapshotRef, candidate: Candidate, how: How) -> Verdict:
-    """Task or reject reason of one candidate; runs in a worker process."""
-    validator = _validator(reference.model_dump_json(), how)
-    try:
-        return asyncio.run(validator.task(candidate)), "", "", candidate.entity
-    except Rejected as rejected:
-        return None, rejected.reason, rejected.detail, candidate.entity
-
-
-@cache
-def _validator(reference: str, how: How) -> Validator:
-    return Validator(open_snapshot(SnapshotRef(**json.loads(reference))), *how)
+            raise GeneratorError(f"{item.name} {item.version} {problem}; take another source, or pass --any-licence")

@@ -86,7 +86,6 @@ def test_every_package_imports_only_lower_floors(root: Path, product: list[Path]
 
 
 KNOWN_CIRCLES = [
-    ["generators.output.write_clean_set", "generators.validation.audit"],
     ["trainers.recipe.recipe", "trainers.recipe.recipe_checks"],
     [
         "trainers.run.builder",

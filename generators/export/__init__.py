@@ -1,4 +1,4 @@
-"""Task sets and episodes in other people's formats: one module each, found by name."""
+"""Task sets and episodes in other formats: one module per format, registered by name."""
 
 from __future__ import annotations
 
@@ -27,31 +27,32 @@ EXPORTS = Registry(
 
 
 class Exporter(Protocol):
-    """``episodes`` is the folder of a run, for the formats that need one. Raises ExportError."""
+    """A function that turns a task set into the rows of a format."""
 
-    def __call__(self, tasks: TaskSet, episodes: Path | None) -> Sequence[Mapping[str, Any]]: ...
+    def __call__(self, tasks: TaskSet, episodes: Path | None) -> Sequence[Mapping[str, Any]]:
+        """Return the rows; ``episodes`` is the folder of a run, for formats that need one. Raises ExportError."""
+        ...
 
 
 @dataclass
 class ExportReport:
-    """What was written: the number of rows, and the files."""
+    """What was written."""
 
-    format: str
-    rows: int = 0
-    files: list[str] = field(default_factory=list)
+    format: str  # its registered name
+    rows: int = 0  # their number
+    files: list[str] = field(default_factory=list)  # their paths
 
 
 def export(folder: Path, name: str, out: Path, *, episodes: Path | None = None) -> ExportReport:
     """Write ``out/NAME.jsonl``, and ``out/NAME.parquet`` for a table of text where pyarrow is installed.
 
-    Each file appears whole or not at all. The rows are pure ASCII: readers that split lines at Unicode's separators,
-    as swebench's loader does, see the same lines as JSON does. Raises UnknownName for the format, TaskSetError,
-    ExportError.
+    Each file is written atomically. The rows are pure ASCII, so that readers which split lines at Unicode's separators,
+    such as swebench's loader, see the same lines. Raises UnknownName for the format, TaskSetError, ExportError.
     """
     rows = EXPORTS.load(name)(TaskSet.load(folder), episodes)
     if not rows:
         raise ExportError(
-            f"{episodes or folder} holds nothing to export as {name}: no task of the set was solved there"
+            f"{episodes or folder} has nothing to export as {name}; name a run that solved tasks of this set"
         )
     data = "".join(json.dumps(row, ensure_ascii=True) + "\n" for row in rows).encode("ascii")
     files = {out / f"{name}.jsonl": data}

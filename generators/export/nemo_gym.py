@@ -1,8 +1,8 @@
 """Tasks as rows of a NeMo Gym dataset, for the REST session of a server that serves the same tasks.
 
-Only public parts are in a row: what the policy reads (the prompt and the tools, in OpenAI's Responses format), and the
-``task_id`` that ``/seed_session`` takes. verifiers' ``nemo-gym`` taskset reads the same rows. ``agent_ref`` names the
-agent of ``trainers/integrations/packages/nemo_gym``.
+A row has public parts only: what the policy reads (the prompt and the tools, in OpenAI's Responses format), and the
+``task_id`` that ``/seed_session`` takes. The ``nemo-gym`` taskset of verifiers reads the same rows. ``agent_ref`` names
+the agent of ``trainers/integrations/packages/nemo_gym``.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ AGENT = "etude_simple_agent"
 
 
 def rows(tasks: TaskSet, episodes: Path | None = None) -> list[dict[str, Any]]:
-    """One row per task, in the set's order. Raises ExportError for tasks that another environment plays."""
-    del episodes  # rows are of tasks
+    """Return one row per task, in order. Raises ExportError for tasks that another environment plays."""
+    del episodes  # a row describes a task
     return [row(task) for task in tasks]
 
 
 def row(task: Task, names: Sequence[str] = tuple(TOOLS)) -> dict[str, Any]:
-    """``names``: of the tools that its session gives. Raises ExportError."""
+    """Return the row of a coding task; ``names`` are the tools of its session. Raises ExportError."""
     if task.environment != "coding":
-        raise ExportError(f"{task.task_id} is played by {task.environment!r}: only coding tasks have such rows")
+        raise ExportError(f"{task.task_id} is played by {task.environment!r}; export coding tasks only")
     key = hashlib.sha256(task.model_dump_json().encode()).hexdigest()[:32]
     return row_of(task, prompt(task, names), schemas(names), key)
 
 
 def row_of(task: Task, shown: str, tools: Sequence[Mapping[str, Any]], key: str) -> dict[str, Any]:
-    """The row of any task, from the prompt and the tools (in OpenAI's chat format) that its session starts with.
+    """Return the row of any task, from the prompt and the tools (in OpenAI's chat format) of its session.
 
-    ``key`` is what no policy can guess: ``/verify`` grades for whoever repeats the row.
+    ``key`` must be unguessable for a policy, because ``/verify`` grades for every client that repeats the row.
     """
     public = task.public()
     return {

@@ -1,9 +1,9 @@
 """Solved episodes as chat messages with tool calls: TRL's SFTTrainer format.
 
-``messages`` are OpenAI's, with two choices that chat templates and ``datasets`` ask for: a call's ``arguments`` are an
-object (Qwen 2.5's and Llama's templates encode them themselves, a string would be encoded twice), and a key that has
-no value is absent. ``datasets`` (4.7 or later) then keeps each message as JSON and fills nothing in. ``tools`` is one
-JSON text, which TRL reads; as a column of objects every tool would get the parameters of all others, as nulls.
+``messages`` are OpenAI's, with two choices that chat templates and ``datasets`` need: the ``arguments`` of a call are
+an object (the templates of Qwen 2.5 and Llama encode them, so a string would be encoded twice), and a key without a
+value is absent. ``datasets`` (4.7 or later) then keeps each message as JSON and fills nothing in. ``tools`` is one JSON
+text, which TRL reads; in a column of objects every tool would get the parameters of all others, as nulls.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from ...models import Episode, Turn
 
 
 def rows(tasks: TaskSet, episodes: Path | None = None) -> list[dict[str, Any]]:
-    """One row per solved episode of the set's tasks, in the order played. Raises ExportError."""
+    """Return one row per solved episode of the set's tasks, in the order played. Raises ExportError."""
     if episodes is None:
-        raise ExportError("the format sft is made of episodes: name a run with --episodes runs/x")
-    known = {task.task_id for task in tasks}
-    return [row(episode) for episode in read(episodes) if episode.task_id in known and solved(episode)]
+        raise ExportError("the format sft needs episodes; name a run with --episodes runs/x")
+    task_ids = {task.task_id for task in tasks}
+    return [row(episode) for episode in read(episodes) if episode.task_id in task_ids and solved(episode)]
 
 
 def read(folder: Path) -> Iterator[Episode]:
-    """The episodes of a run. Raises ExportError."""
+    """Yield the episodes of a run. Raises ExportError."""
     try:
         yield from (stored.episode for stored in read_run(folder))
     except RunError as error:
@@ -37,14 +37,14 @@ def read(folder: Path) -> Iterator[Episode]:
 
 
 def solved(episode: Episode) -> bool:
-    """Reward 1, honestly: valid, and without a confirmed finding."""
+    """Return whether an episode has reward 1, is valid, and has no confirmed finding."""
     findings = [*episode.findings, *(episode.grade.findings if episode.grade else [])]
     confirmed = any(finding.severity == "confirmed" for finding in findings)
     return episode.reward is not None and episode.reward.valid and episode.reward.value == 1.0 and not confirmed
 
 
 def row(episode: Episode) -> dict[str, Any]:
-    """Messages from the prompt to the agent's last turn; what came back after that teaches nothing."""
+    """Return the messages from the prompt to the agent's last turn; later results are left out."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": episode.prompt}]
     for number, turn in enumerate(episode.turns):
         messages.extend(_turn(turn, number))
@@ -54,7 +54,7 @@ def row(episode: Episode) -> dict[str, Any]:
 
 
 def _turn(turn: Turn, number: int) -> Iterator[dict[str, Any]]:
-    """One assistant message and its answers, without malformed calls: nothing ran, and nothing is learnt from them."""
+    """Yield one assistant message and its answers, without malformed calls, which were not run."""
     parsed = parse_turn(turn.action, number)
     calls = [call for call in parsed.calls if not call.problem]
     if not parsed.text and not calls:

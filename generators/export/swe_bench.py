@@ -1,11 +1,11 @@
-"""Tasks as SWE-bench rows: its twelve columns in its types, and three more that SWE-bench 5 reads.
+"""Tasks as SWE-bench rows: its twelve columns with its types, and three more that SWE-bench 5 reads.
 
-``base_commit`` is the one commit of the task's workspace, and ``patch`` and ``test_patch`` apply to its tree;
-``created_at`` is that commit's own date, which is the same for all, since rows depend on no clock (``datasets`` makes a
-timestamp of it when it reads JSON, as of SWE-bench's own rows; the parquet file keeps it text). ``repo`` names the
-package: no upstream repository holds the commit. ``eval_script`` runs the expected tests' files in ``/testbed`` and
-prints what SWE-bench's pytest parser reads, which cuts test ids at spaces; ``image``, which SWE-bench 5 also asks for,
-is the user's.
+``base_commit`` is the only commit of the task's workspace; ``patch`` and ``test_patch`` apply to its tree.
+``created_at`` is the date of that commit, the same for all tasks, since a row depends on no clock. (``datasets`` turns
+it into a timestamp when it reads JSON, as it does for SWE-bench's rows; the parquet file keeps it as text.) ``repo``
+names the package, because no upstream repository has the commit. ``eval_script`` runs the files of the expected tests
+in ``/testbed`` and prints what SWE-bench's pytest parser reads, which cuts test ids at spaces. SWE-bench 5 also needs
+``image``, which the user provides.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _END = "EOF_OF_THE_TEST_PATCH"
 
 
 def rows(tasks: TaskSet, episodes: Path | None = None) -> list[dict[str, str]]:
-    """One row per task, in the set's order. Raises ExportError for tasks that are no repository tasks."""
-    del episodes  # rows are of tasks
+    """Return one row per task, in order. Raises ExportError for tasks without a repository."""
+    del episodes  # a row describes a task
     return [row(task) for task in tasks]
 
 
 def row(task: Task) -> dict[str, str]:
-    """Raises ExportError."""
+    """Return the row of a task. Raises ExportError for one without a repository."""
     if not (task.base_commit and task.patch and task.FAIL_TO_PASS):
-        raise ExportError(f"{task.task_id} has no base_commit, patch or FAIL_TO_PASS: SWE-bench has no row for it")
+        raise ExportError(f"{task.task_id} has no base_commit, patch or FAIL_TO_PASS; export repository tasks only")
     values: dict[str, Any] = {
         "instance_id": task.task_id,
         "repo": task.repo,

@@ -1,1 +1,1 @@
-"""The generators, by family."""
+"""The generators that come with Etude, one sub-package per family."""

@@ -1,1 +1,3 @@
-"""Writing task sets: rows, card, archives."""
+"""Writing task sets: ``publish`` (the folder and its journal), ``card`` (README.md), ``pack_set`` (archives of
+Snapshots), ``write_clean_set`` (the tasks that passed an audit).
+"""

@@ -1,4 +1,4 @@
-"""The set's card, ``README.md``: a dataset card with the Hub's front matter. No clock, host or path is in it."""
+"""The card of a task set, ``README.md``: a dataset card with the Hub's front matter, without clock, host or paths."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from ...environments.snapshots import Snapshot
 from ...models import Task
 
-# SPDX name to the Hub's, for those that it knows.
+# SPDX name to the Hub's name.
 _HUB = {
     "MIT": "mit", "Apache-2.0": "apache-2.0", "BSD-2-Clause": "bsd-2-clause", "BSD-3-Clause": "bsd-3-clause",
     "BSD-3-Clause-Clear": "bsd-3-clause-clear", "LicenseRef-BSD": "bsd", "ISC": "isc", "Zlib": "zlib",
@@ -22,9 +22,9 @@ _HUB = {
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 _BLOBS = re.compile(r"^Snapshots: .*$", re.MULTILINE)
 
-_ABOUT = """Made by Etude: real code with one piece taken out, and the tests that fail without it. Each row of
+_ABOUT = """Made by Etude: real code with a piece removed or broken, and the tests that fail because of it. Each row of
 `tasks.jsonl` is a superset of a SWE-bench row. The oracle scores 1 twice, in two orders, in fresh sandboxes; doing
-nothing and trivial bodies score 0."""
+nothing and trivial solutions score 0."""
 _PLAY = """## How to play it
 
 ```
@@ -37,7 +37,7 @@ _SECRET = "Patches, hidden tests and seeds are in the rows: keep them away from 
 
 
 def card(tasks: Sequence[Task], report: Mapping[str, Any], snapshots: Sequence[Snapshot]) -> str:
-    """The whole page; ``report`` gives ``candidates``, ``yield`` and ``rejected``."""
+    """Return the whole page; ``report`` has ``candidates``, ``yield``, ``rejected`` and may have ``count``."""
     names = ", ".join(f"{item.name} {item.version}" for item in snapshots)
     parts = [
         "\n".join(["---", *_front_matter(tasks), "---"]),
@@ -53,7 +53,7 @@ def card(tasks: Sequence[Task], report: Mapping[str, Any], snapshots: Sequence[S
 
 
 def blobs_line(snapshots: int, size: int) -> str:
-    """What the card says of archives."""
+    """Return the line about archives; ``size`` is in bytes."""
     if not snapshots:
         return (
             "Snapshots: not packed; the first play builds them from the package index. "
@@ -66,20 +66,21 @@ def blobs_line(snapshots: int, size: int) -> str:
 
 
 def replace_blobs(text: str, snapshots: int, size: int) -> str:
-    """The card after packing; unchanged when it is none of ours."""
+    """Return the card with a new line about archives; unchanged when Etude did not write it."""
     return _BLOBS.sub(lambda match: blobs_line(snapshots, size), text, count=1)
 
 
 def licences(tasks: Sequence[Task]) -> list[str]:
+    """Return the licences of the tasks, sorted."""
     return sorted({task.licence or "unknown" for task in tasks})
 
 
 def _front_matter(tasks: Sequence[Task]) -> Iterator[str]:
     names = licences(tasks)
     parts = sorted({part for name in names for part in re.findall(r"[\w.+-]+", name) if part not in ("AND", "OR")})
-    known = [_HUB[part] for part in parts if part in _HUB]
-    if parts and len(known) == len(parts):
-        yield f"license: [{', '.join(known)}]" if len(known) > 1 else f"license: {known[0]}"
+    hub_names = [_HUB[part] for part in parts if part in _HUB]
+    if parts and len(hub_names) == len(parts):
+        yield f"license: [{', '.join(hub_names)}]" if len(hub_names) > 1 else f"license: {hub_names[0]}"
     else:
         yield "license: other"
         yield f"license_name: {json.dumps(', '.join(names) or 'unknown')}"
@@ -107,7 +108,8 @@ def _sources(tasks: Sequence[Task], snapshots: Sequence[Snapshot]) -> Iterator[s
 def _numbers(tasks: Sequence[Task], report: Mapping[str, Any]) -> Iterator[str]:
     for name, number in sorted(Counter(task.generator.name for task in tasks).items()):
         yield f"| {name} | {number} tasks |"
-    yield f"| candidates | {report['candidates']} |"
+    most = f" (at most {report['count']} per source and generator)" if "count" in report else ""
+    yield f"| candidates | {report['candidates']}{most} |"
     yield f"| yield | {report['yield']:.0%} |"
     for reason, number in sorted(report["rejected"].items()):
         yield f"| rejected: {reason} | {number} |"
@@ -127,7 +129,7 @@ def _limits(tasks: Sequence[Task]) -> Iterator[str]:
     if inside:
         yield (
             f"- {inside} tasks have assurance `in_process`: hidden tests run beside the agent's code, and code inside "
-            f"pytest can forge a result. Monitors look for that; they prove nothing."
+            f"pytest can forge a result. Monitors look for that, but they cannot prove that there was none."
         )
     yield "- The packages are public: a model may have seen the solutions in training."
     yield "- Played on Linux with the Python versions above; other platforms need a set of their own."

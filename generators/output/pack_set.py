@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,85 +16,93 @@ from ...environments.tasks.task_set import BLOBS, FILE_NAME, TaskSet
 from ...environments.tasks.task_trees import SNAPSHOT_BLOB, packed_snapshot
 from ...errors import TaskSetError
 from ...models import Task
+from ..base import Progress, ProgressUpdate, no_progress
 from .card import replace_blobs
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass
 class PackReport:
-    """``snapshots``: one row per Snapshot with its digest, the archive's name, sha256 and size in bytes."""
+    """What was packed."""
 
     tasks: int = 0
+    """Tasks of the set."""
     snapshots: list[dict[str, Any]] = field(default_factory=list)
+    """Per Snapshot: source, digest, and name, sha256 and size in bytes of its archive."""
 
 
-def pack_set(
-    folder: Path, *, cache: Path | None = None, progress: Progress = lambda phase, done, total: None
-) -> PackReport:
-    """Pack every Snapshot of the set in ``folder``; each is built first when the cache lacks it.
+def pack_set(folder: Path, *, cache: Path | None = None, progress: Progress = no_progress) -> PackReport:
+    """Pack every Snapshot of the set in ``folder``; one that the cache lacks is built first.
 
-    Archives come first, then the rows, in one step: a row never names an archive that is not there. But for ``blobs``
-    the rows stay as they are, byte for byte. Raises TaskSetError and SnapshotError.
+    Archives come first, then all rows in one step: a row never names an archive that does not exist. Except for
+    ``blobs`` the rows stay byte for byte. Raises TaskSetError and SnapshotError.
     """
     tasks = TaskSet.load(folder)
     if not folder.is_dir():
-        raise TaskSetError(f"{folder} is no folder: name the one that holds {FILE_NAME}")
+        raise TaskSetError(f"{folder} is not a folder; name the one that holds {FILE_NAME}")
     by_digest = _by_digest(tasks)
     blobs = folder / BLOBS
     blobs.mkdir(exist_ok=True)
-    report, shas = PackReport(len(tasks)), dict[str, str]()
+    report, hashes = PackReport(len(tasks)), dict[str, str]()
     for done, (digest, task) in enumerate(by_digest.items()):
         assert task.snapshot is not None
-        progress(f"packing {task.repo or digest[:12]} {task.version}".rstrip(), done, len(by_digest))
+        progress(ProgressUpdate(f"packing {_label(task, digest)}", done, len(by_digest)))
         snapshot = open_snapshot(task.snapshot, cache=cache, packed=packed_snapshot(task, blobs))
         packed = pack(snapshot, blobs)
-        shas[digest] = packed.sha256
+        hashes[digest] = packed.sha256
         row = {"source": f"{snapshot.name} {snapshot.version}", "digest": digest, "archive": packed.path.name}
         report.snapshots.append({**row, "sha256": packed.sha256, "bytes": packed.size})
-    write_whole(folder / FILE_NAME, b"".join(_rows((folder / FILE_NAME).read_bytes(), shas)))
-    _tell_card(folder, report)
+    write_whole(folder / FILE_NAME, b"".join(_rows_with_blobs((folder / FILE_NAME).read_bytes(), hashes)))
+    _update_card(folder / "README.md", report)
     return report
 
 
-def unpack_set(
-    folder: Path, *, cache: Path | None = None, progress: Progress = lambda phase, done, total: None
-) -> list[dict[str, Any]]:
-    """Bring every archive of the set into the cache. Raises TaskSetError, SnapshotError."""
+def unpack_set(folder: Path, *, cache: Path | None = None, progress: Progress = no_progress) -> list[dict[str, Any]]:
+    """Unpack every archive of the set into the cache; return source, digest and path of each.
+
+    Raises TaskSetError, SnapshotError.
+    """
     tasks = TaskSet.load(folder)
-    found = []
-    for done, (digest, task) in enumerate(_by_digest(tasks).items()):
+    by_digest = _by_digest(tasks)
+    unpacked = []
+    for done, (digest, task) in enumerate(by_digest.items()):
         packed = packed_snapshot(task, tasks.blobs)
         if packed is None:
-            raise TaskSetError(f"{folder} carries no archive of snapshot {digest[:12]}: `etude snapshot pack {folder}`")
-        progress(f"unpacking {task.repo or digest[:12]} {task.version}".rstrip(), done, len(tasks))
+            raise TaskSetError(
+                f"{folder} carries no archive of snapshot {digest[:12]}; run etude snapshot pack {folder}"
+            )
+        progress(ProgressUpdate(f"unpacking {_label(task, digest)}", done, len(by_digest)))
         snapshot = unpack(packed[0], sha256=packed[1], digest=digest, cache=cache)
-        found.append({"source": f"{snapshot.name} {snapshot.version}", "digest": digest, "path": str(snapshot.path)})
-    return found
+        row = {"source": f"{snapshot.name} {snapshot.version}", "digest": digest, "path": str(snapshot.path)}
+        unpacked.append(row)
+    return unpacked
+
+
+def _label(task: Task, digest: str) -> str:
+    return f"{task.repo or digest[:12]} {task.version}".rstrip()
 
 
 def _by_digest(tasks: TaskSet) -> dict[str, Task]:
-    """One task of each Snapshot. Raises TaskSetError when there is none."""
-    found: dict[str, Task] = {}
+    """Return one task of each Snapshot. Raises TaskSetError when no task has one."""
+    by_digest: dict[str, Task] = {}
     for task in tasks:
         if task.snapshot is not None:
-            found.setdefault(task.snapshot.digest, task)
-    if not found:
-        raise TaskSetError("no task of the set is played on a snapshot: there is nothing to pack")
-    return found
+            by_digest.setdefault(task.snapshot.digest, task)
+    if not by_digest:
+        raise TaskSetError("no task of the set is played on a snapshot, so there is nothing to pack; name another set")
+    return by_digest
 
 
-def _rows(data: bytes, shas: Mapping[str, str]) -> Iterator[bytes]:
+def _rows_with_blobs(data: bytes, hashes: Mapping[str, str]) -> Iterator[bytes]:
     for line in data.split(b"\n")[:-1] if data.endswith(b"\n") else data.split(b"\n"):
         row = json.loads(line) if line.strip() else {}
         digest = str((row.get("snapshot") or {}).get("digest"))
-        if digest in shas:
-            line = with_field(line, "blobs", {**row.get("blobs", {}), SNAPSHOT_BLOB: shas[digest]})
+        if digest in hashes:
+            line = with_field(line, "blobs", {**row.get("blobs", {}), SNAPSHOT_BLOB: hashes[digest]})
         yield line + b"\n"
 
 
 def with_field(line: bytes, name: str, value: Any) -> bytes:
-    """A JSON object's text with one top-level field set, everything else as it was written."""
+    """Return the text of a JSON object with one top-level field set and everything else unchanged."""
     text, new = line.decode(), json.dumps(value, ensure_ascii=False, sort_keys=True)
     decoder = json.JSONDecoder()
     place = text.index("{") + 1
@@ -111,11 +119,10 @@ def with_field(line: bytes, name: str, value: Any) -> bytes:
         place = end
 
 
-def _tell_card(folder: Path, report: PackReport) -> None:
-    """The card's line about archives, when the card is one of ours."""
-    card = folder / "README.md"
+def _update_card(card: Path, report: PackReport) -> None:
+    """Update the line about archives in a card that Etude wrote."""
     if card.is_file():
         text = card.read_text("utf-8")
-        told = replace_blobs(text, len(report.snapshots), sum(row["bytes"] for row in report.snapshots))
-        if told != text:
-            write_whole(card, told.encode())
+        updated = replace_blobs(text, len(report.snapshots), sum(row["bytes"] for row in report.snapshots))
+        if updated != text:
+            write_whole(card, updated.encode())

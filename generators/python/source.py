@@ -1,17 +1,24 @@
-"""Python source as spans: tree-sitter finds them, edits are byte-exact, nothing is ever re-formatted."""
+"""Python source as byte spans, so that edits are exact and nothing is ever reformatted.
+
+``Module`` (tree-sitter) reads any file, broken ones too, and keeps comments; ``SyntaxSpans`` locates nodes of ``ast``.
+"""
 
 from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import re
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 import tree_sitter_python
 from tree_sitter import Language, Node, Parser
 
 Span = tuple[int, int]
+"""First byte and the byte after the last."""
 
 
 @functools.cache
@@ -21,23 +28,23 @@ def _parser() -> Parser:
 
 @dataclass(frozen=True)
 class Definition:
-    """A function or class: ``span`` has its decorators, ``body`` starts after the colon's line or docstring."""
+    """A function or class of a module."""
 
-    name: str
-    kind: str
-    span: Span
-    node: Node
-    line: int
+    name: str  # its own name, without those of classes around it
+    kind: Literal["function", "class"]  # methods are functions
+    span: Span  # the definition with its decorators
+    node: Node  # the definition without its decorators
 
     @property
     def body(self) -> Node:
-        found = self.node.child_by_field_name("body")
-        assert found is not None, "tree-sitter gives every definition a body"
-        return found
+        """Return the block, which starts at the first statement (the docstring, where there is one)."""
+        body = self.node.child_by_field_name("body")
+        assert body is not None, "tree-sitter gives every definition a body"
+        return body
 
 
 class Module:
-    """One parsed source file. ``broken`` says that tree-sitter met a syntax error."""
+    """One parsed source file; ``broken`` is true when tree-sitter met a syntax error."""
 
     def __init__(self, path: str, source: bytes) -> None:
         self.path = path
@@ -46,51 +53,49 @@ class Module:
         self.broken = self.root.has_error
 
     def text(self, node: Node) -> str:
+        """Return the source of a node."""
         return self.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
     def definitions(self, within: Node | None = None) -> list[Definition]:
-        """Functions and classes that are direct children of the module (or of a class body)."""
-        found = []
+        """Return functions and classes that are direct children of the module, or of the class body ``within``."""
+        definitions = []
         for child in (within or self.root).named_children:
             inner = child.child_by_field_name("definition") if child.type == "decorated_definition" else child
             if inner is None or inner.type not in ("function_definition", "class_definition"):
                 continue
             name = inner.child_by_field_name("name")
             assert name is not None, "tree-sitter gives every definition a name"
-            kind = "class" if inner.type == "class_definition" else "function"
-            span = (child.start_byte, child.end_byte)
-            found.append(Definition(self.text(name), kind, span, inner, inner.start_point[0] + 1))
-        return found
+            kind: Literal["function", "class"] = "class" if inner.type == "class_definition" else "function"
+            definitions.append(Definition(self.text(name), kind, node_span(child), inner))
+        return definitions
 
     def statements(self) -> list[Node]:
-        """The module's own statements, comments left out."""
+        """Return the module's own statements without comments."""
         return [node for node in self.root.named_children if node.type != "comment"]
 
 
+def node_span(node: Node) -> Span:
+    """Return the span of a tree-sitter node."""
+    return node.start_byte, node.end_byte
+
+
 def docstring_node(definition: Definition) -> Node | None:
-    """The expression statement that is the docstring, if there is one."""
+    """Return the expression statement that is the docstring, or None."""
     first = next((node for node in definition.body.named_children if node.type != "comment"), None)
     if first is None or first.type != "expression_statement" or first.named_child_count != 1:
         return None
-    inner = first.named_children[0]
-    return first if inner.type in ("string", "concatenated_string") else None
+    return first if first.named_children[0].type in ("string", "concatenated_string") else None
 
 
 def docstring(module: Module, definition: Definition) -> str:
-    """The docstring's cleaned text, empty when there is none."""
+    """Return the docstring without its indentation; empty when there is none."""
     node = docstring_node(definition)
-    if node is None:
-        return ""
-    value = ast.literal_eval(module.text(node))
-    if not isinstance(value, str):
-        return ""
-    import inspect
-
-    return inspect.cleandoc(value)
+    value = ast.literal_eval(module.text(node)) if node is not None else ""
+    return inspect.cleandoc(value) if isinstance(value, str) else ""
 
 
 def signature(module: Module, definition: Definition) -> str:
-    """``def name(parameters) -> type:`` as it is written, on one line."""
+    """Return ``def name(parameters) -> type`` as the source writes it, on one line."""
     end = definition.body.start_byte
     head = module.source[definition.node.start_byte : end].decode("utf-8", "replace")
     head = re.sub(r"#[^\n]*", "", head)
@@ -98,15 +103,22 @@ def signature(module: Module, definition: Definition) -> str:
     return re.sub(r",? ?\)", ")", re.sub(r"\( ", "(", line))
 
 
+def assigned_name(module: Module, node: Node) -> str:
+    """Return the name that a statement ``name = value`` binds; empty for any other statement."""
+    child = node.named_children[0] if node.type == "expression_statement" and node.named_children else None
+    target = child.child_by_field_name("left") if child is not None and child.type == "assignment" else None
+    return module.text(target) if target is not None and target.type == "identifier" else ""
+
+
 def line_span(source: bytes, span: Span) -> Span:
-    """``span`` grown to whole lines, its last newline included."""
+    """Return ``span`` extended to whole lines, with the last newline."""
     start = source.rfind(b"\n", 0, span[0]) + 1
     end = source.find(b"\n", span[1])
     return start, len(source) if end < 0 else end + 1
 
 
 def with_leading_comments(source: bytes, span: Span) -> Span:
-    """A whole-line span grown upwards over the comment block that sits directly on it."""
+    """Return ``span`` extended to whole lines and over the comment block directly above it."""
     start, end = line_span(source, span)
     while start > 0:
         above = source.rfind(b"\n", 0, start - 1) + 1
@@ -117,30 +129,63 @@ def with_leading_comments(source: bytes, span: Span) -> Span:
 
 
 def delete_spans(source: bytes, spans: Iterable[Span]) -> bytes:
-    """``source`` without ``spans`` (which may nest); runs of blank lines left behind shrink to two."""
-    kept, position = bytearray(), 0
+    """Return ``source`` without ``spans`` (which may nest); runs of blank lines that remain shrink to two."""
+    result, position = bytearray(), 0
     for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
         if start < position:
             position = max(position, end)
             continue
-        kept += source[position:start]
+        result += source[position:start]
         position = end
-        blank = b"\n\n\n" if kept.strip() else b""
-        while kept.endswith(blank) and source[position : position + 1] == b"\n":
+        blank = b"\n\n\n" if result.strip() else b""
+        while result.endswith(blank) and source[position : position + 1] == b"\n":
             position += 1
-    kept += source[position:]
-    return bytes(kept)
+    return bytes(result + source[position:])
+
+
+def blank_spans(source: bytes, spans: Iterable[Span]) -> bytes:
+    """Return ``source`` of the same length with newlines in place of ``spans``."""
+    result = bytearray(source)
+    for start, end in spans:
+        result[start:end] = b"\n" * (end - start)
+    return bytes(result)
 
 
 def words(source: bytes) -> set[str]:
-    """Every identifier-like word of a file, in code, strings and comments alike: a safe superset of its references."""
+    """Return every word that may be an identifier, in code, strings and comments: a superset of all references."""
     return set(re.findall(r"[^\W\d]\w*", source.decode("utf-8", "replace")))
 
 
-def compiles(path: str, source: bytes) -> str:
-    """Empty, or why ``source`` is not Python."""
+def compile_error(path: str, source: bytes) -> str:
+    """Return why ``source`` is not valid Python; empty when it is."""
     try:
         compile(source, path, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
         return str(error)
     return ""
+
+
+def parse(source: bytes) -> ast.Module:
+    """Return the syntax tree without emitting warnings. Raises SyntaxError or ValueError."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(source)
+
+
+class SyntaxSpans:
+    """The byte spans of ``ast`` nodes in one source; ``ast`` counts columns in UTF-8 bytes."""
+
+    def __init__(self, source: bytes) -> None:
+        self.source = source
+        self._starts = [0, *(match.end() for match in re.finditer(rb"\n", source))]
+
+    def span(self, node: ast.AST) -> Span:
+        """Return the span of a node that has a position."""
+        start: int = self._starts[node.lineno - 1] + node.col_offset  # type: ignore[attr-defined]
+        end: int = self._starts[node.end_lineno - 1] + node.end_col_offset  # type: ignore[attr-defined]
+        return start, end
+
+    def text(self, node: ast.AST) -> bytes:
+        """Return the source of a node."""
+        start, end = self.span(node)
+        return self.source[start:end]

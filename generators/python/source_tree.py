@@ -1,4 +1,4 @@
-"""A Snapshot's tree as the generators see it: source modules, documents, tests, and who mentions whom."""
+"""The tree of a Snapshot as generators read it: modules, documents, tests, and which file mentions which name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .source import Module, Span, words
+from .source import Module, Span, blank_spans, words
 
 if TYPE_CHECKING:
     from ...environments.snapshots import Snapshot
@@ -20,35 +20,39 @@ MAX_DOCUMENT = 1 << 20
 
 @dataclass(frozen=True)
 class SourceTree:
-    """Lazy, cached view of one tree; ``roots`` are the package folders or modules, ``tests`` the test files."""
+    """A lazy, cached view of one tree."""
 
-    root: Path
-    roots: tuple[str, ...]
-    python_path: tuple[str, ...]
-    tests: frozenset[str]
+    root: Path  # the folder of the tree
+    roots: tuple[str, ...]  # package folders and single modules, relative to ``root``
+    python_path: tuple[str, ...]  # folders on ``sys.path``, relative to ``root``
+    tests: frozenset[str]  # files that hold tests of the baseline
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> SourceTree:
-        """The one view of a Snapshot's tree in this process."""
+        """Return the view of a Snapshot's tree that is shared within this process."""
         tests = frozenset(test.split("::", 1)[0] for test in snapshot.baseline.passed)
         return _shared(snapshot.tree, tuple(snapshot.source_roots), tuple(snapshot.verifier.python_path), tests)
 
     @functools.cached_property
     def python_files(self) -> dict[str, bytes]:
-        """Every ``.py`` file of the tree, tests included."""
-        return {path: (self.root / path).read_bytes() for path in self._walk() if path.endswith(".py")}
+        """Return path and content of every ``.py`` file, tests included."""
+        return {path: self.read(path) for path in self._walk() if path.endswith(".py")}
 
     @functools.cached_property
     def word_index(self) -> dict[str, set[str]]:
-        """Path to every word in it."""
+        """Return the words of every ``.py`` file by path."""
         return {path: words(source) for path, source in self.python_files.items()}
 
+    def read(self, path: str) -> bytes:
+        """Return the content of a file. Raises OSError."""
+        return (self.root / path).read_bytes()
+
     def _walk(self) -> list[str]:
-        found = (path for path in self.root.rglob("*") if path.is_file() and not path.is_symlink())
-        return sorted(str(path.relative_to(self.root)) for path in found if ".git" not in path.parts)
+        paths = (path for path in self.root.rglob("*") if path.is_file() and not path.is_symlink())
+        return sorted(str(path.relative_to(self.root)) for path in paths if ".git" not in path.parts)
 
     def is_test(self, path: str) -> bool:
-        """A test file, or anything that only serves tests."""
+        """Return whether a file holds tests or serves only tests."""
         parts = Path(path).parts
         name = parts[-1]
         return (
@@ -60,7 +64,7 @@ class SourceTree:
         )
 
     def modules(self) -> Iterator[Module]:
-        """The package's own modules that parse, in path order."""
+        """Yield the package's own modules that parse, in path order."""
         for path, module in self._parsed.items():
             if not module.broken and not self.is_test(path):
                 yield module
@@ -70,23 +74,25 @@ class SourceTree:
         return {path: Module(path, source) for path, source in self.python_files.items() if self.is_source(path)}
 
     def is_source(self, path: str) -> bool:
+        """Return whether a file belongs to the package."""
         return any(path == root or path.startswith(root.rstrip("/") + "/") for root in self.roots)
 
     def documents(self) -> dict[str, bytes]:
-        """Prose files; not those that hold tests of their own, nor the data of others."""
-        found = {}
-        for path in self._walk():
-            file = self.root / path
-            if path.endswith(DOCUMENT_SUFFIXES) and not self.is_test(path) and file.stat().st_size <= MAX_DOCUMENT:
-                found[path] = file.read_bytes()
-        return found
+        """Return path and content of prose files, except those that hold tests or serve as their data."""
+        return {
+            path: self.read(path)
+            for path in self._walk()
+            if path.endswith(DOCUMENT_SUFFIXES)
+            and not self.is_test(path)
+            and (self.root / path).stat().st_size <= MAX_DOCUMENT
+        }
 
     def stub_files(self) -> list[str]:
-        """The package's ``.pyi`` files."""
+        """Return the package's ``.pyi`` files."""
         return [path for path in self._walk() if path.endswith(".pyi") and self.is_source(path)]
 
     def dotted_name(self, path: str) -> str:
-        """The import path of a source file."""
+        """Return the import path of a source file."""
         for base in sorted(self.python_path, key=len, reverse=True):
             prefix = "" if base in ("", ".") else base.rstrip("/") + "/"
             if path.startswith(prefix):
@@ -96,24 +102,21 @@ class SourceTree:
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
     def mentions(self, name: str, *, outside: Mapping[str, list[Span]]) -> list[str]:
-        """Python files that hold ``name`` as a word once the spans of ``outside`` are cut out of them."""
-        found = []
-        for path, known in self.word_index.items():
-            if name not in known:
+        """Return the Python files that contain the word ``name`` outside the spans given by path."""
+        paths = []
+        for path, vocabulary in self.word_index.items():
+            if name not in vocabulary:
                 continue
-            if path in outside:
-                source = bytearray(self.python_files[path])
-                for start, end in outside[path]:
-                    source[start:end] = b"\n" * (end - start)
-                if name not in words(bytes(source)):
-                    continue
-            found.append(path)
-        return found
+            if path in outside and name not in words(blank_spans(self.python_files[path], outside[path])):
+                continue
+            paths.append(path)
+        return paths
 
     def call_sites(self, name: str, *, edited: Mapping[str, bytes | None], most: int = 5, owner: str = "") -> list[str]:
-        """``path:line: text`` of source lines that call ``name``, as the workspace with ``edited`` files has them.
+        """Return at most ``most`` source lines that call ``name``, as ``path:line: text``.
 
-        A method's are those on ``self``, ``cls``, ``super()`` and its ``owner``: others may be of any class.
+        ``edited`` are files with other content than in the tree. For a method, ``owner`` is its class; only calls on
+        ``self``, ``cls``, ``super()`` and the class count, since other objects may be of any class.
         """
         before = (
             rf"(?:\bself|\bcls|\bsuper\(\)|\b{re.escape(owner)}(?:\([^()]*\))?)\."
@@ -121,15 +124,15 @@ class SourceTree:
             else r"(?<!def )(?<!class )\b"
         )
         pattern = re.compile(rf"{before}{re.escape(name)}\s*\(")
-        found = []
+        sites = []
         for path, original in self.python_files.items():
             if self.is_test(path) or not self.is_source(path):
                 continue
             source = edited.get(path) or original
             for number, line in enumerate(source.decode("utf-8", "replace").splitlines(), 1):
                 if pattern.search(line) and not line.lstrip().startswith(("#", ">>>", "...")):
-                    found.append(f"{path}:{number}: {line.strip()}")
-        return found[:most]
+                    sites.append(f"{path}:{number}: {line.strip()}")
+        return sites[:most]
 
 
 @functools.lru_cache(maxsize=8)

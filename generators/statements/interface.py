@@ -1,121 +1,130 @@
-"""Everything of the package that the hidden tests touch: the names a solution must answer to."""
+"""The names of the package that tests use: what a solution must provide, and how it is spelled or called."""
 
 from __future__ import annotations
 
 import ast
 import builtins
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ...models import InterfaceItem
+from ..python.hidden_tests import split_test_id
 from ..python.source import Module, signature
 from ..python.source_tree import SourceTree
 
+_RAISING = ("raises", "warns", "assertRaises", "assertRaisesRegex", "assertWarns")
+
 
 @dataclass
-class _Seen:
-    names: dict[str, str] = field(default_factory=dict)
-    """Local name in the test file to the dotted name it stands for."""
-    used: set[str] = field(default_factory=set)
-    keywords: set[str] = field(default_factory=set)
-    exceptions: set[str] = field(default_factory=set)
-    messages: set[str] = field(default_factory=set)
+class _Usage:
+    """What the tests of one file use."""
+
+    imports: dict[str, str]  # local name in the test file to the dotted name that it stands for
+    subject: str  # short name of the main target; its keyword arguments are collected
+    used: set[str] = field(default_factory=set)  # dotted names of the package
+    keywords: set[str] = field(default_factory=set)  # keyword arguments of the subject
+    exceptions: set[str] = field(default_factory=set)  # exceptions that must be raised
+    messages: set[str] = field(default_factory=set)  # patterns that messages must match
 
 
-def interface(tree: SourceTree, targets: list[InterfaceItem], hidden: Iterable[str]) -> list[InterfaceItem]:
-    """The targets first, then what the hidden tests import, call with keywords, expect to be raised or match."""
+def interface_of(tree: SourceTree, targets: Sequence[InterfaceItem], tests: Iterable[str]) -> list[InterfaceItem]:
+    """Return what ``tests`` import, call with keywords, expect to be raised or match, without the ``targets``.
+
+    The first target is the one whose keyword arguments are of interest.
+    """
     catalogue = _Catalogue(tree)
+    subject = targets[0].name.rsplit(".", 1)[-1] if targets else ""
     by_file: dict[str, set[str]] = {}
-    for test in hidden:
-        path, *parts = re.sub(r"\[.*", "", test, flags=re.DOTALL).split("::")
+    for test in tests:
+        path, parts = split_test_id(test)
         by_file.setdefault(path, set()).update(parts)
-    items: dict[str, InterfaceItem] = {target.name: target for target in targets}
+    items: dict[str, InterfaceItem] = {}
     for path, names in sorted(by_file.items()):
         source = tree.python_files.get(path)
-        if source is None:
-            continue
-        for item in _of_file(catalogue, ast.parse(source), names, targets[0]):
-            items.setdefault(item.name, item)
-    rest = list(items.values())[len(targets) :]
-    return [*targets, *sorted(rest, key=lambda item: (item.kind, item.name))]
+        if source is not None:
+            for item in _used_in(catalogue, ast.parse(source), names, subject):
+                items.setdefault(item.name, item)
+    for target in targets:
+        items.pop(target.name, None)
+    return sorted(items.values(), key=lambda item: (item.kind, item.name))
 
 
-def _of_file(catalogue: _Catalogue, module: ast.Module, names: set[str], target: InterfaceItem) -> list[InterfaceItem]:
-    seen = _Seen(names=_imports(module, catalogue.tops))
-    short = target.name.rsplit(".", 1)[-1]
+def _used_in(catalogue: _Catalogue, module: ast.Module, names: set[str], subject: str) -> list[InterfaceItem]:
+    """Return what the functions and classes called ``names`` use."""
+    usage = _Usage(_package_imports(module, catalogue.tops), subject)
     for node in ast.walk(module):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name in names:
-            _visit(node, seen, short)
-    found = [InterfaceItem(name=name, kind="exception") for name in sorted(seen.exceptions)]
-    found += [catalogue.described(name) for name in sorted({catalogue.trimmed(name) for name in seen.used})]
-    found += [InterfaceItem(name=f"{short}({name}=)", kind="keyword") for name in sorted(seen.keywords)]
-    found += [InterfaceItem(name=text, kind="message") for text in sorted(seen.messages)]
-    return [item for item in found if item.kind != "module"]
+            _collect(node, usage)
+    items = [InterfaceItem(name=name, kind="exception") for name in sorted(usage.exceptions)]
+    items += [catalogue.described(name) for name in sorted({catalogue.trimmed(name) for name in usage.used})]
+    items += [InterfaceItem(name=f"{subject}({name}=)", kind="keyword") for name in sorted(usage.keywords)]
+    items += [InterfaceItem(name=text, kind="message") for text in sorted(usage.messages)]
+    return [item for item in items if item.kind != "module"]
 
 
-def _imports(module: ast.Module, tops: set[str]) -> dict[str, str]:
-    """Names of the package that the test file binds at module or function level."""
-    found: dict[str, str] = {}
+def _package_imports(module: ast.Module, tops: set[str]) -> dict[str, str]:
+    """Return the names of the package that the test file imports, at module or function level."""
+    imports: dict[str, str] = {}
     for node in ast.walk(module):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 top = alias.name.split(".")[0]
                 if top in tops:
-                    found[alias.asname or top] = alias.name if alias.asname else top
+                    imports[alias.asname or top] = alias.name if alias.asname else top
         elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] in tops:
             for alias in node.names:
                 if alias.name != "*":
-                    found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-    return found
+                    imports[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return imports
 
 
-def _visit(function: ast.AST, seen: _Seen, target: str) -> None:
+def _collect(function: ast.AST, usage: _Usage) -> None:
     for node in ast.walk(function):
-        if isinstance(node, ast.Name) and node.id in seen.names:
-            seen.used.add(seen.names[node.id])
+        if isinstance(node, ast.Name) and node.id in usage.imports:
+            usage.used.add(usage.imports[node.id])
         elif isinstance(node, ast.Attribute):
-            dotted = _dotted(node, seen.names)
+            dotted = _dotted(node, usage.imports)
             if dotted:
-                seen.used.add(dotted)
+                usage.used.add(dotted)
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func).rsplit(".", 1)[-1]
-            if called == target:
-                seen.keywords |= {item.arg for item in node.keywords if item.arg}
-            if called in ("raises", "warns", "assertRaises", "assertRaisesRegex", "assertWarns"):
-                _expectation(node, seen)
+            if called == usage.subject:
+                usage.keywords |= {item.arg for item in node.keywords if item.arg}
+            if called in _RAISING:
+                _collect_expectation(node, usage)
 
 
-def _expectation(call: ast.Call, seen: _Seen) -> None:
-    """``pytest.raises(Error, match="text")`` and unittest's forms of it; a variable in its place says nothing."""
+def _collect_expectation(call: ast.Call, usage: _Usage) -> None:
+    """Collect from ``pytest.raises(Error, match="text")`` and unittest's forms of it; variables are skipped."""
     for node in call.args[:1]:
         for item in node.elts if isinstance(node, ast.Tuple) else [node]:
             name = ast.unparse(item)
             if isinstance(item, ast.Attribute):
-                name = _dotted(item, seen.names)
-            elif name in seen.names:
-                name = seen.names[name]
-            elif not _builtin_error(name):
+                name = _dotted(item, usage.imports)
+            elif name in usage.imports:
+                name = usage.imports[name]
+            elif not _is_builtin_error(name):
                 continue
             if name:
-                seen.exceptions.add(name)
-    texts = [item.value for item in call.keywords if item.arg == "match"]
+                usage.exceptions.add(name)
+    patterns = [item.value for item in call.keywords if item.arg == "match"]
     if ast.unparse(call.func).endswith("Regex"):
-        texts += call.args[1:2]
-    for text in texts:
-        if isinstance(text, ast.Constant) and isinstance(text.value, str):
-            seen.messages.add(text.value)
+        patterns += call.args[1:2]
+    for pattern in patterns:
+        if isinstance(pattern, ast.Constant) and isinstance(pattern.value, str):
+            usage.messages.add(pattern.value)
 
 
-def _dotted(node: ast.Attribute, names: dict[str, str]) -> str:
-    """``pkg.module.name`` for an attribute chain that starts at an imported module, else empty."""
+def _dotted(node: ast.Attribute, imports: dict[str, str]) -> str:
+    """Return ``pkg.module.name`` for an attribute chain that starts at an imported name; empty for any other."""
     parts: list[str] = []
     current: ast.expr = node
     while isinstance(current, ast.Attribute):
         parts.insert(0, current.attr)
         current = current.value
-    if isinstance(current, ast.Name) and current.id in names:
-        return ".".join([names[current.id], *parts])
+    if isinstance(current, ast.Name) and current.id in imports:
+        return ".".join([imports[current.id], *parts])
     return ""
 
 
@@ -127,16 +136,16 @@ class _Catalogue:
         self.tops = {name.split(".")[0] for name in self.modules}
 
     def trimmed(self, dotted: str) -> str:
-        """``pkg.module.Name`` of ``pkg.module.Name.attribute.attribute``: what follows belongs to the object."""
+        """Return ``pkg.module.Name`` for ``pkg.module.Name.attribute``: attributes belong to the object."""
         parts = dotted.split(".")
         depth = max((n for n in range(1, len(parts) + 1) if ".".join(parts[:n]) in self.modules), default=1)
         return ".".join(parts[: depth + 1])
 
     def described(self, dotted: str) -> InterfaceItem:
-        """Kind and signature of a dotted name, as far as the sources tell; a re-export is followed by its name."""
+        """Return kind and signature of a dotted name, where a source defines it; a re-export is found by its name."""
         owner, _, short = dotted.rpartition(".")
-        own = [self.modules[owner]] if owner in self.modules else []
-        for module in [*own, *self.modules.values()]:
+        first = [self.modules[owner]] if owner in self.modules else []
+        for module in [*first, *self.modules.values()]:
             item = _defined_in(module, dotted, short)
             if item is not None:
                 return item
@@ -153,11 +162,11 @@ def _defined_in(module: Module, dotted: str, short: str) -> InterfaceItem | None
         if definition.kind == "function":
             return InterfaceItem(name=dotted, kind="function", signature=text)
         bases = re.findall(r"\w+", text.partition("(")[2])
-        is_error = any(base.endswith(("Error", "Exception", "Warning")) or _builtin_error(base) for base in bases)
+        is_error = any(base.endswith(("Error", "Exception", "Warning")) or _is_builtin_error(base) for base in bases)
         return InterfaceItem(name=dotted, kind="exception" if is_error else "class", signature=text)
     return None
 
 
-def _builtin_error(name: str) -> bool:
-    found = getattr(builtins, name, None)
-    return isinstance(found, type) and issubclass(found, BaseException)
+def _is_builtin_error(name: str) -> bool:
+    value = getattr(builtins, name, None)
+    return isinstance(value, type) and issubclass(value, BaseException)

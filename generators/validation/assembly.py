@@ -1,20 +1,22 @@
-"""The row: a measured Candidate becomes a Task, its workspace and its statement."""
+"""The row: a measured Candidate becomes a Task with its id, its workspace and its statement."""
 
 from __future__ import annotations
 
-from typing import Any
+import hashlib
+import json
+import re
+from collections.abc import Iterable
 
 from ...environments.grading import matches
 from ...environments.rng import stream
 from ...environments.snapshots import Snapshot, Workspace, make_workspace
 from ...environments.snapshots.store.patches import make_patch
-from ...models import InterfaceItem, SnapshotRef, Task
-from ..base import Candidate, Files
-from ..library.deletion.statement import deletion_statement, needs_words
-from ..python.hidden_tests import hide, names_target
+from ...models import SnapshotRef, Task
+from ..base import Candidate, Feature, Files, StatementContext
+from ..python.hidden_tests import hide, names_subject, test_file
 from ..python.source_tree import SourceTree
-from ..statements.interface import interface
-from .task_id import task_id
+from ..statements.behaviours import MIN_BEHAVIOURS, behaviour_lines
+from ..statements.interface import interface_of
 
 SOURCE_SUFFIXES = (".py", ".pyi")
 
@@ -39,19 +41,19 @@ _PROTECTED = [
 def assemble(
     snapshot: Snapshot, tree: SourceTree, candidate: Candidate, fail_to_pass: list[str], pass_to_pass: list[str]
 ) -> tuple[Task, Workspace]:
-    """The Task and the workspace that its agent gets. ``patch`` restores the sources, ``test_patch`` the tests."""
-    hidden = hidden_files(tree, candidate, fail_to_pass)
+    """Return the Task and its agent's workspace. ``patch`` restores the sources, ``test_patch`` the hidden tests."""
+    hidden = workspace_tests(tree, candidate, fail_to_pass)
     shown = {**candidate.exercise, **hidden}
-    base = {path: _content(snapshot, path) for path in shown}
+    base = snapshot_files(snapshot, shown)
     sources = source_paths(tree, candidate)
     workspace_patch = make_patch(base, shown)
     workspace = make_workspace(snapshot, workspace_patch, git=True)
-    names = interface(tree, _targets(candidate.facts), fail_to_pass)
-    touching = set(candidate.affected)
-    about = sorted(
-        fail_to_pass, key=lambda test: (not names_target(tree, test, candidate.facts["name"]), test not in touching)
+    interface = interface_of(tree, candidate.interface, fail_to_pass)
+    context = StatementContext(
+        package=f"{snapshot.name} {snapshot.version}",
+        failing=_most_specific_first(tree, candidate, fail_to_pass),
+        interface=interface,
     )
-    visible = candidate.generator.knobs.get("tests", "hidden")
     task = Task(
         task_id=task_id(snapshot, candidate),
         repo=snapshot.name,
@@ -59,10 +61,8 @@ def assemble(
         base_commit=workspace.commit,
         snapshot=SnapshotRef(digest=snapshot.digest, recipe=snapshot.recipe.model_dump(mode="json")),
         generator=candidate.generator,
-        problem_statement=deletion_statement(
-            f"{snapshot.name} {snapshot.version}", candidate.facts, about, names, tests=visible
-        ),
-        interface=names,
+        problem_statement=candidate.statement.render(context),
+        interface=[*candidate.interface, *interface],
         patch=make_patch({path: shown[path] for path in sources}, {path: base[path] for path in sources}),
         test_patch=make_patch(hidden, {path: base[path] for path in hidden}),
         workspace_patch=workspace_patch,
@@ -71,63 +71,82 @@ def assemble(
         source_globs=snapshot.source_globs,
         protected_paths=protected_paths(tree),
         verifier=snapshot.verifier,
-        features={**candidate.features, **_features(fail_to_pass, pass_to_pass, candidate)},
+        features={**candidate.features, **_measured_features(candidate, fail_to_pass, pass_to_pass)},
         licence=snapshot.licence,
     )
     return task, workspace
 
 
-def hidden_files(tree: SourceTree, candidate: Candidate, fail_to_pass: list[str]) -> Files:
-    """Test files as the workspace shows them, by the knob ``tests``.
+def candidate_key(snapshot: Snapshot, candidate: Candidate) -> str:
+    """Return the identity of a candidate as a digest: the Snapshot, the generator with its knobs, the entity."""
+    reference = candidate.generator
+    identity = [snapshot.digest, reference.name, reference.version, reference.seed, reference.knobs, candidate.entity]
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
-    ``visible``: all as they were. ``half``: every second failing test, drawn by the seed, stays, and all are graded.
-    A file that keeps such a test keeps its imports, so it cannot be collected before the missing names are back.
+
+def task_id(snapshot: Snapshot, candidate: Candidate) -> str:
+    """Return ``package-version.generator.entity-hash``, which is a valid file name on every system."""
+    entity = re.sub(r"\W+", "_", candidate.entity.rsplit("::", 1)[-1]).strip("_")
+    stem = re.sub(r"[^\w.-]+", "_", f"{snapshot.name}-{snapshot.version}")
+    return f"{stem}.{candidate.generator.name}.{entity}-{candidate_key(snapshot, candidate)[:8]}"
+
+
+def snapshot_files(snapshot: Snapshot, paths: Iterable[str]) -> Files:
+    """Return the content of the paths in the Snapshot; None for a path without a file."""
+    full = {path: snapshot.tree / path for path in paths}
+    return {path: file.read_bytes() if file.is_file() else None for path, file in full.items()}
+
+
+def workspace_tests(tree: SourceTree, candidate: Candidate, fail_to_pass: list[str]) -> Files:
+    """Return the test files of the workspace that differ from the Snapshot, by the candidate's test policy.
+
+    A file that keeps a failing test (policy ``half``) keeps its imports too, so pytest cannot collect it before the
+    missing names are back.
     """
-    shown = candidate.generator.knobs.get("tests", "hidden")
-    if shown == "visible":
+    tests = candidate.hidden_tests
+    if tests.policy == "visible":
         return {}
-    kept: set[str] = set()
-    if shown == "half":
+    visible: set[str] = set()
+    if tests.policy == "half":
         functions = sorted({test.partition("[")[0] for test in fail_to_pass})
         stream(candidate.generator.seed, "half", candidate.entity).shuffle(functions)
-        kept = set(functions[: len(functions) // 2])
-    hidden = [test for test in fail_to_pass if test.partition("[")[0] not in kept]
-    whole = {test.partition("::")[0] for test in kept}
-    rewritten = {path: content for path, content in candidate.tests.items() if path not in whole}
-    return hide(tree, hidden, rewritten, {path: candidate.missing.get(path, []) for path in rewritten})
+        visible = set(functions[: len(functions) // 2])
+    hidden = [test for test in fail_to_pass if test.partition("[")[0] not in visible]
+    intact = {test_file(test) for test in visible}
+    rewritten = {path: content for path, content in tests.rewritten.items() if path not in intact}
+    return hide(tree, hidden, rewritten, {path: tests.lost_names.get(path, []) for path in rewritten})
 
 
 def source_paths(tree: SourceTree, candidate: Candidate) -> list[str]:
-    """What a solution has to restore: the package's code and stub files, not documents and sample programs."""
+    """Return the files that a solution has to restore: code and stub files of the package, without documents."""
     return [path for path in candidate.exercise if path.endswith(SOURCE_SUFFIXES) and tree.is_source(path)]
 
 
 def protected_paths(tree: SourceTree) -> list[str]:
-    """What an agent's diff may never hold: tests, whatever serves them, and configuration."""
+    """Return patterns of what an agent's diff may not contain: tests, their helpers, and configuration."""
     folders = {path.rsplit("/", 1)[0] for path in tree.tests if "/" in path}
     test_folders = sorted(f"{folder}/**" for folder in folders if tree.is_test(f"{folder}/x.py"))
     covered = [*_PROTECTED, *test_folders]
     return [*covered, *sorted(path for path in tree.tests if not matches(path, covered))]
 
 
-def _content(snapshot: Snapshot, path: str) -> bytes | None:
-    file = snapshot.tree / path
-    return file.read_bytes() if file.is_file() else None
+def _most_specific_first(tree: SourceTree, candidate: Candidate, failing: list[str]) -> list[str]:
+    """Return the failing tests: those that name the subject, then those that run the changed code, then the others."""
+    affected = set(candidate.hidden_tests.affected)
+
+    def rank(test: str) -> tuple[bool, bool]:
+        about = bool(candidate.subject) and names_subject(tree, test, candidate.subject)
+        return not about, test not in affected
+
+    return sorted(failing, key=rank)
 
 
-def _targets(facts: dict[str, Any]) -> list[InterfaceItem]:
-    """The deleted entity first, then what was deleted with it."""
-    return [
-        InterfaceItem(name=f"{item['module']}.{item['name']}", kind=item["kind"], signature=item["signature"])
-        for item in [facts, *facts.get("entities", [])]
-    ]
-
-
-def _features(failing: list[str], passing: list[str], candidate: Candidate) -> dict[str, int | bool]:
+def _measured_features(candidate: Candidate, failing: list[str], passing: list[str]) -> dict[str, Feature]:
+    # A test that fails because its module cannot be imported does not describe the behaviour.
+    affected = [test for test in failing if test in candidate.hidden_tests.affected]
     return {
         "fail_to_pass": len(failing),
         "pass_to_pass": len(passing),
         "files": len(candidate.exercise),
-        # Tests that fail because their module cannot be imported say nothing of what the entity does.
-        "needs_llm_spec": needs_words(candidate.facts, [test for test in failing if test in candidate.affected]),
+        "needs_llm_spec": not candidate.documented and len(behaviour_lines(affected)) < MIN_BEHAVIOURS,
     }

@@ -1,7 +1,6 @@
-"""``etude validate``: everything that is claimed of a task set is seen to hold again, whoever made the set.
+"""``etude validate``: everything that a task set claims is checked again, whichever generator made it.
 
-The row and its Snapshot are all that is used, so sets of other generators and of older versions are checked the same
-way; each Snapshot is opened once.
+Only the row and its Snapshot are used, so sets of other generators and of older versions are checked in the same way.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from ...environments.agents import scripted as agents
 from ...environments.coding.session import CodingSession
@@ -24,64 +22,30 @@ from ...environments.tasks.task_trees import Materials, materials
 from ...errors import GraderError, InfrastructureError, PatchError, SandboxError, SnapshotError, UnknownName
 from ...models import Task
 from ...registry import did_you_mean
+from ..base import Progress, ProgressUpdate, no_progress
 from ..output.write_clean_set import refuse_occupied, write_clean
-from .checks.adequacy import missing
-from .checks.duplicates import Print, duplicates, fingerprint
+from .audit_report import CheckRow, Problem, ValidationReport
+from .checks.adequacy import missing_items
+from .checks.duplicates import Fingerprint, duplicates, fingerprint
+from .checks.exercise import Exercise
 from .checks.leaks import LeakCheck
-from .checks.removed import Exercise
 from .checks.stability import RUNS, unstable
-from .checks.trivial import survivors
+from .checks.trivial import rewarded_bodies
 
 EXPECTED = {"oracle": 1.0, "noop": 0.0, "cheater": 0.0}
 CHECKS = {
     "oracle": "the solution scores 1",
     "noop": "doing nothing scores 0",
     "cheater": "every exploit together scores 0",
-    "trivial": "bodies that answer nothing score 0",
+    "trivial": "bodies that do nothing score 0",
     "stable": "the solution passes in every order and with other hash seeds",
     "leaks": "nothing that the agent can read holds the solution",
-    "statement": "what hidden tests ask for by name is told",
+    "statement": "the agent can read what hidden tests ask for by name",
     "strength": "the row says how many mistakes the hidden tests notice",
     "duplicates": "no two tasks are the same exercise",
 }
 OPENING = "snapshot"
-
-Progress = Callable[[str, int, int], None]
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What does not hold. ``infrastructure``: the machine's fault, so that nothing is known of the task.
-
-    ``reward`` is what an agent got where that is the problem, ``None`` when it got none.
-    """
-
-    task_id: str
-    check: str
-    cause: str
-    reward: float | None = None
-    infrastructure: bool = False
-
-    def __str__(self) -> str:
-        score = "" if self.reward is None else f" scored {self.reward}"
-        return f"{self.task_id}: {self.check}{score}: {self.cause}"
-
-
-@dataclass
-class ValidationReport:
-    """``rows``: one per check, with its tasks, how many hold and, for agents, the mean reward.
-
-    ``kept`` is the number of tasks in the cleaned set, when one was written.
-    """
-
-    tasks: int
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    kept: int | None = None
-
-    @property
-    def ok(self) -> bool:
-        return self.tasks > 0 and not self.problems
+"""The name under which a task that cannot be opened is reported."""
 
 
 def validate(
@@ -93,14 +57,14 @@ def validate(
     skip: Collection[str] = (),
     runs: int = len(RUNS),
     out: Path | None = None,
-    progress: Progress = lambda phase, done, total: None,
+    progress: Progress = no_progress,
 ) -> ValidationReport:
-    """Run every check but those in ``skip`` on every task (or on ``sample`` tasks, drawn by the hash of their ids).
+    """Run every check except ``skip`` on every task, or on ``sample`` tasks drawn by the hash of their ids.
 
-    ``runs`` is how often the flake audit runs the solution. ``out`` gets the tasks without a problem, their rows
-    byte for byte, whole or not at all. What the machine does wrong is a Problem with its cause, never a score.
-    Raises TaskSetError for a folder without a readable set, SnapshotError for a cache that cannot be written,
-    UnknownName for a check that there is not, GeneratorError for an ``out`` that is taken or cannot be written.
+    ``runs`` is the number of runs of the flake audit. ``out`` gets the tasks without a problem, their rows byte for
+    byte, atomically. A failure of the machine is a Problem with its cause, never a score. Raises TaskSetError for a
+    folder without a readable set, SnapshotError for a cache that cannot be written, UnknownName for an unknown check,
+    GeneratorError when ``out`` exists or cannot be written.
     """
     for name in skip:
         if name not in CHECKS:
@@ -108,79 +72,80 @@ def validate(
     tasks = TaskSet.load(folder)
     refuse_occupied(out, sample)
     with temporary_folder(cache_folder()):
-        pass  # asked once, not by each task
+        pass  # a cache that cannot be written is one error here, not one for each task
     chosen = sorted(tasks, key=lambda task: hashlib.sha256(task.task_id.encode()).digest())[: sample or None]
     audit = Audit(tasks, backend, [name for name in CHECKS if name not in skip], runs)
     asyncio.run(audit.run(chosen, jobs, progress))
     report = audit.report([task for task in tasks if task in chosen] if sample else list(tasks))
     if out is not None:
-        report.kept = write_clean(folder, out, tasks, report.rows, report.problems)
+        report.written = write_clean(folder, out, tasks, report)
     return report
 
 
 @dataclass
 class Audit:
-    """The state of one validation: what was found so far, and what the tasks of one Snapshot share."""
+    """The state of one audit: what was found so far, and what the tasks of one Snapshot share."""
 
-    tasks: TaskSet
-    backend: str
-    checks: list[str]
-    runs: int
-    problems: list[Problem] = field(default_factory=list)
-    rewards: dict[str, list[float]] = field(default_factory=dict)
-    prints: dict[str, Print] = field(default_factory=dict)
-    leaks: dict[str, LeakCheck] = field(default_factory=dict)
+    tasks: TaskSet  # the set
+    backend: str  # the sandbox backend
+    checks: list[str]  # names of the checks to run
+    runs: int  # runs of the flake audit
+    problems: list[Problem] = field(default_factory=list)  # problems so far
+    rewards: dict[str, list[float]] = field(default_factory=dict)  # rewards so far by agent
+    fingerprints: dict[str, Fingerprint] = field(default_factory=dict)  # what is compared, by task_id
+    leaks: dict[str, LeakCheck] = field(default_factory=dict)  # one leak scanner per Snapshot
 
     async def run(self, chosen: list[Task], jobs: int, progress: Progress) -> None:
-        """All checks of all tasks, ``jobs`` tasks at a time."""
+        """Run all checks of all tasks, ``jobs`` tasks at a time."""
         gate, done = asyncio.Semaphore(jobs), 0
 
-        async def one(task: Task) -> None:
+        async def check_one(task: Task) -> None:
             nonlocal done
             async with gate:
-                await self._task(task)
+                await self._check(task)
             done += 1
-            progress("checks", done, len(chosen))
+            progress(ProgressUpdate("checks", done, len(chosen)))
 
-        progress("checks", 0, len(chosen))
+        progress(ProgressUpdate("checks", 0, len(chosen)))
         try:
             async with asyncio.TaskGroup() as group:
                 for task in chosen:
-                    group.create_task(one(task))
-        except BaseExceptionGroup as errors:  # the first one says what is wrong; the others were cancelled for it
+                    group.create_task(check_one(task))
+        except BaseExceptionGroup as errors:  # the group cancels the other tasks because of the first error
             raise errors.exceptions[0] from None
 
-    async def _task(self, task: Task) -> None:
+    async def _check(self, task: Task) -> None:
         try:
-            made = await asyncio.to_thread(materials, task, blobs=self.tasks.blobs)
-            exercise = await asyncio.to_thread(Exercise.of, task, made)
+            trees = await asyncio.to_thread(materials, task, blobs=self.tasks.blobs)
+            exercise = await asyncio.to_thread(Exercise.of, task, trees)
         except (PatchError, ValueError, SyntaxError) as error:
-            self.problems.append(Problem(task.task_id, OPENING, _line(error)))
+            self.problems.append(Problem(task.task_id, OPENING, _one_line(error)))
             return
         except (SnapshotError, OSError) as error:
-            self.problems.append(Problem(task.task_id, OPENING, _line(error), infrastructure=True))
+            self.problems.append(Problem(task.task_id, OPENING, _one_line(error), infrastructure=True))
             return
         for agent in EXPECTED:
             if agent in self.checks:
                 await self._episode(task, agent)
         checks: dict[str, Callable[[], Awaitable[str]]] = {
-            "trivial": partial(self._trivial, task, made, exercise),
-            "stable": partial(self._stable, task, made),
-            "leaks": partial(asyncio.to_thread, self._leaks, task, made, exercise),
-            "statement": partial(asyncio.to_thread, _statement, task, made, exercise),
+            "trivial": partial(self._trivial, task, trees, exercise),
+            "stable": partial(self._stable, task, trees),
+            "leaks": partial(asyncio.to_thread, self._leaks, task, trees, exercise),
+            "statement": partial(asyncio.to_thread, _statement, task, trees, exercise),
             "strength": partial(asyncio.to_thread, _strength, task),
         }
         for name, check in checks.items():
             if name in self.checks:
                 await self._guarded(task, name, check)
         if "duplicates" in self.checks:
-            self.prints[task.task_id] = fingerprint(task, exercise)
+            self.fingerprints[task.task_id] = fingerprint(task, exercise)
 
     async def _guarded(self, task: Task, name: str, check: Callable[[], Awaitable[str]]) -> None:
+        """Run a check that returns a cause, empty when the task passes."""
         try:
             cause = await check()
         except (SandboxError, SnapshotError, GraderError, OSError) as error:
-            self.problems.append(Problem(task.task_id, name, _line(error), infrastructure=True))
+            self.problems.append(Problem(task.task_id, name, _one_line(error), infrastructure=True))
             return
         if cause:
             self.problems.append(Problem(task.task_id, name, cause))
@@ -194,25 +159,24 @@ class Audit:
         if reward != EXPECTED[agent]:
             self.problems.append(Problem(task.task_id, agent, cause or f"expected {EXPECTED[agent]}", reward))
 
-    async def _trivial(self, task: Task, made: Materials, exercise: Exercise) -> str:
-        found = await survivors(task, made, exercise, backend=self.backend)
-        return f"the body {found[0]!r} passes every hidden test" if found else ""
+    async def _trivial(self, task: Task, trees: Materials, exercise: Exercise) -> str:
+        bodies = await rewarded_bodies(task, trees, exercise, backend=self.backend)
+        return f"the body {bodies[0]!r} passes every hidden test" if bodies else ""
 
-    async def _stable(self, task: Task, made: Materials) -> str:
-        found = await unstable(task, made, runs=self.runs, backend=self.backend)
-        more = f" (and {len(found) - 1} more tests)" if len(found) > 1 else ""
-        return "".join(f"{test}: {told}{more}" for test, told in list(found.items())[:1])
+    async def _stable(self, task: Task, trees: Materials) -> str:
+        tests = await unstable(task, trees, runs=self.runs, backend=self.backend)
+        more = f" (and {len(tests) - 1} more tests)" if len(tests) > 1 else ""
+        return "".join(f"{test}: {outcomes}{more}" for test, outcomes in list(tests.items())[:1])
 
-    def _leaks(self, task: Task, made: Materials, exercise: Exercise) -> str:
-        digest = made.snapshot.digest
-        check = self.leaks.setdefault(digest, LeakCheck(made.snapshot))
-        found = check.find(task, made, exercise)
-        return str(found[0]) if found else ""
+    def _leaks(self, task: Task, trees: Materials, exercise: Exercise) -> str:
+        check = self.leaks.setdefault(trees.snapshot.digest, LeakCheck(trees.snapshot))
+        leaks = check.find(task, trees, exercise)
+        return str(leaks[0]) if leaks else ""
 
     def report(self, tasks: list[Task]) -> ValidationReport:
-        """What was found, in the order of the set."""
-        prints = [self.prints[task.task_id] for task in tasks if task.task_id in self.prints]
-        for repeated, original in duplicates(prints).items():
+        """Return the report, in the order of the set."""
+        fingerprints = [self.fingerprints[task.task_id] for task in tasks if task.task_id in self.fingerprints]
+        for repeated, original in duplicates(fingerprints).items():
             self.problems.append(Problem(repeated, "duplicates", f"the same exercise as {original}"))
         place = {task.task_id: number for number, task in enumerate(tasks)}
         names = [OPENING, *self.checks]
@@ -223,40 +187,42 @@ class Audit:
             failed = {problem.task_id for problem in problems if problem.check == name}
             if name == OPENING and not failed:
                 continue
-            seen = len(tasks) - (0 if name == OPENING else len(unopened))
-            row = {"check": name, "tasks": seen, "ok": seen - len(failed), "failed": len(failed)}
+            checked = len(tasks) - (0 if name == OPENING else len(unopened))
             rewards = self.rewards.get(name)
-            report.rows.append({**row, "mean_reward": fmean(rewards) if rewards else None})
+            mean_reward = fmean(rewards) if rewards else None
+            report.rows.append(CheckRow(name, checked, checked - len(failed), len(failed), mean_reward))
         return report
 
 
-def _statement(task: Task, made: Materials, exercise: Exercise) -> str:
-    found = missing(task, made, exercise)
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return f"hidden tests rely on the {found[0].kind} {found[0].name!r}{more}, which nothing tells" if found else ""
+def _statement(task: Task, trees: Materials, exercise: Exercise) -> str:
+    items = missing_items(task, trees, exercise)
+    if not items:
+        return ""
+    more = f" (and {len(items) - 1} more)" if len(items) > 1 else ""
+    return f"hidden tests rely on the {items[0].kind} {items[0].name!r}{more}, which the agent cannot read anywhere"
 
 
 def _strength(task: Task) -> str:
     if task.verifier_strength is None and task.features.get("mutants") != 0:
-        return "the row has no verifier_strength: make it again with this version"
+        return "the row has no verifier_strength; generate it again with this version"
     return ""
 
 
 async def _play(tasks: TaskSet, task: Task, agent: str, backend: str) -> tuple[float | None, str]:
-    """Reward and, where it is not 1, why."""
+    """Return the reward of an agent and, where it is not 1, the cause; None when the machine failed."""
     session = CodingSession(tasks, backend=backend)
     try:
         await play(task, agents.make(agent, task), session)
         episode = session.episode()
     except InfrastructureError as error:
-        return None, _line(error)
+        return None, _one_line(error)
     finally:
         await session.close()
     if episode.reward is None or not episode.reward.valid:
         return None, "the episode was not graded"
-    failed = episode.grade.failures if episode.grade else []
-    return episode.reward.value, _line(f"{failed[0].test}: {failed[0].cause}") if failed else ""
+    failures = episode.grade.failures if episode.grade else []
+    return episode.reward.value, _one_line(f"{failures[0].test}: {failures[0].cause}") if failures else ""
 
 
-def _line(error: object) -> str:
+def _one_line(error: object) -> str:
     return " ".join(str(error).split())

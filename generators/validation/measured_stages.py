@@ -1,4 +1,4 @@
-"""The measured stages V0 to V2: a candidate's tree is built, imported and tested; ``Validator`` says in which order."""
+"""The measured stages V0 to V2: a candidate's tree is built, imported and tested. ``pipeline`` calls them in order."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from pathlib import Path
 from ...environments.sandbox import Sandbox, open_sandbox
 from ...environments.snapshots import Snapshot, scratch_tree
 from ...environments.snapshots.test_run.test_runner import TestRun, run_tests
-from ...errors import Rejected
-from ..base import Candidate, Files
+from ...errors import OutOfTime, Rejected
+from ..base import Candidate
 from ..python.hidden_tests import test_file
-from ..python.source import Module, compiles
+from ..python.source import Module, compile_error
 from ..python.source_tree import SourceTree
+from .limits import incomplete, suite_limit
 
 MAX_FAILING_SHARE = 0.5
 
@@ -33,41 +34,30 @@ print("\\n" + json.dumps(failed))
 
 @dataclass
 class Stages:
-    """Runs on one Snapshot; holds nothing but what every candidate shares."""
+    """Runs on one Snapshot; the state is what all its candidates share."""
 
-    snapshot: Snapshot
-    backend: str = "auto"
+    snapshot: Snapshot  # the Snapshot of the candidates
+    backend: str = "auto"  # the sandbox backend
     _importable: list[str] | None = field(default=None, repr=False)
 
-    @property
-    def time_limit(self) -> float:
-        """Seconds that one run may take: a stub that makes a parser loop must not cost five minutes each time."""
-        return min(self.snapshot.verifier.timeout_s, 20.0 + 10.0 * self.snapshot.baseline.seconds)
-
-    def base(self, files: Iterable[str]) -> Files:
-        """The Snapshot's own content of the paths given."""
-        base: Files = {}
-        for path in files:
-            file = self.snapshot.tree / path
-            base[path] = file.read_bytes() if file.is_file() else None
-        return base
-
     async def open(self, tree: Path) -> Sandbox:
+        """Return a sandbox that shows ``tree``; the caller closes it."""
         return await open_sandbox(self.snapshot.layers(tree), backend=self.backend)
 
     async def run(self, tree: Path, tests: list[str] | None = None) -> TestRun:
+        """Run ``tests`` (default: all) on ``tree`` in a sandbox of their own."""
         sandbox = await self.open(tree)
         try:
-            return await run_tests(sandbox, self.snapshot.verifier, tests, timeout_s=self.time_limit)
+            return await run_tests(sandbox, self.snapshot.verifier, tests, timeout_s=suite_limit(self.snapshot))
         finally:
             await sandbox.close()
 
     async def v0(self, tree: SourceTree, candidate: Candidate, edited: Path) -> None:
-        """Everything parses, and every module that could be imported still can."""
-        for path, content in [*candidate.exercise.items(), *candidate.tests.items()]:
+        """Check that everything parses, and that every module which could be imported still can. Raises Rejected."""
+        for path, content in [*candidate.exercise.items(), *candidate.hidden_tests.rewritten.items()]:
             if content is None or not path.endswith(".py"):
                 continue
-            problem = compiles(path, content)
+            problem = compile_error(path, content)
             if problem or Module(path, content).broken:
                 raise Rejected("v0_syntax", f"{path}: {problem or 'tree-sitter finds an error'}")
         if self._importable is None:
@@ -82,75 +72,91 @@ class Stages:
             raise Rejected("v0_import", f"{name}: {problem}")
 
     async def _import_failures(self, tree: Path, names: list[str]) -> dict[str, str]:
+        """Return why modules cannot be imported, by name; ``*`` when the import ended the interpreter."""
         sandbox = await self.open(tree)
         try:
             path = json.dumps([f"/workspace/{item}".removesuffix("/.") for item in self.snapshot.verifier.python_path])
             result = await sandbox.exec(["python", "-c", _IMPORT_ALL, path, json.dumps(names)])
         finally:
             await sandbox.close()
+        if result.timed_out:
+            raise OutOfTime("v0_import", "importing the package did not end within the time limit of a command")
         try:
-            found: dict[str, str] = json.loads(result.output.decode("utf-8", "replace").strip().splitlines()[-1])
+            failures: dict[str, str] = json.loads(result.output.decode("utf-8", "replace").strip().splitlines()[-1])
         except (ValueError, IndexError):
             return {"*": f"importing ended with exit code {result.exit_code}"}
-        return found
+        return failures
 
     async def v1_v2(self, full: Path, candidate: Candidate) -> tuple[list[str], list[str]]:
-        """FAIL_TO_PASS and PASS_TO_PASS as measured on ``full``, whose test files are ``candidate.tests``."""
-        first = await self.run(full, candidate.affected)
-        if not any(fails(first, test) for test in candidate.affected):
-            raise Rejected("v1_no_test_fails", f"{len(candidate.affected)} tests touch it, all pass without it")
+        """Return FAIL_TO_PASS and PASS_TO_PASS, measured on ``full``. Raises Rejected.
+
+        The test files of ``full`` are the candidate's rewritten ones.
+        """
+        affected = list(candidate.hidden_tests.affected)
+        first = await self.run(full, affected)
+        if not any(fails(first, test) for test in affected):
+            raise Rejected("v1_no_test_fails", f"{len(affected)} tests run the changed code, all of them still pass")
         run = await self.run(full)
         if not run.complete:
-            raise Rejected("v2_suite_breaks", run.cause)
+            raise incomplete("v2_suite_breaks", run.cause)
         stable = self.snapshot.baseline.passed
-        # A file that was rewritten must be collected: its other tests are to be told from those that need the name.
-        touched = {test_file(test) for test in candidate.affected} - candidate.tests.keys()
-        outside = sorted(set(run.collect_errors) - touched)
+        # A rewritten file must be collected: only then is it clear which of its tests need the names.
+        expected = {test_file(test) for test in affected} - candidate.hidden_tests.rewritten.keys()
+        outside = sorted(set(run.collect_errors) - expected)
         if outside:
-            raise Rejected("v2_collection", f"{outside[0]}: {run.collect_errors[outside[0]][-200:]}")
+            raise Rejected("v2_collection", f"{outside[0]}: {collect_error(run, outside[0])}")
         gradable = [test for test in stable if test_file(test) not in candidate.exercise]
         failing = [test for test in gradable if fails(run, test)]
         passing = [test for test in gradable if not fails(run, test)]
         if not failing:
-            raise Rejected("v2_only_own_doctests", "nothing outside the edited file fails")
-        await self._own_reason(full, failing, candidate)
+            raise Rejected("v2_only_own_doctests", "no test outside the edited files fails")
+        await self._check_own_reason(full, failing, affected)
         if len(failing) > MAX_FAILING_SHARE * len(stable):
             raise Rejected("v2_breaks_too_much", f"{len(failing)} of {len(stable)} tests fail")
         if not passing:
             raise Rejected("v2_nothing_left", "no other test passes")
         return failing, passing
 
-    async def _own_reason(self, full: Path, failing: list[str], candidate: Candidate) -> None:
-        """A test that fails without touching the deleted code must fail without the other failing tests too."""
-        suspects = sorted(set(failing) - set(candidate.affected))
+    async def _check_own_reason(self, full: Path, failing: list[str], affected: list[str]) -> None:
+        """Check that tests which fail without running the changed code also fail without the other failing tests."""
+        suspects = sorted(set(failing) - set(affected))
         if not suspects:
             return
         alone = await self.run(full, suspects)
         if not alone.complete:
-            raise Rejected("v2_suite_breaks", alone.cause)
-        dragged = [test for test in suspects if not fails(alone, test)]
-        if dragged:
-            raise Rejected("v2_side_effect", f"{dragged[0]} fails only after other failing tests")
+            raise incomplete("v2_suite_breaks", alone.cause)
+        dependent = [test for test in suspects if not fails(alone, test)]
+        if dependent:
+            raise Rejected("v2_side_effect", f"{dependent[0]} fails only after other failing tests")
 
     async def visible_suite(self, workspace: Path, pass_to_pass: list[str], importing: set[str]) -> None:
-        """What the agent can run passes; files that it must make importable first (``importing``) may wait."""
+        """Check that what the agent can run passes, except files that wait for missing names (``importing``)."""
         run = await self.run(workspace)
         errors = sorted(path for path in run.collect_errors if not below_any(path, importing))
-        if errors or not (run.complete or run.collect_errors):
-            raise Rejected("v2_workspace_suite", f"cannot collect {errors[0]}" if errors else run.cause)
+        if errors:
+            raise Rejected("v2_workspace_suite", f"cannot collect {errors[0]}: {collect_error(run, errors[0])}")
+        if not (run.complete or run.collect_errors):
+            raise incomplete("v2_workspace_suite", run.cause)
         broken = [test for test in pass_to_pass if test in run.outcomes and fails(run, test)]
         if broken:
-            raise Rejected("v2_workspace_suite", f"{broken[0]} fails once the hidden tests are gone")
+            problem = run.outcomes[broken[0]]
+            cause = f"{problem.exception} {problem.message}".strip() or problem.outcome
+            raise Rejected("v2_workspace_suite", f"{broken[0]} fails once the hidden tests are gone: {cause[:200]}")
 
 
 def fails(run: TestRun, test: str) -> bool:
-    """Not passed, in a way that a solution can change: an error while collecting its own file counts."""
+    """Return whether a test did not pass; a test whose file cannot be collected fails."""
     outcome = run.outcomes.get(test)
     return outcome is None or outcome.outcome not in ("passed", "xfailed")
 
 
+def collect_error(run: TestRun, path: str) -> str:
+    """Return the end of the message with which pytest refused a file."""
+    return run.collect_errors[path][-200:].strip() or "pytest gives no reason"
+
+
 def below_any(path: str, files: Iterable[str]) -> bool:
-    """Whether ``path`` is one of ``files``, or is served by one that is a conftest or another helper of its folder."""
+    """Return whether ``path`` is one of ``files``, or uses one that is a conftest or another helper of its folder."""
     for file in files:
         folder, _, name = file.rpartition("/")
         is_helper = not (name.startswith("test") or name.endswith("_test.py"))

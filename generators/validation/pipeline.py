@@ -1,25 +1,28 @@
-"""The validator: a Candidate becomes a Task only after everything that is said of it was seen to happen.
+"""The validator: a Candidate becomes a Task only after everything that the row claims was observed.
 
-Cheap stages come first, and each rejection carries its reason:
+Cheap stages come first, and each rejection carries its reason and its cause:
 
-V0  the exercise parses and every module that could be imported still can;
-V1  of the tests that touch the deleted code, at least one fails now, inside itself;
-V2  the whole suite runs; what fails is FAIL_TO_PASS, what is left passes and is PASS_TO_PASS; the workspace as the
-    agent gets it (hidden tests gone) passes what it still holds;
-V3  the oracle scores 1 twice, in two orders, each in a fresh sandbox; doing nothing scores 0 and fails every
-    FAIL_TO_PASS;
-V5  trivial bodies score 0;
-V7  what hidden tests ask for by name or wording is told, and V4 nothing that the agent can read holds the solution;
-    then the row gets its strength and its features (``checks``). V6, duplicates, needs the whole set: ``generate.py``.
+| stage | checks that |
+|---|---|
+| V0 | the exercise parses, and every module that could be imported still can |
+| V1 | of the tests that run the changed code, at least one fails now |
+| V2 | the whole suite runs: FAIL_TO_PASS fails, PASS_TO_PASS passes; the workspace passes the tests that it shows |
+| V3 | the oracle scores 1 in two orders, in fresh sandboxes; doing nothing scores 0 and fails every FAIL_TO_PASS |
+| V5 | trivial solutions score 0 |
+| V7 | the agent can read what hidden tests ask for by name or wording |
+| V4 | nothing that the agent can read holds the solution |
 
-Test files that name what was removed: V1 and V2 run on copies without these names (``Candidate.tests``), so that only
-tests that really need them fail. Grading brings the pristine files back, and for an agent that does nothing these
-cannot be imported. V3 therefore asks of doing nothing that every PASS_TO_PASS test outside such files passes (and
-outside what a rewritten conftest or test helper serves); for the tests inside them V2 has shown the same on the copies.
+Then the row gets its strength and its features. V6, duplicates, needs the whole set: see ``generate.py``.
+
+Test files that mention what was removed: V1 and V2 run on copies without these names (``HiddenTests.rewritten``), so
+that only tests that really need them fail. Grading brings the pristine files back, and for an agent that does nothing
+these cannot be imported. V3 therefore demands of doing nothing that every PASS_TO_PASS test outside such files passes,
+and outside files that use a rewritten conftest or helper; for the tests inside, V2 has shown it on the copies.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -34,91 +37,87 @@ from ...models import Grade, Task
 from ..base import Candidate, Files
 from ..python.hidden_tests import test_file
 from ..python.source_tree import SourceTree
-from .assembly import assemble, source_paths
-from .checks.attempts import attempts
+from .assembly import assemble, snapshot_files, source_paths
+from .checks.attempts import as_changes, rewarded
 from .checks.final_checks import CheckKnobs, FinalChecks
+from .limits import incomplete, suite_limit
 from .measured_stages import Stages, below_any
+
+Order = Literal["given", "reversed"]
 
 
 @dataclass
 class Validator:
-    """Runs the stages for candidates of one Snapshot; holds nothing but what every candidate shares."""
+    """Runs the stages for the candidates of one Snapshot; the state is what these share."""
 
-    snapshot: Snapshot
-    backend: str = "auto"
-    knobs: CheckKnobs = CheckKnobs()
-    stages: Stages = field(init=False, repr=False)
-    final: FinalChecks = field(init=False, repr=False)
+    snapshot: Snapshot  # the Snapshot of the candidates
+    backend: str = "auto"  # the sandbox backend
+    knobs: CheckKnobs = CheckKnobs()  # the knobs of validation itself
+    stages: Stages = field(init=False, repr=False)  # V0 to V2
+    final: FinalChecks = field(init=False, repr=False)  # V7, V4, strength and features
 
     def __post_init__(self) -> None:
         self.stages = Stages(self.snapshot, self.backend)
         self.final = FinalChecks(self.snapshot, self.backend, self.knobs)
 
     async def task(self, candidate: Candidate) -> Task:
-        """The Task that ``candidate`` becomes. Raises Rejected with the stage's reason."""
+        """Return the Task that ``candidate`` becomes. Raises Rejected with the stage's reason."""
         if candidate.blocked:
-            raise Rejected(*candidate.blocked.split(": ", 1))
+            raise Rejected(candidate.blocked.reason, candidate.blocked.detail)
         tree = SourceTree.of(self.snapshot)
-        edited = {**candidate.exercise, **candidate.tests}
-        with scratch_tree(self.snapshot, make_patch(self.stages.base(edited), edited)) as full:
+        edited = {**candidate.exercise, **candidate.hidden_tests.rewritten}
+        with scratch_tree(self.snapshot, make_patch(snapshot_files(self.snapshot, edited), edited)) as full:
             await self.stages.v0(tree, candidate, full)
             fail_to_pass, pass_to_pass = await self.stages.v1_v2(full, candidate)
         task, workspace = assemble(self.snapshot, tree, candidate, fail_to_pass, pass_to_pass)
         await self._visible_suite(workspace.path, task, candidate)
-        await self._v3(task, candidate)
-        await self._v5(task, candidate)
+        solution = snapshot_files(self.snapshot, source_paths(tree, candidate))
+        bounded = task.verifier.model_copy(update={"timeout_s": suite_limit(self.snapshot)})
+        gradable = task.model_copy(update={"verifier": bounded})
+        await self._v3(gradable, candidate, solution)
+        await self._v5(gradable, candidate, solution)
         return await self.final.task(task)
 
-    # --- the stages -----------------------------------------------------------------------------------------
-
     async def _visible_suite(self, workspace: Path, task: Task, candidate: Candidate) -> None:
-        """The workspace as the agent gets it. With hidden tests, all of it can be collected and run."""
-        hides_all = candidate.generator.knobs.get("tests", "hidden") == "hidden"
-        importing = set() if hides_all else set(candidate.tests)
+        """Check the workspace as the agent gets it; with hidden tests, all of it must be collected."""
+        tests = candidate.hidden_tests
+        importing = set() if tests.policy == "hidden" else set(tests.rewritten)
         await self.stages.visible_suite(workspace, task.PASS_TO_PASS, importing)
 
-    async def _v3(self, task: Task, candidate: Candidate) -> None:
-        solution = _changes(self._solved(candidate))
-        orders: tuple[Literal["given", "reversed"], ...] = ("given", "reversed")
+    async def _v3(self, task: Task, candidate: Candidate, solution: Files) -> None:
+        orders: tuple[Order, ...] = ("given", "reversed")
         for order in orders:
-            result = await self._grade(task, solution, order)
+            result = await self._grade(task, as_changes(solution), order)
             if result.reward.value != 1.0:
-                raise Rejected("v3_oracle", f"{order} order: {_first_failure(result)}")
+                raise _not_solved(order, result)
         nothing = await self._grade(task, [])
         survivors = set(task.FAIL_TO_PASS) - {failure.test for failure in nothing.failures}
         if nothing.reward.value != 0.0 or survivors:
-            raise Rejected("v3_noop", f"{sorted(survivors)[0] if survivors else 'the reward'} does not need a solution")
+            raise Rejected("v3_noop", f"{min(survivors) if survivors else 'the reward'} does not need a solution")
         for failure in nothing.failures:
-            if failure.component == "pass_to_pass" and not below_any(test_file(failure.test), candidate.tests):
-                raise Rejected("v3_pass_to_pass", f"{failure.test}: {failure.cause}")
+            outside = not below_any(test_file(failure.test), candidate.hidden_tests.rewritten)
+            if failure.component == "pass_to_pass" and outside:
+                raise incomplete("v3_pass_to_pass", failure.cause, f"{failure.test}: ")
 
-    async def _v5(self, task: Task, candidate: Candidate) -> None:
-        if not candidate.probes:
-            return
-        async with attempts(task, Materials(task, self.snapshot), self._solved(candidate), self.backend) as tried:
-            # Most probes fail at once; only one that gets past the hidden tests is worth the whole grade.
-            passing = {name: files for name, files in candidate.probes.items() if await tried.passes(files)}
-        for name, files in passing.items():
-            if (await self._grade(task, _changes(files))).reward.value != 0.0:
-                raise Rejected("v5_trivial_solution", f"the body {name!r} passes every hidden test")
+    async def _v5(self, task: Task, candidate: Candidate, solution: Files) -> None:
+        trees = Materials(task, self.snapshot)
+        passing = await rewarded(task, trees, solution, candidate.probes, self.backend)
+        if passing:
+            raise Rejected("v5_trivial_solution", f"the body {passing[0]!r} passes every hidden test")
 
-    def _solved(self, candidate: Candidate) -> Files:
-        """The files of the solution: what the package had."""
-        return self.stages.base(source_paths(SourceTree.of(self.snapshot), candidate))
-
-    async def _grade(self, task: Task, changes: list[Change], order: Literal["given", "reversed"] = "given") -> Grade:
-        bounded = task.verifier.model_copy(update={"timeout_s": self.stages.time_limit})
-        task = task.model_copy(update={"verifier": bounded})
+    async def _grade(self, task: Task, changes: Sequence[Change], order: Order = "given") -> Grade:
         return await grade(task, changes, backend=self.backend, snapshot=self.snapshot, order=order)
 
 
-def _changes(files: Files) -> list[Change]:
-    return [
-        Change(path=path, kind="file" if content is not None else "deleted", size=len(content or b""), content=content)
-        for path, content in sorted(files.items())
-    ]
-
-
-def _first_failure(result: Grade) -> str:
-    failure = next(iter(result.failures), None)
-    return f"{failure.test}: {failure.cause}" if failure else result.end_cause
+def _not_solved(order: Order, result: Grade) -> Rejected:
+    """Return the rejection of a candidate whose oracle does not score 1, with the first cause that the grade names."""
+    where = f"{order} order: "
+    if result.failures:
+        where += f"{result.failures[0].test}: "
+        return incomplete("v3_oracle", result.failures[0].cause or result.end_cause, where)
+    confirmed = [finding for finding in result.findings if finding.severity == "confirmed"]
+    if confirmed:
+        cause = f"a monitor confirmed {confirmed[0].exploit_id} without any exploit: {confirmed[0].excerpt}"
+        return Rejected("v3_oracle", where + cause)
+    zero = [name for name, value in result.reward.components.items() if value != 1.0]
+    return Rejected("v3_oracle", f"{where}the reward is {result.reward.value}, because of {', '.join(zero)}")

@@ -1,9 +1,13 @@
-"""From a real package to a validated set: what is written, that it is the same every time, and what is refused."""
+"""From a real package to a validated set: what is written, that it is reproducible, and what is refused."""
 
 from __future__ import annotations
 
+import ast
 import json
 import shutil
+import signal
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -11,6 +15,7 @@ import pytest
 from helpers.paths import DATA
 
 from etude.errors import GeneratorError, SnapshotError, UnknownName
+from etude.generators.base import ProgressUpdate
 from etude.generators.generate import generate
 from etude.generators.output.publish import JOURNAL
 from etude.models import Task
@@ -19,7 +24,7 @@ SAMPLE = DATA / "scales"
 KNOBS = {"min_lines": 3}
 
 
-def make(source: Path, out: Path, **more):
+def make_set(source: Path, out: Path, **more):
     arguments = {"generators": ["fd_function"], "count": 3, "seed": 7, "jobs": 2, "knobs": KNOBS, **more}
     return generate([str(source)], out=out, **arguments)
 
@@ -29,22 +34,23 @@ def rows(folder: Path) -> list[Task]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def sample_set(tmp_path_factory):
     out = tmp_path_factory.mktemp("set")
-    return out, make(SAMPLE, out)
+    return out, make_set(SAMPLE, out)
 
 
-def test_every_candidate_of_a_well_tested_package_becomes_a_task(made):
-    out, report = made
+def test_every_candidate_becomes_a_task_when_the_package_is_well_tested(sample_set):
+    out, report = sample_set
     assert (report.candidates, report.tasks, report.rejected) == (3, 3, {})
     written = json.loads((out / "report.json").read_text())
-    assert written["yield"] == 1.0 and written["seconds"] > 0
+    assert written["yield"] == 1.0 and written["seconds"] > 0 and written["count"] == 3
+    assert "| candidates | 3 (at most 3 per source and generator) |" in (out / "README.md").read_text()
     assert "3 coding tasks from scales 1.2.0" in (out / "README.md").read_text()
     assert not (out / JOURNAL).exists()
 
 
-def test_a_row_holds_the_whole_exercise(made):
-    for task in rows(made[0]):
+def test_a_row_has_every_part_of_the_exercise(sample_set):
+    for task in rows(sample_set[0]):
         assert task.FAIL_TO_PASS and task.PASS_TO_PASS
         assert not set(task.FAIL_TO_PASS) & set(task.PASS_TO_PASS)
         assert "+    raise NotImplementedError" in task.workspace_patch
@@ -54,40 +60,42 @@ def test_a_row_holds_the_whole_exercise(made):
         assert task.interface[0].name in task.problem_statement
 
 
-def test_same_seed_same_bytes_whatever_the_jobs_and_the_folder(made, tmp_path, monkeypatch):
+def test_the_rows_are_the_same_bytes_whatever_the_jobs_and_the_folder(sample_set, tmp_path, monkeypatch):
     moved = shutil.copytree(SAMPLE, tmp_path / "elsewhere" / "of-another-name")
     monkeypatch.chdir(tmp_path)
-    make(moved, tmp_path / "again", jobs=1)
-    assert (tmp_path / "again" / "tasks.jsonl").read_bytes() == (made[0] / "tasks.jsonl").read_bytes()
+    make_set(moved, tmp_path / "again", jobs=1)
+    assert (tmp_path / "again" / "tasks.jsonl").read_bytes() == (sample_set[0] / "tasks.jsonl").read_bytes()
 
 
-def test_no_path_of_this_machine_is_in_a_row(made):
-    text = (made[0] / "tasks.jsonl").read_text()
-    assert str(SAMPLE) not in text and str(Path.home()) not in text and str(made[0]) not in text
+def test_a_row_has_no_path_of_this_machine(sample_set):
+    text = (sample_set[0] / "tasks.jsonl").read_text()
+    assert str(SAMPLE) not in text and str(Path.home()) not in text and str(sample_set[0]) not in text
 
 
-def test_an_interrupted_run_goes_on_where_it_stopped(made, tmp_path):
-    seen: list[tuple[str, int, int]] = []
+def test_a_run_is_resumed_when_it_was_interrupted(sample_set, tmp_path):
+    updates: list[ProgressUpdate] = []
 
-    def stop_after_two(phase: str, done: int, total: int) -> None:
-        if total and done == 2:
+    def stop_after_two(update: ProgressUpdate) -> None:
+        if update.total and update.done == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        make(SAMPLE, tmp_path, progress=stop_after_two)
+        make_set(SAMPLE, tmp_path, progress=stop_after_two)
     assert not (tmp_path / "tasks.jsonl").exists()
     with (tmp_path / JOURNAL).open("a") as journal:
         journal.write('{"key": "cut sho')
-    make(SAMPLE, tmp_path, progress=lambda *state: seen.append(state))
-    assert next(done for _, done, total in seen if total) >= 2
-    assert (tmp_path / "tasks.jsonl").read_bytes() == (made[0] / "tasks.jsonl").read_bytes()
+    make_set(SAMPLE, tmp_path, progress=updates.append)
+    first, *_, last = [update for update in updates if update.total]
+    assert first.done >= 2
+    assert (last.done, last.total, last.accepted, last.rejected) == (3, 3, 3, 0)
+    assert (tmp_path / "tasks.jsonl").read_bytes() == (sample_set[0] / "tasks.jsonl").read_bytes()
 
 
-def test_a_set_made_from_other_arguments_is_never_overwritten(made, tmp_path):
-    folder = shutil.copytree(made[0], tmp_path / "copy")
+def test_a_set_is_not_overwritten_when_other_arguments_made_it(sample_set, tmp_path):
+    folder = shutil.copytree(sample_set[0], tmp_path / "copy")
     before = (folder / "tasks.jsonl").read_bytes()
     with pytest.raises(GeneratorError, match="choose another --out"):
-        make(SAMPLE, folder, seed=8)
+        make_set(SAMPLE, folder, seed=8)
     assert (folder / "tasks.jsonl").read_bytes() == before
 
 
@@ -131,42 +139,107 @@ LOOSE = {
 }
 
 
-def test_what_does_not_hold_is_rejected_with_its_reason(tmp_path):
+def test_a_rejected_candidate_is_reported_with_its_cause(tmp_path):
     source = tmp_path / "loose"
     source.mkdir()
     for name, text in LOOSE.items():
         (source / name).write_text(textwrap.dedent(text))
-    report = make(source, tmp_path / "out")
+    updates: list[ProgressUpdate] = []
+    report = make_set(source, tmp_path / "out", progress=updates.append)
     assert report.rejected == {"v1_no_test_fails": 1, "v5_trivial_solution": 1}
     assert (tmp_path / "out" / "tasks.jsonl").read_bytes() == b""
+    rejects = json.loads((tmp_path / "out" / "report.json").read_text())["rejects"]
+    assert {(item["entity"], item["reason"], item["detail"]) for item in rejects} == {
+        ("loose.py::guess", "v1_no_test_fails", "1 tests run the changed code, all of them still pass"),
+        ("loose.py::tuned", "v5_trivial_solution", "the body 'true' passes every hidden test"),
+    }
+    assert all((item["source"], item["generator"]) == ("loose 0.1", "fd_function") for item in rejects)
+    assert (updates[-1].rejected, updates[-1].last_rejection in report.rejected) == (2, True)
+    assert str(updates[-1]).startswith("loose 0.1: 2 of 2, 0 accepted, 2 rejected (last: v")
 
 
-def test_code_that_is_not_known_to_be_permissive_is_refused(tmp_path):
+def test_every_rejection_in_the_code_has_a_detail(root):
+    calls = [
+        (path, node)
+        for path in sorted((root / "generators").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        if node.func.id in ("Rejected", "OutOfTime", "Rejection")
+        and all(keyword.arg for keyword in node.keywords)  # not a stored one
+    ]
+    assert len(calls) > 20
+    assert [f"{path}:{node.lineno}" for path, node in calls if len(node.args) + len(node.keywords) < 2] == []
+
+
+def test_a_source_is_refused_when_its_licence_is_not_known_to_be_permissive(tmp_path):
     for licence, expected in (
-        ("", "free 0.1 names no licence that can be told: take another source, or pass --any-licence"),
+        ("", "free 0.1 names no licence that Etude recognizes; take another source, or pass --any-licence"),
         ('license = {text = "GPL-3.0-only"}', "free 0.1 is under GPL-3.0-only, which is not known to be permissive"),
     ):
         source = tmp_path / f"free{len(licence)}"
         source.mkdir()
         for name, text in LOOSE.items():
-            told = text.replace('license = {text = "MIT"}', licence).replace("loose", "free")
-            (source / name.replace("loose", "free")).write_text(textwrap.dedent(told))
+            renamed = text.replace('license = {text = "MIT"}', licence).replace("loose", "free")
+            (source / name.replace("loose", "free")).write_text(textwrap.dedent(renamed))
         with pytest.raises(GeneratorError, match=expected):
-            make(source, tmp_path / "out")
+            make_set(source, tmp_path / "out")
         assert not (tmp_path / "out").exists()
-    make(source, tmp_path / "out", any_licence=True)
+    make_set(source, tmp_path / "out", any_licence=True)
     assert (tmp_path / "out" / "report.json").exists()
 
 
-def test_bad_requests_say_what_to_do(tmp_path):
+def test_a_bad_request_is_refused_with_its_remedy(tmp_path):
     with pytest.raises(UnknownName, match="Did you mean 'fd_function'"):
-        make(SAMPLE, tmp_path, generators=["fd_functon"])
+        make_set(SAMPLE, tmp_path, generators=["fd_functon"])
     with pytest.raises(GeneratorError, match="Did you mean 'min_lines'"):
-        make(SAMPLE, tmp_path, knobs={"min_line": 1})
+        make_set(SAMPLE, tmp_path, knobs={"min_line": 1})
     with pytest.raises(GeneratorError, match="nothing to propose"):
-        make(SAMPLE, tmp_path, knobs={"min_lines": 100})
+        make_set(SAMPLE, tmp_path, knobs={"min_lines": 100})
     with pytest.raises(SnapshotError):
-        make(tmp_path / "nowhere", tmp_path / "out")
+        make_set(tmp_path / "nowhere", tmp_path / "out")
     (tmp_path / "file").write_text("")
     with pytest.raises(GeneratorError, match="cannot write to"):
-        make(SAMPLE, tmp_path / "file")
+        make_set(SAMPLE, tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"generators": ["fd_functon"]}, "Did you mean 'fd_function'"),
+        ({"knobs": {"min_line": 1}}, "Did you mean 'min_lines'"),
+        ({"knobs": {"min_lines": "x"}}, "knob min_lines must be an int, got 'x'"),
+        ({"knobs": {"mutants": -1}}, "knob mutants must be at least 0, got -1"),
+        ({"out": Path("/proc/nowhere")}, "cannot write to /proc/nowhere"),
+    ],
+)
+def test_a_request_is_refused_before_any_snapshot_is_built(tmp_path, arguments, expected):
+    request = {"out": tmp_path / "out", **arguments}
+    with pytest.raises((GeneratorError, UnknownName), match=expected):
+        make_set(tmp_path / "a-source-that-does-not-exist", **request)
+
+
+def test_a_knob_is_accepted_when_one_of_the_generators_has_it(tmp_path):
+    report = make_set(SAMPLE, tmp_path, generators=["fd_function", "fd_method"], count=1, knobs={"dunder": True})
+    assert report.candidates >= 1
+    with pytest.raises(GeneratorError, match="unknown knob 'dunder'"):
+        make_set(SAMPLE, tmp_path / "other", knobs={"dunder": True})
+
+
+@pytest.mark.slow
+def test_sigterm_ends_a_run_that_can_be_resumed(sample_set, tmp_path):
+    command = [sys.executable, "-m", "etude.cli", "generate", str(SAMPLE), "-g", "fd_function", "--count", "3"]
+    command += ["--seed", "7", "--knob", "min_lines=3", "--out", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stderr is not None
+        lines = []
+        for line in run.stderr:
+            lines.append(line)
+            if "1 of 3" in line:
+                run.send_signal(signal.SIGTERM)
+                break
+        lines += run.stderr.readlines()
+    assert run.returncode == 143
+    assert "resource_tracker" not in "".join(lines)
+    assert (tmp_path / JOURNAL).exists() and not (tmp_path / "tasks.jsonl").exists()
+    make_set(SAMPLE, tmp_path)
+    assert (tmp_path / "tasks.jsonl").read_bytes() == (sample_set[0] / "tasks.jsonl").read_bytes()

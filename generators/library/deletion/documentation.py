@@ -1,4 +1,7 @@
-"""What documents say of deleted code: examples always go; of code that is removed whole, entries and sections too."""
+"""Redaction of what documents say about deleted code.
+
+Examples are always dropped. For code that is removed with its name, entries and sections about it are dropped too.
+"""
 
 from __future__ import annotations
 
@@ -14,26 +17,26 @@ _BULLET = re.compile(r"(?m)^([ \t]*)[-*+][ \t]+[^\n]*\n?(?:\1[ \t]+[^\n]*\n?)*")
 
 
 def redact_docstring(text: str) -> str:
-    """``text`` without its interactive examples."""
+    """Return ``text`` without its interactive examples."""
     return re.sub(r"\n{3,}", "\n\n", _EXAMPLE.sub("", text))
 
 
 def redact_examples(documents: dict[str, bytes], name: str) -> Files:
-    """The documents that change when every example naming ``name`` is dropped. Non-UTF-8 documents stay."""
+    """Return the documents that change when every example with ``name`` is dropped; non-UTF-8 documents stay."""
     word = re.compile(rf"\b{re.escape(name)}\b")
 
-    def drop(found: re.Match[str]) -> str:
-        return "" if word.search(found.group()) else found.group()
+    def drop(match: re.Match[str]) -> str:
+        return "" if word.search(match.group()) else match.group()
 
     return _changed(documents, lambda text: _EXAMPLE.sub(drop, _FENCE.sub(drop, text)))
 
 
 def redact_entries(documents: dict[str, bytes], names: Iterable[str]) -> Files:
-    """The documents without what they say of ``names`` (``function``, ``Class``, ``Class.method``).
+    """Return the documents that change when what they say about ``names`` is dropped.
 
-    Gone are: examples, directives that document it (with what is indented below), autosummary and mkdocs lines,
-    sections under its heading, and list entries (of a README, a changelog) that name it as code. Running prose stays:
-    to cut words out of sentences makes them wrong.
+    ``names`` are ``function``, ``Class`` or ``Class.method``. Dropped are examples, directives that document the name
+    (with their indented content), autosummary and mkdocs lines, sections under its heading, and list entries (of a
+    README or a changelog) that mention it as code. Running prose stays: a sentence without some of its words is wrong.
     """
     chosen = sorted(names)
 
@@ -51,8 +54,8 @@ def _without(text: str, name: str) -> str:
     short = re.escape(name.rsplit(".", 1)[-1])
     word = re.compile(rf"(?<![\w.]){plain}\b" if "." in name else rf"\b{plain}\b")
 
-    def drop(found: re.Match[str]) -> str:
-        return "" if word.search(found.group()) else found.group()
+    def drop(match: re.Match[str]) -> str:
+        return "" if word.search(match.group()) else match.group()
 
     text = _EXAMPLE.sub(drop, _FENCE.sub(drop, text))
     text = re.sub(rf"{_DIRECTIVE}(?:[\w.]*\.)?{plain}\b[^\n]*\n?(?:(?:\1[ \t]+[^\n]*)?\n)*", "", text)
@@ -60,11 +63,11 @@ def _without(text: str, name: str) -> str:
     text = re.sub(rf"(?m)^:::[ \t]*(?:[\w.]*\.)?{plain}[ \t]*\n(?:[ \t]+[^\n]*\n)*", "", text)
     text = _without_section(text, rf"[`*]*(?:[\w.]*\.)?{plain}(?:\([^\n]*\))?[`*]*")
     code = re.compile(rf"`+~?(?:[\w.]*\.)?{plain}(?:\([^`]*\))?`+" + (rf"|\b{plain}\(" if short == plain else ""))
-    return _BULLET.sub(lambda found: "" if code.search(found.group()) else found.group(), text)
+    return _BULLET.sub(lambda match: "" if code.search(match.group()) else match.group(), text)
 
 
 def _without_section(text: str, title: str) -> str:
-    """Without the section of that heading: Markdown's ``## title``, or a title underlined as in reStructuredText."""
+    """Return the text without the section under a heading, in Markdown (``## title``) or reStructuredText."""
     text = re.sub(rf"(?ms)^(#+)[ \t]+{title}[ \t]*\n.*?(?=^#{{1,6}}[ \t]|\Z)", "", text)
     underlined = (
         rf"(?ms)^{title}[ \t]*\n([=\-~^\"'+*#.])\1{{2,}}[ \t]*\n.*?(?=^[^\s][^\n]*\n([=\-~^\"'+*#.])\2{{2,}}[ \t]*$|\Z)"

@@ -1,4 +1,4 @@
-"""``fd_function``: one top-level function loses its body, or goes with every name for it."""
+"""The generator ``fd_function``."""
 
 from __future__ import annotations
 
@@ -6,21 +6,25 @@ from collections.abc import Iterator
 
 from ...python.source import Module
 from .bodies import decorators
+from .family import DeletionGenerator
 from .knobs import Knobs
-from .proposal import DeletionGenerator
 from .target import Target
 
 
 class FunctionDeletion(DeletionGenerator):
-    """A function that is defined twice counts only when all but the last are overloads."""
+    """Delete one top-level function and ask for it back.
+
+    A name that is defined several times is eligible only when all definitions but the last are overloads.
+    """
 
     name = "fd_function"
     version = "2"
 
     def targets(self, module: Module, knobs: Knobs) -> Iterator[Target]:
-        found = [item for item in module.definitions() if not item.name.startswith("__")]
-        for name in dict.fromkeys(item.name for item in found if item.kind == "function"):
-            twins = [item for item in found if item.name == name]
-            declared = [item for item in twins[:-1] if any("overload" in mark for mark in decorators(module, item))]
-            if len(declared) == len(twins) - 1 and twins[-1].kind == "function":
+        """Yield the functions of the module, each with its overloads."""
+        definitions = [item for item in module.definitions() if not item.name.startswith("__")]
+        for name in dict.fromkeys(item.name for item in definitions if item.kind == "function"):
+            twins = [item for item in definitions if item.name == name]
+            overloads = [item for item in twins[:-1] if any("overload" in mark for mark in decorators(module, item))]
+            if len(overloads) == len(twins) - 1 and twins[-1].kind == "function":
                 yield Target(module, "function", tuple(twins))

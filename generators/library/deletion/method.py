@@ -1,4 +1,4 @@
-"""``fd_method``: one method, property (with setter and deleter) or classmethod of a top-level class."""
+"""The generator ``fd_method``."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...python.source import Module
+from .family import DeletionGenerator
 from .knobs import Knobs
-from .proposal import DeletionGenerator
 from .target import Target
 
 
 @dataclass(frozen=True)
 class MethodKnobs(Knobs):
-    """``dunder``: special methods (``__len__``) are eligible too."""
+    """The shared knobs, and which methods are eligible."""
 
     dunder: bool = False
+    """Special methods such as ``__len__`` are eligible too."""
 
 
 class MethodDeletion(DeletionGenerator):
-    """Overloads go together. Abstract methods have no body to write; an override elsewhere stays as it is.
+    """Delete one method, property or classmethod of a class and ask for it back.
 
-    In ``remove`` mode calls on ``self``, ``cls`` and ``super()`` are followed unless a base class provides the name
-    too; calls on other objects are left as they are: nothing in the text says what these objects are.
+    A property goes with its setter and deleter, a method with its overloads. Abstract methods are not eligible, since
+    they have no body. An override elsewhere stays as it is. In mode ``remove``, calls on ``self``, ``cls`` and
+    ``super()`` are followed unless a base class provides the name too; calls on other objects stay, because the source
+    does not say what these objects are.
     """
 
     name = "fd_method"
@@ -30,6 +33,7 @@ class MethodDeletion(DeletionGenerator):
     knobs = MethodKnobs
 
     def targets(self, module: Module, knobs: Knobs) -> Iterator[Target]:
+        """Yield the methods of the module's classes."""
         assert isinstance(knobs, MethodKnobs)
         for owner in module.definitions():
             if owner.kind != "class":

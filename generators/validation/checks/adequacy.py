@@ -1,4 +1,4 @@
-"""V7: what the hidden tests ask for by name or by wording is told to the agent, or left where it can read it."""
+"""V7: what the hidden tests ask for by name or by wording is in the statement, or in files that the agent can read."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from typing import Literal
 
 from ....environments.tasks.task_trees import Materials
 from ....models import InterfaceItem, Task
-from ...python.source import words
-from .removed import Exercise, parse
+from ...python.hidden_tests import split_test_id
+from ...python.source import parse, words
+from .exercise import Exercise
 
 MAX_ADDED = 24
 MAX_MESSAGE = 300
@@ -25,80 +26,83 @@ Kind = Literal["exception", "keyword", "attribute", "message"]
 
 
 @dataclass
-class Asked:
-    """What one set of hidden tests asks of the code."""
+class Demands:
+    """What a set of hidden tests demands of the code."""
 
-    attributes: set[str] = field(default_factory=set)
-    keywords: set[str] = field(default_factory=set)
-    exceptions: set[str] = field(default_factory=set)
-    matched: set[str] = field(default_factory=set)
-    """Patterns that a message must match."""
-    strings: set[str] = field(default_factory=set)
-    """All other literals: expected messages are among them."""
+    attributes: set[str] = field(default_factory=set)  # names of attributes that are read
+    keywords: set[str] = field(default_factory=set)  # keyword arguments of calls
+    exceptions: set[str] = field(default_factory=set)  # names of exceptions that must be raised
+    patterns: set[str] = field(default_factory=set)  # patterns that a message must match
+    strings: set[str] = field(default_factory=set)  # all other literals; expected messages are among them
 
 
 @dataclass(frozen=True)
-class Told:
-    """What the agent can read: statement, interface and the files of its workspace."""
+class AgentText:
+    """Everything that the agent can read."""
 
-    statement: str
-    workspace: Path
+    statement: str  # the statement, with the interface
+    workspace: Path  # the agent's tree
 
     @cached_property
     def text(self) -> str:
-        found = [self.statement]
+        """Return the statement and all text files of the workspace."""
+        texts = [self.statement]
         for folder, names, files in os.walk(self.workspace):
             names[:] = [name for name in names if name != ".git"]
             for name in sorted(files):
                 if name.endswith((".py", ".pyi", ".rst", ".md", ".txt", ".json", ".cfg", ".toml")):
-                    found.append(Path(folder, name).read_text("utf-8", "replace"))
-        return "\n".join(found)
+                    texts.append(Path(folder, name).read_text("utf-8", "replace"))
+        return "\n".join(texts)
 
     @cached_property
     def names(self) -> set[str]:
+        """Return every word of the text."""
         return words(self.text.encode())
 
     @cached_property
     def squeezed(self) -> str:
+        """Return the text without line breaks, quotes and escapes."""
         return _squeeze(self.text)
 
-    def says(self, wording: str) -> bool:
-        """The wording, whatever its line breaks, quotes and escapes."""
+    def contains(self, wording: str) -> bool:
+        """Return whether the text contains the wording, whatever its line breaks, quotes and escapes."""
         return _squeeze(wording) in self.squeezed
 
 
-def missing(task: Task, made: Materials, exercise: Exercise) -> list[InterfaceItem]:
-    """What FAIL_TO_PASS tests ask for, the solution has, and nobody tells the agent.
+def missing_items(task: Task, trees: Materials, exercise: Exercise) -> list[InterfaceItem]:
+    """Return what FAIL_TO_PASS tests ask for and the solution has, but the agent cannot read anywhere.
 
-    Names are attributes, keywords and exceptions that occur in the removed code. Messages are literals of the tests
-    that hold, or are part of, a text constant of the removed code, and every pattern that a message must match.
+    Names are attributes, keywords and exceptions that occur in the missing code. Messages are all patterns that a
+    message must match, and literals of the tests that contain a text constant of the missing code or are part of one.
     """
     statement = "\n".join([task.problem_statement, *(f"{item.name} {item.signature}" for item in task.interface)])
-    told = Told(statement, made.agent_tree)
-    asked = _asked(task, made.grading_tree)
-    code = b"\n".join(piece.source for piece in exercise.pieces)
-    own, texts = words(code), list(_texts(piece.node for piece in exercise.pieces))
-    found: list[InterfaceItem] = []
+    readable = AgentText(statement, trees.agent_tree)
+    demands = _demands(task, trees.grading_tree)
+    solution_names = words(b"\n".join(piece.source for piece in exercise.pieces))
+    constants = list(_text_constants(piece.node for piece in exercise.pieces))
+    items: list[InterfaceItem] = []
     groups: tuple[tuple[Kind, set[str]], ...] = (
-        ("exception", asked.exceptions),
-        ("keyword", asked.keywords),
-        ("attribute", asked.attributes),
+        ("exception", demands.exceptions),
+        ("keyword", demands.keywords),
+        ("attribute", demands.attributes),
     )
     for kind, names in groups:
-        found += [InterfaceItem(name=name, kind=kind) for name in sorted((names & own) - told.names)]
-    messages = {text for text in asked.matched if not told.says(text) and not told.says(_unescaped(text))}
-    messages |= {text for text in asked.strings if _worded(text, texts) and not told.says(text)}
-    known = {item.name for item in found}
-    return found + [InterfaceItem(name=text, kind="message") for text in sorted(messages) if text not in known]
+        items += [InterfaceItem(name=name, kind=kind) for name in sorted((names & solution_names) - readable.names)]
+    messages = {
+        text for text in demands.patterns if not readable.contains(text) and not readable.contains(_unescaped(text))
+    }
+    messages |= {text for text in demands.strings if _quotes(text, constants) and not readable.contains(text)}
+    listed = {item.name for item in items}
+    return items + [InterfaceItem(name=text, kind="message") for text in sorted(messages) if text not in listed]
 
 
 def completed(task: Task, items: list[InterfaceItem]) -> Task | None:
-    """The task with ``items`` in its interface and statement; ``None`` when that is no longer a statement."""
+    """Return the task with ``items`` in its interface and statement; None when they are too many or too long."""
     if len(items) > MAX_ADDED or any(len(item.name) > MAX_MESSAGE for item in items):
         return None
     if not items:
         return task
-    lines = "\n".join(_line(item) for item in items)
+    lines = "\n".join(map(_line, items))
     statement = task.problem_statement.rstrip("\n")
     last = statement.rsplit("\n## ", 1)[-1]
     head = "" if last.startswith("Interface") else "\n\n## Interface\n\nThe hidden tests also rely on:\n"
@@ -113,67 +117,68 @@ def _line(item: InterfaceItem) -> str:
     return f"- message {fence}{item.name}{fence}" if "\n" not in item.name else f"- message {item.name!r}"
 
 
-def _asked(task: Task, tests: Path) -> Asked:
+def _demands(task: Task, tests: Path) -> Demands:
     by_file: dict[str, set[str]] = {}
     for test in task.FAIL_TO_PASS:
-        path, *parts = re.sub(r"\[.*", "", test, flags=re.DOTALL).split("::")
+        path, parts = split_test_id(test)
         by_file.setdefault(path, set()).add(parts[-1] if parts else "")
-    asked = Asked()
+    demands = Demands()
     for path, names in sorted(by_file.items()):
         if path.endswith(".py") and (tests / path).is_file():
-            module = parse((tests / path).read_bytes())
-            for node in ast.walk(module):
+            for node in ast.walk(parse((tests / path).read_bytes())):
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in names:
-                    _visit(node, asked)
-    return asked
+                    _collect(node, demands)
+    return demands
 
 
-def _visit(function: ast.AST, asked: Asked) -> None:
+def _collect(function: ast.AST, demands: Demands) -> None:
     for node in ast.walk(function):
         if isinstance(node, ast.Attribute):
-            asked.attributes.add(node.attr)
+            demands.attributes.add(node.attr)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            asked.strings.add(node.value)
+            demands.strings.add(node.value)
         elif isinstance(node, ast.Call):
-            asked.keywords |= {item.arg for item in node.keywords if item.arg}
+            demands.keywords |= {item.arg for item in node.keywords if item.arg}
             called = ast.unparse(node.func).rsplit(".", 1)[-1]
             if called in RAISING:
-                _expectation(node, called, asked)
+                _collect_expectation(node, called, demands)
 
 
-def _expectation(call: ast.Call, called: str, asked: Asked) -> None:
+def _collect_expectation(call: ast.Call, called: str, demands: Demands) -> None:
     for node in call.args[:1]:
         for item in node.elts if isinstance(node, ast.Tuple) else [node]:
             if isinstance(item, ast.Name | ast.Attribute):
-                asked.exceptions.add(ast.unparse(item).rsplit(".", 1)[-1])
+                demands.exceptions.add(ast.unparse(item).rsplit(".", 1)[-1])
     patterns = [item.value for item in call.keywords if item.arg in ("match", "expected_regex")]
     if called.endswith("Regex"):
         patterns += call.args[1:2]
-    asked.matched |= {node.value for node in patterns if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    for node in patterns:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            demands.patterns.add(node.value)
 
 
-def _texts(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """Text constants and the fixed parts of formatted ones, docstrings left out, long enough to be a wording."""
+def _text_constants(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield text constants and the fixed parts of formatted ones that are long enough, without docstrings."""
     for top in nodes:
-        docs = {
+        docstrings = {
             id(node.body[0].value)
             for node in ast.walk(top)
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
             and isinstance(node.body[0], ast.Expr)
         }
         for node in ast.walk(top):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
                 for part in re.split(r"\{[^{}]*\}|%[-\d.]*[a-zA-Z]|%\(\w+\)[a-zA-Z]", node.value):
                     if len(part.strip()) >= MIN_PHRASE:
                         yield part.strip()
 
 
-def _worded(text: str, texts: list[str]) -> bool:
-    """Whether a literal of a test quotes the code: it says more than one word, or one that is long."""
+def _quotes(text: str, constants: list[str]) -> bool:
+    """Return whether a literal of a test contains a constant of the code, or is several words of one."""
     plain = text.strip()
     if len(plain) < MIN_PHRASE or len(plain) > MAX_MESSAGE * 4:
         return False
-    return any(part in text or (" " in plain and plain in part) for part in texts)
+    return any(part in text or (" " in plain and plain in part) for part in constants)
 
 
 def _unescaped(pattern: str) -> str:

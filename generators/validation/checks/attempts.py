@@ -6,30 +6,32 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from ....environments.sandbox import WORKSPACE, Sandbox, open_sandbox
+from ....environments.grading import grade
+from ....environments.sandbox import WORKSPACE, Change, Sandbox, open_sandbox
 from ....environments.snapshots.test_run.test_runner import TestRun, run_tests
 from ....environments.tasks.task_trees import Materials
 from ....models import Task
+from ..limits import attempt_limit
 
-PATIENCE_S, PATIENCE = 2.0, 3.0
-"""An attempt may take so many seconds, plus so many times what the solution takes."""
+Contents = Mapping[str, bytes | None]
+"""Source files of a solution; None deletes a file."""
 
 
 @dataclass
 class Attempts:
-    """``limit`` is what one attempt may take, in seconds."""
+    """An open sandbox with the hidden tests of one task."""
 
-    task: Task
-    sandbox: Sandbox
-    limit: float
+    task: Task  # the task
+    sandbox: Sandbox  # shows the grading tree
+    limit: float  # seconds that one attempt may take
 
-    async def passes(self, files: Mapping[str, bytes | None]) -> bool:
-        """Whether FAIL_TO_PASS passes with these files; the run ends at its first failure."""
+    async def passes(self, files: Contents) -> bool:
+        """Return whether FAIL_TO_PASS passes with these files; the run ends at its first failure."""
         await self.sandbox.reset()
         run = await self._run(files)
         return run.complete and set(run.passed) >= set(self.task.FAIL_TO_PASS)
 
-    async def _run(self, files: Mapping[str, bytes | None]) -> TestRun:
+    async def _run(self, files: Contents) -> TestRun:
         for path, content in files.items():
             if content is None:
                 await self.sandbox.exec(["rm", "-f", "--", path])
@@ -41,15 +43,38 @@ class Attempts:
 
 
 @asynccontextmanager
-async def attempts(
-    task: Task, made: Materials, solution: Mapping[str, bytes | None], backend: str
-) -> AsyncIterator[Attempts]:
-    """Runs the solution once, to know how long one takes. Raises SandboxError."""
-    sandbox = await open_sandbox(made.grading_layers, backend=backend)
+async def open_attempts(task: Task, trees: Materials, solution: Contents, backend: str) -> AsyncIterator[Attempts]:
+    """Open the sandbox, and run the solution once to derive the time limit. Raises SandboxError."""
+    sandbox = await open_sandbox(trees.grading_layers, backend=backend)
     try:
-        tried = Attempts(task, sandbox, task.pytest.timeout_s)
-        seconds = (await tried._run(solution)).seconds
-        tried.limit = min(task.pytest.timeout_s, PATIENCE_S + PATIENCE * seconds)
-        yield tried
+        attempts = Attempts(task, sandbox, task.pytest.timeout_s)
+        attempts.limit = attempt_limit(await attempts._run(solution), task.pytest.timeout_s)
+        yield attempts
     finally:
         await sandbox.close()
+
+
+async def rewarded(
+    task: Task, trees: Materials, solution: Contents, wrong: Mapping[str, Contents], backend: str
+) -> list[str]:
+    """Return the names of the ``wrong`` solutions that score more than 0. Raises GraderError, SandboxError.
+
+    Most of them fail at once on FAIL_TO_PASS; only one that passes it is graded as a whole.
+    """
+    if not wrong:
+        return []
+    async with open_attempts(task, trees, solution, backend) as attempts:
+        passing = [name for name, files in wrong.items() if await attempts.passes(files)]
+    return [
+        name
+        for name in passing
+        if (await grade(task, as_changes(wrong[name]), backend=backend, snapshot=trees.snapshot)).reward.value != 0.0
+    ]
+
+
+def as_changes(files: Contents) -> list[Change]:
+    """Return the files as an agent's diff."""
+    return [
+        Change(path=path, kind="file" if content is not None else "deleted", size=len(content or b""), content=content)
+        for path, content in sorted(files.items())
+    ]

@@ -1,14 +1,16 @@
-"""V6: which tasks of a set are the same exercise twice.
+"""V6: which tasks of a set are the same exercise.
 
-Two tasks are duplicates when
+Two tasks are duplicates when one of these rules holds:
 
-- they remove the same code, whatever its names, docstrings and layout: within a package the same mode and test
-  visibility too (``stub`` and ``remove`` of one function are two exercises), across packages any (a vendored copy);
-- or they share more than nine tenths of FAIL_TO_PASS in one package *and* more than half of what they remove (lines
-  of the same file). So a class that is little more than one method counts as that method, a class of ten methods and
-  one of them do not; nor do two functions that the same tests cover.
+- The same code is missing, whatever its names, docstrings and layout, and the same code is there in its place. Within a
+  package the variant must be the same too; across packages (a vendored copy) it need not.
+- In one package and variant, they share more than nine tenths of FAIL_TO_PASS and more than half of the lines that the
+  solutions add. So a class that is little more than one method counts as that method, a class of ten methods and one of
+  them do not; nor do two functions that the same tests cover.
 
-The first in the order of the set stays.
+The variant of a task is its generator's choices, the knobs whose value is a word: ``stub`` and ``remove`` of one
+function are two exercises. Numbers and flags select or tune candidates and do not count. The first task in the order
+of the set stays.
 """
 
 from __future__ import annotations
@@ -19,56 +21,56 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ....models import Task
-from .removed import Exercise, Piece, added_lines
+from .exercise import Exercise, Node, added_lines
 
 MAX_SHARED_TESTS = 0.9
 MAX_SHARED_LINES = 0.5
 MIN_SIZE = 12
-"""Statements and expressions that code must have for its shape alone to say that it is a copy."""
+"""Statements and expressions that code must have for its shape alone to show that it is a copy."""
 
 
 @dataclass(frozen=True)
-class Print:
-    """What is compared. ``shape`` is empty for code too small to tell."""
+class Fingerprint:
+    """What is compared of a task."""
 
-    task_id: str
-    package: str
-    variant: tuple[str, str]
-    shape: str
-    tests: frozenset[str]
-    lines: frozenset[tuple[str, int]]
+    task_id: str  # the task
+    package: str  # name and version of the package
+    variant: frozenset[tuple[str, str]]  # the generator's choices: knobs whose value is a word
+    shape: str  # digest of the solution's definitions; empty when they are small
+    start: str  # digest of the same definitions as the workspace has them; empty when no code is left of them
+    tests: frozenset[str]  # FAIL_TO_PASS
+    lines: frozenset[tuple[str, int]]  # lines that the solution adds, numbered in the solved file
 
 
-def fingerprint(task: Task, exercise: Exercise) -> Print:
-    # Lines count in the solved file, which is the same for all tasks of a Snapshot.
-    lines = frozenset((path, number) for path, found in added_lines(task.patch).items() for number in found)
-    knobs = task.generator.knobs
-    return Print(
+def fingerprint(task: Task, exercise: Exercise) -> Fingerprint:
+    """Return what is compared of a task."""
+    return Fingerprint(
         task_id=task.task_id,
         package=f"{task.repo} {task.version}",
-        variant=(str(knobs.get("mode", "")), str(knobs.get("tests", ""))),
-        shape=shape(exercise.pieces),
+        variant=frozenset((name, value) for name, value in task.generator.knobs.items() if isinstance(value, str)),
+        shape=shape(piece.node for piece in exercise.pieces),
+        start=shape((node for node in exercise.workspace_nodes if _has_code(node)), least=1),
         tests=frozenset(task.FAIL_TO_PASS),
-        lines=lines,
+        lines=frozenset((path, number) for path, numbers in added_lines(task.patch).items() for number in numbers),
     )
 
 
-def duplicates(prints: Sequence[Print]) -> dict[str, str]:
-    """task_id of each duplicate to the task_id that it repeats; the first of a group stays."""
-    kept: list[Print] = []
-    found: dict[str, str] = {}
-    for each in prints:
-        original = next((other for other in kept if same(other, each)), None)
+def duplicates(fingerprints: Sequence[Fingerprint]) -> dict[str, str]:
+    """Return the task_id of each duplicate with the task_id that it repeats; the first of a group stays."""
+    unique: list[Fingerprint] = []
+    repeats: dict[str, str] = {}
+    for candidate in fingerprints:
+        original = next((other for other in unique if same(other, candidate)), None)
         if original is None:
-            kept.append(each)
+            unique.append(candidate)
         else:
-            found[each.task_id] = original.task_id
-    return found
+            repeats[candidate.task_id] = original.task_id
+    return repeats
 
 
-def same(one: Print, other: Print) -> bool:
-    """Whether they are one exercise, by the rules of this module."""
-    if one.shape and one.shape == other.shape:
+def same(one: Fingerprint, other: Fingerprint) -> bool:
+    """Return whether two tasks are the same exercise, by the rules of this module."""
+    if one.shape and (one.shape, one.start) == (other.shape, other.start):
         return one.package != other.package or one.variant == other.variant
     if one.package != other.package or one.variant != other.variant:
         return False
@@ -79,18 +81,28 @@ def _share(one: frozenset[object], other: frozenset[object]) -> float:
     return len(one & other) / len(one | other) if one or other else 0.0
 
 
-def shape(pieces: Iterable[Piece]) -> str:
-    """A digest of code without its own and its local names, docstrings and layout; empty when it is small."""
+def shape(nodes: Iterable[Node], least: int = MIN_SIZE) -> str:
+    """Return a digest of definitions without their own and local names, docstrings and layout.
+
+    It is empty for code with fewer than ``least`` statements and expressions.
+    """
     shapes, size = [], 0
-    for piece in pieces:
-        node = _Normal(piece.node).visit(ast.parse(ast.unparse(piece.node)).body[0])
-        size += sum(isinstance(item, ast.stmt | ast.expr) for item in ast.walk(node))
-        shapes.append(ast.dump(node))
-    return hashlib.sha256("\n".join(sorted(shapes)).encode()).hexdigest() if size >= MIN_SIZE else ""
+    for node in nodes:
+        normal = _Normalizer(node).visit(ast.parse(ast.unparse(node)).body[0])
+        size += sum(isinstance(item, ast.stmt | ast.expr) for item in ast.walk(normal))
+        shapes.append(ast.dump(normal))
+    return hashlib.sha256("\n".join(sorted(shapes)).encode()).hexdigest() if size >= least else ""
 
 
-class _Normal(ast.NodeTransformer):
-    """Names bound inside become numbers in order of appearance; docstrings and annotations go."""
+def _has_code(node: Node) -> bool:
+    """Return whether a definition does anything besides raising or passing."""
+    statements = [item for item in ast.walk(node) if isinstance(item, ast.stmt) and not isinstance(item, Node)]
+    constants = [item for item in statements if isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant)]
+    return any(not isinstance(item, ast.Pass | ast.Raise) and item not in constants for item in statements)
+
+
+class _Normalizer(ast.NodeTransformer):
+    """Numbers the names that a definition binds in order of appearance; drops docstrings and annotations."""
 
     def __init__(self, node: ast.AST) -> None:
         bound = [item.arg for item in ast.walk(node) if isinstance(item, ast.arg)]
@@ -123,7 +135,7 @@ class _Normal(ast.NodeTransformer):
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         return self._definition(node)
 
-    def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> ast.AST:
+    def _definition(self, node: Node) -> ast.AST:
         if ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
         if not isinstance(node, ast.ClassDef):

@@ -1,78 +1,101 @@
-"""The checks that a validated Candidate still has to pass before it is a Task: V7, V4, strength, features."""
+"""The checks of a validated Candidate before it is a Task: V7, V4, strength of the tests, features."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated
+
+from pydantic import Field
 
 from ....environments.snapshots import Snapshot
 from ....environments.tasks.task_trees import Materials
 from ....errors import GeneratorError, Rejected
 from ....models import Task
 from ...python.source_tree import SourceTree
-from .adequacy import completed, missing
-from .features import measured
+from .adequacy import completed, missing_items
+from .exercise import Exercise
 from .leaks import LeakCheck
-from .removed import Exercise
 from .strength import MUTANTS, strength
-
-MIN_STRENGTH = 0.0
 
 
 @dataclass(frozen=True)
 class CheckKnobs:
-    """``mutants``: how many mistakes of the solution the hidden tests are tried on (0: none); ``min_strength``: the
-    share that they must notice.
-    """
+    """The knobs of validation itself, the same for all generators."""
 
-    mutants: int = MUTANTS
-    min_strength: float = MIN_STRENGTH
+    mutants: Annotated[int, Field(ge=0)] = MUTANTS
+    """Number of mistakes in the solution that the hidden tests are tried on; 0 measures no strength."""
+    min_strength: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Share of these mistakes that the hidden tests must notice."""
 
-    @classmethod
-    def split(cls, knobs: Mapping[str, Any]) -> tuple[CheckKnobs, dict[str, Any]]:
-        """These knobs and all others, which are the generators'. Raises GeneratorError for a value that is none."""
-        rest = dict(knobs)
-        try:
-            chosen = cls(
-                mutants=int(rest.pop("mutants", MUTANTS)), min_strength=float(rest.pop("min_strength", MIN_STRENGTH))
-            )
-        except (TypeError, ValueError):
-            raise GeneratorError("knobs: mutants takes a whole number, min_strength a number") from None
-        if chosen.mutants < 0 or not 0.0 <= chosen.min_strength <= 1.0:
-            raise GeneratorError("knobs: mutants is 0 or more, min_strength between 0 and 1")
-        if chosen.min_strength and not chosen.mutants:
-            raise GeneratorError("knobs: min_strength needs mutants: raise that knob too")
-        return chosen, rest
+    def __post_init__(self) -> None:
+        if self.min_strength and not self.mutants:
+            raise GeneratorError("knob min_strength needs mutants; set mutants to 1 or more")
 
 
 @dataclass
 class FinalChecks:
-    """Shared by the candidates of one Snapshot."""
+    """The checks, with what the candidates of one Snapshot share."""
 
-    snapshot: Snapshot
-    backend: str = "auto"
-    knobs: CheckKnobs = CheckKnobs()
-    leaks: LeakCheck = field(init=False, repr=False)
+    snapshot: Snapshot  # the Snapshot of the candidates
+    backend: str = "auto"  # the sandbox backend
+    knobs: CheckKnobs = CheckKnobs()  # what is measured and demanded
+    leaks: LeakCheck = field(init=False, repr=False)  # the leak scanner, with its index of shared layers
 
     def __post_init__(self) -> None:
         self.leaks = LeakCheck(self.snapshot)
 
     async def task(self, task: Task) -> Task:
-        """The task with its statement completed, its strength and its features. Raises Rejected."""
-        made = Materials(task, self.snapshot)
-        exercise = await asyncio.to_thread(Exercise.of, task, made)
-        items = await asyncio.to_thread(missing, task, made, exercise)
-        whole = completed(task, items)
-        if whole is None:
-            raise Rejected("v7_under_specified", f"{len(items)} names and messages are told nowhere: {items[0].name!r}")
-        leaks = await asyncio.to_thread(self.leaks.find, whole, made, exercise)
+        """Return the task with its statement completed, its strength and its features. Raises Rejected."""
+        trees = Materials(task, self.snapshot)
+        exercise = await asyncio.to_thread(Exercise.of, task, trees)
+        items = await asyncio.to_thread(missing_items, task, trees, exercise)
+        complete = completed(task, items)
+        if complete is None:
+            detail = f"the statement lacks {len(items)} names and messages that tests ask for: {items[0].name!r}"
+            raise Rejected("v7_under_specified", detail)
+        leaks = await asyncio.to_thread(self.leaks.find, complete, trees, exercise)
         if leaks:
             raise Rejected("v4_leak", str(leaks[0]))
-        tested = await strength(whole, made, exercise, most=self.knobs.mutants, backend=self.backend)
+        tested = await strength(complete, trees, exercise, most=self.knobs.mutants, backend=self.backend)
         if tested.value is not None and tested.value < self.knobs.min_strength:
             missed = ", ".join(tested.survivors[:3])
-            raise Rejected("v5_weak_tests", f"{tested.value:.0%} of {tested.tried} mistakes noticed, not {missed}")
-        features = {**measured(whole, exercise, SourceTree.of(self.snapshot)), "mutants": tested.tried}
-        return whole.model_copy(update={"verifier_strength": tested.value, "features": {**features, **whole.features}})
+            detail = f"the tests notice {tested.value:.0%} of {tested.tried} mistakes; not {missed}"
+            raise Rejected("v5_weak_tests", detail)
+        features = {
+            **measured_features(complete, exercise, SourceTree.of(self.snapshot)),
+            "mutants": tested.tried,
+            **complete.features,
+        }
+        return complete.model_copy(update={"verifier_strength": tested.value, "features": features})
+
+
+def measured_features(task: Task, exercise: Exercise, tree: SourceTree) -> dict[str, int]:
+    """Return counts from the row and the source tree alone; those of the generator take precedence in the row.
+
+    ``fan_in`` counts source files besides the solution's own that mention a missing definition by name.
+    """
+    added = [
+        exercise.after[path].split(b"\n")[number - 1]
+        for path, numbers in exercise.added.items()
+        if path in exercise.after
+        for number in numbers
+    ]
+    code = [line for line in added if line.strip() and not line.strip().startswith(b"#")]
+    names = {piece.short for piece in exercise.pieces if not piece.short.startswith("__")}
+    callers = [
+        path
+        for path, vocabulary in tree.word_index.items()
+        if path not in exercise.after and tree.is_source(path) and not tree.is_test(path) and names & vocabulary
+    ]
+    return {
+        "loc_removed": len(code),
+        "files": len(exercise.after),
+        "entities": len(exercise.pieces),
+        "fail_to_pass": len(task.FAIL_TO_PASS),
+        "pass_to_pass": len(task.PASS_TO_PASS),
+        "prompt_words": len(re.findall(r"\S+", task.problem_statement)),
+        "oracle_lines": len(added),
+        "fan_in": len(callers),
+    }

@@ -1,9 +1,10 @@
-"""V4: nothing that the agent's user can read holds what was removed."""
+"""V4: nothing that the agent can read holds what was removed."""
 
 from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -16,42 +17,67 @@ from ....environments.tasks.task_trees import Materials
 from ....models import Task
 from ....monitors.leaks import Index, Leak, Needles, fingerprint, needles, scan
 from ...python.source_tree import SourceTree
-from .removed import Exercise
+from .exercise import Exercise
 
 WORKSPACE = "workspace"
-_PROSE = (".rst", ".md", ".txt", ".toml", ".cfg", ".ini", ".yml", ".yaml")
-_PROSE_NAMES = ("README", "CHANGE", "HISTORY", "NEWS", "AUTHORS", "CONTRIBUT", "RELEASE", "TODO", "LICEN", "COPYING")
+COMMON_WORD = 20
+"""A word that so many documents of the shared layers hold says nothing about the package."""
 MAX_PROSE = 1 << 20
+_PROSE = (".rst", ".md", ".txt", ".toml", ".cfg", ".ini", ".yml", ".yaml")
+_TRANSLATIONS = (".pot", ".po", ".mo")
+_PROSE_NAMES = ("README", "CHANGE", "HISTORY", "NEWS", "AUTHORS", "CONTRIBUT", "RELEASE", "TODO", "LICEN", "COPYING")
 _USR = Path("/usr")
 
 
 @dataclass
 class LeakCheck:
-    """For all tasks of one Snapshot: its dependencies, interpreter and base are read once, into the cache.
+    """The scanner for all tasks of one Snapshot: what these share is read once, into an index in the cache.
 
-    Machine code of the base layer is left out: no Python package is in it. Everything else that a sandbox shows is
-    looked into.
+    Shared layers are the dependencies, the interpreter and the base. Machine code of the base is left out, since no
+    Python package is in it; everything else that a sandbox shows is searched.
     """
 
-    snapshot: Snapshot
+    snapshot: Snapshot  # the Snapshot of the tasks
     _shared: list[Index] | None = field(default=None, repr=False)
     _guard: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def find(self, task: Task, made: Materials, exercise: Exercise) -> list[Leak]:
-        """Every leak of one task. Blocking: seconds the first time, then milliseconds per MiB of workspace."""
-        wanted = task_needles(task, made.agent_tree, exercise, SourceTree.of(self.snapshot))
+    def find(self, task: Task, trees: Materials, exercise: Exercise) -> list[Leak]:
+        """Return every leak of one task.
+
+        Blocks: seconds for the first task of a Snapshot, then milliseconds per MiB of its workspace.
+        """
+        secrets = task_needles(task, trees.agent_tree, exercise, SourceTree.of(self.snapshot))
         with self._guard:
             if self._shared is None:
                 self._shared = [_index(self.snapshot, name) for name in ("env", "python", "base")]
-            leaks = [leak for index in self._shared for leak in index.find(wanted)]
-            single = {needle.words[0] for needle in wanted.found if len(needle.words) == 1}
-            common = {word for word in single if any(index.frequency(word) for index in self._shared)}
-        return leaks + scan({WORKSPACE: made.agent_tree}, wanted.without(common))
+            specific = without_common_code(secrets, self._shared)
+            leaks = [leak for index in self._shared for leak in index.find(specific)]
+            single = {needle.words[0] for needle in secrets.found if len(needle.words) == 1}
+            shared_words = {word for word in single if any(index.frequency(word) for index in self._shared)}
+        return leaks + scan({WORKSPACE: trees.agent_tree}, secrets.without(shared_words))
+
+
+def without_common_code(secrets: Needles, shared: Sequence[Index]) -> Needles:
+    """Return the needles without runs of code whose words are all common in the shared layers.
+
+    A line such as ``for key, value in self.items()`` occurs in a shared layer whether or not the package was copied.
+    """
+
+    def is_common(word: bytes) -> bool:
+        return sum(index.frequency(word) for index in shared) >= COMMON_WORD
+
+    specific = tuple(
+        needle for needle in secrets.found if needle.kind != "code" or not all(map(is_common, set(needle.words)))
+    )
+    return Needles(specific, secrets.stems)
 
 
 def task_needles(task: Task, workspace: Path, exercise: Exercise, tree: SourceTree) -> Needles:
-    """What would give this task away: what the solution holds and nothing that the agent is given says."""
-    said = [task.problem_statement.encode(), *(f"{item.name} {item.signature}".encode() for item in task.interface)]
+    """Return what would give this task away: what the solution holds and nothing that the agent is given says."""
+    legitimate = [
+        task.problem_statement.encode(),
+        *(f"{item.name} {item.signature}".encode() for item in task.interface),
+    ]
     prose: list[bytes] = []
     for folder, names, files in os.walk(workspace):
         names[:] = [name for name in names if name != ".git"]
@@ -60,17 +86,18 @@ def task_needles(task: Task, workspace: Path, exercise: Exercise, tree: SourceTr
             path = full.relative_to(workspace).as_posix()
             if name.endswith(".py"):
                 shown = tree.is_test(path) or tree.is_source(path)
-                (said if shown else prose).append(_read(full))
-                said.append(path.encode() if shown else b"")
+                (legitimate if shown else prose).append(_read(full))
+                legitimate.append(path.encode() if shown else b"")
             elif is_prose(name) and full.stat().st_size <= MAX_PROSE:
                 prose.append(_read(full))
     stems = {Path(path).stem for path in exercise.after if path.endswith(".py")}
-    return needles((piece.source for piece in exercise.pieces), said=said, prose=prose, stems=stems)
+    return needles((piece.source for piece in exercise.pieces), said=legitimate, prose=prose, stems=stems)
 
 
 def is_prose(name: str) -> bool:
-    """Whether a file of this name is a document, which may say a removed constant in passing."""
-    return name.endswith(_PROSE) or ("." not in name and name.upper().startswith(_PROSE_NAMES))
+    """Return whether a file of this name is a document or a table of messages, which may quote a removed text."""
+    is_document = "." not in name and name.upper().startswith(_PROSE_NAMES)
+    return is_document or name.endswith((*_PROSE, *_TRANSLATIONS))
 
 
 def _read(path: Path) -> bytes:
@@ -78,7 +105,7 @@ def _read(path: Path) -> bytes:
 
 
 def shared_roots(snapshot: Snapshot, name: str) -> tuple[dict[str, Path], list[str]]:
-    """What a sandbox shows besides the workspace, and folders that it does not."""
+    """Return the folders of a shared layer (``env``, ``python`` or ``base``) and those below that no sandbox shows."""
     binds = snapshot.layers(snapshot.tree).binds
     if name == "env":
         return {ENV_PREFIX: binds[ENV_PREFIX]}, []
@@ -99,7 +126,7 @@ def _index(snapshot: Snapshot, name: str) -> Index:
 def _shared_index(
     cache: Path, key: str, roots: tuple[tuple[str, Path], ...], skip: tuple[str, ...], machine_code: bool
 ) -> Index:
-    """The index in the cache, written whole by whoever comes first. Raises SnapshotError for a cache of others."""
+    """Return the index in the cache; the first process that needs it builds it. Raises SnapshotError."""
     target = cache / "leaks" / f"{key}.sqlite"
     if not target.is_file():
         with file_lock(cache, f"leaks-{key}"), temporary_folder(cache) as staging:

@@ -8,58 +8,54 @@ from dataclasses import dataclass, field
 from ....environments.rng import stream
 from ....environments.tasks.task_trees import Materials
 from ....models import Task
-from .attempts import attempts
-from .mutants import Mutant, mutants
-from .removed import Exercise
+from ...python.mutants import Mutant, mutants
+from .attempts import open_attempts
+from .exercise import Exercise
 
 MUTANTS = 8
 
 
 @dataclass(frozen=True)
 class Strength:
-    """``value`` is the share of mutants killed, ``None`` when the solution has nothing to mutate.
+    """How well the hidden tests notice mistakes."""
 
-    ``idle`` mutants were never run: they do not parse, or compile to the solution itself. ``survivors`` say which
-    mistakes pass the tests.
-    """
-
-    value: float | None
-    tried: int
-    idle: int
-    survivors: list[str] = field(default_factory=list)
+    value: float | None  # share of the mutants that fail the tests; None when the solution has nothing to mutate
+    tried: int  # mutants that were run
+    useless: int  # mutations that were not run because they do not parse or compile to the same code
+    survivors: list[str] = field(default_factory=list)  # file, line and kind of the mistakes that pass the tests
 
 
 def sample(task: Task, exercise: Exercise, most: int) -> tuple[list[tuple[str, Mutant]], int]:
-    """``most`` mutants drawn by the task's id, as many kinds of mistake as there are, and the number of idle ones."""
-    found, idle = [], 0
+    """Return up to ``most`` mutants, drawn by the task's id and of many kinds, and the number of useless mutations."""
+    pool, useless = [], 0
     for path, lines in sorted(exercise.added.items()):
         if path.endswith(".py") and path in exercise.after:
-            made, wasted = mutants(exercise.after[path], lines)
-            found += [(path, mutant) for mutant in made]
-            idle += wasted
-    stream(task.generator.seed, "mutants", task.task_id).shuffle(found)
+            of_file, useless_of_file = mutants(exercise.after[path], lines)
+            pool += [(path, mutant) for mutant in of_file]
+            useless += useless_of_file
+    stream(task.generator.seed, "mutants", task.task_id).shuffle(pool)
     turn: Counter[str] = Counter()
     ranked = []
-    for number, (path, mutant) in enumerate(found):
+    for number, (path, mutant) in enumerate(pool):
         turn[mutant.operator] += 1
         ranked.append((turn[mutant.operator], number, path, mutant))
-    return [(path, mutant) for _, _, path, mutant in sorted(ranked, key=lambda item: item[:2])[:most]], idle
+    return [(path, mutant) for _, _, path, mutant in sorted(ranked, key=lambda item: item[:2])[:most]], useless
 
 
 async def strength(
-    task: Task, made: Materials, exercise: Exercise, *, most: int = MUTANTS, backend: str = "auto"
+    task: Task, trees: Materials, exercise: Exercise, *, most: int = MUTANTS, backend: str = "auto"
 ) -> Strength:
-    """Run each mutant on FAIL_TO_PASS alone, until its first failure; one sandbox, reset in between.
+    """Run each mutant on FAIL_TO_PASS until its first failure, in one sandbox that is reset in between.
 
-    A mutant that breaks the run, or takes far longer than the solution, counts as killed. Raises SandboxError.
+    A mutant that ends the run, or takes far longer than the solution, counts as noticed. Raises SandboxError.
     """
-    chosen, idle = sample(task, exercise, most)
+    chosen, useless = sample(task, exercise, most)
     if not chosen:
-        return Strength(None, 0, idle)
-    async with attempts(task, made, exercise.after, backend) as tried:
+        return Strength(None, 0, useless)
+    async with open_attempts(task, trees, exercise.after, backend) as attempts:
         survivors = [
             f"{path}:{mutant.line} {mutant.operator}"
             for path, mutant in chosen
-            if await tried.passes({**exercise.after, path: mutant.source})
+            if await attempts.passes({**exercise.after, path: mutant.source})
         ]
-    return Strength(round(1 - len(survivors) / len(chosen), 3), len(chosen), idle, survivors)
+    return Strength(round(1 - len(survivors) / len(chosen), 3), len(chosen), useless, survivors)

@@ -1,27 +1,25 @@
-"""V5 from a row alone: the solution's own definitions with bodies that answer nothing must score 0."""
+"""V5 from a row alone: the solution's own definitions with bodies that do nothing must score 0."""
 
 from __future__ import annotations
 
 import ast
 
-from ....environments.grading import grade
-from ....environments.sandbox import Change
 from ....environments.tasks.task_trees import Materials
 from ....models import Task
-from .attempts import attempts
-from .removed import Exercise, Piece
+from .attempts import rewarded
+from .exercise import Exercise, Piece
 
 BODIES = ("raise NotImplementedError", "return None")
 
 
-def stubbed(exercise: Exercise, body: str) -> dict[str, bytes]:
-    """The solved files, each function that the solution adds or changes reduced to ``body``."""
-    found = {}
+def with_trivial_bodies(exercise: Exercise, body: str) -> dict[str, bytes]:
+    """Return the solved files in which each function that the solution adds or changes has only ``body``."""
+    files = {}
     for path in exercise.after:
         pieces = [piece for piece in exercise.pieces if piece.path == path]
         if pieces:
-            found[path] = _with_bodies(exercise.after[path], pieces, body)
-    return found
+            files[path] = _with_bodies(exercise.after[path], pieces, body)
+    return files
 
 
 def _with_bodies(source: bytes, pieces: list[Piece], body: str) -> bytes:
@@ -41,20 +39,7 @@ def _with_bodies(source: bytes, pieces: list[Piece], body: str) -> bytes:
     return b"\n".join(lines)
 
 
-async def survivors(task: Task, made: Materials, exercise: Exercise, *, backend: str = "auto") -> list[str]:
-    """The bodies that score more than 0. Raises GraderError, SandboxError.
-
-    Most fail at once on FAIL_TO_PASS; only what gets past it is worth the whole grade.
-    """
-    found = []
-    async with attempts(task, made, exercise.after, backend) as tried:
-        for body in BODIES:
-            files = {**exercise.after, **stubbed(exercise, body)}
-            if await tried.passes(files):
-                changes = [
-                    Change(path=path, kind="file", size=len(content), content=content)
-                    for path, content in sorted(files.items())
-                ]
-                if (await grade(task, changes, backend=backend, snapshot=made.snapshot)).reward.value != 0.0:
-                    found.append(body)
-    return found
+async def rewarded_bodies(task: Task, trees: Materials, exercise: Exercise, *, backend: str = "auto") -> list[str]:
+    """Return the trivial bodies that score more than 0. Raises GraderError, SandboxError."""
+    wrong = {body: {**exercise.after, **with_trivial_bodies(exercise, body)} for body in BODIES}
+    return await rewarded(task, trees, exercise.after, wrong, backend)

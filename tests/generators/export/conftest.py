@@ -1,4 +1,4 @@
-"""A real package with one exercise made by hand, and real episodes of it."""
+"""A real package with one handwritten exercise, and real episodes of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def snapshot() -> Snapshot:
 
 @pytest.fixture(scope="session")
 def task(snapshot: Snapshot) -> Task:
-    """Single notes are to be written again; their tests are hidden."""
+    """Return a task to write one function again; its tests are hidden."""
     source, tests = (SAMPLE / SOURCE).read_bytes(), (SAMPLE / TESTS).read_bytes()
     exercise = source.replace(b"    return NAMES.index(name)\n", b"    raise NotImplementedError\n")
     assert exercise != source
@@ -59,7 +59,7 @@ def folder(task: Task, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def played(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One solved episode, then an unsolved one."""
+    """Return the folder of a run with one solved episode, then an unsolved one."""
     out = tmp_path_factory.mktemp("run")
     for agent in ("oracle", "noop"):
         asyncio.run(run_episodes(TaskSet.load(folder), agent, out=out))

@@ -1,4 +1,4 @@
-"""The real readers: swebench's own loader and `datasets`, in an environment of their own."""
+"""The real readers, swebench's loader and `datasets`, in a separate virtual environment."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ print(json.dumps({"swebench": rows, "datasets": list(table), "sft": list(chats)}
 
 
 @pytest.mark.slow
-def test_swebench_and_datasets_read_what_was_written(folder: Path, played: Path, tmp_path: Path) -> None:
+def test_swebench_and_datasets_read_the_exported_rows(folder: Path, played: Path, tmp_path: Path) -> None:
     export(folder, "swe-bench", tmp_path)
     export(folder, "sft", tmp_path, episodes=played)
     python = tmp_path / "venv" / "bin" / "python"
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     subprocess.run([python, "-m", "pip", "install", "-q", "swebench==4.1.0", "datasets>=4.7"], check=True)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    offline = {**kept, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "hf")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    offline = {**environment, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "hf")}
     done = subprocess.run([python, "-c", READ, tmp_path], cwd=tmp_path, env=offline, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
+    read = json.loads(done.stdout.splitlines()[-1])
     tasks = [json.loads(line) for line in (tmp_path / "swe-bench.jsonl").read_text().splitlines()]
     chats = [json.loads(line) for line in (tmp_path / "sft.jsonl").read_text().splitlines()]
-    assert told["swebench"] == tasks
-    assert told["sft"] == chats  # and no null filled in anywhere
-    # pyarrow takes SWE-bench's dates for dates.
-    assert told["datasets"] == [{**row, "created_at": "2000-01-01 00:00:00"} for row in tasks]
+    assert read["swebench"] == tasks
+    assert read["sft"] == chats  # without nulls for absent keys
+    # pyarrow reads SWE-bench's dates as dates.
+    assert read["datasets"] == [{**row, "created_at": "2000-01-01 00:00:00"} for row in tasks]

@@ -1,4 +1,4 @@
-"""NeMo Gym rows: public parts alone, the prompt and tools of a session, and the task to seed it with."""
+"""NeMo Gym rows: public parts only, the prompt and tools of a session, and the task that seeds it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def row(line: str) -> dict[str, Any]:
     return json.loads(line)
 
 
-def test_a_row_shows_the_policy_what_a_session_would(row: dict[str, Any], task: Task) -> None:
+def test_a_row_shows_the_policy_the_prompt_and_tools_of_a_session(row: dict[str, Any], task: Task) -> None:
     params = row["responses_create_params"]
     assert params["input"] == [{"role": "user", "content": prompt(task, list(TOOLS))}]
     shown = [{key: tool[key] for key in ("name", "description", "parameters")} for tool in params["tools"]]
@@ -43,13 +43,13 @@ def test_a_row_names_its_task_and_its_agent(row: dict[str, Any], task: Task, roo
     assert f"\n{row['agent_ref']['name']}:\n  {row['agent_ref']['type']}:\n" in config
 
 
-def test_a_row_holds_no_secret(line: str, task: Task) -> None:
+def test_a_row_has_no_secret(line: str, task: Task) -> None:
     for secret in (task.patch, task.test_patch, task.workspace_patch, *task.FAIL_TO_PASS, *task.protected_paths):
         assert secret and json.dumps(secret)[1:-1] not in line
     assert "snapshot" not in line and task.base_commit not in line
 
 
-def test_a_task_of_another_environment_is_refused(task: Task, tmp_path: Path) -> None:
+def test_a_task_is_refused_when_another_environment_plays_it(task: Task, tmp_path: Path) -> None:
     write_tasks(tmp_path, [task.model_copy(update={"environment": "drill"})])
     with pytest.raises(ExportError, match="is played by 'drill'"):
         export(tmp_path, "nemo-gym", tmp_path / "out")

@@ -26,28 +26,28 @@ def tool(number: int, content: str = "ok\n") -> ToolMessage:
 
 
 def episode(*turns: Turn, reward: float = 1.0, valid: bool = True, **more: Any) -> Episode:
-    told = Reward(value=reward, valid=valid)
-    return Episode(episode_id="e", task_id="t", prompt="Do it.", turns=list(turns), reward=told, **more)
+    result = Reward(value=reward, valid=valid)
+    return Episode(episode_id="e", task_id="t", prompt="Do it.", turns=list(turns), reward=result, **more)
 
 
-def test_a_real_solved_episode(folder: Path, played: Path, tmp_path: Path) -> None:
+def test_a_solved_episode_is_exported_with_its_calls_and_results(folder: Path, played: Path, tmp_path: Path) -> None:
     assert len((played / "episodes.jsonl").read_text().rstrip("\n").split("\n")) == 2
     assert export(folder, "sft", tmp_path, episodes=played).rows == 1
     (line,) = (tmp_path / "sft.jsonl").read_text().splitlines()
-    made = json.loads(line)
-    assert list(made) == ["messages", "tools", "task_id"]
-    assert json.loads(made["tools"]) == schemas(list(TOOLS))
-    messages = made["messages"]
+    exported = json.loads(line)
+    assert list(exported) == ["messages", "tools", "task_id"]
+    assert json.loads(exported["tools"]) == schemas(list(TOOLS))
+    messages = exported["messages"]
     assert messages[0]["role"] == "user" and "scales.notes.index" in messages[0]["content"]
     assert messages[-1]["tool_calls"][0]["function"]["name"] == "submit"
     assert all(isinstance(message["content"], str) for message in messages)
-    asked = [part["id"] for message in messages for part in message.get("tool_calls", [])]
+    requested = [part["id"] for message in messages for part in message.get("tool_calls", [])]
     answered = [message["tool_call_id"] for message in messages if message["role"] == "tool"]
-    assert answered == asked[:-1]
+    assert answered == requested[:-1]
 
 
-def test_arguments_are_objects_and_absent_keys_are_absent() -> None:
-    made = row(
+def test_arguments_are_objects_and_empty_keys_are_left_out() -> None:
+    exported = row(
         episode(
             Turn(action={"text": "look", "tool_calls": [call(1, "bash", '{"command": "ls"}')]}, messages=[tool(1)]),
             Turn(action={"text": "hm"}, messages=[ToolMessage(role="user", content="No tool call in this turn.")]),
@@ -56,7 +56,7 @@ def test_arguments_are_objects_and_absent_keys_are_absent() -> None:
     )
     look = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": {"command": "ls"}}}
     submit = {"id": "call_2_0", "type": "function", "function": {"name": "submit", "arguments": {}}}
-    assert made["messages"] == [
+    assert exported["messages"] == [
         {"role": "user", "content": "Do it."},
         {"role": "assistant", "content": "look", "tool_calls": [look]},
         {"role": "tool", "tool_call_id": "c1", "name": "bash", "content": "ok\n"},
@@ -73,33 +73,36 @@ QWEN_STYLE = """
 {{ item.function.arguments | tojson }}}</call>{% endfor %}{% endfor %}"""
 
 
-def test_a_chat_template_with_tools_gives_back_what_was_said(folder: Path, played: Path, tmp_path: Path) -> None:
+def test_a_chat_template_reproduces_the_calls_and_tools(folder: Path, played: Path, tmp_path: Path) -> None:
     export(folder, "sft", tmp_path, episodes=played)
-    made = json.loads((tmp_path / "sft.jsonl").read_text())
-    tools = json.loads(made["tools"])
+    exported = json.loads((tmp_path / "sft.jsonl").read_text())
+    tools = json.loads(exported["tools"])
     environment = jinja2.Environment()
     environment.filters["tojson"] = json.dumps  # as transformers does: no HTML escapes
-    text = environment.from_string(QWEN_STYLE.replace("\\\n", "")).render(messages=made["messages"], tools=tools)
+    text = environment.from_string(QWEN_STYLE.replace("\\\n", "")).render(messages=exported["messages"], tools=tools)
     assert [json.loads(part) for part in re.findall("<tool>(.*?)</tool>", text)] == tools
-    said = [part["function"] for message in made["messages"] for part in message.get("tool_calls", [])]
-    assert [json.loads(part) for part in re.findall("<call>(.*?)</call>", text)] == said
+    calls = [part["function"] for message in exported["messages"] for part in message.get("tool_calls", [])]
+    assert [json.loads(part) for part in re.findall("<call>(.*?)</call>", text)] == calls
 
 
-def test_malformed_calls_are_left_out_with_their_answers() -> None:
+def test_malformed_calls_are_left_out_with_their_results() -> None:
     bad = call(1, "bash", '{"command": ')
     twice = [call(2, "bash", {"command": "a"}), call(2, "bash", {"command": "b"})]
-    made = row(
+    exported = row(
         episode(
             Turn(action={"text": "", "tool_calls": [bad]}, messages=[tool(1, "error malformed_call")]),
             Turn(action={"text": "", "tool_calls": twice}, messages=[tool(2), tool(2, "error malformed_call")]),
             Turn(action={"text": "done", "tool_calls": [bad]}, messages=[tool(1, "error malformed_call")]),
         )
     )
-    assert [message["role"] for message in made["messages"]] == ["user", "assistant", "tool", "assistant"]
-    assert made["messages"][2]["content"] == "ok\n" and made["messages"][3] == {"role": "assistant", "content": "done"}
+    assert [message["role"] for message in exported["messages"]] == ["user", "assistant", "tool", "assistant"]
+    assert exported["messages"][2]["content"] == "ok\n" and exported["messages"][3] == {
+        "role": "assistant",
+        "content": "done",
+    }
 
 
-def test_only_honest_solutions_count() -> None:
+def test_an_episode_is_solved_when_it_is_valid_and_has_no_confirmed_finding() -> None:
     finding = Finding(exploit_id="x", severity="confirmed")
     suspect = Finding(exploit_id="x", severity="suspect")
     assert solved(episode()) and solved(episode(findings=[suspect]))
@@ -109,7 +112,9 @@ def test_only_honest_solutions_count() -> None:
     assert not solved(Episode(episode_id="e", task_id="t", prompt=""))
 
 
-def test_missing_and_foreign_episodes_are_one_line(folder: Path, played: Path, tmp_path: Path) -> None:
+def test_export_raises_one_line_when_episodes_are_missing_or_foreign(
+    folder: Path, played: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     with pytest.raises(ExportError, match="name a run with --episodes"):
         export(folder, "sft", out)
@@ -121,6 +126,6 @@ def test_missing_and_foreign_episodes_are_one_line(folder: Path, played: Path, t
     rows = [json.loads(line) for line in (played / "episodes.jsonl").read_text().rstrip("\n").split("\n")]
     (tmp_path / "episodes.jsonl").write_text("".join(json.dumps({**r, "task_id": "else"}) + "\n" for r in rows))
     assert [item.task_id for item in read(tmp_path)] == ["else", "else"]
-    with pytest.raises(ExportError, match="no task of the set was solved there"):
+    with pytest.raises(ExportError, match="has nothing to export as sft; name a run that solved tasks of this set"):
         export(folder, "sft", out, episodes=tmp_path)
     assert not out.exists()

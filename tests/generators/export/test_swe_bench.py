@@ -1,4 +1,4 @@
-"""SWE-bench rows: its columns, its types, and patches that apply to the commit that they name."""
+"""SWE-bench rows: the columns, their types, and patches that apply to the named commit."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def row(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str
     out = tmp_path_factory.mktemp("out")
     report = export(folder, "swe-bench", out)
     assert report.rows == 1 and str(out / "swe-bench.jsonl") in report.files
-    # As swebench's loader reads: split at every separator that Unicode knows.
+    # swebench's loader splits lines at every separator of Unicode, as splitlines does.
     (line,) = (out / "swe-bench.jsonl").read_text().splitlines()
     return json.loads(line)
 
 
-def test_the_columns_are_swe_benchs_and_all_are_text(row: dict[str, str], task: Task) -> None:
+def test_a_row_has_the_columns_of_swe_bench_as_text(row: dict[str, str], task: Task) -> None:
     assert list(row) == [*COLUMNS, "eval_script", "log_parser", "eval_type"]
     assert {type(value) for value in row.values()} == {str}
     assert json.loads(row["FAIL_TO_PASS"]) == task.FAIL_TO_PASS and json.loads(row["PASS_TO_PASS"]) == []
@@ -60,7 +60,7 @@ def test_patches_apply_to_the_commit_of_the_row(
 
 
 @pytest.mark.parametrize("solved", [True, False])
-def test_the_eval_script_tells_right_from_wrong(
+def test_the_eval_script_passes_the_solution_alone(
     row: dict[str, str], task: Task, snapshot: Snapshot, solved: bool
 ) -> None:
     layers = snapshot.layers(make_workspace(snapshot, task.workspace_patch, git=True).path)
@@ -76,13 +76,13 @@ def test_the_eval_script_tells_right_from_wrong(
         finally:
             await sandbox.close()
 
-    told = asyncio.run(log())
-    between = told.split(">>>>> Start Test Output")[1].split(">>>>> End Test Output")[0]
+    output = asyncio.run(log())
+    between = output.split(">>>>> Start Test Output")[1].split(">>>>> End Test Output")[0]
     status = {words[1]: words[0] for line in between.splitlines() if len(words := line.split()) > 1}
-    assert {status[test] for test in task.FAIL_TO_PASS} == {"PASSED" if solved else "FAILED"}, told
+    assert {status[test] for test in task.FAIL_TO_PASS} == {"PASSED" if solved else "FAILED"}, output
 
 
-def test_what_cannot_be_exported_is_one_line(folder: Path, task: Task, tmp_path: Path) -> None:
+def test_export_raises_one_line_when_a_task_has_no_row(folder: Path, task: Task, tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="unknown format 'swe_bench'. Did you mean 'swe-bench'"):
         export(folder, "swe_bench", tmp_path / "out")
     bare = Task(task_id="drill", generator=task.generator, problem_statement="Do it.")
@@ -95,7 +95,7 @@ def test_what_cannot_be_exported_is_one_line(folder: Path, task: Task, tmp_path:
         export(folder, "swe-bench", tmp_path / "file" / "below")
 
 
-def test_the_same_bytes_every_time(folder: Path, tmp_path: Path) -> None:
+def test_an_export_has_the_same_bytes_every_time(folder: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
         export(folder, "swe-bench", tmp_path / name)
     assert (tmp_path / "a" / "swe-bench.jsonl").read_bytes() == (tmp_path / "b" / "swe-bench.jsonl").read_bytes()

@@ -1,4 +1,4 @@
-"""A set that carries its snapshots: rows, archives and card agree, and nothing else changes."""
+"""A set with its Snapshots: rows, archives and card agree, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def made(plain: Path, tmp_path: Path) -> Path:
+def task_set(plain: Path, tmp_path: Path) -> Path:
     return shutil.copytree(plain, tmp_path / "set")
 
 
-def test_packing_changes_only_the_field_blobs(made: Path, plain: Path) -> None:
-    report = pack_set(made)
+def test_packing_changes_only_the_field_blobs(task_set: Path, plain: Path) -> None:
+    report = pack_set(task_set)
     (row,) = report.snapshots
-    assert [path.name for path in (made / "blobs").iterdir()] == [f"{row['sha256']}.tar.xz"]
-    assert [task.blobs for task in TaskSet.load(made)] == [{"snapshot": row["sha256"]}] * 2
-    told = (made / "tasks.jsonl").read_text()
+    assert [path.name for path in (task_set / "blobs").iterdir()] == [f"{row['sha256']}.tar.xz"]
+    assert [task.blobs for task in TaskSet.load(task_set)] == [{"snapshot": row["sha256"]}] * 2
+    rows = (task_set / "tasks.jsonl").read_text()
     assert (
-        told.replace(f'"blobs": {{"snapshot": "{row["sha256"]}"}}', '"blobs": {}')
+        rows.replace(f'"blobs": {{"snapshot": "{row["sha256"]}"}}', '"blobs": {}')
         == (plain / "tasks.jsonl").read_text()
     )
-    assert "Snapshots: 1 packed in `blobs/`" in (made / "README.md").read_text()
+    assert "Snapshots: 1 packed in `blobs/`" in (task_set / "README.md").read_text()
     assert "Snapshots: not packed" in (plain / "README.md").read_text()
-    before = (made / "tasks.jsonl").read_bytes(), (made / "README.md").read_bytes()
-    assert pack_set(made) == report
-    assert ((made / "tasks.jsonl").read_bytes(), (made / "README.md").read_bytes()) == before
+    before = (task_set / "tasks.jsonl").read_bytes(), (task_set / "README.md").read_bytes()
+    assert pack_set(task_set) == report
+    assert ((task_set / "tasks.jsonl").read_bytes(), (task_set / "README.md").read_bytes()) == before
 
 
-def test_generate_packs_at_once_and_goes_on_packing(tmp_path: Path) -> None:
+def test_generate_packs_and_continues_to_pack_when_it_runs_again(tmp_path: Path) -> None:
     more = {"generators": ["fd_function"], "count": 1, "seed": 7, "knobs": {"min_lines": 3}, "out": tmp_path / "set"}
     generate([str(SAMPLE)], pack=True, **more)
     packed = (tmp_path / "set" / "tasks.jsonl").read_bytes()
@@ -59,11 +59,11 @@ def test_generate_packs_at_once_and_goes_on_packing(tmp_path: Path) -> None:
     assert (tmp_path / "set" / "tasks.jsonl").read_bytes() == packed
 
 
-def test_a_packed_set_is_played_elsewhere_without_an_index(
-    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_packed_set_is_played_without_a_package_index(
+    task_set: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pack_set(made)
-    moved = shutil.move(made, tmp_path / "elsewhere")
+    pack_set(task_set)
+    moved = shutil.move(task_set, tmp_path / "elsewhere")
     for name, value in {**UNREACHABLE, "ETUDE_CACHE": str(tmp_path / "cache"), "ETUDE_SOURCES": ""}.items():
         monkeypatch.setenv(name, value)
     command = [sys.executable, "-m", "etude.cli"]
@@ -77,14 +77,24 @@ def test_a_packed_set_is_played_elsewhere_without_an_index(
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["reward"] == 1.0
 
 
-def test_a_corrupt_archive_is_one_line_and_no_score(
-    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_run_has_no_score_and_one_error_when_an_archive_is_corrupt(
+    task_set: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pack_set(made)
-    (archive,) = (made / "blobs").iterdir()
+    pack_set(task_set)
+    (archive,) = (task_set / "blobs").iterdir()
     archive.write_bytes(archive.read_bytes()[:-9])
     monkeypatch.setenv("ETUDE_CACHE", str(tmp_path / "cache"))
-    command = [sys.executable, "-m", "etude.cli", "run", "--tasks", str(made), "--out", str(tmp_path / "run"), "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "etude.cli",
+        "run",
+        "--tasks",
+        str(task_set),
+        "--out",
+        str(tmp_path / "run"),
+        "--json",
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     summary = json.loads(done.stdout)
     assert (done.returncode, summary["valid"], summary["reward"]) == (1, 0, None)
@@ -93,31 +103,31 @@ def test_a_corrupt_archive_is_one_line_and_no_score(
     assert not list((tmp_path / "cache" / "snapshots").glob("*"))
 
 
-def test_unpacking_a_set(made: Path, tmp_path: Path) -> None:
+def test_unpacking_needs_archives_and_fills_the_cache(task_set: Path, tmp_path: Path) -> None:
     with pytest.raises(TaskSetError, match="carries no archive of snapshot .*etude snapshot pack"):
-        unpack_set(made, cache=tmp_path / "cache")
-    pack_set(made)
-    (row,) = unpack_set(made, cache=tmp_path / "cache")
+        unpack_set(task_set, cache=tmp_path / "cache")
+    pack_set(task_set)
+    (row,) = unpack_set(task_set, cache=tmp_path / "cache")
     assert (
         row["source"] == "scales 1.2.0" and Path(row["path"]).parent == cache_folder(tmp_path / "cache") / "snapshots"
     )
 
 
-def test_rows_that_cannot_be_packed(made: Path, tmp_path: Path) -> None:
-    rows = (made / "tasks.jsonl").read_text()
-    (made / "tasks.jsonl").write_text(rows.replace('"blobs": {}', '"blobs": {"snapshot": "../../etc/passwd"}'))
+def test_a_set_is_not_packed_when_its_rows_are_wrong(task_set: Path, tmp_path: Path) -> None:
+    rows = (task_set / "tasks.jsonl").read_text()
+    (task_set / "tasks.jsonl").write_text(rows.replace('"blobs": {}', '"blobs": {"snapshot": "../../etc/passwd"}'))
     with pytest.raises(ValueError, match="is no sha256"):
-        unpack_set(made, cache=tmp_path / "cache")
+        unpack_set(task_set, cache=tmp_path / "cache")
     first = json.loads(rows.splitlines()[0])
-    (made / "tasks.jsonl").write_text(json.dumps({**first, "snapshot": None}) + "\n")
-    with pytest.raises(TaskSetError, match="there is nothing to pack"):
-        pack_set(made)
+    (task_set / "tasks.jsonl").write_text(json.dumps({**first, "snapshot": None}) + "\n")
+    with pytest.raises(TaskSetError, match="so there is nothing to pack"):
+        pack_set(task_set)
     changed = {**first["snapshot"], "digest": "0" * 64}
-    (made / "tasks.jsonl").write_text(json.dumps({**first, "snapshot": changed}) + "\n")
-    before = (made / "tasks.jsonl").read_bytes()
+    (task_set / "tasks.jsonl").write_text(json.dumps({**first, "snapshot": changed}) + "\n")
+    before = (task_set / "tasks.jsonl").read_bytes()
     with pytest.raises(SnapshotError):
-        pack_set(made)
-    assert (made / "tasks.jsonl").read_bytes() == before and not list((made / "blobs").glob("*"))
+        pack_set(task_set)
+    assert (task_set / "tasks.jsonl").read_bytes() == before and not list((task_set / "blobs").glob("*"))
 
 
 @pytest.mark.parametrize(
@@ -129,5 +139,5 @@ def test_rows_that_cannot_be_packed(made: Path, tmp_path: Path) -> None:
         ("{}", '{"blobs": {"x": "y"}}'),
     ],
 )
-def test_one_field_of_a_row_is_set_and_the_rest_stays(line: str, expected: str) -> None:
+def test_setting_one_field_of_a_row_changes_nothing_else(line: str, expected: str) -> None:
     assert with_field(line.encode(), "blobs", {"x": "y"}).decode() == expected

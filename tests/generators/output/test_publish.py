@@ -1,4 +1,4 @@
-"""The folder of a task set: what may be written where, by whom, and what an interrupted run leaves."""
+"""The folder of a task set: when it may be written, and what an interrupted run leaves."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REPORT: dict[str, Any] = {"candidates": 2, "yield": 1.0, "rejected": {}}
 
 def row(name: str) -> Row:
     generator = GeneratorRef(name="hand", version="1", seed=0)
-    return Row("thing 1", name, Task(task_id=name, generator=generator, problem_statement="Do it."))
+    return Row("thing 1", "hand", name, Task(task_id=name, generator=generator, problem_statement="Do it."))
 
 
 def test_nothing_is_written_before_the_first_verdict(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_nothing_is_written_before_the_first_verdict(tmp_path: Path) -> None:
     assert list((tmp_path / "a" / "b").iterdir()) == []
 
 
-def test_lines_that_are_no_verdict_are_made_again(tmp_path: Path) -> None:
+def test_a_journal_line_is_ignored_when_it_is_not_a_verdict(tmp_path: Path) -> None:
     Journal(tmp_path).add("k", row("one"))
     with (tmp_path / JOURNAL).open("ab") as file:
         file.write(b'7\n{"key": "x"}\n{"key": "y", "task": {"task_id": 1}}\n\xff\xfe\n{"key": "cut')
@@ -43,16 +43,16 @@ def test_lines_that_are_no_verdict_are_made_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["file", "file/below", "gone/below"])
-def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path: Path, place: str) -> None:
+def test_a_folder_is_refused_at_once_when_it_cannot_be_written(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "gone").symlink_to("nowhere")
     with pytest.raises(GeneratorError, match="cannot write to .*; choose another --out"):
         Journal(tmp_path / place)
 
 
-def test_two_processes_do_not_write_one_set(tmp_path: Path) -> None:
+def test_a_folder_is_refused_when_another_process_writes_to_it(tmp_path: Path) -> None:
     code = "import sys\nfrom pathlib import Path\nfrom etude.generators.output.publish import Journal, Row\n"
-    code += "journal = Journal(Path(sys.argv[1]))\njournal.add('k', Row('', '', None))\n"
+    code += "journal = Journal(Path(sys.argv[1]))\njournal.add('k', Row('', '', '', None))\n"
     code += "print('holds', flush=True)\nsys.stdin.read()\n"
     late = Journal(tmp_path)
     command = [sys.executable, "-c", code, str(tmp_path)]
@@ -64,15 +64,15 @@ def test_two_processes_do_not_write_one_set(tmp_path: Path) -> None:
         with pytest.raises(GeneratorError, match="another `etude generate` writes to"):
             late.add("l", row("one"))
         other.kill()
-    assert Journal(tmp_path).get("k") == Row("", "", None)
+    assert Journal(tmp_path).get("k") == Row("", "", "", None)
 
 
-def test_files_of_other_people_and_other_requests_are_not_overwritten(tmp_path: Path) -> None:
+def test_files_are_not_overwritten_when_another_request_wrote_them(tmp_path: Path) -> None:
     refuse_foreign(tmp_path / "new", REQUEST)
-    (tmp_path / "README.md").write_text("mine")
-    with pytest.raises(GeneratorError, match="already holds a README.md of its own"):
+    (tmp_path / "README.md").write_text("notes")
+    with pytest.raises(GeneratorError, match="already holds a README.md that no run of etude wrote"):
         refuse_foreign(tmp_path, REQUEST)
-    (tmp_path / JOURNAL).write_text("")  # an interrupted run of ours
+    (tmp_path / JOURNAL).write_text("")  # an interrupted run of etude
     refuse_foreign(tmp_path, REQUEST)
     (tmp_path / "report.json").write_text(json.dumps({"request": {**REQUEST, "seed": 1}}))
     with pytest.raises(GeneratorError, match="made from other arguments"):
@@ -80,7 +80,7 @@ def test_files_of_other_people_and_other_requests_are_not_overwritten(tmp_path: 
     assert sorted(path.name for path in tmp_path.iterdir()) == [JOURNAL, "README.md", "report.json"]
 
 
-def test_a_source_given_twice_makes_each_task_once(tmp_path: Path) -> None:
+def test_each_task_is_written_once_when_a_source_is_given_twice(tmp_path: Path) -> None:
     publish(tmp_path, [row("one"), row("two"), row("one")], REPORT, REQUEST, [])
     assert [task.task_id for task in TaskSet.load(tmp_path)] == ["one", "two"]
 
@@ -95,7 +95,7 @@ def front_matter(text: str) -> list[str]:
     return head.splitlines()
 
 
-def test_the_card_has_the_hubs_front_matter() -> None:
+def test_the_card_has_the_front_matter_of_the_hub() -> None:
     text = card([task("a", licence="MIT"), task("b", licence="Apache-2.0 OR BSD-3-Clause")], REPORT, [])
     assert front_matter(text) == [
         "license: [apache-2.0, bsd-3-clause, mit]",
@@ -105,13 +105,13 @@ def test_the_card_has_the_hubs_front_matter() -> None:
         "configs: [{config_name: default, data_files: tasks.jsonl}]",
     ]
     assert front_matter(card([task("a", licence="MIT")], REPORT, []))[0] == "license: mit"
-    own = front_matter(card([task("a", licence='my "own"')], REPORT, []))
-    assert own[:2] == ["license: other", 'license_name: "my \\"own\\""']
+    unknown_licence = front_matter(card([task("a", licence='my "own"')], REPORT, []))
+    assert unknown_licence[:2] == ["license: other", 'license_name: "my \\"own\\""']
     assert front_matter(card([task("a")], REPORT, []))[:2] == ["license: other", 'license_name: "unknown"']
     assert "size_categories: [1K<n<10K]" in card([task(str(n)) for n in range(1000)], REPORT, [])
 
 
-def test_the_card_says_what_the_set_is() -> None:
+def test_the_card_describes_the_set() -> None:
     tasks = [task("a", verifier_strength=0.5), task("b", verifier_strength=1.0, generator="fd_class", split="test")]
     report = {"candidates": 8, "yield": 0.25, "rejected": {"v1_no_test_fails": 6}}
     text = card([*tasks, task("c", assurance="out_of_process")], report, [])
@@ -130,9 +130,9 @@ def test_the_card_says_what_the_set_is() -> None:
     assert "verifier strength" not in card([task("a")], REPORT, [])
 
 
-def test_the_card_tells_of_archives_when_it_is_ours() -> None:
+def test_the_card_reports_archives_when_etude_wrote_it() -> None:
     text = card([task("a")], REPORT, [])
-    told = replace_blobs(text, 2, 3 << 20)
-    assert "Snapshots: 2 packed in `blobs/` (3.0 MiB)" in told and "not packed" not in told
-    assert replace_blobs(told, 2, 3 << 20) == told
-    assert replace_blobs("# Mine\n", 2, 3 << 20) == "# Mine\n"
+    updated = replace_blobs(text, 2, 3 << 20)
+    assert "Snapshots: 2 packed in `blobs/` (3.0 MiB)" in updated and "not packed" not in updated
+    assert replace_blobs(updated, 2, 3 << 20) == updated
+    assert replace_blobs("# Notes\n", 2, 3 << 20) == "# Notes\n"

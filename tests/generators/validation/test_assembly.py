@@ -1,25 +1,23 @@
-"""How a Candidate becomes a row."""
+"""The row of a candidate."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from etude.generators.base import Candidate
+from etude.generators.base import Candidate, FixedStatement, HiddenTests
 from etude.generators.python.source_tree import SourceTree
 from etude.generators.validation.assembly import source_paths
 from etude.models import GeneratorRef
 
 
-def test_a_solution_restores_the_package_alone(tmp_path: Path) -> None:
+def test_a_solution_restores_only_files_of_the_package(tmp_path: Path) -> None:
     tree = SourceTree(tmp_path, ("src/pkg",), ("src",), frozenset())
     changed = {"src/pkg/core.py": b"", "src/pkg/core.pyi": b"", "docs/guide.rst": b"", "examples/app/cli.py": None}
     candidate = Candidate(
         entity="src/pkg/core.py::run",
         generator=GeneratorRef(name="fd_function", version="1", seed=0),
         exercise=changed,
-        affected=[],
-        probes={},
-        facts={},
-        features={},
+        hidden_tests=HiddenTests([]),
+        statement=FixedStatement("Repair run.\n"),
     )
     assert source_paths(tree, candidate) == ["src/pkg/core.py", "src/pkg/core.pyi"]

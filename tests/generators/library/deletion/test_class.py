@@ -1,11 +1,13 @@
-"""What ``fd_class`` proposes, in both modes; nothing is run here."""
+"""The proposals of ``fd_class`` in both modes; no test is run here."""
 
 from __future__ import annotations
 
 import ast
 
+from etude.generators.base import StatementContext
+from etude.generators.knob_parsing import parse_knobs
 from etude.generators.library.deletion.class_ import ClassDeletion
-from etude.generators.library.deletion.statement import deletion_statement
+from etude.generators.library.deletion.statement import Member
 
 SHELVES = "src/cellar/shelves.py"
 
@@ -16,35 +18,40 @@ def after(candidate, path):
     return text
 
 
-def test_stub_keeps_what_is_public(cellar, propose):
+def test_stub_mode_leaves_the_public_interface(cellar, propose):
     text = after(propose("fd_class", cellar, "Shelf"), SHELVES)
     shelf = text[text.index("class Shelf:") : text.index("class SortedShelf")]
     assert shelf.count("raise NotImplementedError") == 6 and "_is_full" not in shelf
-    for kept in (
+    for text_of_interface in (
         "def __init__(self, room)",
         "@names.setter",
         '"""Room for so many bottles."""',
         "Raises OverflowError",
     ):
-        assert kept in shelf
+        assert text_of_interface in shelf
     assert "super().put(bottle)" in text
 
 
-def test_remove_takes_the_exports_and_the_subclass_along(cellar, propose):
+def test_remove_mode_deletes_the_exports_and_absorbs_the_subclass(cellar, propose):
     candidate = propose("fd_class", cellar, "Shelf", mode="remove")
     assert "Shelf" not in after(candidate, SHELVES)
     assert "Shelf" not in after(candidate, "src/cellar/__init__.py")
-    assert [item["name"] for item in candidate.facts["entities"]] == ["SortedShelf"]
-    assert b"from cellar import Bottle\n" in candidate.tests["tests/conftest.py"]
+    assert [item.name for item in candidate.statement.also_removed] == ["SortedShelf"]
+    assert b"from cellar import Bottle\n" in candidate.hidden_tests.rewritten["tests/conftest.py"]
 
 
-def test_a_subclass_that_others_use_blocks(cellar, propose):
+def test_remove_mode_is_blocked_when_other_tests_use_a_subclass(cellar, propose):
     cellar.baseline.tests_of[f"{SHELVES}::SortedShelf.put"] = ["tests/test_bottles.py::test_more[0]"]
-    assert propose("fd_class", cellar, "Shelf", mode="remove").blocked.startswith("v0_built_on")
+    blocked = propose("fd_class", cellar, "Shelf", mode="remove").blocked
+    assert (blocked.reason, blocked.detail) == (
+        "v0_built_on",
+        "src/cellar/shelves.py::SortedShelf is built on Shelf",
+    )
 
 
-def test_the_statement_holds_the_public_interface(cellar, propose):
-    text = deletion_statement("cellar", propose("fd_class", cellar, "Shelf", mode="remove").facts, [], [])
+def test_the_statement_lists_the_public_interface(cellar, propose):
+    statement = propose("fd_class", cellar, "Shelf", mode="remove").statement
+    text = statement.render(StatementContext("cellar", [], []))
     for part in (
         "`def put(self, bottle)`",
         "`@property def names(self)`",
@@ -54,22 +61,22 @@ def test_the_statement_holds_the_public_interface(cellar, propose):
     assert "_is_full" not in text and "_bottles" not in text
 
 
-def test_fields_of_a_dataclass_stay_in_stub_mode_and_are_told_in_remove_mode(cellar, propose):
+def test_fields_of_a_dataclass_stay_in_stub_mode_and_are_listed_in_remove_mode(cellar, propose):
     text = after(propose("fd_class", cellar, "Bottle"), "src/cellar/bottles.py")
     assert "size: float = 0.75" in text and "return self.year" not in text
-    facts = propose("fd_class", cellar, "Bottle", mode="remove").facts
-    assert {"signature": "size: float = 0.75", "docstring": ""} in facts["members"]
-    assert "@dataclass" in facts["signature"]
+    target = propose("fd_class", cellar, "Bottle", mode="remove").statement.target
+    assert Member("size: float = 0.75") in target.members
+    assert "@dataclass" in target.signature
 
 
-def test_probes_fill_every_method(cellar, propose):
+def test_a_probe_gives_every_method_a_body(cellar, propose):
     probes = propose("fd_class", cellar, "Shelf").probes
     assert {"none", "true", "itself", "first_argument"} <= set(probes)
     for files in probes.values():
         ast.parse(files[SHELVES])
 
 
-def test_what_only_declares_is_no_target(project):
+def test_a_class_is_not_eligible_when_it_has_no_method_with_code(project):
     files = {
         "pkg/__init__.py": "",
         "pkg/kinds.py": """
@@ -91,4 +98,4 @@ def test_what_only_declares_is_no_target(project):
     }
     tests_of = {"pkg/kinds.py::Meta.__call__": ["tests/test_kinds.py::test_meta"]}
     snapshot = project(files, tests_of, passed=[f"tests/test_kinds.py::test_{number}" for number in range(5)])
-    assert not list(ClassDeletion().candidates(snapshot, 0, {"min_lines": 1}))
+    assert not list(ClassDeletion().candidates(snapshot, 0, parse_knobs(ClassDeletion.knobs, {"min_lines": 1})))

@@ -1,4 +1,4 @@
-"""What ``fd_function`` proposes, on the sample package; nothing is run here."""
+"""The proposals of ``fd_function`` on the sample package; no test is run here."""
 
 import ast
 from types import SimpleNamespace
@@ -7,11 +7,14 @@ import pytest
 from helpers.paths import DATA
 
 from etude.errors import GeneratorError
+from etude.generators.base import StatementContext
+from etude.generators.knob_parsing import parse_knobs
 from etude.generators.library.deletion.function import FunctionDeletion
-from etude.generators.library.deletion.statement import deletion_statement
+from etude.generators.library.deletion.knobs import Knobs
 from etude.generators.python.hidden_tests import hide
+from etude.generators.python.source import delete_spans
 from etude.generators.python.source_tree import SourceTree
-from etude.generators.statements.interface import interface
+from etude.generators.statements.interface import interface_of
 from etude.models import InterfaceItem
 
 SAMPLE = DATA / "scales"
@@ -35,7 +38,7 @@ OTHER_TESTS = [
 
 @pytest.fixture
 def snapshot():
-    """The parts of a Snapshot that proposing needs, with a test map written by hand."""
+    """Return the parts of a Snapshot that a proposal needs; the test map is written by hand."""
     return SimpleNamespace(
         tree=SAMPLE,
         source_roots=["src/scales"],
@@ -54,12 +57,15 @@ def snapshot():
     )
 
 
+def candidates(snapshot, seed=0, **knobs):
+    return FunctionDeletion().candidates(snapshot, seed, parse_knobs(Knobs, knobs))
+
+
 def propose(snapshot, name, **knobs):
-    found = FunctionDeletion().candidates(snapshot, 0, knobs)
-    return next(candidate for candidate in found if candidate.entity.endswith(f"::{name}"))
+    return next(item for item in candidates(snapshot, **knobs) if item.entity.endswith(f"::{name}"))
 
 
-def test_the_body_goes_and_everything_else_stays_to_the_byte(snapshot):
+def test_stub_mode_changes_only_the_body(snapshot):
     before = (SAMPLE / "src/scales/patterns.py").read_bytes()
     after = propose(snapshot, "relative").exercise["src/scales/patterns.py"]
     start, end = before.index(b'    if pattern == "major"'), len(before)
@@ -67,30 +73,30 @@ def test_the_body_goes_and_everything_else_stays_to_the_byte(snapshot):
     assert end > start
 
 
-def test_helpers_and_imports_that_only_the_body_needed_go_too(snapshot):
+def test_stub_mode_deletes_helpers_and_imports_when_only_the_body_needs_them(snapshot):
     after = propose(snapshot, "frequency", docs="keep").exercise[NOTES].decode()
-    for gone in ("_split", "_OCTAVE", "import math", "import re\n", "Only frequency() needs this"):
-        assert gone not in after
-    for kept in ("from functools import lru_cache, reduce", "_FLATS", ">>> frequency"):
-        assert kept in after
+    for deleted in ("_split", "_OCTAVE", "import math", "import re\n", "Only frequency() needs this"):
+        assert deleted not in after
+    for text in ("from functools import lru_cache, reduce", "_FLATS", ">>> frequency"):
+        assert text in after
     ast.parse(after)
 
 
-def test_one_name_of_an_import_list_goes_alone(snapshot):
+def test_an_import_loses_one_name_when_the_others_are_used(snapshot):
     after = propose(snapshot, "chord", min_lines=1).exercise[NOTES].decode()
     assert "from functools import lru_cache\n" in after
 
 
-def test_examples_are_redacted_in_docstrings_and_documents(snapshot):
+def test_docstrings_and_documents_lose_their_examples(snapshot):
     exercise = propose(snapshot, "frequency").exercise
     assert b">>> frequency" not in exercise[NOTES] and b"A4" in exercise[NOTES]
     transposed = propose(snapshot, "scale", docs="redact").exercise
     assert "README.md" not in transposed
 
 
-def test_candidates_come_in_an_order_drawn_from_the_seed(snapshot):
+def test_the_order_of_candidates_depends_on_the_seed_alone(snapshot):
     def entities(seed):
-        return [item.entity for item in FunctionDeletion().candidates(snapshot, seed, {"min_lines": 1})]
+        return [item.entity for item in candidates(snapshot, seed, min_lines=1)]
 
     assert entities(1) == entities(1)
     assert sorted(entities(1)) == sorted(entities(2))
@@ -104,50 +110,65 @@ def test_trivial_probes_are_valid_modules(snapshot):
         ast.parse(files[NOTES])
 
 
-def test_an_unknown_knob_names_the_nearest(snapshot):
-    with pytest.raises(GeneratorError, match="Did you mean 'min_lines'"):
-        next(FunctionDeletion().candidates(snapshot, 0, {"min_line": 3}))
-    with pytest.raises(GeneratorError, match="choose one of hidden, visible, half"):
-        next(FunctionDeletion().candidates(snapshot, 0, {"tests": "some"}))
+@pytest.mark.parametrize(
+    ("knob", "expected"),
+    [
+        ({"min_line": 3}, "unknown knob 'min_line'. Did you mean 'min_lines'?"),
+        ({"tests": "some"}, "knob tests cannot be 'some'; choose one of hidden, visible, half"),
+        ({"min_lines": "x"}, "knob min_lines must be an int, got 'x'"),
+        ({"max_lines": 0}, "knob max_lines must be at least 1, got 0"),
+        ({"max_share": "1.5"}, "knob max_share must be at most 1.0, got '1.5'"),
+        ({"keep_helpers": "maybe"}, "knob keep_helpers must be true or false, got 'maybe'"),
+    ],
+)
+def test_a_knob_is_refused_with_its_remedy_when_it_is_wrong(knob, expected):
+    with pytest.raises(GeneratorError) as caught:
+        parse_knobs(Knobs, knob)
+    assert str(caught.value) == expected
 
 
-def test_hidden_tests_take_their_expected_values_along(snapshot):
+def test_knobs_are_converted_when_they_are_text():
+    knobs = parse_knobs(Knobs, {"min_lines": "3", "keep_helpers": "yes", "max_share": "0.25"})
+    assert (knobs.min_lines, knobs.keep_helpers, knobs.max_share) == (3, True, 0.25)
+
+
+def test_hidden_tests_leave_with_their_expected_values(snapshot):
     hidden = hide(SourceTree.of(snapshot), FREQUENCY_TESTS)
     text = hidden["tests/test_notes.py"].decode()
-    for gone in ("test_frequency", "HERTZ", "def close"):
-        assert gone not in text
-    for kept in ("TestInterval", "TRIADS", "test_unknown_note"):
-        assert kept in text
+    for hidden_text in ("test_frequency", "HERTZ", "def close"):
+        assert hidden_text not in text
+    for visible_text in ("TestInterval", "TRIADS", "test_unknown_note"):
+        assert visible_text in text
     ast.parse(text)
 
 
-def test_a_class_without_tests_left_goes_whole(snapshot):
+def test_a_test_class_is_hidden_when_all_its_tests_are(snapshot):
     hidden = hide(SourceTree.of(snapshot), OTHER_TESTS[2:4])
     assert b"RelativeTest" not in hidden["tests/test_patterns.py"]
 
 
-def test_a_file_of_which_nothing_is_left_is_deleted(snapshot):
+def test_a_test_file_is_hidden_when_all_its_tests_are(snapshot):
     everything = [*OTHER_TESTS[2:6], "tests/test_patterns.py::ScaleTest::test_unknown_pattern"]
     assert hide(SourceTree.of(snapshot), everything) == {"tests/test_patterns.py": None}
 
 
-def test_a_test_that_cannot_be_located_hides_its_file(snapshot):
+def test_a_test_file_is_hidden_when_a_test_cannot_be_located(snapshot):
     assert hide(SourceTree.of(snapshot), ["tests/test_notes.py::test_made_at_import"]) == {"tests/test_notes.py": None}
 
 
-def test_interface_lists_what_the_hidden_tests_touch(snapshot):
+def test_the_interface_lists_what_the_hidden_tests_use(snapshot):
     target = InterfaceItem(name="scales.notes.frequency", kind="function", signature="def frequency(text)")
-    found = {(item.kind, item.name) for item in interface(SourceTree.of(snapshot), [target], FREQUENCY_TESTS)}
-    assert ("keyword", "frequency(concert_pitch=)") in found
-    assert ("exception", "scales.NoteError") in found and ("exception", "ValueError") in found
-    assert ("message", "must be positive") in found
+    items = {(item.kind, item.name) for item in interface_of(SourceTree.of(snapshot), [target], FREQUENCY_TESTS)}
+    assert ("keyword", "frequency(concert_pitch=)") in items
+    assert ("exception", "scales.NoteError") in items and ("exception", "ValueError") in items
+    assert ("message", "must be positive") in items
+    assert target.name not in {name for _, name in items}
 
 
-def test_the_statement_says_what_is_needed_and_shows_no_test(snapshot):
-    facts = propose(snapshot, "frequency").facts
-    target = InterfaceItem(name="scales.notes.frequency", kind="function", signature=facts["signature"])
-    names = interface(SourceTree.of(snapshot), [target], FREQUENCY_TESTS)
-    text = deletion_statement("scales 1.2.0", facts, FREQUENCY_TESTS, names)
+def test_the_statement_describes_the_function_and_shows_no_test(snapshot):
+    candidate = propose(snapshot, "frequency")
+    names = interface_of(SourceTree.of(snapshot), candidate.interface, FREQUENCY_TESTS)
+    text = candidate.statement.render(StatementContext("scales 1.2.0", FREQUENCY_TESTS, names))
     for part in (
         "def frequency(text, *, concert_pitch=440.0)",
         "The frequency in hertz",
@@ -159,8 +180,6 @@ def test_the_statement_says_what_is_needed_and_shows_no_test(snapshot):
     assert "261.62" not in text and "_split" not in text
 
 
-def test_blank_lines_left_by_deletions_shrink():
-    from etude.generators.python.source import delete_spans
-
+def test_blank_lines_shrink_to_two_when_code_between_them_is_deleted():
     source = b"a\n\n\nb\n\n\nc\n\n\nd\n"
     assert delete_spans(source, [(4, 6), (8, 10)]) == b"a\n\n\nd\n"

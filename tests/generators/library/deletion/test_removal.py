@@ -1,10 +1,14 @@
-"""``mode=remove``: what goes with a function, rule by rule. Nothing is run here."""
+"""Mode ``remove``: what is deleted with a function, rule by rule; no test is run here."""
 
 from __future__ import annotations
 
 import ast
 
 import pytest
+
+from etude.generators.base import Rejection
+from etude.generators.python.hidden_tests import hide
+from etude.generators.python.source_tree import SourceTree
 
 CORE = '''
 import math
@@ -45,26 +49,27 @@ MAP = {"pkg/core.py::feature": FEATURE, "pkg/core.py::other": OTHER}
 
 
 def parsed(candidate):
-    for path, content in {**candidate.exercise, **candidate.tests}.items():
+    files = {**candidate.exercise, **candidate.hidden_tests.rewritten}
+    for path, content in files.items():
         if content is not None and path.endswith(".py"):
             ast.parse(content)
-    return {path: (content or b"").decode() for path, content in {**candidate.exercise, **candidate.tests}.items()}
+    return {path: (content or b"").decode() for path, content in files.items()}
 
 
 @pytest.fixture
 def removed(project, propose):
-    """The files after ``feature`` is removed from ``core.py`` (with ``core`` appended) and from ``files``."""
+    """Return ``removed(files, core)``: the candidate that removes ``feature`` from ``core.py`` and ``files``."""
 
-    def make(files=None, core="", tests_of=None, **knobs):
+    def propose_removal(files=None, core="", tests_of=None, **knobs):
         snapshot = project(
             {"pkg/core.py": CORE + core, "pkg/__init__.py": "", **(files or {})}, {**MAP, **(tests_of or {})}
         )
         return propose("fd_function", snapshot, "feature", mode="remove", **knobs)
 
-    return make
+    return propose_removal
 
 
-def test_the_definition_goes_with_overloads_comments_helpers_and_imports(removed):
+def test_a_definition_is_deleted_with_overloads_comments_helpers_and_imports(removed):
     text = parsed(removed())["pkg/core.py"]
     assert text == "\nLIMIT = 3\n\n\ndef other(x):\n    return x + LIMIT\n" or text.startswith(
         "LIMIT = 3\n\n\ndef other"
@@ -72,7 +77,7 @@ def test_the_definition_goes_with_overloads_comments_helpers_and_imports(removed
     assert "\n\n\n\n" not in text
 
 
-def test_helpers_stay_when_asked(removed):
+def test_helpers_stay_when_the_knob_says_so(removed):
     text = parsed(removed(keep_helpers="true"))["pkg/core.py"]
     assert "_twice" in text and "import math" in text and "feature" not in text
 
@@ -89,28 +94,28 @@ def test_helpers_stay_when_asked(removed):
         '__all__ = ("other", "feature")\n',
     ],
 )
-def test_every_form_of_all(removed, exports):
+def test_every_form_of_dunder_all_loses_the_name(removed, exports):
     candidate = removed({"pkg/__init__.py": "from .core import feature, other\n" + exports})
     text = parsed(candidate)["pkg/__init__.py"]
     scope: dict = {"other": None}
     exec(text.partition("\n")[2], scope)
     assert list(scope["__all__"]) == ["other"] and text.startswith("from .core import other\n")
-    assert "`feature` in `__all__` of `pkg`" in candidate.facts["restore"]
+    assert "`feature` in `__all__` of `pkg`" in candidate.statement.names_to_restore
 
 
-def test_re_exports_under_another_name_are_followed(removed):
+def test_a_re_export_is_followed_when_it_has_another_name(removed):
     files = {
         "pkg/__init__.py": "from .api import other, same\n",
         "pkg/api.py": "from .core import feature as same, other\n\nagain = same\n",
         "pkg/user.py": "from . import api\nimport pkg\n\nHOOKS = [len, api.again]\nTABLE = {'a': pkg.same, 'b': len}\n",
     }
-    found = parsed(removed(files))
-    assert found["pkg/__init__.py"] == "from .api import other\n"
-    assert found["pkg/api.py"].strip() == "from .core import other"
-    assert "HOOKS = [len]\nTABLE = {'b': len}" in found["pkg/user.py"]
+    files_after = parsed(removed(files))
+    assert files_after["pkg/__init__.py"] == "from .api import other\n"
+    assert files_after["pkg/api.py"].strip() == "from .core import other"
+    assert "HOOKS = [len]\nTABLE = {'b': len}" in files_after["pkg/user.py"]
 
 
-def test_module_attributes_and_derived_names(removed):
+def test_names_derived_from_a_module_attribute_are_removed(removed):
     files = {
         "pkg/__init__.py": "from .core import *\n",
         "pkg/curried.py": "import pkg\nfrom functools import partial\n\n"
@@ -118,13 +123,13 @@ def test_module_attributes_and_derived_names(removed):
         "tests/test_curried.py": "from pkg.curried import feature, other\n\ndef test_x():\n    assert feature(1)\n",
     }
     candidate = removed(files)
-    found = parsed(candidate)
-    assert "feature" not in found["pkg/curried.py"] and "other = partial(" in found["pkg/curried.py"]
-    assert found["tests/test_curried.py"].startswith("from pkg.curried import other\n")
-    assert "`feature = partial(pkg.feature)` in `pkg.curried`" in candidate.facts["restore"]
+    files_after = parsed(candidate)
+    assert "feature" not in files_after["pkg/curried.py"] and "other = partial(" in files_after["pkg/curried.py"]
+    assert files_after["tests/test_curried.py"].startswith("from pkg.curried import other\n")
+    assert "`feature = partial(pkg.feature)` in `pkg.curried`" in candidate.statement.names_to_restore
 
 
-def test_lazy_tables(removed):
+def test_lazy_tables_lose_the_name(removed):
     lazy = """
         _LAZY = {"feature": ".core", "other": ".core"}
         _WHERE = {".core": ["feature", "other"]}
@@ -138,29 +143,29 @@ def test_lazy_tables(removed):
         "tests/test_lazy.py": "from pkg import feature, other\n\ndef test_x():\n    pass\n",
     }
     candidate = removed(files)
-    found = parsed(candidate)
-    assert '_LAZY = {"other": ".core"}' in found["pkg/__init__.py"]
-    assert '{".core": ["other"]}' in found["pkg/__init__.py"]
-    assert found["tests/test_lazy.py"].startswith("from pkg import other\n")
+    files_after = parsed(candidate)
+    assert '_LAZY = {"other": ".core"}' in files_after["pkg/__init__.py"]
+    assert '{".core": ["other"]}' in files_after["pkg/__init__.py"]
+    assert files_after["tests/test_lazy.py"].startswith("from pkg import other\n")
 
 
-def test_a_word_in_any_other_table_is_just_a_word(removed):
+def test_a_word_in_another_table_is_not_a_reference(removed):
     assert "pkg/words.py" not in parsed(removed({"pkg/words.py": 'WORDS = ["feature", "bug"]\n'}))
 
 
-def test_stub_files_and_annotations(removed):
+def test_stub_files_and_annotations_lose_the_name(removed):
     files = {
         "pkg/core.pyi": "def feature(x: int) -> int: ...\ndef other(x: int) -> int: ...\n",
         "pkg/__init__.pyi": "from .core import feature as feature, other as other\n",
     }
     core = "\n\ndef typed(x: feature, y: int = 0) -> feature:\n    return x\n"
-    found = parsed(removed(files, core))
-    assert found["pkg/core.pyi"] == "def other(x: int) -> int: ...\n"
-    assert found["pkg/__init__.pyi"] == "from .core import other as other\n"
-    assert "def typed(x, y: int = 0):" in found["pkg/core.py"]
+    files_after = parsed(removed(files, core))
+    assert files_after["pkg/core.pyi"] == "def other(x: int) -> int: ...\n"
+    assert files_after["pkg/__init__.pyi"] == "from .core import other as other\n"
+    assert "def typed(x, y: int = 0):" in files_after["pkg/core.py"]
 
 
-def test_registrations_go_and_empty_blocks_get_pass(removed):
+def test_registrations_are_deleted_and_empty_blocks_get_pass(removed):
     core = (
         "\n\nif LIMIT:\n    registry = {}\n    registry['f'] = feature\ntry:\n    feature.tag = 1\nfinally:\n    pass\n"
     )
@@ -168,15 +173,15 @@ def test_registrations_go_and_empty_blocks_get_pass(removed):
     assert "registry['f']" not in text and "registry = {}" in text and "try:\n    pass\n" in text
 
 
-def test_code_that_only_failing_tests_run_joins(removed):
+def test_a_caller_is_absorbed_when_only_failing_tests_run_it(removed):
     core = "\n\ndef wide(x):\n    '''Wider.'''\n    return [feature(x)]\n"
     candidate = removed(core=core, tests_of={"pkg/core.py::wide": FEATURE})
     assert "def wide" not in parsed(candidate)["pkg/core.py"]
-    assert [item["name"] for item in candidate.facts["entities"]] == ["wide"]
+    assert [item.name for item in candidate.statement.also_removed] == ["wide"]
     assert candidate.features["entities"] == 2
 
 
-def test_other_callers_raise_and_are_quoted(removed):
+def test_a_caller_raises_and_is_quoted_when_other_tests_run_it(removed):
     core = """
 
 def mixed(x):
@@ -188,19 +193,19 @@ def mixed(x):
     candidate = removed(core=core, tests_of={"pkg/core.py::mixed": OTHER})
     text = parsed(candidate)["pkg/core.py"]
     assert '    if x:\n        raise NotImplementedError("feature")\n    return 0\n' in text
-    assert candidate.facts["callers"][0]["text"] == "        value = feature(x)\n        return value"
+    assert candidate.statement.callers[0].text == "        value = feature(x)\n        return value"
 
 
-def test_function_level_imports_go_too(removed):
+def test_imports_inside_functions_are_deleted(removed):
     files = {"pkg/late.py": "def late(x):\n    from .core import feature\n\n    return feature(x)\n"}
     text = parsed(removed(files))["pkg/late.py"]
     assert "import feature" not in text and 'raise NotImplementedError("feature")' in text
 
 
-def test_what_is_built_on_it_blocks_the_candidate(removed):
+def test_a_candidate_is_blocked_when_other_code_is_built_on_it(removed):
     core = "\n\n@feature\ndef built():\n    return 1\n"
     candidate = removed(core=core, tests_of={"pkg/core.py::built": OTHER})
-    assert candidate.blocked.startswith("v0_built_on: pkg/core.py::built")
+    assert candidate.blocked == Rejection("v0_built_on", "pkg/core.py::built is built on feature")
 
 
 def test_a_shadowed_name_is_not_a_reference(removed):
@@ -208,16 +213,16 @@ def test_a_shadowed_name_is_not_a_reference(removed):
     assert "return feature + 1" in parsed(removed(core=core))["pkg/core.py"]
 
 
-def test_documents_lose_its_entries_and_keep_the_rest(removed):
+def test_documents_lose_the_entries_of_the_name_alone(removed):
     files = {
         "README.md": "# pkg\n\n- `feature(x)` doubles\n- `other` adds\n\n## feature\n\nLong.\n\n## other\n\nKept.\n",
         "docs/api.rst": ".. autofunction:: pkg.feature\n   :noindex:\n\n.. autofunction:: pkg.other\n",
         "examples/show.py": "from pkg.core import feature\nprint(feature(1))\n",
     }
     candidate = removed(files)
-    found = parsed(candidate)
-    assert found["README.md"] == "# pkg\n\n- `other` adds\n\n## other\n\nKept.\n"
-    assert found["docs/api.rst"] == ".. autofunction:: pkg.other\n"
+    files_after = parsed(candidate)
+    assert files_after["README.md"] == "# pkg\n\n- `other` adds\n\n## other\n\nKept.\n"
+    assert files_after["docs/api.rst"] == ".. autofunction:: pkg.other\n"
     assert candidate.exercise["examples/show.py"] is None
     assert not {"README.md", "docs/api.rst", "examples/show.py"} & parsed(removed(files, docs="keep")).keys()
 
@@ -247,30 +252,28 @@ class TestOther:
 """
 
 
-def test_only_tests_that_need_the_name_fail(removed):
+def test_rewritten_test_files_fail_only_in_tests_that_need_the_name(removed):
     files = {"tests/test_core.py": TESTS, "tests/conftest.py": "from pkg.core import feature, other\n"}
     candidate = removed(files)
     text = parsed(candidate)["tests/test_core.py"]
     assert "from pkg.core import other\n" in text
     assert "CASES = []" in text
     assert "assert feature(1) == 2" in text
-    assert candidate.missing["tests/test_core.py"] == ["feature"]
+    assert candidate.hidden_tests.lost_names["tests/test_core.py"] == ["feature"]
     assert parsed(candidate)["tests/conftest.py"] == "from pkg.core import other\n"
     assert not any(path.startswith("tests/") for path in candidate.exercise)
 
 
-def test_the_workspace_never_says_the_name(removed, project):
-    from etude.generators.python.hidden_tests import hide
-    from etude.generators.python.source_tree import SourceTree
-
+def test_the_workspace_never_contains_the_name(removed, project):
     candidate = removed({"tests/test_core.py": TESTS})
     snapshot = project({}, MAP)
-    shown = hide(SourceTree.of(snapshot), FEATURE, candidate.tests, candidate.missing)["tests/test_core.py"]
+    tests = candidate.hidden_tests
+    shown = hide(SourceTree.of(snapshot), FEATURE, tests.rewritten, tests.lost_names)["tests/test_core.py"]
     assert shown is not None and b"feature" not in shown
     assert b"def test_other" in shown and b"test_both" not in shown
 
 
-def test_probes_put_a_trivial_definition_back_with_all_names(removed):
+def test_a_probe_restores_a_trivial_definition_with_all_its_names(removed):
     files = {"pkg/__init__.py": "from .core import feature\n"}
     probes = removed(files).probes
     assert "first_argument" in probes

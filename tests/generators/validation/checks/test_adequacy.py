@@ -1,4 +1,4 @@
-"""What hidden tests ask for by name or wording is told, and what is not told is found."""
+"""What hidden tests ask for by name or wording is compared with what the agent can read."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from etude.generators.validation.checks.adequacy import MAX_ADDED, completed, missing
-from etude.generators.validation.checks.removed import Exercise
+from etude.generators.validation.checks.adequacy import MAX_ADDED, completed, missing_items
+from etude.generators.validation.checks.exercise import Exercise
 from etude.models import GeneratorRef, InterfaceItem, Task
 
 SOLUTION = b'''
@@ -33,14 +33,14 @@ class Trees:
 
 @pytest.fixture
 def trees(tmp_path: Path) -> Trees:
-    found = Trees(tmp_path / "agent", tmp_path / "grading")
-    for tree in (found.agent_tree, found.grading_tree):
+    trees = Trees(tmp_path / "agent", tmp_path / "grading")
+    for tree in (trees.agent_tree, trees.grading_tree):
         (tree / "tests").mkdir(parents=True)
-    (found.agent_tree / "store.py").write_text("def other():\n    pass\n")
-    return found
+    (trees.agent_tree / "store.py").write_text("def other():\n    pass\n")
+    return trees
 
 
-def asked(trees: Trees, test: str, statement: str = "Implement `load(path)`.") -> list[tuple[str, str]]:
+def unreadable(trees: Trees, test: str, statement: str = "Implement `load(path)`.") -> list[tuple[str, str]]:
     (trees.grading_tree / "tests" / "test_store.py").write_text(test)
     task = Task(
         task_id="t",
@@ -49,71 +49,71 @@ def asked(trees: Trees, test: str, statement: str = "Implement `load(path)`.") -
         FAIL_TO_PASS=["tests/test_store.py::test_it[1]"],
     )
     exercise = Exercise(task, {"store.py": b""}, {"store.py": SOLUTION})
-    return [(item.kind, item.name) for item in missing(task, trees, exercise)]
+    return [(item.kind, item.name) for item in missing_items(task, trees, exercise)]
 
 
-def test_a_keyword_an_attribute_and_an_exception(trees: Trees):
+def test_a_keyword_an_attribute_and_an_exception_are_missing(trees: Trees):
     test = (
         "def test_it(n):\n    with pytest.raises(StaleError):\n        load(1, strict=True, retry_limit=n)\n"
         "    assert load.last_path == 1\n"
     )
-    assert asked(trees, test) == [
+    assert unreadable(trees, test) == [
         ("exception", "StaleError"),
         ("keyword", "retry_limit"),
         ("keyword", "strict"),
         ("attribute", "last_path"),
-    ] or asked(trees, test) == [("exception", "StaleError"), ("keyword", "strict"), ("attribute", "last_path")]
+    ] or unreadable(trees, test) == [("exception", "StaleError"), ("keyword", "strict"), ("attribute", "last_path")]
 
 
-def test_what_the_statement_or_the_workspace_says_is_told(trees: Trees):
+def test_nothing_is_missing_when_statement_and_workspace_contain_it(trees: Trees):
     test = "def test_it(n):\n    load(1, strict=True)\n    load.last_path\n"
     (trees.agent_tree / "store.py").write_text("store.last_path = None\n")
-    assert asked(trees, test, "Implement `load(path, *, strict=False)`.") == []
+    assert unreadable(trees, test, "Implement `load(path, *, strict=False)`.") == []
 
 
-def test_a_name_that_the_solution_does_not_have_is_somebody_elses(trees: Trees):
-    assert asked(trees, "def test_it(n):\n    other.attribute(keyword=1)\n") == []
+def test_a_name_is_not_missing_when_the_solution_does_not_have_it(trees: Trees):
+    assert unreadable(trees, "def test_it(n):\n    other.attribute(keyword=1)\n") == []
 
 
-def test_a_pattern_that_a_message_must_match(trees: Trees):
+def test_a_pattern_of_a_message_is_missing_unless_the_statement_quotes_it(trees: Trees):
     test = "def test_it(n):\n    with pytest.raises(ValueError, match='is stale'):\n        load(1)\n"
-    assert asked(trees, test) == [("message", "is stale")]
-    assert asked(trees, test, "It says that the index is\n> stale.") == []
+    assert unreadable(trees, test) == [("message", "is stale")]
+    assert unreadable(trees, test, "It says that the index is\n> stale.") == []
 
 
-def test_a_message_that_is_compared(trees: Trees):
+def test_a_compared_message_is_missing(trees: Trees):
     test = "def test_it(n):\n    assert str(error) == 'cannot load x: the index is stale'\n"
-    assert asked(trees, test) == [("message", "cannot load x: the index is stale")]
+    assert unreadable(trees, test) == [("message", "cannot load x: the index is stale")]
 
 
-def test_an_expected_text_among_the_parameters(trees: Trees):
+def test_an_expected_text_is_missing_when_it_is_a_parameter(trees: Trees):
     test = "@pytest.mark.parametrize('x', ['loaded with warnings'])\ndef test_it(x):\n    assert load(1) == x\n"
-    assert asked(trees, test) == [("message", "loaded with warnings")]
+    assert unreadable(trees, test) == [("message", "loaded with warnings")]
 
 
-def test_an_input_that_the_solution_does_not_quote_is_no_message(trees: Trees):
-    assert asked(trees, "def test_it(n):\n    load('some other file name')\n") == []
+def test_an_input_is_not_a_message_when_the_solution_does_not_quote_it(trees: Trees):
+    assert unreadable(trees, "def test_it(n):\n    load('some other file name')\n") == []
 
 
-def test_other_tests_of_the_file_ask_for_nothing(trees: Trees):
-    assert asked(trees, "def test_it(n):\n    pass\n\ndef test_other():\n    load(strict=1)\n") == []
+def test_tests_outside_fail_to_pass_ask_for_nothing(trees: Trees):
+    assert unreadable(trees, "def test_it(n):\n    pass\n\ndef test_other():\n    load(strict=1)\n") == []
 
 
-def test_what_is_missing_goes_into_interface_and_statement():
+def test_missing_items_are_added_to_interface_and_statement():
     task = Task(
         task_id="t", generator=GeneratorRef(name="g", version="1", seed=0), problem_statement="# Implement `load`\n"
     )
     items = [InterfaceItem(name="strict", kind="keyword"), InterfaceItem(name="is stale", kind="message")]
-    whole = completed(task, items)
-    assert whole is not None and whole.interface == items
-    assert whole.problem_statement.endswith("- keyword `strict`\n- message `is stale`\n")
-    assert whole.problem_statement.count("## Interface") == 1
-    again = completed(whole, [InterfaceItem(name="more", kind="attribute")])
+    complete = completed(task, items)
+    assert complete is not None and complete.interface == items
+    assert complete.problem_statement.endswith("- keyword `strict`\n- message `is stale`\n")
+    assert complete.problem_statement.count("## Interface") == 1
+    again = completed(complete, [InterfaceItem(name="more", kind="attribute")])
     assert again is not None and again.problem_statement.count("## Interface") == 1
     assert completed(task, []) is task
 
 
-def test_too_much_is_no_statement():
+def test_a_statement_cannot_be_completed_when_too_much_is_missing():
     task = Task(task_id="t", generator=GeneratorRef(name="g", version="1", seed=0), problem_statement="x")
     many = [InterfaceItem(name=f"n{number}", kind="attribute") for number in range(MAX_ADDED + 1)]
     assert completed(task, many) is None

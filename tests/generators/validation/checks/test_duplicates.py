@@ -1,12 +1,14 @@
-"""Which tasks are the same exercise: by the shape of their code, and by their tests and lines."""
+"""Tasks are the same exercise by the shape of their code, or by their tests and lines."""
 
 from __future__ import annotations
 
 import ast
 from dataclasses import replace
 
-from etude.generators.validation.checks.duplicates import Print, duplicates, same, shape
-from etude.generators.validation.checks.removed import Piece
+from etude.environments.snapshots import make_patch
+from etude.generators.validation.checks.duplicates import Fingerprint, duplicates, fingerprint, same, shape
+from etude.generators.validation.checks.exercise import Exercise
+from etude.models import GeneratorRef, Task
 
 ONE = '''
 def mean(values, default=0):
@@ -26,33 +28,34 @@ def average(numbers: list[int], fallback: int = 0) -> float:
 """
 
 
-def piece(source: str) -> Piece:
+def function(source: str) -> ast.FunctionDef:
     node = ast.parse(source).body[0]
     assert isinstance(node, ast.FunctionDef)
-    return Piece("m.py", node.name, node, source.encode(), range(1, 2))
+    return node
 
 
 def lines(*numbers: int) -> frozenset[tuple[str, int]]:
     return frozenset(("m.py", number) for number in numbers)
 
 
-BASE = Print("a", "pkg 1", ("stub", "hidden"), "", frozenset("tuvwxyz0123"), lines(1, 2, 3, 4))
+STUB = frozenset({("mode", "stub"), ("tests", "hidden")})
+BASE = Fingerprint("a", "pkg 1", STUB, "", "", frozenset("tuvwxyz0123"), lines(1, 2, 3, 4))
 
 
-def test_names_docstrings_annotations_and_layout_do_not_make_another_shape():
-    assert shape([piece(ONE)]) == shape([piece(RENAMED)]) != ""
+def test_the_shape_ignores_names_docstrings_annotations_and_layout():
+    assert shape([function(ONE)]) == shape([function(RENAMED)]) != ""
 
 
-def test_another_computation_is_another_shape():
-    assert shape([piece(ONE)]) != shape([piece(ONE.replace("total /", "total //"))])
+def test_the_shape_differs_when_the_computation_does():
+    assert shape([function(ONE)]) != shape([function(ONE.replace("total /", "total //"))])
 
 
-def test_a_name_from_elsewhere_counts():
-    assert shape([piece(ONE.replace("len(values)", "size(values)"))]) != shape([piece(ONE)])
+def test_the_shape_differs_when_another_function_is_called():
+    assert shape([function(ONE.replace("len(values)", "size(values)"))]) != shape([function(ONE)])
 
 
-def test_small_code_has_no_shape():
-    assert shape([piece("def f(x): return x")]) == ""
+def test_code_has_no_shape_when_it_is_small():
+    assert shape([function("def f(x): return x")]) == ""
 
 
 def test_a_vendored_copy_is_a_duplicate_across_packages():
@@ -63,24 +66,53 @@ def test_a_vendored_copy_is_a_duplicate_across_packages():
 
 def test_stub_and_remove_of_one_function_are_two_exercises():
     one = replace(BASE, shape="s")
-    assert not same(one, replace(one, task_id="b", variant=("remove", "hidden")))
+    assert not same(one, replace(one, task_id="b", variant=frozenset({("mode", "remove"), ("tests", "hidden")})))
 
 
 def test_two_functions_under_the_same_tests_are_two_exercises():
     assert not same(BASE, replace(BASE, task_id="b", lines=lines(20, 21, 22)))
 
 
-def test_a_class_that_is_little_more_than_one_method_is_that_method():
+def test_a_class_repeats_a_method_when_it_is_little_more_than_that_method():
     assert same(BASE, replace(BASE, task_id="b", lines=lines(1, 2, 3, 4, 5)))
     assert not same(BASE, replace(BASE, task_id="b", lines=lines(*range(1, 40))))
 
 
-def test_the_same_lines_under_other_tests_are_two_exercises():
+def test_the_same_lines_are_two_exercises_when_other_tests_fail():
     assert not same(BASE, replace(BASE, task_id="b", tests=frozenset("tuv")))
 
 
-def test_the_first_stays_whatever_its_name():
+def test_the_first_of_a_group_stays_whatever_its_name():
     assert duplicates([replace(BASE, task_id="z"), replace(BASE, task_id="a"), replace(BASE, task_id="b")]) == {
         "a": "z",
         "b": "z",
     }
+
+
+def task_from(before: str, after: str, name: str, **knobs: object) -> Fingerprint:
+    old, new = {"m.py": before.encode()}, {"m.py": after.encode()}
+    reference = GeneratorRef(name="g", version="1", seed=0, knobs=knobs)
+    patch = make_patch(old, new)
+    task = Task(task_id=name, repo="pkg", generator=reference, problem_statement="", patch=patch, FAIL_TO_PASS=["t"])
+    return fingerprint(task, Exercise(task, old, new))
+
+
+def test_two_mistakes_in_one_function_are_two_exercises():
+    wrong_sum = task_from(ONE.replace("total += value", "total -= value"), ONE, "a")
+    wrong_default = task_from(ONE.replace("if values else default", "if default else default"), ONE, "b")
+    assert wrong_sum.shape == wrong_default.shape != ""
+    assert not same(wrong_sum, wrong_default)
+    assert same(wrong_sum, task_from(ONE.replace("total += value", "total *= value"), ONE, "c"))
+
+
+def test_a_mistake_and_a_missing_body_are_two_exercises():
+    stub = "def mean(values, default=0):\n    raise NotImplementedError\n"
+    missing = task_from(stub, ONE, "a", mode="stub")
+    assert missing.start == ""
+    assert not same(missing, task_from(ONE.replace("total += value", "total -= value"), ONE, "b"))
+
+
+def test_numbers_and_flags_among_the_knobs_do_not_make_another_variant():
+    stub = "def mean(values, default=0):\n    raise NotImplementedError\n"
+    one = task_from(stub, ONE, "a", mode="stub", max_lines=150)
+    assert same(one, task_from(stub, ONE, "b", mode="stub", max_lines=400, dunder=False))

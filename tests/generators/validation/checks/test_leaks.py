@@ -1,4 +1,4 @@
-"""Which files of a workspace may say in passing what the solution says too."""
+"""The leak check: which files may quote the solution, and which words give it away."""
 
 from __future__ import annotations
 
@@ -9,26 +9,28 @@ from types import SimpleNamespace
 import pytest
 
 from etude.generators.python.source_tree import SourceTree
+from etude.generators.validation.checks.exercise import Piece
 from etude.generators.validation.checks.leaks import is_prose, task_needles
-from etude.generators.validation.checks.removed import Piece
 
 
-@pytest.mark.parametrize("name", ["README.md", "index.rst", "setup.cfg", "CHANGELOG", "AUTHORS", "Changes"])
-def test_documents_with_and_without_a_suffix_are_prose(name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["README.md", "index.rst", "setup.cfg", "CHANGELOG", "AUTHORS", "Changes", "messages.pot", "de.po", "de.mo"]
+)
+def test_documents_and_translations_are_prose(name: str) -> None:
     assert is_prose(name)
 
 
 @pytest.mark.parametrize("name", ["module.py", "data.bin", "CHANGELOG.orig", "README.pyc", "cache", ".readme"])
-def test_whatever_may_hold_code_is_not(name: str) -> None:
+def test_a_file_is_not_prose_when_it_may_hold_code(name: str) -> None:
     assert not is_prose(name)
 
 
-def test_the_name_of_a_file_that_is_there_is_no_secret(tmp_path: Path) -> None:
+def test_a_name_is_not_secret_when_a_file_of_the_workspace_has_it(tmp_path: Path) -> None:
     package = tmp_path / "src" / "pkg"
     package.mkdir(parents=True)
     (package / "_text_wrapping.py").write_text("class Wrapper:\n    pass\n")
     (package / "core.py").write_text("def wrap(text):\n    raise NotImplementedError\n")
-    solved = b"def wrap(text):\n    from ._text_wrapping import Wrapper\n\n    return Wrapper(secret_of_mine=text)\n"
+    solved = b"def wrap(text):\n    from ._text_wrapping import Wrapper\n\n    return Wrapper(secret_option=text)\n"
     node = ast.parse(solved).body[0]
     assert isinstance(node, ast.FunctionDef)
     exercise = SimpleNamespace(
@@ -36,6 +38,6 @@ def test_the_name_of_a_file_that_is_there_is_no_secret(tmp_path: Path) -> None:
     )
     tree = SourceTree(tmp_path, ("src/pkg",), ("src",), frozenset())
     task = SimpleNamespace(problem_statement="Implement wrap", interface=[])
-    found = {b" ".join(needle.words) for needle in task_needles(task, tmp_path, exercise, tree).found}  # type: ignore[arg-type]
-    assert b"secret_of_mine" in found
-    assert b"_text_wrapping" not in found
+    secrets = {b" ".join(needle.words) for needle in task_needles(task, tmp_path, exercise, tree).found}  # type: ignore[arg-type]
+    assert b"secret_option" in secrets
+    assert b"_text_wrapping" not in secrets

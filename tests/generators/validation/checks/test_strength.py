@@ -1,4 +1,4 @@
-"""Strength: mutants run in a real sandbox against the hidden tests of a real task; and the knobs of the checks."""
+"""The strength of hidden tests, measured with mutants in a real sandbox, and the knobs of the checks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from etude.environments.tasks.task_set import TaskSet
 from etude.environments.tasks.task_trees import materials
 from etude.errors import GeneratorError
 from etude.generators.generate import generate
+from etude.generators.knob_parsing import parse_knobs
+from etude.generators.validation.checks.exercise import Exercise
 from etude.generators.validation.checks.final_checks import CheckKnobs
-from etude.generators.validation.checks.removed import Exercise
 from etude.generators.validation.checks.strength import sample, strength
 from etude.models import Task
 
@@ -28,27 +29,27 @@ def task(tmp_path_factory) -> Task:
 
 
 def measured(task: Task):
-    made = materials(task)
-    return asyncio.run(strength(task, made, Exercise.of(task, made)))
+    trees = materials(task)
+    return asyncio.run(strength(task, trees, Exercise.of(task, trees)))
 
 
-def test_without_mutants_there_is_no_strength(task: Task):
+def test_a_task_has_no_strength_when_no_mutants_are_run(task: Task):
     assert task.verifier_strength is None and task.features["mutants"] == 0
 
 
-def test_good_tests_notice_most_mistakes_and_the_number_is_the_same_again(task: Task):
+def test_good_tests_notice_most_mistakes_and_the_strength_is_reproducible(task: Task):
     first = measured(task)
     assert first.value is not None and first.value > 0.5 and 0 < first.tried <= 8
     assert measured(task) == first
 
 
-def test_a_test_that_looks_at_nothing_notices_nothing(task: Task):
+def test_a_test_notices_no_mistake_when_it_does_not_run_the_code(task: Task):
     blind = task.model_copy(update={"FAIL_TO_PASS": task.PASS_TO_PASS[:1]})
-    found = measured(blind)
-    assert found.value == 0.0 and len(found.survivors) == found.tried
+    result = measured(blind)
+    assert result.value == 0.0 and len(result.survivors) == result.tried
 
 
-def test_the_sample_takes_every_kind_of_mistake_before_a_second_of_one(task: Task):
+def test_the_sample_has_every_kind_of_mistake_before_a_second_of_one(task: Task):
     exercise = Exercise.of(task, materials(task))
     everything, _ = sample(task, exercise, 1000)
     kinds = {mutant.operator for _, mutant in everything}
@@ -60,11 +61,6 @@ def test_the_sample_takes_every_kind_of_mistake_before_a_second_of_one(task: Tas
 @pytest.mark.parametrize(
     "knobs", [{"mutants": "many"}, {"mutants": -1}, {"min_strength": 2}, {"mutants": 0, "min_strength": 0.5}]
 )
-def test_a_knob_of_the_checks_that_makes_no_sense_is_refused(knobs: dict[str, object]):
+def test_a_knob_of_the_checks_is_refused_when_it_is_wrong(knobs: dict[str, object]):
     with pytest.raises(GeneratorError, match="mutants|min_strength"):
-        CheckKnobs.split(knobs)
-
-
-def test_other_knobs_are_the_generators():
-    chosen, rest = CheckKnobs.split({"mutants": 4, "min_strength": 0.6, "docs": "keep"})
-    assert chosen == CheckKnobs(4, 0.6) and rest == {"docs": "keep"}
+        parse_knobs(CheckKnobs, knobs)

@@ -1,15 +1,15 @@
-"""``mode=remove``: a definition goes with every name that refers to it, until nothing in the tree is left hanging.
+"""The removal as it grows: from one definition to everything that refers to it.
 
-What refers to a removed name:
+What happens to a reference depends on where it is:
 
-- an import, an entry of ``__all__`` or of a lazy table, an element of a module's list or dict, an annotation: it goes;
-- a module's or class's own statement (an alias, a registration, ``y = wrap(x)``): it goes, and what it bound with it;
-- code inside a function that only the failing tests run: the function joins the deletion;
-- code inside any other function: its statement becomes ``raise NotImplementedError("name")``;
-- a decorator, a default, a base class: what is built on the name joins the deletion, or the candidate is blocked.
+- an import, an entry of ``__all__`` or of a lazy table, an element of a module's list or dict, an annotation: deleted;
+- a statement of a module or class (an alias, a registration, ``y = wrap(x)``): deleted with the names that it binds;
+- code in a function that only the failing tests run: the function is absorbed into the deletion;
+- code in any other function: the statement is replaced by ``raise NotImplementedError("name")``;
+- a decorator, a default, a base class: what is built on the name is absorbed, or the candidate is rejected.
 
-In test files only what runs while they are imported is treated: a test that calls a removed name fails by itself.
-Packaging metadata (entry points) stays: it belongs to the task, and a solution may not change it.
+In test files only code that runs on import is treated: a test that calls a removed name fails by itself. Packaging
+metadata (entry points) stays, since a solution may not change it.
 """
 
 from __future__ import annotations
@@ -20,20 +20,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ...python.source import Span
-from .edits import Edit
-from .index import Function, Index, SourceFile
-from .nodes import (
-    DEFINITIONS,
-    block,
-    bound_by,
-    dropped_nodes,
-    element,
-    targets,
-    used_outside,
-    within,
-)
-from .tables import annotation_edit, string_reference
+from .....errors import Rejected
+from ..edits import Edit
+from ..statement import ReplacedCaller
+from .name_index import UNKNOWN, NameIndex
+from .source_file import DEFINITIONS, Function, SourceFile
+from .string_references import annotation_edit, string_reference
+from .syntax import block, bound_by, dropped_nodes, element, targets, used_outside, within
 
 MAX_ABSORBED = 6
 MAX_CALLERS = 8
@@ -43,41 +36,40 @@ MAX_ABSORBED_LINES = 200
 _COMPOUND = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.Match)
 
 
-class Blocked(Exception):
-    """The removal cannot be carried out without taking more than the feature: ``reason: detail``."""
-
-
-@dataclass(frozen=True)
-class Caller:
-    """A statement that was replaced because it used a removed name."""
-
-    path: str
-    where: str
-    text: str
-    span: Span
-
-
 @dataclass
 class Closure:
-    """The growing removal. ``tests_of`` and ``at_import`` are the baseline's, ``affected`` the target's own tests."""
+    """The growing removal. Dictionaries without another comment are keyed by file.
 
-    index: Index
+    ``items`` are deleted from imports, lists, tuples, sets and dicts, by number.
+    """
+
+    index: NameIndex
+    """The names of the tree."""
     tests_of: Mapping[str, list[str]]
+    """The tests of each function, from the baseline."""
     at_import: set[str]
+    """Functions that run outside tests, from the baseline."""
     affected: set[str]
+    """Tests that run the target."""
     removed: set[str] = field(default_factory=set)
-    statements: dict[str, dict[ast.stmt, None]] = field(default_factory=lambda: defaultdict(dict))
+    """Dotted names that are no longer defined."""
+    statements: dict[str, dict[ast.stmt, None]] = field(default_factory=lambda: defaultdict(dict))  # to be deleted
     items: dict[str, dict[ast.AST, set[int]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(set)))
     edits: dict[str, list[Edit]] = field(default_factory=lambda: defaultdict(list))
+    """All other edits."""
     absorbed: list[tuple[str, str]] = field(default_factory=list)
-    callers: list[Caller] = field(default_factory=list)
+    """File and name of functions and classes."""
+    callers: list[ReplacedCaller] = field(default_factory=list)
+    """Statements that are replaced."""
     restore: dict[str, None] = field(default_factory=dict)
-    missing: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """Lines of the statement about names that must be restored, in order."""
+    lost_names: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """Names that test files can no longer import."""
     _absorbed_lines: int = 0
     _aliases: set[str] = field(default_factory=set)
 
     def remove(self, path: str, definitions: Iterable[ast.stmt], dotted: str) -> None:
-        """Start with the definitions of one name, and follow. Raises Blocked."""
+        """Delete the definitions of one name, then treat references until none is left. Raises Rejected."""
         for node in definitions:
             self.statements[path][node] = None
         self.removed.add(dotted)
@@ -89,38 +81,38 @@ class Closure:
 
     def _size(self) -> int:
         parts = (self.statements, self.items, self.edits)
-        return len(self.removed) + len(self._aliases) + sum(len(found) for part in parts for found in part.values())
+        return len(self.removed) + len(self._aliases) + sum(len(entries) for part in parts for entries in part.values())
 
     def _words(self) -> set[str]:
-        """Every name under which something removed can be met."""
+        """Return every name under which something removed can occur."""
         return {name.rsplit(".", 1)[-1] for name in self.removed} | self._aliases
 
     def _scan(self, file: SourceFile) -> None:
-        own = file.path in self.index.own
-        if not own and not self.index.tree.is_test(file.path):
+        is_source = file.path in self.index.own
+        if not is_source and not self.index.tree.is_test(file.path):
             return
         if not (self._words() & self.index.tree.word_index[file.path]):
             return
         for node in ast.walk(file.tree):
             if isinstance(node, ast.ImportFrom):
-                self._import(file, node, own)
+                self._import(file, node, is_source)
             elif isinstance(node, ast.Name | ast.Attribute) and not isinstance(node.ctx, ast.Store):
                 name = self.index.resolve(file, node)
-                if name in self.removed and not self.is_gone(file, node):
-                    self._reference(file, node, name, own)
-        if own:
+                if name in self.removed and not self.is_deleted(file, node):
+                    self._reference(file, node, name, is_source)
+        if is_source:
             for constant in file.constants:
-                if not self.is_gone(file, constant):
+                if not self.is_deleted(file, constant):
                     self._string(file, constant)
 
-    def is_gone(self, file: SourceFile, node: ast.AST) -> bool:
-        """Whether the node lies in something that goes already."""
+    def is_deleted(self, file: SourceFile, node: ast.AST) -> bool:
+        """Return whether the node is part of something that is deleted or replaced already."""
         start, end = file.span(node)
         if any(first <= start and end <= last for (first, last), _ in self.edits[file.path]):
             return True
-        gone, items, child = self.statements[file.path], self.items[file.path], node
+        statements, items, child = self.statements[file.path], self.items[file.path], node
         for parent in [node, *file.ancestors(node)]:
-            if parent in gone:
+            if parent in statements:
                 return True
             if parent in items and child in dropped_nodes(parent, items[parent]):
                 return True
@@ -129,70 +121,70 @@ class Closure:
 
     # --- references -----------------------------------------------------------------------------------------
 
-    def _import(self, file: SourceFile, node: ast.ImportFrom, own: bool) -> None:
+    def _import(self, file: SourceFile, node: ast.ImportFrom, is_source: bool) -> None:
         module = file.absolute(node)
         outside = file.function(node) is None
-        if not own and not outside:
+        if not is_source and not outside:
             return
         for number, alias in enumerate(node.names):
             if alias.name == "*":
-                if not own:
-                    self.missing[file.path] |= self._starred(module)
+                if not is_source:
+                    self.lost_names[file.path] |= self._starred(module)
                 continue
-            if self.index.canonical(f"{module}.{alias.name}") not in self.removed or self.is_gone(file, node):
+            if self.index.canonical(f"{module}.{alias.name}") not in self.removed or self.is_deleted(file, node):
                 continue
             local = alias.asname or alias.name
             self.items[file.path][node].add(number)
             if len(self.items[file.path][node]) == len(node.names):
                 self.statements[file.path][node] = None
-            if not own:
-                self.missing[file.path].add(local)
+            if not is_source:
+                self.lost_names[file.path].add(local)
             elif outside:
                 self._aliases.add(local)
-                self._restore(f"`{file.dotted}.{local}`, imported from `{module}`")
+                self.restore.setdefault(f"`{file.dotted}.{local}`, imported from `{module}`")
 
     def _starred(self, module: str) -> set[str]:
-        """The removed names that ``from module import *`` used to bring."""
+        """Return the removed names that ``from module import *`` used to bind."""
         shorts = {name.rsplit(".", 1)[-1] for name in self.removed}
         return {name for name in shorts if self.index.canonical(f"{module}.{name}") in self.removed}
 
-    def _reference(self, file: SourceFile, node: ast.Name | ast.Attribute, name: str, own: bool) -> None:
+    def _reference(self, file: SourceFile, node: ast.Name | ast.Attribute, name: str, is_source: bool) -> None:
         short = name.rsplit(".", 1)[-1]
         edit = annotation_edit(file, node)
         function = file.function(node)
-        if edit is not None and (own or function is None):
+        if edit is not None and (is_source or function is None):
             self.edits[file.path].append(edit)
         elif function is None:
-            self._at_import(file, node, short, own)
-        elif own and self._still_resolves(file, node, name) is False:
+            self._at_import(file, node, short, is_source)
+        elif is_source and not self._still_resolves(name):
             owner = file.owner(function)
             if not self._absorb(file, function, owner):
-                self._rewrite(file, function, owner, node, short)
+                self._replace(file, function, owner, node, short)
 
-    def _still_resolves(self, file: SourceFile, node: ast.AST, name: str) -> bool:
-        """Whether a base class provides a removed attribute too, or may do so."""
+    def _still_resolves(self, name: str) -> bool:
+        """Return whether a base class provides a removed attribute too, or may do so."""
         owner, _, short = name.rpartition(".")
         module, _, _ = owner.rpartition(".")
         if owner in self.index.modules or module not in self.index.modules:
             return False
         bases = self.index.lineage(owner)[1:]
         return any(
-            base == "?" or (f"{base}.{short}" not in self.removed and short in self.index.members(base))
+            base == UNKNOWN or (f"{base}.{short}" not in self.removed and short in self.index.members(base))
             for base in bases
         )
 
-    def _at_import(self, file: SourceFile, node: ast.AST, short: str, own: bool) -> None:
-        """The reference runs while the module is imported."""
+    def _at_import(self, file: SourceFile, node: ast.AST, short: str, is_source: bool) -> None:
+        """Treat a reference that runs while the module is imported."""
         statement = file.statement(node)
         if isinstance(statement, DEFINITIONS):
-            if not own:
+            if not is_source:
                 self._drop(file, statement)
             elif not self._absorb(file, statement, file.owner(statement)):
-                raise Blocked(f"v0_built_on: {file.path}::{statement.name} is built on {short}")
+                raise Rejected("v0_built_on", f"{file.path}::{statement.name} is built on {short}")
             return
         if isinstance(statement, _COMPOUND):
-            if own:
-                raise Blocked(f"v0_references: {file.path}:{statement.lineno} decides by {short}")
+            if is_source:
+                raise Rejected("v0_references", f"{file.path}:{statement.lineno} decides by {short}")
             self.statements[file.path][statement] = None
             return
         display, number = element(file, node, statement)
@@ -200,56 +192,52 @@ class Closure:
             self._drop(file, statement)
             return
         self.items[file.path][display].add(number)
-        if own:
+        if is_source:
             parts = [" ".join(file.text(item).split()) for item in dropped_nodes(display, {number})]
             head = " ".join(file.text(statement).split())[:40].partition("=")[0].strip()
-            self._restore(f"`{': '.join(parts)[:120]}` in `{head}` of `{file.dotted}`")
+            self.restore.setdefault(f"`{': '.join(parts)[:120]}` in `{head}` of `{file.dotted}`")
 
     def _drop(self, file: SourceFile, statement: ast.stmt) -> None:
-        """A statement of a module or class goes; the names that it bound are removed too."""
+        """Delete a statement of a module or class, and remove the names that it binds."""
         self.statements[file.path][statement] = None
-        owner = file.owner(statement)
-        scope = f"{file.dotted}.{owner.name}" if owner else file.dotted
+        scope = file.scope_name(statement)
         bound = [statement.name] if isinstance(statement, DEFINITIONS) else targets(statement)
         self.removed |= {f"{scope}.{name}" for name in bound}
-        if file.path not in self.index.own:
-            self.missing[file.path] |= set(bound) if owner is None else set()
-        else:
+        if file.path in self.index.own:
             text = " ".join(file.text(statement).split())
-            self._restore(f"`{text[:160]}` in `{scope}`")
-
-    def _restore(self, line: str) -> None:
-        self.restore.setdefault(line)
+            self.restore.setdefault(f"`{text[:160]}` in `{scope}`")
+        elif scope == file.dotted:
+            self.lost_names[file.path] |= set(bound)
 
     def _string(self, file: SourceFile, node: ast.Constant) -> None:
-        found = string_reference(self.index, file, node, self.removed)
-        if found is None:
+        reference = string_reference(self.index, file, node, self.removed)
+        if reference is None:
             return
-        if isinstance(found, tuple):
-            self.edits[file.path].append(found)
+        statement = file.statement(node)
+        names = str(node.value).split()
+        if isinstance(reference, tuple):
+            self.edits[file.path].append(reference)
+            remaining = reference[1].decode()
+            names = [word for word in names if not re.search(rf"\b{re.escape(word)}\b", remaining)]
         else:
-            display, number = element(file, node, file.statement(node))
+            display, number = element(file, node, statement)
             if display is None:
-                self.statements[file.path][file.statement(node)] = None
+                self.statements[file.path][statement] = None
             else:
                 self.items[file.path][display].add(number)
-            if found:
-                self.removed.add(found)
-        words = str(node.value).split()
-        if isinstance(found, tuple):
-            words = [word for word in words if not re.search(rf"\b{re.escape(word)}\b", found[1].decode())]
-        lost = " ".join(words)
-        what = "`__all__`" if "__all__" in file.text(file.statement(node)) else "the table of lazy names"
-        self._restore(f"`{lost}` in {what} of `{file.dotted}`")
+            if reference:
+                self.removed.add(reference)
+        table = "`__all__`" if "__all__" in file.text(statement) else "the table of lazy names"
+        self.restore.setdefault(f"`{' '.join(names)}` in {table} of `{file.dotted}`")
 
     # --- functions that use it ------------------------------------------------------------------------------
 
     def _absorb(self, file: SourceFile, node: Function | ast.ClassDef, owner: ast.ClassDef | None) -> bool:
-        """Take a function or class along that only the failing tests run (or that is private and nobody runs)."""
+        """Delete a function or class too if only the failing tests run it, or if it is private and no test does."""
         name = f"{owner.name}.{node.name}" if owner else node.name
         entity = f"{file.path}::{name}"
         prefix = f"{entity}." if isinstance(node, ast.ClassDef) else entity
-        tests = {test for key, found in self.tests_of.items() if within(key, entity, prefix) for test in found}
+        tests = {test for key, running in self.tests_of.items() if within(key, entity, prefix) for test in running}
         runs_early = any(within(key, entity, prefix) for key in self.at_import)
         private = node.name.startswith("_") and not node.name.startswith("__")
         lines = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -269,10 +257,10 @@ class Closure:
         self.removed.add(f"{file.dotted}.{name}")
         return True
 
-    def _rewrite(
+    def _replace(
         self, file: SourceFile, function: Function, owner: ast.ClassDef | None, node: ast.AST, short: str
     ) -> None:
-        """The statement that uses the name raises instead, with the rest of its block when that needs its results."""
+        """Let the statement raise, together with the rest of its block when that needs the statement's results."""
         statement = file.statement(node)
         while isinstance(statement, ast.If) and file.text(statement).startswith("elif"):
             statement = file.statement(file.parents[statement])
@@ -282,10 +270,10 @@ class Closure:
         lines = (last.end_lineno or last.lineno) - statement.lineno + 1
         where = f"{owner.name}.{function.name}" if owner else function.name
         if lines > MAX_CALLER_LINES or statement is function:
-            raise Blocked(f"v0_callers: {lines} lines of {file.path}::{where} need {short}")
+            raise Rejected("v0_callers", f"{lines} lines of {file.path}::{where} need {short}")
         span = (file.span(statement)[0], file.span(last)[1])
         text = file.source[file.source.rfind(b"\n", 0, span[0]) + 1 : span[1]].decode("utf-8", "replace")
-        self.callers.append(Caller(file.path, where, text, span))
+        self.callers.append(ReplacedCaller(file.path, where, text))
         self.edits[file.path].append((span, f'raise NotImplementedError("{short}")'.encode()))
         if len(self.callers) > MAX_CALLERS:
-            raise Blocked(f"v0_callers: more than {MAX_CALLERS} statements need {short}")
+            raise Rejected("v0_callers", f"more than {MAX_CALLERS} statements need {short}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 import tempfile
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,38 +13,40 @@ from pathlib import Path
 from ....environments.snapshots import apply_patch
 from ....environments.tasks.task_trees import Materials
 from ....models import Task
+from ...python.source import parse
 
 Node = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 @dataclass(frozen=True)
 class Piece:
-    """One definition of the solution. ``lines`` are its own, 1-based, decorators included."""
+    """One definition of the solution."""
 
-    path: str
-    name: str
-    node: Node
-    source: bytes
-    lines: range
+    path: str  # its file
+    name: str  # ``name`` or ``Class.name``
+    node: Node  # its syntax tree, in the solved file
+    source: bytes  # its lines, decorators included
+    lines: range  # their numbers, 1-based
 
     @property
     def short(self) -> str:
+        """Return the name without its class."""
         return self.name.rsplit(".", 1)[-1]
 
 
 @dataclass(frozen=True)
 class Exercise:
-    """``before`` and ``after``: the files that the solution touches, in the workspace and solved."""
+    """The files that the solution of a task touches."""
 
-    task: Task
-    before: dict[str, bytes]
-    after: dict[str, bytes]
+    task: Task  # the row
+    before: dict[str, bytes]  # the files in the agent's workspace
+    after: dict[str, bytes]  # the files of the solution
 
     @classmethod
-    def of(cls, task: Task, made: Materials) -> Exercise:
-        """Raises PatchError when the row's patches do not fit its Snapshot."""
-        paths = patched(task.patch)
-        before = {path: (made.agent_tree / path).read_bytes() for path in paths if (made.agent_tree / path).is_file()}
+    def of(cls, task: Task, trees: Materials) -> Exercise:
+        """Return the exercise of a task. Raises PatchError when the row's patches do not fit its Snapshot."""
+        paths = patched_files(task.patch)
+        before = {path: (trees.agent_tree / path).read_bytes() for path in paths if (trees.agent_tree / path).is_file()}
         with tempfile.TemporaryDirectory(prefix="etude-") as folder:
             tree = Path(folder)
             for path, content in before.items():
@@ -57,28 +58,40 @@ class Exercise:
 
     @cached_property
     def pieces(self) -> list[Piece]:
-        """Definitions that differ, the innermost that hold all of a difference; a new class goes whole."""
+        """Return the innermost definitions that hold a whole difference; a new class is one piece."""
         return [
             piece
             for path, source in sorted(self.after.items())
             if path.endswith(".py")
-            for piece in _changed(path, self.before.get(path, b""), source)
+            for piece in _changed_definitions(path, self.before.get(path, b""), source)
+        ]
+
+    @cached_property
+    def workspace_nodes(self) -> list[Node]:
+        """Return the definitions of the pieces as the workspace has them; absent ones are left out."""
+        names = {(piece.path, piece.name) for piece in self.pieces}
+        return [
+            node
+            for path, source in sorted(self.before.items())
+            if path.endswith(".py")
+            for name, node in _definitions(parse(source))
+            if (path, name) in names
         ]
 
     @cached_property
     def added(self) -> dict[str, set[int]]:
-        """Lines (1-based) of the solution that the patch adds, by file."""
+        """Return the lines (1-based) of the solution that the patch adds, by file."""
         return added_lines(self.task.patch)
 
 
-def patched(patch: str) -> list[str]:
-    """Files that a patch writes or deletes."""
+def patched_files(patch: str) -> list[str]:
+    """Return the files that a patch writes or deletes."""
     return list(dict.fromkeys(re.findall(r"^(?:\+\+\+ b|--- a)/(.+?)\t?$", patch, flags=re.MULTILINE)))
 
 
 def added_lines(patch: str) -> dict[str, set[int]]:
-    """Line numbers that the patch adds, in the files as they are afterwards."""
-    found: dict[str, set[int]] = {}
+    """Return the numbers of the lines that a patch adds, in the patched files."""
+    added: dict[str, set[int]] = {}
     path, number, old, new = "", 0, 0, 0
     for line in patch.split("\n"):
         header = re.match(r"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", line)
@@ -88,41 +101,36 @@ def added_lines(patch: str) -> dict[str, set[int]]:
             elif header:
                 old, number, new = int(header[1] or 1), int(header[2]), int(header[3] or 1)
         elif line.startswith("+"):
-            found.setdefault(path, set()).add(number)
+            added.setdefault(path, set()).add(number)
             number, new = number + 1, new - 1
         elif line.startswith("-"):
             old -= 1
         elif not line.startswith("\\"):
             number, old, new = number + 1, old - 1, new - 1
-    return found
+    return added
 
 
-def parse(source: bytes) -> ast.Module:
-    """Quietly. Raises SyntaxError or ValueError."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return ast.parse(source)
-
-
-def _changed(path: str, before: bytes, after: bytes) -> Iterator[Piece]:
-    known: dict[str, set[str]] = {}
+def _changed_definitions(path: str, before: bytes, after: bytes) -> Iterator[Piece]:
+    versions: dict[str, set[str]] = {}
     for name, node in _definitions(parse(before)):
-        known.setdefault(name, set()).add(ast.dump(node))
-    changed = [(name, node) for name, node in _definitions(parse(after)) if ast.dump(node) not in known.get(name, ())]
+        versions.setdefault(name, set()).add(ast.dump(node))
+    changed = [
+        (name, node) for name, node in _definitions(parse(after)) if ast.dump(node) not in versions.get(name, ())
+    ]
     names = {name for name, _ in changed}
     lines = after.split(b"\n")
     for name, node in changed:
-        # A class that was there is told by its members; members of a new class go with it.
-        within_new = any(name.startswith(f"{other}.") and other not in known for other in names)
-        told_by_members = name in known and any(other.startswith(f"{name}.") for other in names)
-        if not within_new and not told_by_members:
+        # Members of a new class belong to it; a class that existed before is represented by its changed members.
+        within_new = any(name.startswith(f"{other}.") and other not in versions for other in names)
+        has_changed_members = name in versions and any(other.startswith(f"{name}.") for other in names)
+        if not within_new and not has_changed_members:
             first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
             span = range(first, (node.end_lineno or first) + 1)
             yield Piece(path, name, node, b"\n".join(lines[first - 1 : span.stop - 1]) + b"\n", span)
 
 
 def _definitions(module: ast.Module) -> Iterator[tuple[str, Node]]:
-    """Functions, classes and methods with their qualified names; functions inside functions belong to the outer one."""
+    """Yield functions, classes and methods with qualified names; a nested function belongs to the outer one."""
 
     def visit(nodes: list[ast.stmt], prefix: str) -> Iterator[tuple[str, Node]]:
         for node in nodes:

@@ -1,20 +1,20 @@
-"""Names that stand in strings and annotations: ``__all__``, lazy tables, ``x: Name``."""
+"""References that are not expressions: names in ``__all__``, in lazy tables and in annotations."""
 
 from __future__ import annotations
 
 import ast
 import re
 
-from .edits import Edit
-from .index import Index, SourceFile
+from ..edits import Edit
+from .name_index import NameIndex
+from .source_file import SourceFile
 
 
-def string_reference(index: Index, file: SourceFile, node: ast.Constant, removed: set[str]) -> str | Edit | None:
-    """What a string means for the removal: nothing (None), an entry to drop, or an edit of the literal itself.
+def string_reference(index: NameIndex, file: SourceFile, node: ast.Constant, removed: set[str]) -> str | Edit | None:
+    """Return what a string means for the removal: None for nothing, an entry to drop, or an edit of the literal.
 
-    An entry to drop is returned as the dotted name that it provided, empty when it provides none of its own.
-    Only ``__all__``, tables of a module with its own ``__getattr__``, and full dotted names count: a common word in
-    any other table is just a word.
+    An entry to drop is returned as the dotted name that it provided, which may be empty. Only ``__all__``, tables of a
+    module with a ``__getattr__``, and full dotted names count: a common word in any other table is not a reference.
     """
     if file.function(node) is not None:
         return None
@@ -26,8 +26,8 @@ def string_reference(index: Index, file: SourceFile, node: ast.Constant, removed
             return None
         if listed == [value]:
             return ""
-        kept = re.sub(rf"\s*\b({'|'.join(map(re.escape, listed))})\b", "", file.text(node))
-        return file.span(node), kept.encode()
+        shortened = re.sub(rf"\s*\b({'|'.join(map(re.escape, listed))})\b", "", file.text(node))
+        return file.span(node), shortened.encode()
     if not isinstance(file.parents[node], ast.List | ast.Tuple | ast.Set | ast.Dict):
         return None
     name = value.replace(":", ".")
@@ -43,7 +43,7 @@ def string_reference(index: Index, file: SourceFile, node: ast.Constant, removed
 
 
 def _provided(file: SourceFile, node: ast.Constant) -> str:
-    """The name that a table's entry gives its module: the key of ``{"Name": ".module:Name"}``."""
+    """Return the dotted name that an entry of a lazy table provides: the key of ``{"Name": ".module:Name"}``."""
     parent = file.parents[node]
     if isinstance(parent, ast.Dict) and "__getattr__" in file.names:
         number = parent.keys.index(node) if node in parent.keys else parent.values.index(node)
@@ -54,7 +54,7 @@ def _provided(file: SourceFile, node: ast.Constant) -> str:
 
 
 def annotation_edit(file: SourceFile, node: ast.AST) -> Edit | None:
-    """The edit that takes an annotation away in which ``node`` stands; None when it stands in none."""
+    """Return the edit that deletes the annotation around ``node``; None when it is not part of one."""
     child = node
     for parent in file.ancestors(node):
         if isinstance(parent, ast.arg) and child is parent.annotation:

@@ -1,0 +1,61 @@
+"""Lines of a statement: the behaviours that test names describe, and the names that tests rely on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from ...models import InterfaceItem
+from ..python.hidden_tests import split_test_id
+
+MAX_BEHAVIOURS = 30
+MAX_NAMES = 12
+MIN_BEHAVIOURS = 3
+"""Test names that, without any documentation, describe a behaviour well enough."""
+
+
+def behaviour_lines(tests: Iterable[str]) -> list[str]:
+    """Return test names as plain words, one line per test function, with the number of cases if parametrised."""
+    cases: dict[str, int] = {}
+    for test in tests:
+        _, parts = split_test_id(test)
+        line = ": ".join(text for text in map(_plain_words, parts) if text)
+        if line:
+            cases[line] = cases.get(line, 0) + 1
+    lines = [line if count == 1 else f"{line} ({count} cases)" for line, count in cases.items()]
+    more = len(lines) - MAX_BEHAVIOURS
+    return lines[:MAX_BEHAVIOURS] + ([f"and {more} more"] if more > 0 else [])
+
+
+def interface_lines(items: Sequence[InterfaceItem]) -> list[str]:
+    """Return all keywords, exceptions and messages as list items, and the first names that the workspace defines."""
+    demanded = [item for item in items if item.kind in ("keyword", "exception", "message")]
+    present = [item for item in items if item.kind not in ("keyword", "exception", "message")]
+    lines = [_interface_line(item) for item in [*demanded, *present[:MAX_NAMES]]]
+    more = len(present) - MAX_NAMES
+    return lines + ([f"- and {more} more names of the package, which the workspace defines"] if more > 0 else [])
+
+
+def quoted(text: str) -> str:
+    """Return the text as a Markdown quotation."""
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+
+
+def bullets(lines: Iterable[str]) -> str:
+    """Return the lines as a Markdown list."""
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _plain_words(name: str) -> str:
+    """Return ``TestLRUCache`` or ``test_get_missing`` as plain words."""
+    name = re.sub(r"^[Tt]ests?_?|_?Tests?(Case)?$", "", name)
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+    return name.replace("_", " ").strip()
+
+
+def _interface_line(item: InterfaceItem) -> str:
+    if item.kind == "message":
+        return f"- message matching `{item.name}`"
+    if item.signature:
+        return f"- `{item.signature}`, as `{item.name}`"
+    return f"- {item.kind} `{item.name}`"

@@ -1,0 +1,122 @@
+"""Verdicts on candidates, from a pool of processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ..environments.sandbox.kernel.linux import die_with_parent
+from ..environments.snapshots import open_snapshot
+from ..errors import GeneratorError, OutOfTime, Rejected
+from ..models import SnapshotRef, Task
+from .base import Candidate, Rejection
+from .validation.checks.final_checks import CheckKnobs
+from .validation.limits import is_overloaded
+from .validation.pipeline import Validator
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How candidates are checked."""
+
+    backend: str  # the sandbox backend
+    knobs: CheckKnobs  # the knobs of validation
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result of validation: a task or a rejection."""
+
+    task: Task | None  # the task; None for a rejected candidate
+    rejection: Rejection | None = None  # why the candidate was rejected
+    out_of_time: bool = False  # whether a time limit decided
+
+
+Verdicts = Iterable[tuple[str, Verdict]]
+
+
+def verdicts(
+    reference: SnapshotRef, waiting: Mapping[str, Candidate], jobs: int, settings: Settings
+) -> Iterator[tuple[str, Verdict]]:
+    """Yield key and verdict of every candidate as soon as it is known. Raises GeneratorError."""
+
+    def alone(keys: list[str]) -> Verdicts:
+        return _pooled(reference, {key: waiting[key] for key in keys}, 1, settings)
+
+    return settled(_pooled(reference, waiting, jobs, settings), alone)
+
+
+def settled(first: Verdicts, alone: Callable[[list[str]], Verdicts]) -> Iterator[tuple[str, Verdict]]:
+    """Yield the verdicts that do not come from an overloaded machine.
+
+    A candidate that ran out of time on an overloaded machine is checked again by ``alone``, one at a time, after all
+    others. Raises GeneratorError if it runs out of time again and the machine is still overloaded.
+    """
+    doubtful = []
+    for key, verdict in first:
+        if verdict.out_of_time and is_overloaded():
+            doubtful.append(key)
+        else:
+            yield key, verdict
+    unknown = 0
+    for key, verdict in alone(doubtful):
+        if verdict.out_of_time and is_overloaded():
+            unknown += 1
+        else:
+            yield key, verdict
+    if unknown:
+        raise GeneratorError(
+            f"{unknown} candidates ran out of time because this machine is overloaded; run the same command again when "
+            "it is quiet to resume"
+        )
+
+
+def _pooled(
+    reference: SnapshotRef, waiting: Mapping[str, Candidate], jobs: int, settings: Settings
+) -> Iterator[tuple[str, Verdict]]:
+    if not waiting:
+        return
+    # Spawned, not forked: a worker must not share the parent's sandbox keeper, threads or locks.
+    with ProcessPoolExecutor(
+        max_workers=max(1, min(jobs, len(waiting))),
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=die_with_parent,
+        initargs=(os.getpid(), signal.SIGKILL),
+    ) as pool:
+        running: dict[Future[Verdict], str] = {
+            pool.submit(judge, reference, candidate, settings): key for key, candidate in waiting.items()
+        }
+        try:
+            while running:
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    yield running.pop(future), future.result()
+        except BrokenProcessPool:
+            raise GeneratorError("a validation worker was killed; run the same command again to resume") from None
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in multiprocessing.active_children():
+                worker.kill()
+            raise
+
+
+def judge(reference: SnapshotRef, candidate: Candidate, settings: Settings) -> Verdict:
+    """Return the verdict on one candidate; runs in a worker process."""
+    validator = _validator(reference.model_dump_json(), settings)
+    try:
+        return Verdict(asyncio.run(validator.task(candidate)))
+    except Rejected as rejected:
+        rejection = Rejection(rejected.reason, rejected.detail)
+        return Verdict(None, rejection, isinstance(rejected, OutOfTime))
+
+
+@lru_cache(maxsize=2)
+def _validator(reference: str, settings: Settings) -> Validator:
+    return Validator(open_snapshot(SnapshotRef(**json.loads(reference))), settings.backend, settings.knobs)
