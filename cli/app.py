@@ -449,7 +449,7 @@ CATALOGUE = {
     "generators": (".generators", "GENERATORS"),
     "environments": (".environments", "ENVIRONMENTS"),
     "sandboxes": (".environments.sandbox", "BACKENDS"),
-    "agents": (".environments.agents.scripted", "AGENTS"),
+    "agents": (".environments.agents", "AGENTS"),
 }
 
 

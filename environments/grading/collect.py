@@ -6,9 +6,7 @@ A reason starts with one word and a colon (``test: ...``, ``config: ...``); ``mo
 from __future__ import annotations
 
 import base64
-import functools
 import hashlib
-import re
 import sys
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
@@ -16,6 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from ...models import FileChange, Task
 from ..sandbox import MIB, Change
+from ..tasks.task_paths import matches
 
 MAX_FILES = 200
 MAX_FILE_BYTES = 1 * MIB
@@ -43,25 +42,6 @@ _CACHES = frozenset(
 _HARNESS = frozenset(
     ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", "coverage", "exceptiongroup", "tomli")
 )
-
-
-@functools.lru_cache(maxsize=1024)
-def _glob(pattern: str) -> re.Pattern[str]:
-    parts = re.split(r"(\*\*/|\*\*|\*|\?)", pattern)
-    table = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return re.compile("".join(table.get(part, re.escape(part)) for part in parts), re.DOTALL)
-
-
-def matches(path: str, globs: Sequence[str]) -> bool:
-    """Whether a ``/``-separated path matches a glob as a whole; ``**`` crosses folders, ``*`` and ``?`` do not.
-
-    A pattern without wildcards also covers everything below it.
-    """
-    return any(
-        _glob(pattern).fullmatch(path)
-        or (not re.search(r"[*?]", pattern) and path.startswith(pattern.rstrip("/") + "/"))
-        for pattern in globs
-    )
 
 
 def collect(

@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ...environments.agents import scripted as agents
+from ...environments import agents
 from ...environments.coding.session import CodingSession
 from ...environments.runs.play import play
 from ...environments.snapshots.store.cache import cache_folder, temporary_folder

@@ -68,6 +68,8 @@ class TestRun:
     forged: bool = False
     timed_out: bool = False
     status: int | None = None
+    exit_code: int | None = None
+    oom_killed: bool = False
 
     @property
     def passed(self) -> list[str]:
@@ -168,6 +170,8 @@ def read_run(result: ExecResult, key: bytes) -> TestRun:
         forged=bool(problem),
         timed_out=result.timed_out,
         status=end["status"] if end else None,
+        exit_code=result.exit_code,
+        oom_killed=result.oom_killed,
     )
 
 

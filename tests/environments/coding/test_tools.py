@@ -7,15 +7,16 @@ import difflib
 import re
 import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 
-from etude.environments.coding.tools import OUTPUT, SCHEMAS, TOOLS, run_call
+from etude.environments.coding.tools import SCHEMAS, TOOLS, run_tool
 from etude.environments.sandbox import Limits, open_sandbox
 from etude.environments.tasks.task_trees import materials
-from etude.environments.tool_protocol import Context, capped
-from etude.environments.turn_parsing import Call
+from etude.environments.tool_protocol import OUTPUT, Context, answer_call, capped
+from etude.hints.transcript.parsing import Call
 from etude.models import Task
 
 LIMITS = Limits(timeout_s=20.0)
@@ -27,11 +28,11 @@ def use(task: Task, *calls: tuple[str, dict[str, Any]], names: Sequence[str] = t
     async def run() -> list[str]:
         sandbox = await open_sandbox(materials(task).agent_layers, LIMITS)
         try:
-            context = Context(sandbox, task, LIMITS)
-            answers = [
-                await run_call(Call(f"c{n}", name, args), context, names) for n, (name, args) in enumerate(calls)
+            parameters = {name: TOOLS[name].parameters() for name in names}
+            run = partial(run_tool, Context(sandbox, task, LIMITS))
+            return [
+                await answer_call(Call(f"c{n}", name, args), parameters, run) for n, (name, args) in enumerate(calls)
             ]
-            return [answer.content for answer in answers]
         finally:
             await sandbox.close()
 
@@ -74,7 +75,7 @@ def test_schemas_are_openai_functions() -> None:
             "error invalid_args: read_file: src/tally/words.py",
         ),
         ("edit_file", {"path": "src/tally/words.py", "old": "", "new": "x"}, "error edit_failed: old is empty"),
-        ("search", {"pattern": "("}, "error invalid_args: search: pattern is no regular expression"),
+        ("search", {"pattern": "("}, "error invalid_args: search: pattern is not a regular expression"),
         ("search", {"pattern": "x", "path": "gone"}, "error file_not_found: no such file or folder: gone"),
         ("run_tests", {"selector": "--pdb"}, "error invalid_args: run_tests: selector is a path or a test id"),
         ("submit", {"reward": 1}, "error invalid_args: submit has no argument 'reward'"),
@@ -244,7 +245,7 @@ def test_whole_files_are_looked_at_off_the_event_loop(task: Task, monkeypatch: p
         seen.append((word[:4], longest, threading.current_thread() is threading.main_thread()))
         return real(word, lines, **options)
 
-    monkeypatch.setattr("etude.environments.coding.tools.difflib.get_close_matches", watched)
+    monkeypatch.setattr("etude.environments.coding.file_text.difflib.get_close_matches", watched)
     _, missed = use(
         task,
         ("write_file", {"path": "long.txt", "content": "\n".join(f"{n} " + "ab " * 5000 for n in range(50))}),

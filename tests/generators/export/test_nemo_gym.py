@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from etude.environments.coding.prompt import prompt
 from etude.environments.coding.tools import TOOLS, schemas
-from etude.environments.reset_args import prompt
 from etude.environments.tasks.task_set import write_tasks
 from etude.errors import ExportError
 from etude.generators.export import export

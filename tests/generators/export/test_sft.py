@@ -116,7 +116,7 @@ def test_missing_and_foreign_episodes_are_one_line(folder: Path, played: Path, t
     with pytest.raises(ExportError, match="nowhere.*No such file.*etude run --out"):
         export(folder, "sft", out, episodes=tmp_path / "nowhere")
     (tmp_path / "episodes.jsonl").write_text("7\n")
-    with pytest.raises(ExportError, match="episodes.jsonl:1 is no episode"):
+    with pytest.raises(ExportError, match="episodes.jsonl:1 is not an episode"):
         export(folder, "sft", out, episodes=tmp_path)
     rows = [json.loads(line) for line in (played / "episodes.jsonl").read_text().rstrip("\n").split("\n")]
     (tmp_path / "episodes.jsonl").write_text("".join(json.dumps({**r, "task_id": "else"}) + "\n" for r in rows))
