@@ -6,9 +6,7 @@ from typing import Any
 
 from .. import hints
 from ..models import Episode, ErrorTurn
-
-UNCOLLECTED = "..."
-"""Path of a refused entry of a diff that stands for changes which were not collected."""
+from .grading.collect import UNCOLLECTED
 
 
 class Annotations:

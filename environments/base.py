@@ -92,8 +92,7 @@ class BaseSession(Environment):
 
     async def row(self, task: Task) -> Opening:
         """Return what the agent of a task is shown first, for export rows; by default an episode is started."""
-        first = await self.reset(task_id=task.task_id)
-        return Opening(first.prompt or "", first.tools or [], first.workdir)
+        return await row_by_reset(self, task)
 
     # --- the calls of a session -------------------------------------------------------------------------------
 
@@ -306,3 +305,9 @@ class BaseSession(Environment):
         episode.findings, episode.reward = list(grade.findings), grade.reward
         episode.seconds = running.seconds
         episode.end = end
+
+
+async def row_by_reset(session: Session, task: Task) -> Opening:
+    """Return what the agent of a task is shown first, by starting an episode."""
+    first = await session.reset(task_id=task.task_id)
+    return Opening(first.prompt or "", first.tools or [], first.workdir)

@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, get_type_hints
 
-from pydantic import BeforeValidator, TypeAdapter, ValidationError, ValidationInfo
+from pydantic import BeforeValidator, ConfigDict, ValidationError, ValidationInfo, create_model
 
 from ..errors import GraderError, UnknownName
 from ..hints.transcript.tool_schemas import parameters_of
@@ -70,8 +70,11 @@ def read_knobs(environment: type[Environment], values: Mapping[str, Any]) -> Any
     for name in values:
         if name not in known:
             raise ValueError(did_you_mean("knob", name, known))
+    types = get_type_hints(kind, include_extras=True)
+    checks: dict[str, Any] = {name: (types[name], ...) for name in values}
     try:
-        return TypeAdapter(kind).validate_python(dict(values), strict=True)
+        checked = create_model(kind.__name__, __config__=ConfigDict(strict=True), **checks).model_validate(dict(values))
+        return kind(**{name: getattr(checked, name) for name in values})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         problem = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")

@@ -87,7 +87,7 @@ class ResetArgs(BaseModel):
         if self.fork_of is None:
             for name in ("turn", "token"):
                 if getattr(self, name) is not None:
-                    raise SessionError(f"reset: {name} needs fork_of, the id of the episode to fork")
+                    raise SessionError(f"reset: {name} needs fork_of=, the id of the episode to fork")
             return
         for name in _REPLACED_BY_FORK:
             if getattr(self, name) is not None:

@@ -64,7 +64,7 @@ def create_app(
     played = tasks if tasks is not None else TaskSet([])
     archive = Archive()
     session = make_session or sessions_of(environment, played, backend=backend, faults=faults, knobs=knobs)
-    shown = sessions_of(environment, played, backend=backend, keep=False, knobs=knobs)
+    shown = make_session or sessions_of(environment, played, backend=backend, keep=False, knobs=knobs)
     listed = tools_of(environment, knobs)
 
     def make(admit: Callable[[], None] | None = None) -> wire.EtudeEnvironment:
@@ -82,7 +82,7 @@ def create_app(
     app.state.sessions = server
     app.add_middleware(Guard, max_body=max_body)
     _add_errors(app)
-    _add_routes(app, played, functools.partial(row_of, session=shown), server, archive)
+    _add_routes(app, played, functools.partial(row_of, make_session=shown), server, archive)
     mode = mode or os.environ.get("OPENENV_MODE", ServerMode.SIMULATION.value)
     server.register_routes(app, mode=mode)
     if mode == ServerMode.SIMULATION.value:  # the other mode serves tools, not episodes

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ..environments import ENVIRONMENTS
-from ..environments.base import BaseSession
+from ..environments.base import BaseSession, row_by_reset
 from ..environments.declaration import read_knobs
 from ..environments.forks import EpisodeStore
+from ..environments.session import Session
 from ..environments.tasks.task_set import Tasks
 from ..generators.export import nemo_gym
 from ..models import Task
@@ -55,15 +56,17 @@ def tools_of(environment: str, knobs: Mapping[str, Any] | None = None) -> list[d
     return tools
 
 
-async def row_of(task: Task, session: Callable[[], BaseSession]) -> dict[str, Any]:
+async def row_of(task: Task, make_session: Callable[[], Session]) -> dict[str, Any]:
     """Return a task's row for ``/seed_session``.
 
-    ``session`` should keep nothing for forks: rows are public, and their episodes would drive out those being played.
+    The session should keep nothing for forks: rows are public, and their episodes would drive out those being played.
     """
-    opened = session()
+    session = make_session()
     try:
-        # Tasks that an environment makes itself can be made by a policy too, so their hash is not secret.
-        key = secrets.token_hex(16) if opened.makes_tasks else ""
-        return nemo_gym.row_of(task, await opened.row(task), key)
+        if not isinstance(session, BaseSession):
+            return nemo_gym.row_of(task, await row_by_reset(session, task), secrets.token_hex(16))
+        # A policy can make tasks that an environment makes itself, so the hash of such a task is not secret.
+        key = secrets.token_hex(16) if session.makes_tasks else ""
+        return nemo_gym.row_of(task, await session.row(task), key)
     finally:
-        await opened.close()
+        await session.close()

@@ -20,6 +20,8 @@ MAX_FILES = 200
 MAX_FILE_BYTES = 1 * MIB
 MAX_TOTAL_BYTES = 8 * MIB
 MAX_REFUSED = 200
+UNCOLLECTED = "..."
+"""Path of a refused entry that stands for changes which are not in the diff."""
 
 _CONFIG = frozenset(
     (
@@ -74,7 +76,7 @@ def collect(
     kept = list(refused.values())
     if len(kept) > MAX_REFUSED:
         more = len(kept) - MAX_REFUSED
-        kept = [*kept[:MAX_REFUSED], FileChange(path="...", kind="refused", reason=f"more: {more} others")]
+        kept = [*kept[:MAX_REFUSED], FileChange(path=UNCOLLECTED, kind="refused", reason=f"more: {more} others")]
     return accepted, kept
 
 

@@ -13,7 +13,7 @@ from ...models import FileChange, Grade, Task, TestFailure, Turn
 from ...registry import Registry
 from ..sandbox import Change, Limits
 from ..snapshots import Snapshot
-from .collect import diff_digest
+from .collect import UNCOLLECTED, diff_digest
 from .components import NO_CONFIRMED_FINDING, no_confirmed_finding, required_components, reward
 
 VERIFIERS = Registry(
@@ -132,7 +132,10 @@ async def grade_submission(submission: Submission) -> tuple[Grade, list[FileChan
         diff_sha256=diff_digest(verdict.accepted),
         end_cause=verdict.end_cause,
     )
-    return grade, [*verdict.accepted, *verdict.refused]
+    diff = [*verdict.accepted, *verdict.refused]
+    if submission.problem:
+        diff.append(FileChange(path=UNCOLLECTED, kind="refused", reason=f"size: {submission.problem}"))
+    return grade, diff
 
 
 def verifier_of(task: Task) -> Verify:

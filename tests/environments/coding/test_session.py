@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from etude import hints
-from etude.environments import annotations
 from etude.environments.annotations import annotated
 from etude.environments.coding import session as coding
 from etude.environments.coding.session import Budget, CodingSession
@@ -177,7 +176,7 @@ def test_a_turn_is_annotated_when_somebody_asks(tasks: TaskSet, monkeypatch: pyt
         lengths.append(len(episode.turns))
         return annotated(episode)
 
-    monkeypatch.setattr(annotations, "annotated", counted)
+    monkeypatch.setattr("etude.environments.annotations.annotated", counted)
 
     async def script(session: CodingSession) -> list[str]:
         await session.reset()

@@ -49,8 +49,8 @@ def test_a_row_holds_no_secret(line: str, task: Task) -> None:
     assert "snapshot" not in line and task.base_commit not in line
 
 
-def test_a_task_of_another_environment_is_refused(task: Task, tmp_path: Path) -> None:
+def test_rows_refuse_a_task_that_its_environment_does_not_know(task: Task, tmp_path: Path) -> None:
     write_tasks(tmp_path, [task.model_copy(update={"environment": "drill"})])
-    with pytest.raises(ExportError, match="is played by 'drill'"):
+    with pytest.raises(ExportError, match="has no row: unknown drill"):
         export(tmp_path, "nemo-gym", tmp_path / "out")
     assert not (tmp_path / "out").exists()
