@@ -8,7 +8,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...errors import GraderError, SnapshotError
+from ...errors import GraderError, SandboxError, SnapshotError
 from ...models import FileChange, Task
 from ..sandbox import WORKSPACE, Sandbox, open_sandbox
 from ..snapshots.test_run.test_runner import TestRun, run_tests
@@ -58,8 +58,8 @@ async def verify(submission: Submission) -> Verdict:
     """Run the hidden tests on the agent's source changes, pristine otherwise, and count what passed.
 
     What the agent's code does meanwhile (timeouts, memory, early exits) scores 0 with its cause. A run that is killed
-    before any test failed says nothing about the code: it is repeated once in another sandbox. Raises GraderError when
-    that is killed too, or the task cannot be graded; SandboxError.
+    before any test failed, or whose sandbox fails, says nothing about the code: it is repeated once in another sandbox.
+    Raises GraderError when that is killed too, or the task cannot be graded; SandboxError when that sandbox fails.
     """
     task = submission.task
     unknown = [name for name in task.verifier.components if name not in _COMPONENTS]
@@ -74,7 +74,10 @@ async def verify(submission: Submission) -> Verdict:
         accepted, refused = await asyncio.to_thread(lambda: collect(submission.changes, task, tree, trees.installed))
     except (SnapshotError, ValueError, OSError) as error:
         raise unplayable(task, error) from error
-    attempt = await _attempt(submission, trees, accepted)
+    try:
+        attempt = await _attempt(submission, trees, accepted)
+    except SandboxError:  # the sandbox itself was killed, for one
+        attempt = _Attempt(None)
     if attempt.inconclusive:
         attempt = await _attempt(submission, trees, accepted)
         if attempt.inconclusive and attempt.killed:

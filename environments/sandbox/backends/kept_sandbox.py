@@ -211,9 +211,14 @@ class KeptSandbox:
         return ExecResult(code, output, dropped, timed_out, reply["oom"], reply["seconds"], channel)
 
     def _not_started(self, output: bytes) -> tuple[int, bytes]:
-        """Exit code and output of a command that never ran, when that is its own fault. Raises SandboxError."""
-        why = output.decode("utf-8", "replace").strip()[-500:]
+        """Return exit code and output of a command that never ran, when that is its own fault. Raises SandboxError."""
+        # Output that is not the monitor's own is the command's, and says nothing about why its monitor is gone.
+        why = output.decode("utf-8", "replace").strip()[-500:] if self._is_own(output) else ""
         raise SandboxError(f"{self.kind} failed: {why or 'killed from outside'}")
+
+    def _is_own(self, output: bytes) -> bool:
+        """Return whether the backend's monitor printed this, not the command."""
+        return False
 
     def _inside(self, words: list[bytes]) -> list[bytes]:
         """Words as the command must see them."""
