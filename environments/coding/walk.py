@@ -31,8 +31,9 @@ def files():
     for folder, names, entries in os.walk(start):
         names[:] = sorted(name for name in names if name not in SKIP)
         for name in sorted(entries):
-            if re.fullmatch(job["files"], shown(os.path.join(folder, name)), re.DOTALL):
-                yield os.path.join(folder, name)
+            path = os.path.join(folder, name)
+            if any(re.fullmatch(job["files"], each, re.DOTALL) for each in (shown(path), os.path.relpath(path, start))):
+                yield path
 pattern = None
 if job["pattern"] is not None:
     try:
@@ -74,7 +75,7 @@ async def walk(
 ) -> tuple[str, str]:
     """Return the status line and the files below ``path``, or with ``pattern`` the lines in them that match.
 
-    ``glob`` restricts the files, ``lines_around`` are shown before and after each match. Raises ToolError for a path
+    ``glob``, relative to the workspace or to ``path``, restricts the files; ``lines_around`` are shown before and after each match. Raises ToolError for a path
     that does not exist and for a pattern that is not a regular expression; SandboxError.
     """
     timeout = min(30.0, context.limits.timeout_s)
