@@ -54,15 +54,16 @@ __all__ = [
 _ELSEWHERE = {"Client": ".client", "TaskSet": ".environments.tasks.task_set"}
 
 
-def make(name: str = "coding", *, tasks: TaskSet | Path | str | None = None, **settings: Any) -> Any:
-    """A session of the environment ``name``, built-in or registered by a third party (``etude.environments``).
+def make(name: str | None = None, *, tasks: TaskSet | Path | str | None = None, **settings: Any) -> Any:
+    """Return a session of the environment ``name`` (default: coding), built-in or a third party's.
 
-    ``tasks`` is a TaskSet or a folder that holds ``tasks.jsonl``; ``settings`` go to the session as they are.
-    Raises UnknownName, with the nearest name.
+    ``tasks`` is a TaskSet or a folder that holds ``tasks.jsonl``; ``settings`` are those of the session. Raises
+    UnknownName, which offers the nearest name.
     """
     from .environments import ENVIRONMENTS
+    from .models import DEFAULT_ENVIRONMENT
 
-    factory = ENVIRONMENTS.load(name)
+    factory = ENVIRONMENTS.load(name or DEFAULT_ENVIRONMENT)
     if tasks is None:
         return factory(**settings)
     loaded = tasks if hasattr(tasks, "get_task") else load_tasks(tasks)

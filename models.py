@@ -1,8 +1,7 @@
 """The records that Etude writes and the wire that it speaks.
 
-Plain pydantic: every record is JSON-serialisable, carries ``schema_version`` where it is stored on its own,
-and is frozen by a golden file in ``tests/golden``. Records reject unknown fields; the wire accepts anything a
-model can emit.
+Plain pydantic: every record is JSON-serialisable, carries ``schema_version`` where it is stored on its own, and is
+frozen by a golden file in ``tests/golden``. Records reject unknown fields; the wire accepts anything a model can emit.
 """
 
 from __future__ import annotations
@@ -10,9 +9,11 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 SCHEMA_VERSION = 1
+DEFAULT_ENVIRONMENT = "coding"
+"""The environment of a row that names none."""
 
 ErrorKind = Literal[
     "tool_not_found",
@@ -37,13 +38,13 @@ Assurance = Literal["in_process", "out_of_process"]
 
 
 class Record(BaseModel):
-    """A stored record: unknown fields are an error, so a typo never becomes silence."""
+    """Base of stored records: an unknown field is an error, so that a typo is not ignored."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 def _json_list(value: Any) -> Any:
-    """SWE-bench stores its test lists as JSON strings; accept both."""
+    """Return a list of tests; SWE-bench stores it as a JSON string, and both are accepted."""
     return json.loads(value) if isinstance(value, str) else value
 
 
@@ -54,14 +55,14 @@ TestIds = Annotated[list[str], BeforeValidator(_json_list)]
 
 
 class SnapshotRef(Record):
-    """Which Snapshot a task is played on; ``recipe`` is enough to build it again."""
+    """Reference to the Snapshot that a task is played on; ``recipe`` is enough to build it again."""
 
     digest: str
     recipe: dict[str, Any] = Field(default_factory=dict)
 
 
 class GeneratorRef(Record):
-    """Who made the task; a row depends on the snapshot's digest and these four alone."""
+    """Generator of a task; a row depends on the Snapshot's digest and these four fields alone."""
 
     name: str
     version: str
@@ -70,7 +71,7 @@ class GeneratorRef(Record):
 
 
 class InterfaceItem(Record):
-    """One name that the hidden tests rely on, and how it is spelled or called."""
+    """A name that the hidden tests rely on, and how it is spelled or called."""
 
     name: str
     kind: Literal["function", "method", "class", "exception", "constant", "attribute", "keyword", "module", "message"]
@@ -78,7 +79,7 @@ class InterfaceItem(Record):
 
 
 class PytestVerifier(Record):
-    """Hidden tests run by pytest in a fresh sandbox.
+    """Verifier that runs hidden tests with pytest in a fresh sandbox.
 
     ``args`` are the paths or node ids pytest is given, ``plugins`` the only plugins it loads, ``python_path`` the
     workspace folders put on ``sys.path``, ``options`` ini overrides (``name=value``). ``timeout_s`` bounds one grade.
@@ -95,7 +96,7 @@ class PytestVerifier(Record):
 
 
 class AnswerVerifier(Record):
-    """An exact answer, and exact effects: no code runs.
+    """Verifier that compares an exact answer and exact effects; no code runs.
 
     ``answer`` is what ``submit`` must be given; ``effects`` what the episode's world must hold at the end, no more and
     no less. Both are secret.
@@ -107,11 +108,33 @@ class AnswerVerifier(Record):
     components: list[str] = Field(default_factory=lambda: ["answer", "effects"])
 
 
-Verifier = Annotated[PytestVerifier | AnswerVerifier, Field(discriminator="kind")]
+class CustomVerifier(Record):
+    """Verifier of a third party, registered as ``kind`` in the entry-point group ``etude.verifiers``.
+
+    ``settings`` are what it reads, and secret; it measures each of the ``components``.
+    """
+
+    kind: str
+    settings: dict[str, Any] = Field(default_factory=dict)
+    components: list[str] = Field(min_length=1)
+
+
+def _verifier_tag(value: Any) -> str | None:
+    """Return which record describes a verifier, None for a value without a kind."""
+    kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
+    return kind if kind in ("pytest", "answer", None) else "custom"
+
+
+Verifier = Annotated[
+    Annotated[PytestVerifier, Tag("pytest")]
+    | Annotated[AnswerVerifier, Tag("answer")]
+    | Annotated[CustomVerifier, Tag("custom")],
+    Discriminator(_verifier_tag),
+]
 
 
 class PublicTask(Record):
-    """All of a task that an agent, a route or an observation may ever carry."""
+    """The part of a task that agents, routes and observations may carry."""
 
     task_id: str
     environment: str
@@ -124,7 +147,7 @@ class PublicTask(Record):
 
 
 class Task(Record):
-    """One exercise: a superset of a SWE-bench row.
+    """An exercise: a superset of a SWE-bench row.
 
     ``workspace_patch`` turns the Snapshot's tree into what the agent sees, ``patch`` turns the workspace into a
     solution, ``test_patch`` adds the hidden tests. All three are ``git apply``-able unified diffs.
@@ -133,7 +156,7 @@ class Task(Record):
     schema_version: int = SCHEMA_VERSION
     task_id: str
     instance_id: str = ""
-    environment: str = "coding"
+    environment: str = DEFAULT_ENVIRONMENT
     repo: str = ""
     version: str = ""
     base_commit: str = ""
@@ -158,6 +181,7 @@ class Task(Record):
 
     @model_validator(mode="after")
     def _instance_id_is_task_id(self) -> Task:
+        """Fill in ``instance_id``. Raises ValueError for another id and for a newer version of the record."""
         if self.schema_version > SCHEMA_VERSION:
             raise ValueError(f"schema_version {self.schema_version} is newer than {SCHEMA_VERSION}: upgrade etude")
         if self.instance_id not in ("", self.task_id):
@@ -167,13 +191,13 @@ class Task(Record):
 
     @property
     def pytest(self) -> PytestVerifier:
-        """The verifier of a repository task. Raises ValueError for a task of another kind."""
+        """Return the verifier of a repository task. Raises ValueError for a task of another kind."""
         if not isinstance(self.verifier, PytestVerifier):
             raise ValueError(f"task {self.task_id!r} is verified by {self.verifier.kind!r}, not by pytest")
         return self.verifier
 
     def public(self) -> PublicTask:
-        """The part of the task that may leave the server process."""
+        """Return the part of the task that may leave the server process."""
         return PublicTask(**{name: getattr(self, name) for name in PublicTask.model_fields})
 
 
@@ -191,7 +215,7 @@ class Hint(Record):
 
 
 class ErrorTurn(Record):
-    """This turn failed: where, how, and whether the agent recovered.
+    """A turn that failed: where, how, and whether the agent recovered.
 
     ``turn`` and ``call_index`` count from 0. ``site`` says where a hint belongs: before this turn (``erring``) or
     before the next (``recovery``, for faults that the agent could not foresee).
@@ -212,10 +236,10 @@ class ErrorTurn(Record):
 
 
 class InjectedFault(Record):
-    """What the environment did to one call on purpose, as whoever did it recorded it.
+    """A fault that the environment put into one call on purpose.
 
     ``call`` counts the episode's calls from 0; ``text`` says what was done; ``tools`` are the schemas from this call
-    on, when the fault changed them.
+    on, where the fault changed them.
     """
 
     turn: int
@@ -244,13 +268,15 @@ class Finding(Record):
 
 
 class Reward(Record):
-    """``value`` in [0, 1] is the product of the components that the verifier requires.
+    """Reward of an episode: ``value`` in [0, 1] is the product of the required components.
 
-    ``valid`` is false when no honest score exists (closed before grading, broken infrastructure).
+    ``fractions`` are the shares of the expected tests that passed, for components that count tests; they are not part
+    of the value. ``valid`` is false when no honest score exists (closed before grading, a failure of the machine).
     """
 
     value: float = Field(default=0.0, ge=0.0, le=1.0)
     components: dict[str, float] = Field(default_factory=dict)
+    fractions: dict[str, float] = Field(default_factory=dict)
     assurance: Assurance = "in_process"
     valid: bool = True
 
@@ -265,7 +291,7 @@ class ToolMessage(Record):
 
 
 class Turn(Record):
-    """One assistant message exactly as it arrived, and the messages that answered it."""
+    """An assistant message exactly as it arrived, and the messages that answered it."""
 
     action: dict[str, Any]
     messages: list[ToolMessage] = Field(default_factory=list)
@@ -273,7 +299,7 @@ class Turn(Record):
 
 
 class FileChange(Record):
-    """One entry of an agent's diff: regular files carry base64 content, refused entries a reason."""
+    """An entry of an agent's diff: regular files carry base64 content, refused entries a reason."""
 
     path: str
     kind: Literal["file", "deleted", "refused"]
@@ -283,7 +309,7 @@ class FileChange(Record):
 
 
 class SandboxReport(Record):
-    """How strongly an episode was isolated. ``lacks`` names each guarantee that this backend could not give."""
+    """Isolation of an episode. ``lacks`` names each guarantee that this backend could not give."""
 
     backend: str
     isolation: Literal["container", "namespaces", "landlock", "none"]
@@ -292,7 +318,7 @@ class SandboxReport(Record):
 
 
 class TestFailure(Record):
-    """Why one expected test did not count as passed."""
+    """An expected test that did not count as passed, and its cause."""
 
     test: str
     cause: str
@@ -300,7 +326,7 @@ class TestFailure(Record):
 
 
 class Grade(Record):
-    """What grading saw besides the reward; secret, since it names hidden tests."""
+    """Result of grading, besides the reward the evidence for it; secret, since it names hidden tests."""
 
     reward: Reward
     failures: list[TestFailure] = Field(default_factory=list)
@@ -311,7 +337,7 @@ class Grade(Record):
 
 
 class Fork(Record):
-    """Where an episode came from: the state before ``turn`` of another one.
+    """Origin of a forked episode: the state before ``turn`` of another one.
 
     ``replayed`` counts the turns whose actions were played again because no state had been kept after them.
     """
@@ -322,7 +348,7 @@ class Fork(Record):
 
 
 class Episode(Record):
-    """One play of a task: enough to annotate, inspect and grade it again without a model.
+    """A play of a task: enough to annotate, inspect and grade it again without a model.
 
     ``files`` are paths of the workspace at its start, as the agent can list them: what hints may name.
     """
@@ -351,7 +377,7 @@ class Episode(Record):
 
 
 class Action(BaseModel):
-    """The assistant's turn as the model made it. Any JSON object is one; nothing in it is a protocol error.
+    """The assistant's turn as the model made it. Any JSON object is accepted; nothing in it is a protocol error.
 
     Accepted: ``{"text", "tool_calls": [{"id", "name", "arguments"}]}``, OpenAI's nested ``function`` shape, and the
     short form ``{"tool", "arguments"}``.
@@ -366,7 +392,7 @@ class Action(BaseModel):
 
 
 class Observation(BaseModel):
-    """After ``reset``: ``prompt``, ``tools``, ``workdir``; after ``step``: ``messages``. ``reward`` is 0.0 at first."""
+    """What the agent is shown: ``prompt``, ``tools`` and ``workdir`` after ``reset``, ``messages`` after ``step``."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,18 +1,38 @@
-"""One shape for every extension point: names to dotted paths, loaded when asked for, open to third parties."""
+"""Names: registries of extensions (name to dotted path, loaded on demand, open to third parties) and nearest names."""
 
 from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Iterable, Mapping
+import inspect
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import entry_points
+from types import ModuleType
 from typing import Any
 
 from .errors import UnknownName
 
+_SYNONYMS = (
+    "search grep find rg lookup query glob",
+    "read view open cat show display get load fetch retrieve look",
+    "write create save put make",
+    "edit replace patch modify update change",
+    "bash shell run execute exec terminal command console sh cmd",
+    "list ls dir tree files",
+    "test tests pytest check",
+    "submit finish done complete end stop answer",
+    "delete remove drop rm",
+    "send post message mail",
+)
+"""Words that tool names use for the same thing, one group a line."""
+_GROUPS = {word: number for number, words in enumerate(_SYNONYMS) for word in words.split()}
+_SAME_WORD = 0.75
+"""Similarity from which one word counts as a misspelling of the other: ``delete`` and ``date`` (0.6) are two words."""
+
 
 def did_you_mean(kind: str, name: str, known: Iterable[str]) -> str:
-    """One line: what is unknown, the nearest known name, and the whole list when it is short."""
+    """Return one line that names what is unknown and the nearest known name, or all known names when none is near."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     if near:
@@ -21,7 +41,7 @@ def did_you_mean(kind: str, name: str, known: Iterable[str]) -> str:
 
 
 class Registry:
-    """Names to ``module:attribute`` paths; ``group`` is the entry-point group that third parties use."""
+    """Registered extensions: names to ``module:attribute`` paths. Third parties use the entry-point group ``group``."""
 
     def __init__(self, kind: str, group: str, builtin: Mapping[str, str]) -> None:
         self.kind = kind
@@ -29,19 +49,81 @@ class Registry:
         self._builtin = dict(builtin)
 
     def paths(self) -> dict[str, str]:
-        """Every registered name and where it lives; built-in names win."""
-        found = {point.name: point.value for point in entry_points(group=self.group)}
-        return {**found, **self._builtin}
+        """Return every registered name with its path; a built-in name cannot be taken by a third party."""
+        third_party = {point.name: point.value for point in entry_points(group=self.group)}
+        return {**third_party, **self._builtin}
 
     def names(self) -> list[str]:
+        """Return the registered names, sorted."""
         return sorted(self.paths())
 
     def load(self, name: str) -> Any:
-        """The object behind ``name``. Raises UnknownName with the nearest name."""
+        """Return the object behind ``name``. Raises UnknownName, which offers the nearest name."""
+        module, attribute = self._locate(name)
+        return getattr(module, attribute)
+
+    def _locate(self, name: str) -> tuple[ModuleType, str]:
         paths = self.paths()
         if name not in paths:
             raise UnknownName(did_you_mean(self.kind, name, paths))
         module, _, attribute = paths[name].partition(":")
         # Relative paths keep a checkout's modules under one name, whatever the package is called.
         package = __package__ if module.startswith(".") else None
-        return getattr(importlib.import_module(module, package), attribute)
+        return importlib.import_module(module, package), attribute
+
+    def describe(self, name: str) -> str:
+        """Return the first line of the docstring of the registered object, or of its module when it has none itself.
+
+        An object that cannot be loaded is described by the reason. Raises UnknownName.
+        """
+        try:
+            module, attribute = self._locate(name)
+            text = _own_docstring(getattr(module, attribute)) or module.__doc__ or ""
+        except UnknownName:
+            raise
+        except Exception as error:  # noqa: BLE001  # a third party's module may raise anything when it is imported
+            return f"cannot be loaded ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
+        return next((line.strip() for line in text.splitlines() if line.strip()), "no description")
+
+
+def _own_docstring(loaded: Any) -> str | None:
+    """Return the docstring written for this object: not an inherited one, nor the one that @dataclass generates."""
+    text = vars(loaded).get("__doc__") if hasattr(loaded, "__dict__") else None
+    if inspect.isclass(loaded) and str(text).startswith(f"{loaded.__name__}("):
+        return None
+    return text or (loaded.__doc__ if inspect.isfunction(loaded) else None)
+
+
+def nearest_name(name: str, known: Sequence[str], cutoff: float = 0.6) -> str:
+    """Return the known name that is spelled most like ``name``, else the one closest in meaning, else ''.
+
+    The verb must agree as well as the noun: ``close_truck`` is not near ``weigh_truck``, nor ``truck_close`` near
+    ``truck_weigh``.
+    """
+    for other in difflib.get_close_matches(name, known, n=5, cutoff=cutoff):
+        if _words_agree(name, other):
+            return other
+    meanings = _meanings(name)
+    shared = {other: meanings & _meanings(other) for other in known}
+    scores = {other: len(same) for other, same in shared.items() if any(isinstance(item, int) for item in same)}
+    return max(scores, key=scores.__getitem__, default="")
+
+
+def _words(name: str) -> list[str]:
+    """Return the lower-case words of a snake_case or camelCase name."""
+    return re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
+
+
+def _words_agree(name: str, other: str) -> bool:
+    """Return whether every word of ``other`` is spelled like a word of ``name`` or is a synonym of one."""
+    words = _words(name)
+    groups = {_GROUPS[word] for word in words if word in _GROUPS}
+    return all(
+        _GROUPS.get(word) in groups or difflib.get_close_matches(word, words, n=1, cutoff=_SAME_WORD)
+        for word in _words(other)
+    )
+
+
+def _meanings(name: str) -> set[str | int]:
+    """Return the words of a name, each replaced by the number of its group of synonyms where it has one."""
+    return {_GROUPS.get(word, word) for word in _words(name)}

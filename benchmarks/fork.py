@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from etude.environments.agents import scripted as agents
+from etude.environments.agents import scripted
 from etude.environments.coding.session import CodingSession
 from etude.environments.forks import EpisodeStore
 from etude.environments.sandbox import open_sandbox
@@ -60,7 +60,7 @@ def actions_of(task: Task) -> list[dict[str, Any]]:
         {"tool": "search", "arguments": {"pattern": "def "}},
     ]
     played = [rounds[number % len(rounds)] for number in range(LENGTH)]
-    played[12:13] = agents.solution(task)[:1]
+    played[12:13] = scripted.solution(task).actions[:1]
     return played
 
 

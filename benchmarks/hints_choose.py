@@ -42,13 +42,12 @@ from etude.environments.agents.scripted import Script
 from etude.environments.drill.tasks import DrillTasks
 from etude.environments.hint_trials.fork_points import Place, every_place
 from etude.environments.hint_trials.hint_candidates import Text, add_texts
-from etude.environments.hint_trials.log import read_choices
 from etude.environments.hint_trials.measure import measure_hints
 from etude.environments.runs.play import run_episodes
 from etude.environments.runs.reader import stored_episodes
 from etude.hints.chooser import Chooser
 from etude.hints.intervals import Interval
-from etude.hints.offpolicy import Evaluation, Learned, Policy, always, greedy, learn, uniform
+from etude.hints.offpolicy import Evaluation, Learned, Policy, always, greedy, learn, read_choices, uniform
 from etude.models import Hint, Task, Turn
 
 SOLVES, LOSS = 0.2, 0.02
@@ -95,10 +94,10 @@ class World:
     name: str
     kinds: dict[tuple[str, int], str]
 
-    def __call__(self, task: Task, *, past: Sequence[Turn], told: str, seed: int) -> Script:
-        arm = next((name for name, words in WORDS.items() if words == told), "template")
+    def __call__(self, task: Task, *, past: Sequence[Turn], hint: str, seed: int) -> Script:
+        arm = next((name for name, words in WORDS.items() if words == hint), "template")
         chance = follows(self.name, self.kinds[task.task_id, len(past)], arm)
-        return noisy(task, f"{SOLVES},{chance}", past=past, told=told, seed=seed)
+        return noisy(task, f"{SOLVES},{chance}", past=past, hint=hint, seed=seed)
 
     def worth(self, places: Sequence[Place], policy: Policy) -> float:
         """The mean chance of success at these places, exactly."""
@@ -147,7 +146,10 @@ async def tried(run: Path, world: str, choose: str | Chooser, k: int, out: Path)
     """Successes and trials with a hint at each error turn."""
     places = places_of(run)
     agent = World(world, {(place.stored.episode.task_id, place.turn): place.error.kind for place in places})
-    found = await measure_hints(run, f"{world} world", k=k, out=out, choose=choose, texts=TEXTS, agent=agent)
+    name, policy = (choose, None) if isinstance(choose, str) else ("chooser", choose.probabilities)
+    found = await measure_hints(
+        run, f"{world} world", k=k, out=out, choose=name, policy=policy, texts=TEXTS, agent=agent
+    )
     if not found.ok:
         raise SystemExit(f"trials were void: {found.causes}")
     sums: dict[str, tuple[float, float]] = {}

@@ -28,7 +28,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from etude.client import Client
-from etude.environments.agents import scripted as agents
+from etude.environments.actions import call, turn
+from etude.environments.agents import scripted
 from etude.environments.sandbox import SANDBOX_UID
 from etude.environments.tasks.task_set import TaskSet
 from etude.errors import ServerError
@@ -208,8 +209,8 @@ async def episode(url: str, task: Task, actions: list[dict[str, object]], on_las
 
 async def killed(server: Server, task: Task, moment: str, kill: Callable[[Server], None], after: float) -> str:
     """One episode with a kill in it; raises SystemExit when it was scored wrongly."""
-    solution = agents.solution(task)
-    last = agents.submit() if moment == "grade" else agents.turn("", agents.call("bash", command="sleep 5"))
+    solution = scripted.solution(task).actions
+    last = scripted.SUBMIT if moment == "grade" else turn("", call("bash", command="sleep 5"))
     sent = asyncio.Event()
     playing = asyncio.create_task(episode(server.url, task, [*solution, last], sent))
     await sent.wait()
@@ -222,7 +223,7 @@ async def killed(server: Server, task: Task, moment: str, kill: Callable[[Server
 
 
 def oracle_scores(server: Server, task: Task) -> bool:
-    actions = [*agents.solution(task), agents.submit()]
+    actions = [*scripted.solution(task).actions, scripted.SUBMIT]
     return asyncio.run(episode(server.url, task, actions, asyncio.Event())) == ("graded", 1.0)
 
 
@@ -232,10 +233,10 @@ def grade_seconds(server: Server, task: Task) -> float:
     async def play() -> float:
         async with Client(server.url) as client:
             await client.reset(task_id=task.task_id)
-            for action in agents.solution(task):
+            for action in scripted.solution(task).actions:
                 await client.step(action)
             started = time.monotonic()
-            await client.step(agents.submit())
+            await client.step(scripted.SUBMIT)
             return time.monotonic() - started
 
     asyncio.run(play())

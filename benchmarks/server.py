@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from etude.client import Client
-from etude.environments.base import Standing
+from etude.environments.session import Standing
 from etude.environments.tasks.task_set import TaskSet
 from etude.models import Episode, GeneratorRef, Observation, State, Task, ToolMessage
 from etude.server.app import create_app

@@ -459,7 +459,7 @@ CATALOGUE = {
     "generators": (".generators", "GENERATORS"),
     "environments": (".environments", "ENVIRONMENTS"),
     "sandboxes": (".environments.sandbox", "SANDBOXES"),
-    "agents": (".environments.agents.scripted", "AGENTS"),
+    "agents": (".environments.agents", "AGENTS"),
 }
 
 

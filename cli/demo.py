@@ -20,7 +20,7 @@ from statistics import fmean
 
 import httpx
 
-from ..environments.agents import scripted as agents
+from ..environments import agents
 from ..environments.agents.erring import script
 from ..environments.drill.tasks import DrillTasks
 from ..environments.runs.writer import FILE_NAME

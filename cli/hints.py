@@ -85,7 +85,8 @@ def causal(
             url=url,
             backend=sandbox,
             sample=sample,
-            choose=_chooser(choose),
+            choose=choose,
+            policy=_policy(choose),
             texts=read_texts(texts) if texts is not None else (),
             seed=seed,
             jobs=jobs,
@@ -192,9 +193,8 @@ def choose(
     as_json: Json = False,
 ) -> None:
     """Learn from trials which hint helps where; what it would earn is estimated on held-out trials."""
-    from ..environments.hint_trials.log import read_choices
     from ..environments.snapshots.store.cache import write_whole
-    from ..hints.offpolicy import learn
+    from ..hints.offpolicy import learn, read_choices
 
     found = learn(read_choices(runs), held_out=held_out, epsilon=epsilon, temperature=temperature, seed=seed)
     write_whole(out, (found.chooser.model_dump_json(indent=2) + "\n").encode())
@@ -205,14 +205,14 @@ def choose(
         print(f"learned from {found.rows['train']} choices, evaluated on {found.rows['held_out']}; written to {out}")
 
 
-def _chooser(text: str) -> Any:
-    """The Chooser that a file of this name holds, else the word. Raises ValidationError and OSError."""
+def _policy(text: str) -> Any:
+    """Return the policy of the Chooser in a file of this name, None without one. Raises ValidationError, OSError."""
     path = Path(text)
     if text in ("first", "uniform") or not path.is_file():
-        return text
+        return None
     from ..hints.chooser import Chooser
 
-    return Chooser.model_validate_json(path.read_bytes())
+    return Chooser.model_validate_json(path.read_bytes()).probabilities
 
 
 def _show(result: Any, rows: list[Mapping[str, Any]] | list[dict[str, Any]], as_json: bool) -> None:

@@ -10,8 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from ..environments.agents.openai import ModelOptions
-    from ..environments.drill.tasks import DrillTasks
-    from ..environments.tasks.task_set import TaskSet
+    from ..environments.tasks.task_set import Tasks
 
 OPENAI = "https://api.openai.com/v1"
 
@@ -76,9 +75,15 @@ def model_options(
     )
 
 
-def tasks_of(name: str | Path) -> TaskSet | DrillTasks:
-    """The set in a folder, or the drills for the word ``drill``. Raises TaskSetError."""
-    from ..environments.drill.tasks import DrillTasks
+def tasks_of(name: str | Path) -> Tasks:
+    """Return the task set in a folder, or the tasks of the environment with this name that makes its own.
+
+    Raises TaskSetError.
+    """
+    from ..environments import ENVIRONMENTS
     from ..environments.tasks.task_set import TaskSet
 
-    return DrillTasks() if str(name) == "drill" else TaskSet.load(Path(name))
+    if str(name) in ENVIRONMENTS.paths() and ENVIRONMENTS.load(str(name)).makes_tasks:
+        tasks: Tasks = ENVIRONMENTS.load(str(name)).tasks()
+        return tasks
+    return TaskSet.load(Path(name))

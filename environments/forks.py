@@ -1,8 +1,8 @@
-"""What is kept of episodes so that others can start from the middle of them.
+"""Kept episodes, so that others can start from the middle of them.
 
-One store serves all sessions of a process. An episode is kept under its id and the token of the session that played
-it, the one that also opens ``/episodes/{id}``: whoever forks an episode of another session names that token. What is
-least recently used is forgotten first; nothing outlives the process.
+One store serves all sessions of a process. An episode is kept under its id and the token of the session that played it,
+the token that also opens ``/episodes/{id}``: forking an episode of another session takes that token. The least recently
+used episode is forgotten first; nothing outlives the process.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import logging
 import os
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from ..errors import EpisodeNotKept, SandboxError
-from ..models import Task, Turn
-from .sandbox import MIB, Sandbox, SavedLayer
+from ..models import InjectedFault, Task, Turn
+from .faults.injector import Injector
+from .sandbox import MIB, SavedLayer
 from .wire_values import memory_of
 
 log = logging.getLogger(__name__)
@@ -30,45 +31,56 @@ _SHARE = 4
 
 @dataclass(frozen=True)
 class Point:
-    """The state before a turn: the sandbox, and what the session remembers outside it.
-
-    ``silent`` counts the turns without a call just before, ``tokens`` what the model wrote so far. Without ``kept``
-    the writable layer is unknown (it was too large); ``layer`` None with ``kept`` is a fresh one.
-    """
+    """The state before a turn: that of the world (a sandbox, for one), and what the session knows besides."""
 
     silent: int = 0
+    """Turns without a call just before."""
     tokens: int = 0
+    """Tokens that the model wrote so far."""
     kept: bool = True
+    """Whether the state of the world is known; else it is reached by playing the actions again."""
     layer: SavedLayer | None = None
+    """The saved writable layer; None where ``kept`` is a fresh one."""
+    injector: Injector | None = None
+    """Where the injected faults are; None without any."""
+    stated: tuple[InjectedFault, ...] = ()
+    """The faults that the environment itself has stated so far."""
 
 
 @dataclass(eq=False)
 class KeptEpisode:
-    """One episode: its turns, and ``points[t]``, the state before turn t. The store alone writes it.
-
-    ``written`` are the bytes that it added to the store, ``full`` says that it may add no more states.
-    """
+    """One kept episode. The store alone writes it."""
 
     episode_id: str
+    """Its id, which several sessions may use."""
     token: str
+    """Token of the session that played it."""
     task: Task
+    """Its task."""
     tools: list[str]
+    """Names of the tools that its agent was given."""
     seed: int
+    """Its seed."""
     backend: str = ""
+    """Sandbox backend that its layers were saved by; '' without a sandbox."""
     turns: list[Turn] = field(default_factory=list)
+    """Its turns."""
     points: list[Point] = field(default_factory=lambda: [Point()])
+    """``points[t]`` is the state before turn t."""
     written: int = 0
+    """Bytes that it added to the store."""
     full: bool = False
+    """Whether it may add no more states."""
 
     def nearest(self, turn: int, backend: str) -> int:
-        """The last turn up to ``turn`` before which the state is kept, for this sandbox backend; 0 always is."""
+        """Return the last turn up to ``turn`` before which the state is kept for this sandbox backend; 0 always is."""
         if backend != self.backend:
             return 0
         return next(t for t in range(min(turn, len(self.points) - 1), -1, -1) if self.points[t].kept)
 
 
 class EpisodeStore:
-    """Kept episodes, at most ``max_bytes`` (default: ETUDE_KEEP_MB, else 512 MiB; 0 keeps none) and ``max_episodes``.
+    """Store of kept episodes, at most ``max_bytes`` (default: ETUDE_KEEP_MB, else 512 MiB; 0 keeps none).
 
     An episode over a quarter of the bytes keeps no further states: forks of it play the rest of the actions again.
     Safe for use by several threads.
@@ -85,42 +97,45 @@ class EpisodeStore:
 
     @property
     def bytes(self) -> int:
-        """What all that is kept takes, about."""
+        """Return about how many bytes all kept episodes take."""
         return self._bytes
 
     def __len__(self) -> int:
         return len(self._episodes)
 
     def keeps(self, episode: KeptEpisode) -> bool:
-        """Whether further states of a running episode are worth saving."""
+        """Return whether further states of a running episode are worth saving."""
         return not episode.full and self._has(episode)
 
     def begin(self, episode: KeptEpisode) -> KeptEpisode:
-        """Keep a new episode; one of the same id and token is forgotten."""
+        """Keep a new episode and return it; one of the same id and token is forgotten."""
         with self._lock:
             self._enter(episode)
         return episode
 
     def fork(self, source: str, source_token: str, turn: int | None, episode_id: str, token: str) -> KeptEpisode:
-        """Keep a new episode with the past of ``source`` before ``turn`` (None: all of it). Raises EpisodeNotKept."""
+        """Keep and return a new episode with the past of ``source`` before ``turn`` (None: all of it).
+
+        Raises EpisodeNotKept.
+        """
         with self._lock:
-            kept = self._episodes.get((source, source_token))
-            if kept is None:
+            past = self._episodes.get((source, source_token))
+            if past is None:
                 raise EpisodeNotKept(
                     f"no episode {source[:80]!r} is kept for this token: give token= of the session that played it "
                     f"(its state has it), or, when it is forgotten (see {_ENV}), replay= with its actions"
                 )
             self._episodes.move_to_end((source, source_token))
-            played = len(kept.turns)
+            played = len(past.turns)
             turn = played if turn is None else turn
             if not 0 <= turn <= played:
                 raise EpisodeNotKept(f"episode {source[:80]!r} has played {played} turns: turn must be 0 to {played}")
             episode = replace(
-                kept,
+                past,
                 episode_id=episode_id,
                 token=token,
-                turns=kept.turns[:turn],
-                points=kept.points[: turn + 1],
+                turns=past.turns[:turn],
+                points=past.points[: turn + 1],
                 written=0,
                 full=False,
             )
@@ -128,7 +143,7 @@ class EpisodeStore:
             return episode
 
     def cut(self, episode: KeptEpisode, turn: int, backend: str) -> None:
-        """Forget the past of a new episode from ``turn`` on: its session plays that again, on this sandbox backend."""
+        """Drop the past of a new episode from ``turn`` on: its session plays that again, on this sandbox backend."""
         with self._lock:
             turns, points = episode.turns[turn:], episode.points[turn + 1 :]
             del episode.turns[turn:], episode.points[turn + 1 :]
@@ -137,7 +152,7 @@ class EpisodeStore:
                 self._release(turns, points)
 
     def add(self, episode: KeptEpisode, turn: Turn, after: Point | None) -> None:
-        """A turn was played, after which (unless the episode is over) the state is this."""
+        """Add a turn, and the state ``after`` it unless the episode is over."""
         with self._lock:
             layer = after.layer if after is not None else None
             if after is not None and layer is not None and id(layer) not in self._holders:
@@ -157,18 +172,25 @@ class EpisodeStore:
             self._episodes.move_to_end((episode.episode_id, episode.token))
             self._shrink()
 
-    async def state_of(self, episode: KeptEpisode, sandbox: Sandbox, wrote: bool, silent: int, tokens: int) -> Point:
-        """The state after a turn, for ``add``. What cannot be kept is reached by playing the actions again."""
-        now, before = Point(silent, tokens, kept=False), episode.points[-1]
+    async def with_state(
+        self, episode: KeptEpisode, point: Point, wrote: bool, save: Callable[[], Awaitable[SavedLayer | None]]
+    ) -> Point:
+        """Return ``point`` with the state of the world after a turn, as far as it can be kept.
+
+        ``wrote`` says whether the turn may have changed the world; ``save`` saves its state, or returns None where an
+        environment cannot. What is not kept is reached by playing the actions again.
+        """
+        before, unknown = episode.points[-1], replace(point, kept=False, layer=None)
         if not self.keeps(episode):
-            return now
+            return unknown
         if before.kept and not wrote:
-            return replace(now, kept=True, layer=before.layer)
+            return replace(point, kept=True, layer=before.layer)
         try:
-            return replace(now, kept=True, layer=await sandbox.save())
-        except (ValueError, SandboxError) as error:  # too large, or the machine's doing, which the next call will tell
+            layer = await save()
+        except (ValueError, SandboxError) as error:  # too large, or a failing machine, which the next call reports
             log.debug("no state is kept: %s", error)
-            return now
+            return unknown
+        return unknown if layer is None else replace(point, kept=True, layer=layer)
 
     def _has(self, episode: KeptEpisode) -> bool:
         return self._episodes.get((episode.episode_id, episode.token)) is episode
@@ -209,12 +231,12 @@ class EpisodeStore:
 
 @functools.cache
 def shared_store() -> EpisodeStore:
-    """The process's store, for sessions that were not given one."""
+    """Return the store of the process, for sessions that were not given one."""
     return EpisodeStore()
 
 
 def _bytes_from_environment() -> int:
-    """Raises ValueError."""
+    """Return the size that ETUDE_KEEP_MB sets, in bytes. Raises ValueError."""
     text = os.environ.get(_ENV, str(_DEFAULT_MB))
     if not text.isdigit():
         raise ValueError(f"{_ENV} is {text!r}: give a number of MiB, 0 to keep nothing")

@@ -1,124 +1,125 @@
-"""How an episode starts: the arguments of ``reset``, checked, before anything is touched."""
+"""Arguments of ``reset``: one record for every environment and every wire, and the choice of the task."""
 
 from __future__ import annotations
 
-import re
-import secrets
-import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from ..errors import EpisodeNotKept, SessionError, UnknownName
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ..errors import SessionError, UnknownName
 from ..models import Task
 from ..registry import did_you_mean
-from .coding.tools import TOOLS
-from .forks import EpisodeStore, KeptEpisode
-from .sandbox import WORKSPACE
 from .tasks.task_set import Tasks
+from .wire_values import plain
 
-HOWS = ("state", "observation")
-"""Where annotations are told: to whoever asks for the state, or to the agent too."""
+ANNOTATE = ("state", "observation")
+"""Where annotations are shown: in the state alone, or in the agent's observations too."""
+
+_MUST_BE = {
+    "seed": "an integer",
+    "episode_id": "1 to 255 printable characters",
+    "index": "an integer",
+    "replay": "a list of actions, each a JSON object",
+    "turn": "a number of turns",
+    "annotate": "'state' or 'observation'",
+    "tools": "a list of tool names",
+}
+_REPLACED_BY_FORK = ("task_id", "split", "index", "seed", "replay", "tools", "faults")
 
 
-@dataclass(frozen=True)
-class Start:
-    """A checked reset: the episode as the store keeps it, with the past of a fork, and the actions to play first."""
+class ResetArgs(BaseModel):
+    """Checked arguments of ``reset``: which task is played, from which state, and who sees annotations.
 
-    episode: KeptEpisode
-    annotate: str
-    actions: list[dict[str, Any]] = field(default_factory=list)
+    The task is ``task_id``, or ``index`` in ``split``, or the task of ``fork_of``; else the seed draws one.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    seed: int | None = None
+    """Seed of the episode, which also draws the task when none is named; default: random."""
+    episode_id: str | None = Field(default=None, pattern=r"^[^\x00-\x1f\x7f]{1,255}$")
+    """Id of the episode; default: a random one."""
+    task_id: str | None = None
+    """Id of the task."""
+    split: str | None = None
+    """Split that ``index`` counts in, or that the seed draws from."""
+    index: int | None = None
+    """Number of the task in ``split``, from 0."""
+    replay: list[dict[str, Any]] | None = None
+    """Actions that are played first; their messages are in the first observation, in order."""
     fork_of: str | None = None
+    """Id of a kept episode: start as if its actions had been played, with its task, tools and faults."""
+    turn: int | None = None
+    """Turn of ``fork_of`` before which the fork starts; default: after its last turn."""
+    token: str | None = None
+    """Token of the session that played ``fork_of``, when that is another session."""
+    annotate: Literal["state", "observation"] | None = None
+    """Where annotations are shown; default: the session's setting."""
+    tools: list[str] | None = None
+    """Names of the tools that the agent gets; default: the session's setting."""
+    faults: str | None = None
+    """Schedule of injected faults (see ``faults.schedule``); default: the session's setting."""
+
+    @classmethod
+    def read(cls, arguments: Mapping[str, Any]) -> ResetArgs:
+        """Check named arguments; those that are null count as absent. Raises SessionError for the first bad one."""
+        for name in arguments:
+            if name not in cls.model_fields:
+                raise SessionError(f"reset: {did_you_mean('argument', name, cls.model_fields)}")
+        given = {name: _as_json(value) for name, value in arguments.items() if value is not None}
+        try:
+            checked = cls.model_validate(plain(given))
+        except ValidationError as error:
+            name = str(error.errors(include_url=False)[0]["loc"][0])
+            shown = repr(arguments[name])
+            shown = shown if len(shown) <= 60 else shown[:57] + "..."
+            raise SessionError(f"reset: {name} must be {_MUST_BE.get(name, 'a string')}, got {shown}") from None
+        checked._check_fork()
+        return checked
+
+    def given(self) -> dict[str, Any]:
+        """Return the arguments that are not absent, by name."""
+        return {name: value for name in type(self).model_fields if (value := getattr(self, name)) is not None}
+
+    def _check_fork(self) -> None:
+        """Raise SessionError for arguments that contradict each other."""
+        if self.fork_of is None:
+            for name in ("turn", "token"):
+                if getattr(self, name) is not None:
+                    raise SessionError(f"reset: {name} needs fork_of=, the id of the episode to fork")
+            return
+        for name in _REPLACED_BY_FORK:
+            if getattr(self, name) is not None:
+                raise SessionError(
+                    f"reset: give fork_of or {name}, not both: a fork has its episode's task, tools, turns and faults"
+                )
 
 
-@dataclass(frozen=True)
-class Defaults:
-    """What a session says where ``reset`` does not."""
-
-    annotate: str
-    tools: list[str]
-    token: str
-
-
-def start(tasks: Tasks, store: EpisodeStore, defaults: Defaults, given: Mapping[str, Any]) -> Start:
-    """Check what ``reset`` was given. Raises SessionError for the first thing that makes no sense."""
-    how = given.get("annotate") or defaults.annotate
-    if how not in HOWS:
-        raise SessionError(f"annotate must be 'state' or 'observation', got {how!r}")
-    episode_id = given.get("episode_id")
-    if episode_id is not None and not re.fullmatch(r"[^\x00-\x1f\x7f]{1,255}", episode_id):
-        raise SessionError("episode_id must be 1 to 255 printable characters")
-    episode_id = episode_id or uuid.uuid4().hex
-    if given.get("fork_of") is not None:
-        return _fork(store, defaults, episode_id, how, given)
-    for name in ("turn", "token"):
-        if given.get(name) is not None:
-            raise SessionError(f"{name} needs fork_of=, the episode to fork")
-    names = defaults.tools if given.get("tools") is None else tool_names(given["tools"])
-    actions = _actions(given.get("replay"))
-    seed = secrets.randbits(32) if given.get("seed") is None else given["seed"]
-    task = choose(tasks, given.get("task_id"), given.get("split"), given.get("index"), seed)
-    return Start(store.begin(KeptEpisode(episode_id, defaults.token, task, names, seed)), how, actions)
-
-
-def _fork(store: EpisodeStore, defaults: Defaults, episode_id: str, how: str, given: Mapping[str, Any]) -> Start:
-    for name in ("task_id", "split", "index", "seed", "replay", "tools"):
-        if given.get(name) is not None:
-            raise SessionError(f"give fork_of or {name}, not both: a fork has its episode's task, tools and turns")
-    source, token, turn = given["fork_of"], given.get("token"), given.get("turn")
-    if turn is not None and (not isinstance(turn, int) or isinstance(turn, bool)):
-        raise SessionError(f"turn must be a number of turns, got {turn!r}")
-    try:
-        kept = store.fork(source, defaults.token if token is None else token, turn, episode_id, defaults.token)
-    except EpisodeNotKept as error:
-        raise SessionError(str(error)) from None
-    return Start(kept, how, fork_of=source)
-
-
-def choose(tasks: Tasks, task_id: str | None, split: str | None, index: int | None, seed: int) -> Task:
-    """The task that was asked for. Raises SessionError."""
+def choose_task(tasks: Tasks, arguments: ResetArgs, seed: int) -> Task:
+    """Return the task that the arguments name, else one that the seed draws. Raises SessionError."""
+    task_id, split, index = arguments.task_id, arguments.split, arguments.index
     try:
         if task_id is not None:
             if split is not None or index is not None:
-                raise SessionError("give task_id, or split and index, not both")
+                raise SessionError("reset: give task_id, or split and index, not both")
             return tasks.by_id(task_id)
         if not len(tasks):
             raise SessionError("there are no tasks: make some with `etude generate`, serve them with --tasks")
-        splits = tasks.list_splits()
-        if index is not None:
-            if split is None and len(splits) > 1:
-                raise SessionError(f"index needs a split: one of {', '.join(splits)}")
-            return tasks.get_task(split or splits[0], index)
-        return tasks.draw(split, seed)
+        if index is None:
+            return tasks.draw(split, seed)
+        split = split or tasks.default_split
+        if split is None:
+            raise SessionError(f"reset: index needs a split: give one of {', '.join(tasks.list_splits())}")
+        return tasks.get_task(split, index)
     except (UnknownName, IndexError) as error:
         raise SessionError(str(error)) from None
 
 
-def tool_names(names: Sequence[str] | None) -> list[str]:
-    """The tools' names in their own order (None: all). Raises SessionError for an unknown one."""
-    if names is None:
-        return list(TOOLS)
-    for name in names:
-        if name not in TOOLS:
-            raise SessionError(did_you_mean("tool", str(name), TOOLS))
-    return [name for name in TOOLS if name in names]
-
-
-def _actions(replay: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
-    if replay is None:
-        return []
-    if isinstance(replay, (str, bytes)) or not all(isinstance(action, Mapping) for action in replay):
-        raise SessionError("replay must be a list of actions, each a JSON object")
-    return [dict(action) for action in replay]
-
-
-def prompt(task: Task, names: Sequence[str]) -> str:
-    """The statement and the rules, all that the agent is told."""
-    submit = "When you are done, call submit: it ends the episode, and hidden tests grade the workspace as it is then."
-    rules = [
-        f"Your workspace is {WORKSPACE}; paths are relative to it. There is no network, and pip cannot install.",
-        f"You have the tools {', '.join(names)}. Each result starts with a status line: ok, exit N, timeout or error.",
-        "Change source files only. Tests and configuration are graded as they were, whatever you do to them.",
-        submit if "submit" in names else "A turn without a tool call, twice in a row, ends the episode.",
-    ]
-    return task.problem_statement.rstrip() + "\n\n---\n\n" + "\n".join(f"- {rule}" for rule in rules) + "\n"
+def _as_json(value: Any) -> Any:
+    """Return sequences as lists and mappings as dicts one level deep, as callers in Python may give others."""
+    if isinstance(value, tuple):
+        value = list(value)
+    if isinstance(value, list):
+        return [dict(item) if isinstance(item, Mapping) else item for item in value]
+    return value

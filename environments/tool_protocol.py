@@ -1,83 +1,138 @@
-"""What every tool is made of: its schema, the check of its arguments, the cap on its output."""
+"""Tool protocol: schemas, the check of a call, and the fixed texts that every environment answers with."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ToolError
+from ..hints.transcript.parsing import Call
 from ..hints.transcript.status_line import OUTPUT as OUTPUT
 from ..hints.transcript.status_line import dropped_mark
 from ..hints.transcript.tool_schemas import argument_problem
-from ..models import Task, ToolMessage
+from ..models import Task
+from ..registry import nearest_name
 from .sandbox import Limits, Sandbox
-from .turn_parsing import Call
+
+SUBMIT = "submit"
+"""Name of the tool that ends an episode, in every environment."""
+SUBMITTED = ("ok", "submitted")
+"""Status line and body of the answer to ``submit``."""
+NOT_RUN = "not run: episode ended"
+"""Answer to a call after ``submit`` in the same turn."""
+NO_CALL = (
+    "No tool call in this turn. Call a tool; call submit when you are done. A second turn without one ends the episode."
+)
+"""Answer to a turn without a call."""
+_LONGEST_ERROR = 600
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a tool works on."""
+    """What a tool of a sandboxed environment works on."""
 
     sandbox: Sandbox
+    """The episode's sandbox."""
     task: Task
+    """The task that is played."""
     limits: Limits
+    """The limits of the sandbox."""
 
 
 @dataclass(frozen=True)
 class Tool:
-    """``properties`` are JSON-schema properties; ``run`` returns the status line and the body.
-
-    ``writes`` is False for a tool that leaves the sandbox as it was.
-    """
+    """A tool that works on a sandbox."""
 
     name: str
+    """Name that the agent calls it by."""
     description: str
+    """What it does, for the agent."""
     properties: dict[str, dict[str, Any]]
+    """JSON-schema properties of the arguments."""
     required: tuple[str, ...]
+    """Names of the arguments that must be given."""
     run: Callable[[Context, dict[str, Any]], Awaitable[tuple[str, str]]]
+    """Runs a checked call; returns the status line and the body of the result. May raise ToolError."""
     writes: bool = True
+    """Whether the tool may change the sandbox."""
 
     def schema(self) -> dict[str, Any]:
-        """OpenAI's function style."""
-        function = {"name": self.name, "description": self.description, "parameters": self.parameters()}
-        return {"type": "function", "function": function}
+        """Return the tool in OpenAI's function style."""
+        return function_schema(self.name, self.description, self.parameters())
 
     def parameters(self) -> dict[str, Any]:
-        """The JSON schema of the arguments."""
-        return {
-            "type": "object",
-            "properties": self.properties,
-            "required": list(self.required),
-            "additionalProperties": False,
-        }
+        """Return the JSON schema of the arguments."""
+        return parameters_schema(self.properties, self.required)
 
 
-def message(call: Call, status: str, body: str = "") -> ToolMessage:
-    """A tool message: the status line, then the body when there is one."""
-    return ToolMessage(
-        role="tool", tool_call_id=call.id, name=call.name, content=f"{status}\n{body}" if body else status
-    )
+def function_schema(name: str, description: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool's schema in OpenAI's function style."""
+    return {
+        "type": "function",
+        "function": {"name": name, "description": description, "parameters": dict(parameters)},
+    }
 
 
-def validate(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments, checked against the tool's schema. Raises ToolError for the first that is wrong."""
-    wrong = argument_problem(tool.name, tool.parameters(), arguments)
-    if wrong:
-        raise ToolError("invalid_args", wrong)
-    return {name: _cleaned(tool, name, value) for name, value in arguments.items() if value is not None}
+def parameters_schema(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, Any]:
+    """Return the JSON schema of a tool's arguments, which takes no others."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(required),
+        "additionalProperties": False,
+    }
 
 
-def _cleaned(tool: Tool, name: str, value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    if "\0" in value:
-        raise ToolError("invalid_args", f"{tool.name}: {name} holds a NUL character")
-    return value.encode("utf-8", "replace").decode("utf-8")
+async def answer_call(
+    call: Call,
+    parameters: Mapping[str, Mapping[str, Any]],
+    run: Callable[[str, dict[str, Any]], Awaitable[tuple[str, str]]],
+) -> str:
+    """Run one call and return its result: a status line, then a body when there is one.
+
+    ``parameters`` maps the available tools to the JSON schemas of their arguments; ``run`` gets a tool's name and its
+    checked arguments (those that are null left out). Whatever is wrong with the call is its result.
+    """
+    try:
+        if call.problem:
+            code, _, text = call.problem.partition(": ")
+            raise ToolError(code, text)
+        if call.name not in parameters:
+            raise ToolError("tool_not_found", unknown_tool(call.name, list(parameters)))
+        problem = argument_problem(call.name, parameters[call.name], call.arguments)
+        if problem:
+            raise ToolError("invalid_args", problem)
+        given = {name: value for name, value in call.arguments.items() if value is not None}
+        status, body = await run(call.name, given)
+    except ToolError as error:
+        status, body = f"error {error.code}: {' '.join(str(error).split())[:_LONGEST_ERROR]}", ""
+    return f"{status}\n{body}" if body else status
+
+
+def unknown_tool(name: str, names: Sequence[str]) -> str:
+    """Return what to tell an agent that called a tool that does not exist: the nearest name, and all names."""
+    near = nearest_name(name, names)
+    guess = f"; did you mean {near!r}?" if near else "."
+    return f"there is no tool {name!r}{guess} The tools are: {', '.join(names)}"
+
+
+def storable_text(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments with every string encodable as UTF-8. Raises ToolError for a NUL character."""
+    for name, value in arguments.items():
+        if isinstance(value, str) and "\0" in value:
+            raise ToolError("invalid_args", f"{tool}: {name} holds a NUL character")
+    return {
+        name: value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else value
+        for name, value in arguments.items()
+    }
 
 
 def capped(data: bytes, dropped: int = 0, limit: int = OUTPUT) -> str:
-    """Text of at most about ``limit`` bytes: head and tail, and how many bytes were dropped between them."""
+    """Return output as text of at most about ``limit`` bytes: head, tail, and between them how many bytes are missing.
+
+    ``dropped`` counts bytes that are missing from the middle of ``data`` already.
+    """
     if dropped or len(data) > limit:
         half = limit // 2
         missing = dropped + max(0, len(data) - 2 * half)

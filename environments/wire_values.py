@@ -1,31 +1,33 @@
-"""What crosses the wire, without any protocol's types: cleaning what came in, and what may go out."""
+"""Values on the wire, without any protocol's types: cleaning what comes in, measuring it, choosing what goes out."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..hints.transcript.status_line import read_status
 from ..models import Episode, Observation, Reward, Turn
-from .base import Standing
+from .session import Standing
 
 MAX_DEPTH = 64
 """Nesting beyond which an action's values are cut: nothing deeper could be stored or served again."""
 _TURN_BYTES, _VALUE_BYTES = 1024, 64
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """``value`` as everything after us can store and send it: no lone surrogates, no bottomless nesting.
+    """Return ``value`` as JSON that can be stored and sent: no lone surrogates, no nesting beyond MAX_DEPTH.
 
-    A number that JSON cannot write (NaN, infinity) becomes its name. What needs no change comes back itself.
+    A number that JSON cannot write (NaN, infinity) becomes its name. A value that needs no change is returned itself.
     """
     return value if _is_plain(value, MAX_DEPTH - depth) else _cleaned(value, depth)
 
 
 def _is_plain(value: Any, room: int) -> bool:
-    """Whether nothing in it is to be changed; ``room`` is how deep it may go."""
+    """Return whether nothing in ``value`` has to change; it may be nested ``room`` levels deep."""
     if isinstance(value, str):
         return value.isascii() or _is_encodable(value)
     if isinstance(value, dict):
@@ -68,7 +70,7 @@ def _cleaned(value: Any, depth: int) -> Any:
 
 
 def holds_more_than(value: Any, most: int) -> bool:
-    """Whether a JSON value consists of more than ``most`` values, itself included."""
+    """Return whether a JSON value consists of more than ``most`` values, itself included."""
     waiting, count = [value], 0
     while waiting and count <= most:
         item = waiting.pop()
@@ -80,60 +82,79 @@ def holds_more_than(value: Any, most: int) -> bool:
     return count + len(waiting) > most
 
 
+def model_tokens(action: Mapping[str, Any]) -> int:
+    """Return the tokens that the model wrote: ``usage.completion_tokens`` where it is given, else characters / 4."""
+    usage = action.get("usage")
+    counted = usage.get("completion_tokens") if isinstance(usage, Mapping) else None
+    if isinstance(counted, int) and not isinstance(counted, bool) and counted >= 0:
+        return counted
+    parts = {name: action[name] for name in ("text", "content", "tool_calls", "tool", "arguments") if action.get(name)}
+    try:
+        return -(-len(_ENCODER.encode(parts)) // 4)
+    except (ValueError, RecursionError):
+        return 0
+
+
 class ToolSchema(NamedTuple):
-    """One tool; ``parameters`` is the JSON schema of its arguments."""
+    """A tool's schema, flattened."""
 
     name: str
+    """The tool's name."""
     description: str
+    """What it does."""
     parameters: dict[str, Any]
+    """The JSON schema of its arguments."""
 
 
 def tool_schemas(tools: list[dict[str, Any]]) -> list[ToolSchema]:
-    """OpenAI function schemas, flattened."""
+    """Return OpenAI function schemas, flattened."""
     functions = [tool.get("function", tool) for tool in tools]
     return [ToolSchema(f["name"], f.get("description", ""), f.get("parameters", {})) for f in functions]
 
 
 def message_text(observation: Observation) -> str:
-    """The answer to a turn as one text."""
+    """Return the messages that answer a turn as one text."""
     return "\n".join(message.content for message in observation.messages)
 
 
 def error_code(content: str) -> str:
-    """The code of a tool message's status line (``error invalid_args: ...``); '' when the tool itself answered."""
+    """Return the code of a tool message's status line (``error CODE: ...``), '' when the tool itself answered."""
     return read_status(content).code
 
 
 def served_episode(episode: Episode) -> dict[str, Any]:
-    """What the holder of a session's token may read: no seed, and no grade, since that names hidden tests."""
+    """Return what the holder of a session's token may read: no seed, and no grade, which names hidden tests."""
     return episode.model_dump(mode="json", exclude={"seed", "grade"})
 
 
 @dataclass(frozen=True)
 class LeftBehind:
-    """An episode that its session has left, made when somebody asks for it. ``size`` is about its bytes in memory."""
+    """An episode that its session has left; the copy that is served is made when it is asked for."""
 
     episode: Callable[[], Episode]
+    """Makes the annotated copy."""
     size: int
-    as_left: dict[str, Any]
+    """About how many bytes of memory it takes."""
+    final: dict[str, Any]
+    """The fields that its end decides."""
 
     @classmethod
     def now(cls, standing: Standing, *, void: bool) -> LeftBehind:
-        """A void episode has no valid reward; nor has one that nobody finished, which ends here."""
+        """Return the episode as it is left. A void one has no valid reward; one that is not over is closed here."""
         record = standing.record
         closed = not void and record.end is None and record.reward is None
         reward = Reward(valid=False) if void or closed else record.reward
-        as_left = {"end": "closed" if closed else record.end, "reward": reward, "seconds": record.seconds}
+        final = {"end": "closed" if closed else record.end, "reward": reward, "seconds": record.seconds}
         size = len(record.model_dump_json(exclude={"turns"})) + sum(map(memory_of, record.turns))
-        return cls(standing.episode, size, as_left)
+        return cls(standing.episode, size, final)
 
     def served(self) -> dict[str, Any]:
-        """What the holder of its token may read."""
-        return served_episode(self.episode().model_copy(update=self.as_left))
+        """Return what the holder of its token may read."""
+        return served_episode(self.episode().model_copy(update=self.final))
 
 
 def memory_of(turn: Turn) -> int:
-    """About how many bytes of memory a turn takes."""
+    """Return about how many bytes of memory a turn takes."""
     waiting: list[Any] = [turn.action, *(message.content for message in turn.messages)]
     total = _TURN_BYTES
     while waiting:

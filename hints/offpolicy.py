@@ -12,12 +12,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+from ..errors import RunError
 from .chooser import Chooser, Context, Logged, fit
 from .intervals import Interval
 
@@ -207,3 +210,33 @@ def _percentiles(value: float, drawn: Sequence[float]) -> Interval:
     ordered = sorted(drawn)
     last = len(ordered) - 1
     return Interval(value, ordered[math.floor(0.025 * last)], ordered[math.ceil(0.975 * last)])
+
+
+def read_choices(runs: Sequence[Path]) -> list[Logged]:
+    """Return the choices between hints in the trials of several measurements (``trials.jsonl``). Raises RunError.
+
+    A hint that was certain to be given, as the only or the first one, was not chosen. Trials of one task are one group.
+    """
+    choices: list[Logged] = []
+    for run in runs:
+        file = run / "trials.jsonl" if run.is_dir() else run
+        if not file.is_file():
+            raise RunError(f"there is no {file}; make one with `etude hints causal RUN --choose uniform --out {run}`")
+        last: dict[tuple[str, int], Logged] = {}
+        # What comes after the last end of a line is still being written.
+        for number, line in enumerate(file.read_bytes().split(b"\n")[:-1], start=1):
+            try:
+                row = json.loads(line)
+                if row["valid"] and row["propensity"] < 1.0:
+                    last[row["place"], row["number"]] = Logged(
+                        row["context"],
+                        tuple(row["arms"]),
+                        row["arm"],
+                        row["propensity"],
+                        float(row["success"]),
+                        row["task_id"],
+                    )
+            except (ValueError, KeyError, TypeError):
+                raise RunError(f"{file}:{number} is not a trial; remove the line") from None
+        choices += last.values()
+    return choices

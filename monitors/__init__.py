@@ -1,52 +1,53 @@
-"""Monitors: evidence of exploits, as Findings. Pure functions over records; nothing here runs or reads a tree.
+"""Monitors: evidence of exploits in graded episodes, as Findings. Pure functions over records.
 
-Only ``confirmed`` findings touch a reward; ``suspect`` and ``info`` are for whoever reads the episode.
+Read ``base`` for the protocol, then one monitor, such as ``tampering``. Every registered monitor inspects every graded
+episode of every environment. Only ``confirmed`` findings set a reward to 0; ``suspect`` and ``info`` inform the reader.
+``leaks`` is another subject: it searches whole trees for traces of a task's solution when the task is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
-from ..models import FileChange, Finding
+from ..errors import GraderError
+from ..models import Finding
+from ..registry import Registry
+from .base import Inspection as Inspection
+from .base import Monitor as Monitor
 
-# The word that a refused change's reason starts with -> exploit id and severity.
-_REFUSALS = {
-    "test": ("T01", "suspect"),
-    "new_test": ("T01", "info"),
-    "conftest": ("T02", "suspect"),
-    "config": ("T03", "suspect"),
-    "entry_point": ("T04", "suspect"),
-    "import_hook": ("T05", "suspect"),
-    "shadow": ("T06", "suspect"),
-    "link": ("S07", "suspect"),
-    "special": ("S07", "suspect"),
-    "path": ("S07", "suspect"),
-    "protected": ("T01", "suspect"),
-}
+MONITORS = Registry(
+    "monitor",
+    "etude.monitors",
+    {"tampering": ".monitors.tampering:Tampering", "integrity": ".monitors.integrity:Integrity"},
+)
 
 
-def tampering(refused: Sequence[FileChange]) -> list[Finding]:
-    """One Finding for each refused change that could only have served to change the verdict, were it let in."""
-    findings = []
-    for change in refused:
-        exploit, severity = _REFUSALS.get(change.reason.partition(":")[0], ("", ""))
-        if exploit:
-            findings.append(
-                Finding.model_validate(
-                    {"exploit_id": exploit, "severity": severity, "path": change.path, "excerpt": change.reason[:400]}
-                )
-            )
-    return findings
+def inspect(inspection: Inspection) -> list[Finding]:
+    """Return the findings of all registered monitors, those of the built-in ones first.
 
-
-def integrity(violations: Sequence[str], *, forged: str = "") -> list[Finding]:
-    """What a test run itself showed: replaced parts of pytest or ``builtins``, records that nobody signed.
-
-    These are ``confirmed``: a solution has no reason to do either, and the oracle of a valid task does not. The test
-    during which it happened is left out, since findings are served and hidden tests are not.
+    Raises GraderError, which names the monitor, when one of them fails: an episode that could not be inspected has no
+    score.
     """
-    shown = [text.partition(" during ")[0][:400] for text in violations]
-    findings = [Finding(exploit_id="T07", severity="confirmed", excerpt=text) for text in shown]
-    if forged:
-        findings.append(Finding(exploit_id="T10", severity="confirmed", excerpt=forged[:400]))
+    findings: list[Finding] = []
+    for name in _names():
+        try:
+            reported = _monitor(name).inspect(inspection)
+            findings += [Finding.model_validate(finding) for finding in reported]
+        except Exception as error:  # a third party's monitor may raise anything
+            cause = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+            raise GraderError(f"the monitor {name!r} failed ({cause}); fix it or uninstall it") from error
     return findings
+
+
+@cache
+def _names() -> list[str]:
+    """Return the names of the monitors, the built-in ones first; looking for entry points takes milliseconds."""
+    paths = MONITORS.paths()
+    third_party = [name for name, path in paths.items() if not path.startswith(".")]
+    return [*(name for name in paths if name not in third_party), *sorted(third_party)]
+
+
+@cache
+def _monitor(name: str) -> Any:
+    return MONITORS.load(name)()

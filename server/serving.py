@@ -24,13 +24,13 @@ from openenv.core.env_server.types import ServerMode
 from ..environments import openenv as wire
 from ..environments.tasks.task_set import Tasks, TaskSet
 from ..errors import InfrastructureError, SessionError, TaskSetError, UnknownName
-from ..models import Task
+from ..models import DEFAULT_ENVIRONMENT, Task
 from .guard import MAX_BODY, Guard
 from .listening import listen as listen
 from .listening import why_not
 from .routes.rest import add_rest_routes
 from .sessions import HTTP_IDLE_S, Archive, SessionServer, find_episode
-from .sources import CODING, row_of, sessions_of, tasks_of, tools_of
+from .sources import row_of, sessions_of, tasks_of, tools_of
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ PAGE = 500
 def create_app(
     tasks: Tasks | None = None,
     *,
-    environment: str = "coding",
+    environment: str = DEFAULT_ENVIRONMENT,
     backend: str = "auto",
     faults: str = "",
     knobs: Mapping[str, Any] | None = None,
@@ -57,15 +57,14 @@ def create_app(
     """The ASGI application.
 
     ``tasks`` are what ``environment`` plays (none: ``reset`` says how to make some); ``backend`` is the sandbox;
-    ``faults`` go into every episode (see ``environments.faults``); ``knobs`` are those of coding sessions;
+    ``faults`` go into every episode (see ``environments.faults``); ``knobs`` are those of the environment;
     ``make_session`` replaces the sessions; ``max_sessions`` defaults to MAX_CONCURRENT_ENVS, else 64; ``mode`` to
     OPENENV_MODE, else ``simulation``. Raises UnknownName, and ValueError for a value that makes no sense.
     """
     played = tasks if tasks is not None else TaskSet([])
     archive = Archive()
-    knobs = knobs if environment == CODING else None
     session = make_session or sessions_of(environment, played, backend=backend, faults=faults, knobs=knobs)
-    shown = make_session or sessions_of(environment, played, backend=backend, keep=False)
+    shown = make_session or sessions_of(environment, played, backend=backend, keep=False, knobs=knobs)
     listed = tools_of(environment, knobs)
 
     def make(admit: Callable[[], None] | None = None) -> wire.EtudeEnvironment:
@@ -83,7 +82,7 @@ def create_app(
     app.state.sessions = server
     app.add_middleware(Guard, max_body=max_body)
     _add_errors(app)
-    _add_routes(app, played, functools.partial(row_of, session=shown, knobs=knobs), server, archive)
+    _add_routes(app, played, functools.partial(row_of, make_session=shown), server, archive)
     mode = mode or os.environ.get("OPENENV_MODE", ServerMode.SIMULATION.value)
     server.register_routes(app, mode=mode)
     if mode == ServerMode.SIMULATION.value:  # the other mode serves tools, not episodes
@@ -105,12 +104,14 @@ def app_from_environment() -> FastAPI:
     """For ``uvicorn etude.server.app:app``: ETUDE_TASKS names the task set, ETUDE_ENV the environment, ETUDE_FAULTS the
     faults in it, ETUDE_SANDBOX the sandbox.
     """
-    environment = os.environ.get("ETUDE_ENV", "coding")
+    environment = os.environ.get("ETUDE_ENV", DEFAULT_ENVIRONMENT)
     tasks = load_tasks(os.environ.get("ETUDE_TASKS", ""), environment)
     return create_app(tasks, environment=environment, faults=os.environ.get("ETUDE_FAULTS", ""))
 
 
-def load_tasks(folder: str | Path, environment: str = "coding", knobs: Mapping[str, Any] | None = None) -> Tasks:
+def load_tasks(
+    folder: str | Path, environment: str = DEFAULT_ENVIRONMENT, knobs: Mapping[str, Any] | None = None
+) -> Tasks:
     """The task set in ``folder``; none for an empty name, or its own. Raises TaskSetError, UnknownName, ValueError."""
     return tasks_of(environment, folder, knobs)
 
@@ -217,7 +218,7 @@ def serve(
     """Serve until SIGINT or SIGTERM, then end every session. Returns the exit code; says why on stderr when not 0.
 
     ``tasks_dir`` defaults to ETUDE_TASKS, ``environment`` to ETUDE_ENV, else ``coding``, ``faults`` to ETUDE_FAULTS;
-    ``knobs`` are coding's or the drills'; port 0 takes a free one; ``ready`` is called with the address.
+    ``knobs`` are the environment's; port 0 takes a free one; ``ready`` is called with the address.
     """
     try:
         listening = listen(host, port)
@@ -225,7 +226,7 @@ def serve(
         return _complain(why_not(error, host, port))
     with listening:
         try:
-            name = environment or os.environ.get("ETUDE_ENV") or "coding"
+            name = environment or os.environ.get("ETUDE_ENV") or DEFAULT_ENVIRONMENT
             folder = tasks_dir if tasks_dir is not None else os.environ.get("ETUDE_TASKS", "")
             app = create_app(
                 load_tasks(folder, name, knobs),

@@ -46,3 +46,34 @@ def test_a_third_party_adds_names_and_cannot_take_one(tmp_path: Path, monkeypatc
     assert SHAPES.names() == ["decoder", "encoder", "task"]
     assert SHAPES.load("encoder") is json.JSONEncoder
     assert SHAPES.load("decoder") is json.JSONDecoder
+
+
+def test_describe_returns_the_first_line_of_the_docstring_or_the_reason_why_it_cannot_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "described.py").write_text(
+        '"""Shapes of the module.\n\nMore."""\nfrom dataclasses import dataclass\n\n'
+        'class Square:\n    """Four equal sides.\n\n    And corners.\n    """\n\n'
+        "class Plain(Square):\n    pass\n\n@dataclass\nclass Generated:\n    side: int = 1\n\nSQUARE = Square()\n"
+    )
+    (tmp_path / "broken_shape.py").write_text("raise ImportError('needs\\nnumpy')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    shapes = Registry(
+        "shape",
+        "etude_test.described",
+        {
+            "square": "described:Square",
+            "plain": "described:Plain",
+            "generated": "described:Generated",
+            "instance": "described:SQUARE",
+            "broken": "broken_shape:Shape",
+            "absent": "described:Circle",
+        },
+    )
+    assert shapes.describe("square") == "Four equal sides."
+    for name in ("plain", "generated", "instance"):
+        assert shapes.describe(name) == "Shapes of the module.", name
+    assert shapes.describe("broken") == "cannot be loaded (ImportError: needs numpy)"
+    assert "has no attribute 'Circle'" in shapes.describe("absent")
+    with pytest.raises(UnknownName, match="Did you mean 'square'"):
+        shapes.describe("sqare")

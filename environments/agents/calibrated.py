@@ -1,44 +1,45 @@
-"""The scripted agent of known chances: it solves with one probability, and follows a hint with another.
+"""The agent of known probabilities: it solves with one, and follows a hint with another.
 
-What it is made for is knowing beforehand what a measurement of hints must find. An episode begins with a mistake that
-changes nothing; then it is solved, or a wrong answer is submitted. With a hint the chance is follows + (1 - follows) *
+It shows in advance what a measurement of hints must find. An episode begins with a mistake that changes nothing; then
+it is solved, or a wrong answer is submitted. With a hint the probability of solving is follows + (1 - follows) *
 solves, without one it is solves, wherever the turns before changed nothing.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from ...errors import UnknownName
 from ...models import Task, Turn
+from ..actions import Action, call, turn
 from ..rng import stream
-from .scripted import Script, call, solution, submission, submit, turn
+from .scripted import SUBMIT, Script, solution
 
 SOLVES, FOLLOWS = 0.25, 0.6
 
 
-def noisy(task: Task, variant: str = "", *, past: Sequence[Turn] = (), told: str = "", seed: int = 0) -> Script:
-    """``variant`` is ``SOLVES,FOLLOWS``, two probabilities. The same arguments play the same actions.
+def noisy(task: Task, variant: str = "", *, past: Sequence[Turn] = (), hint: str = "", seed: int = 0) -> Script:
+    """Err once, then solve with a known probability; ``noisy:SOLVES,FOLLOWS`` sets it with and without a hint.
 
-    Raises UnknownName for a variant that is no two probabilities.
+    ``past`` are the turns before the first observation. The same arguments play the same actions. Raises UnknownName
+    for a variant that is not two probabilities.
     """
     solves, follows = chances(variant)
     chance = stream(seed, task.task_id, variant)
-    followed = chance.random() < follows and bool(told)
+    followed = chance.random() < follows and bool(hint)
     solved = chance.random() < solves or followed
-    steps = solution(task)
-    actions = [] if past or followed else [mistake(steps, chance)]
+    right = solution(task)
+    actions = [] if past or followed else [mistake(right.actions, chance)]
     if solved:
-        actions += [*steps, turn("done", submission(task))]
+        actions += [*right.actions, turn("done", right.submission)]
     else:
         actions.append(turn("done", call("submit", answer="I do not know")))
     return Script(actions)
 
 
 def chances(variant: str) -> tuple[float, float]:
-    """Raises UnknownName."""
+    """Return the two probabilities of a variant. Raises UnknownName."""
     try:
         solves, follows = (float(part) for part in variant.split(",")) if variant else (SOLVES, FOLLOWS)
     except ValueError:
@@ -48,9 +49,9 @@ def chances(variant: str) -> tuple[float, float]:
     return solves, follows
 
 
-def mistake(steps: Sequence[Mapping[str, Any]], chance: random.Random) -> dict[str, Any]:
-    """A turn whose call fails and changes nothing: a misspelt tool, an unknown argument, or broken JSON."""
-    first = next((each for step in steps for each in step["tool_calls"]), submit()["tool_calls"][0])
+def mistake(steps: Sequence[Action], chance: random.Random) -> Action:
+    """Return a turn whose call fails and changes nothing: a misspelt tool, an unknown argument, or broken JSON."""
+    first = next((item for step in steps for item in step["tool_calls"]), SUBMIT["tool_calls"][0])
     wrong = [
         {**first, "name": first["name"][:-1] + "_x"},
         {**first, "arguments": {**first["arguments"], "no_such_argument": "x"}},

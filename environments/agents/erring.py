@@ -1,8 +1,8 @@
-"""The scripted agent that errs: one mistake of every kind that an agent can make, each once, and then it solves.
+"""The agent that errs on purpose: one mistake of every kind that an agent can make, each once, and then the solution.
 
-What it is made for is knowing beforehand what an annotator must find: ``script`` gives the actions and the mistakes.
-Left out are the kinds that are not an agent's own (``transport_error``, ``injected_fault``) and ``budget``, which ends
-an episode; and in a drill all that need a shell or files.
+It shows in advance what an annotator must find: ``script`` returns the actions and the mistakes in them. Left out are
+the kinds that are not an agent's own (``transport_error``, ``injected_fault``) and ``budget``, which ends an episode;
+and, in an environment without a shell and files, all mistakes that need them.
 """
 
 from __future__ import annotations
@@ -12,39 +12,50 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...models import ErrorKind, Task
-from .scripted import Script, call, solution, source_files, submission, turn
+from .. import ENVIRONMENTS
+from ..actions import Action, call, turn
+from ..tasks.task_paths import source_files
+from .scripted import Script, solution
 
-Action = dict[str, Any]
 BROKEN = '{"path": "pyproject.toml", "start_line": 1'
 NUMBERS = "seq 1 2500 > /tmp/numbers.txt; cat /tmp/numbers.txt"
 IDLE = 10
+_SHELL_AND_FILES = {"bash", "read_file", "edit_file", "list_files", "run_tests"}
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """The last of ``actions`` is the mistake, the others lead there. ``behaviour`` names one of several ways."""
+    """One mistake."""
 
     kind: ErrorKind
+    """What an annotator calls it."""
     actions: tuple[Action, ...]
+    """The turns; the last one is the mistake, the others lead there."""
     behaviour: str = ""
+    """Which of several behaviours of this kind it is."""
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What an annotator must find in a turn, counted from 0."""
+    """An error that an annotator must find."""
 
     turn: int
+    """Its turn, from 0."""
     kind: ErrorKind
+    """Its kind."""
     behaviour: str = ""
+    """Which of several behaviours of this kind it is."""
 
 
 def stumbler(task: Task) -> Script:
-    """Plays every mistake, then the solution."""
+    """Make one mistake of every kind, then solve the task."""
     return Script(script(task)[0])
 
 
 def script(task: Task) -> tuple[list[Action], list[Expected]]:
-    """The actions of an episode, and the mistakes in it, in order."""
+    """Return the actions of an episode, and the mistakes in it, in order."""
+    solved = solution(task)
+    tools = {tool["function"]["name"] for tool in ENVIRONMENTS.load(task.environment).tools()}
     actions: list[Action] = []
     expected: list[Expected] = []
 
@@ -52,26 +63,29 @@ def script(task: Task) -> tuple[list[Action], list[Expected]]:
         actions.extend(mistake.actions)
         expected.append(Expected(len(actions) - 1, mistake.kind, mistake.behaviour))
 
-    for mistake in _in_any_tools("submit") if task.environment == "drill" else _in_repository(task):
+    has_workspace = tools >= _SHELL_AND_FILES
+    for mistake in _in_repository(task) if has_workspace else _in_any_tools("submit"):
         add(mistake)
-    actions += solution(task)
-    if task.environment != "drill":
+    actions += solved.actions
+    if has_workspace:
         actions.append(turn("Now the tests.", call("run_tests")))
         add(_effort())
-    add(_false_claim(task))
+    claim = turn("Done. I ran `mypy` and `ruff` on the change.", solved.submission)
+    add(Mistake("false_claim", (claim,)))
     return actions, expected
 
 
 def _in_repository(task: Task) -> Iterator[Mistake]:
+    """Return mistakes with a shell and files."""
     path = (source_files(task) or ["setup.py"])[0]
-    lost = path[:-3] + "s.py" if path.endswith(".py") else path + ".txt"
+    missing = path[:-3] + "s.py" if path.endswith(".py") else path + ".txt"
 
     def shell(kind: ErrorKind, text: str, command: str, **more: Any) -> Mistake:
         return Mistake(kind, (turn(text, call("bash", command=command, **more)),))
 
     yield from _in_any_tools("read_file")
     files = turn("Which files are there?", call("list_files"))
-    yield Mistake("file_not_found", (files, turn("Open the module.", call("read_file", path=lost))))
+    yield Mistake("file_not_found", (files, turn("Open the module.", call("read_file", path=missing))))
     edit = call("edit_file", path=path, old="def no_such_function(of_mine):", new="def another():")
     yield Mistake("edit_failed", (turn("Change it.", edit),))
     yield shell("command_not_found", "Which Python?", "pyhton --version")
@@ -90,7 +104,7 @@ def _in_repository(task: Task) -> Iterator[Mistake]:
 
 
 def _in_any_tools(tool: str) -> Iterator[Mistake]:
-    """Mistakes that need no particular tools; ``tool`` is one that there is."""
+    """Return mistakes that need no particular tools; ``tool`` is one that exists."""
     yield Mistake("tool_not_found", (turn("Have a look.", call("reed_the_fiel", path="README.md")),))
     yield Mistake("invalid_args", (turn("Have a look.", call(tool, no_such_argument="README.md")),))
     yield Mistake("malformed_call", (turn("Have a look.", {"name": tool, "arguments": BROKEN}),))
@@ -98,10 +112,6 @@ def _in_any_tools(tool: str) -> Iterator[Mistake]:
 
 
 def _effort() -> Mistake:
-    """Look after look although the work is done."""
+    """Return look after look although the work is done."""
     looks = (turn("Is it still right?", call("bash", command=f"echo look {number}")) for number in range(1, IDLE + 1))
     return Mistake("wasteful", tuple(looks), "effort")
-
-
-def _false_claim(task: Task) -> Mistake:
-    return Mistake("false_claim", (turn("Done. I ran `mypy` and `ruff` on the change.", submission(task)),), "")

@@ -1,7 +1,7 @@
-"""The agent ``openai:MODEL``: a model behind an OpenAI-compatible endpoint plays, with native tool calls or in text.
+"""The agent ``openai:MODEL``: a model behind an OpenAI-compatible endpoint, with native tool calls or calls in text.
 
-Whatever the model writes is passed on as the turn that it is; the environment says what is wrong with it. What could
-not be stored or sent (lone surrogates, bottomless nesting, NaN) is replaced, as a server does with its clients' turns.
+Whatever the model writes becomes the turn; the environment reports what is wrong with it. Values that could not be
+stored or sent (lone surrogates, deep nesting, NaN) are replaced, as a server does with its clients' turns.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ...errors import ContextFull, LLMError
+from ...hints.transcript.parsing import parse_turn
 from ...llm import BASE_URL, LLM, Budget, Price, Reply, key_from, shown
 from ...models import Task, Turn
-from ..turn_parsing import parse_turn
 from ..wire_values import plain
 from . import text_tool_calls as hermes
 
@@ -25,19 +25,27 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """How a model is asked: where, with which key, in which format, how much at most."""
+    """Settings of a model behind an endpoint."""
 
     base_url: str = BASE_URL
+    """Address of the endpoint."""
     api_key_env: str = "OPENAI_API_KEY"
+    """Environment variable that holds its key."""
     tool_format: str = "native"
+    """``native`` tool calls, or calls in ``text`` with Hermes tags."""
     temperature: float | None = None
+    """Sampling temperature; None: the endpoint's default."""
     max_tokens: int = 4096
+    """Tokens of one answer at most."""
     timeout_s: float = 300.0
+    """Seconds to wait for one answer."""
     price: Price = Price()
+    """USD per million tokens."""
     budget: Budget = Budget()
+    """What all calls together may cost."""
 
     def open(self, model: str, concurrency: int) -> LLM:
-        """A client for ``model``. Raises LLMError."""
+        """Return a client for ``model``. Raises LLMError."""
         if not model:
             raise LLMError("the agent openai needs a model: give --agent openai:MODEL")
         if not model.isprintable():
@@ -57,23 +65,30 @@ class ModelOptions:
         )
 
     def settings(self, model: str) -> dict[str, Any]:
-        """What two runs must have in common to be one."""
-        same = {"tool_format": self.tool_format, "temperature": self.temperature, "max_tokens": self.max_tokens}
-        return {"model": model, "base_url": shown(self.base_url).rstrip("/"), **same}
+        """Return the settings that a resumed run must repeat."""
+        sampling = {"tool_format": self.tool_format, "temperature": self.temperature, "max_tokens": self.max_tokens}
+        return {"model": model, "base_url": shown(self.base_url).rstrip("/"), **sampling}
 
 
 @dataclass
-class Tally:
-    """What one episode took."""
+class Usage:
+    """What one episode used of a model."""
 
     calls: int = 0
+    """Calls that were answered."""
     prompt_tokens: int = 0
+    """Tokens that the model read."""
     completion_tokens: int = 0
+    """Tokens that it wrote."""
     usd: float = 0.0
+    """Cost in US dollars."""
     estimated: int = 0
+    """Answers that came without token counts; their tokens are estimated."""
     context_full: bool = False
+    """Whether the episode ended because the model could read no more."""
 
     def add(self, reply: Reply) -> None:
+        """Add one answer."""
         self.calls += 1
         self.prompt_tokens += reply.prompt_tokens
         self.completion_tokens += reply.completion_tokens
@@ -82,44 +97,44 @@ class Tally:
 
 
 class ModelAgent:
-    """Plays one episode. When the model can read no more, the workspace is submitted as it is.
+    """Agent for one episode. When the model can read no more, the workspace is submitted as it is.
 
-    ``past`` are the turns before the first observation, which a fork or a replay has; ``told`` is said to the model
-    after them, as the user: a hint, for one.
+    ``past`` are the turns before the first observation, in a fork or a replay; ``hint`` is a user message after them.
     """
 
-    def __init__(self, llm: LLM, tool_format: str = "native", past: Sequence[Turn] = (), told: str = "") -> None:
+    def __init__(self, llm: LLM, tool_format: str = "native", past: Sequence[Turn] = (), hint: str = "") -> None:
         self._llm = llm
         self._past = past
-        self._told = told
+        self._hint = hint
         self._text = tool_format == "text"
         self._messages: list[Message] = []
         self._tools: list[Message] = []
         self._last: dict[str, Any] | None = None
         self._turns = 0
-        self.tally = Tally()
+        self._usage = Usage()
 
     async def act(self, observation: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The model's next turn. Raises LLMError when it cannot be asked."""
+        """Return the model's next turn. Raises LLMError when the model cannot be asked."""
         if observation.get("done"):
             return None
-        self._hear(observation)
+        self._read(observation)
         try:
             reply = await self._llm.chat(self._messages, [] if self._text else self._tools)
         except ContextFull:
-            self.tally.context_full = True
+            self._usage.context_full = True
             return {"text": "(The context is full.)", "tool_calls": [{"name": "submit", "arguments": {}}]}
-        self.tally.add(reply)
+        self._usage.add(reply)
         self._last = plain((text_action if self._text else native_action)(plain(reply.message)))
         self._last["usage"] = {"completion_tokens": reply.completion_tokens}
         return self._last
 
     @property
     def usage(self) -> dict[str, Any]:
-        return asdict(self.tally)
+        """Return what the episode used of the model so far."""
+        return asdict(self._usage)
 
-    def _hear(self, observation: Mapping[str, Any]) -> None:
-        """Put the last turn and what answered it behind what was said so far."""
+    def _read(self, observation: Mapping[str, Any]) -> None:
+        """Append the last turn and what answered it to the messages."""
         answers = observation.get("messages") or []
         if self._last is not None:
             self._remember(self._last, answers)
@@ -130,11 +145,11 @@ class ModelAgent:
         self._messages.append({"role": "user", "content": observation.get("prompt") or ""})
         for turn in self._past:
             self._remember(turn.action, [message.model_dump() for message in turn.messages])
-        if self._told:
-            self._messages.append({"role": "user", "content": self._told})
+        if self._hint:
+            self._messages.append({"role": "user", "content": self._hint})
 
     def _remember(self, action: Mapping[str, Any], answers: Sequence[Mapping[str, Any]]) -> None:
-        """A turn, and what answered it."""
+        """Append a turn and what answered it."""
         if self._text:
             self._messages += [{"role": "assistant", "content": _as_text(action)}, hermes.answer(answers)]
         else:
@@ -143,28 +158,28 @@ class ModelAgent:
 
 
 def _hints(observation: Mapping[str, Any]) -> list[Message]:
-    """What the last turn's annotations advise, said as the user; nothing unless the observation carries them."""
+    """Return the hints in the observation as a user message, no message when it carries none."""
     errors = observation.get("annotations") or []
     texts = dict.fromkeys(error["hints"][0]["text"] for error in errors if error["hints"])
     return [{"role": "user", "content": "\n".join(texts)}] if texts else []
 
 
 def openai(task: Task, model: str = "", *, llm: LLM, tool_format: str = "native") -> ModelAgent:
-    """The agent for one episode of ``task``; it sees none of the task but its observations."""
+    """Let a model behind an OpenAI-compatible endpoint play (``openai:MODEL``); it sees only the observations."""
     return ModelAgent(llm, tool_format)
 
 
 def native_action(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A chat completion's message as a turn; what the model thought (``reasoning_content``) is kept with it."""
+    """Return a chat completion's message as a turn; the model's reasoning (``reasoning_content``) is kept with it."""
     action = {"text": message.get("content"), "tool_calls": message.get("tool_calls")}
-    thought = message.get("reasoning_content") or message.get("reasoning")
-    return {**action, "reasoning_content": thought} if thought else action
+    reasoning = message.get("reasoning_content") or message.get("reasoning")
+    return {**action, "reasoning_content": reasoning} if reasoning else action
 
 
 def text_action(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A message whose calls are in tags as a turn; ``raw`` is what the model wrote, tags and all."""
+    """Return a message whose calls are in tags as a turn; ``raw`` is what the model wrote, with the tags."""
     raw = parse_turn({"text": message.get("content")}, 0).text
-    parsed = message.get("tool_calls")  # by a server that reads the tags itself: put back where they were
+    parsed = message.get("tool_calls")  # from a server that reads the tags itself: they are put back
     tags = [hermes.written(call) for call in parsed if isinstance(call, Mapping)] if isinstance(parsed, list) else []
     raw = "\n".join([raw, *tags] if raw else tags)
     text, calls = hermes.read_calls(raw)
@@ -172,9 +187,9 @@ def text_action(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def native_history(action: Mapping[str, Any], answers: Sequence[Mapping[str, Any]], turn: int) -> list[Message]:
-    """A past turn and its answers as an endpoint takes them back, which is stricter than what it gives.
+    """Return a past turn and its answers as messages that an endpoint accepts, which is less than what it sends.
 
-    Ids become unique, names plain, and arguments that are no JSON object are wrapped in one, as text.
+    Ids become unique, names plain, and arguments that are not a JSON object are wrapped in one, as text.
     """
     parsed = parse_turn(action, turn)
     message: Message = {"role": "assistant", "content": parsed.text}
@@ -197,16 +212,16 @@ def native_history(action: Mapping[str, Any], answers: Sequence[Mapping[str, Any
             }
             for index, (call_id, call) in enumerate(zip(ids, parsed.calls, strict=True))
         ]
-    back = [
+    tool_messages = [
         {"role": "tool", "tool_call_id": call_id, "content": result["content"]}
         for call_id, result in zip(ids, results, strict=False)
     ]
     others = [{"role": "user", "content": answer["content"]} for answer in answers if answer["role"] != "tool"]
-    return [message, *back, *others]
+    return [message, *tool_messages, *others]
 
 
 def _as_text(action: Mapping[str, Any]) -> str:
-    """What the model wrote; for a turn that was not made in text, what it would have written."""
+    """Return what the model wrote; for a turn that was not made in text, what it would have written."""
     if isinstance(action.get("raw"), str):
         return str(action["raw"])
     parsed = parse_turn(action, 0)
@@ -215,7 +230,7 @@ def _as_text(action: Mapping[str, Any]) -> str:
 
 
 def _raw(calls: Any, index: int) -> str:
-    """What the model wrote for a call that could not be read."""
+    """Return what the model wrote for a call that could not be read."""
     item = calls[index] if isinstance(calls, list) and index < len(calls) else calls
     body = item.get("function", item) if isinstance(item, Mapping) else item
     arguments = body.get("arguments") if isinstance(body, Mapping) else body

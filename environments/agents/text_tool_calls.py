@@ -1,4 +1,4 @@
-"""Tool calls in text, for models without native ones: the Hermes tags that Qwen's chat template writes too."""
+"""Tool calls in text, for models without native ones: Hermes tags, as Qwen's chat template writes them."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ For each function call, return a json object with function name and arguments wi
 
 
 def system_message(tools: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """What tells the model its tools, one schema a line."""
+    """Return the system message that lists the tools, one schema a line."""
     lines = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
     return {"role": "system", "content": _SYSTEM.format(tools=lines)}
 
 
 def read_calls(content: str) -> tuple[str, list[Any]]:
-    """The text around the tags, and the calls in them, as ``tool_calls`` of an action. A missing end tag is forgiven.
+    """Return the text around the tags, and the calls in them as ``tool_calls`` of an action.
 
-    A call that is no JSON keeps its text as its arguments, so that its result says what is wrong with it and where.
-    What a model thinks (up to ``</think>``) calls nothing; a call's strings may hold the tags themselves.
+    A missing end tag is accepted. A call that is not JSON keeps its text as its arguments, so that its result says what
+    is wrong with it and where. Reasoning (up to ``</think>``) calls nothing; a call's strings may hold the tags.
     """
     thinks = content.lstrip().startswith("<think>")
     calls: list[Any] = []
@@ -53,7 +53,7 @@ def read_calls(content: str) -> tuple[str, list[Any]]:
 
 
 def written(call: Mapping[str, Any]) -> str:
-    """A native call in tags."""
+    """Return a native call in tags."""
     function = call.get("function")
     body = function if isinstance(function, Mapping) else call
     arguments = body.get("arguments")
@@ -62,7 +62,7 @@ def written(call: Mapping[str, Any]) -> str:
 
 
 def answer(messages: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The messages that answer a turn, as one of the user's."""
+    """Return the messages that answer a turn as one user message."""
     parts = [
         f"<tool_response>\n{message['content']}\n</tool_response>" if message["role"] == "tool" else message["content"]
         for message in messages
@@ -71,7 +71,7 @@ def answer(messages: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _call(text: str, start: int) -> tuple[Any, int]:
-    """The call in the tag that ends at ``start``, and where it ends itself."""
+    """Return the call in the tag that ends at ``start``, and where the call itself ends."""
     try:
         call, end = _JSON.raw_decode(text, start)
         if closed := _END.match(text, end):

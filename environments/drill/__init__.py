@@ -1,1 +1,1 @@
-"""The drill environment: short procedural exercises in using tools."""
+"""The drill environment. Read ``exercise`` first, then one of ``families``, ``tasks`` and ``session``."""

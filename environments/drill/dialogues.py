@@ -1,8 +1,8 @@
-"""Dialogues of drills, to pretrain small models on: they read hints, and err without.
+"""Dialogues of drills, for pretraining small models: the models learn to read hints, and err without them.
 
-Without a hint the assistant mostly guesses the verb of the tool's name, and is mostly wrong; behind a hint it takes
-the tool that the hint tells. In half of the hints that tool is not the one of the tool list: the hint wins all the
-same, so that a model learns to read hints, not to look at tools because a hint is there.
+Without a hint the assistant mostly guesses the verb of the tool's name, and is mostly wrong; after a hint it calls the
+tool that the hint names. Half of the hints name a tool that is not in the tool list, and the assistant follows them all
+the same: so a model learns to read hints, not to look at the tools whenever there is a hint.
 """
 
 from __future__ import annotations
@@ -17,33 +17,34 @@ from .tasks import DrillTasks, Name
 from .words import READING
 
 Row = dict[str, Any]
-"""``messages`` in OpenAI's form, tool calls inside; a message of the role ``hint`` stands before the turn that it is
-for. ``tools`` are their schemas, ``task_id`` the drill."""
+"""``messages`` in OpenAI's form, tool calls inside, a message of the role ``hint`` before the turn that it is for;
+``tools`` are the tools' schemas, ``task_id`` names the drill."""
 
 HINTED = 0.5
-"""How many calls have a hint."""
+"""Share of the calls that have a hint."""
 CONFLICTING = 0.5
+"""Share of the hints that name a tool which does not exist."""
 KNOWN = 0.25
-"""How often the right tool is called without a hint; the other times its verb is a guess."""
+"""Share of the calls without a hint that name the right tool; the others guess its verb."""
 SOLVING = 0.7
-"""How many failed calls are followed by the right one; at the others the assistant gives up."""
+"""Share of the failed calls that are followed by the right one; after the others the assistant gives up."""
 FAMILY = "verbs"
 _GAVE_UP = "unknown"
-_FIRST = 10**9
-"""Seeds from here on: no listed task has them."""
+_FIRST_SEED = 10**9
+"""Seeds from here on belong to no listed task."""
 
 
 def dialogues(count: int, *, level: int = 1, skill: float = 0.99, seed: int = 0) -> Iterator[Row]:
-    """``count`` dialogues of ``verbs`` drills; ``skill`` is how often a hint is heeded, not guessed as without one.
+    """Return ``count`` dialogues of ``verbs`` drills; ``skill`` is the probability that a hint is followed.
 
-    Both splits' words are read, as a base has read most words: what is held out are the drills. The same arguments
-    give the same rows. Raises ValueError for a level that there is not.
+    The words of both splits occur, as a base model has read most words: held out are the drills. The same arguments
+    give the same rows. Raises ValueError for an unknown level.
     """
     tasks = DrillTasks([FAMILY], level=level)
     with asyncio.Runner() as runner:
         for number in range(count):
             chance = random.Random(f"dialogue {seed} {level} {number}")
-            name = Name(FAMILY, chance.randrange(_FIRST, _FIRST * 10), level)
+            name = Name(FAMILY, chance.randrange(_FIRST_SEED, _FIRST_SEED * 10), level)
             yield runner.run(_dialogue(tasks, name.task_id, skill, chance))
 
 
@@ -52,39 +53,38 @@ async def _dialogue(tasks: DrillTasks, task_id: str, skill: float, chance: rando
     first = await session.reset(task_id=task_id)
     tools = list(first.tools or [])
     messages: list[dict[str, Any]] = [{"role": "user", "content": first.prompt or ""}]
-    found = []
+    values = []
     for right, arguments in tasks.drill(task_id).solution():
-        name = right if chance.random() < KNOWN else _verb(right, chance.choice(READING))
+        name = right if chance.random() < KNOWN else _with_verb(right, chance.choice(READING))
         if chance.random() < HINTED:
-            told = _other(right, chance) if chance.random() < CONFLICTING else right
-            hint = await _hint(tasks, task_id, _missing(right, told, tools, chance), arguments)
-            messages.append({"role": "hint", "content": hint.replace(right, told)})
-            name = told if chance.random() < skill else name
+            hinted = _wrong_tool(right, chance) if chance.random() < CONFLICTING else right
+            hint = await _hint(tasks, task_id, _missing_tool(right, hinted, tools, chance), arguments)
+            messages.append({"role": "hint", "content": hint.replace(right, hinted)})
+            name = hinted if chance.random() < skill else name
         answer = await _call(session, messages, name, arguments)
         if not answer.startswith("ok") and chance.random() < SOLVING:
             answer = await _call(session, messages, right, arguments)
         if not answer.startswith("ok"):
             break
-        found.append(answer.partition("\n")[2])
-    said = "; ".join(found) if answer.startswith("ok") else _GAVE_UP
-    await _call(session, messages, "submit", {"answer": said})
+        values.append(answer.partition("\n")[2])
+    submitted = "; ".join(values) if answer.startswith("ok") else _GAVE_UP
+    await _call(session, messages, "submit", {"answer": submitted})
     await session.close()
     return {"task_id": task_id, "messages": messages, "tools": tools}
 
 
 async def _call(session: DrillSession, messages: list[dict[str, Any]], name: str, arguments: Mapping[str, Any]) -> str:
-    """A turn and its results, added to the messages; the last result's text."""
+    """Play a turn of one call, append it and its results to the messages, and return the text of the last result."""
     function = {"name": name, "arguments": dict(arguments)}
     call = {"id": f"call_{len(messages)}", "type": "function", "function": function}
-    action = {"text": "", "tool_calls": [call]}
-    seen = await session.step(action)
+    observation = await session.step({"text": "", "tool_calls": [call]})
     messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
-    messages += [message.model_dump(exclude_none=True) for message in seen.messages]
-    return seen.messages[-1].content
+    messages += [message.model_dump(exclude_none=True) for message in observation.messages]
+    return observation.messages[-1].content
 
 
 async def _hint(tasks: DrillTasks, task_id: str, name: str, arguments: Mapping[str, Any]) -> str:
-    """What the environment says to a call of a tool that there is not."""
+    """Return the hint that the environment gives for a call of a tool that does not exist."""
     session = DrillSession(tasks)
     await session.reset(task_id=task_id)
     await session.step({"tool_calls": [{"name": name, "arguments": dict(arguments)}]})
@@ -93,18 +93,19 @@ async def _hint(tasks: DrillTasks, task_id: str, name: str, arguments: Mapping[s
     return hint
 
 
-def _verb(name: str, verb: str) -> str:
-    """The name with another verb."""
-    return next(name.removesuffix(each) + verb for each in READING if name.endswith(f"_{each}"))
+def _with_verb(name: str, verb: str) -> str:
+    """Return the name with another verb."""
+    return next(name.removesuffix(other) + verb for other in READING if name.endswith(f"_{other}"))
 
 
-def _other(right: str, chance: random.Random) -> str:
-    return chance.choice([name for each in READING if (name := _verb(right, each)) != right])
+def _wrong_tool(right: str, chance: random.Random) -> str:
+    """Return the name of the right tool with a wrong verb."""
+    return chance.choice([name for verb in READING if (name := _with_verb(right, verb)) != right])
 
 
-def _missing(right: str, told: str, tools: list[Row], chance: random.Random) -> str:
-    """A guess that is no tool, and not the one that the hint is to tell."""
-    names = {told, *(tool["function"]["name"] for tool in tools)}
-    while (name := _other(right, chance)) in names:
+def _missing_tool(right: str, hinted: str, tools: list[Row], chance: random.Random) -> str:
+    """Return the name of a tool that does not exist, and not the one that the hint is to name."""
+    used = {hinted, *(tool["function"]["name"] for tool in tools)}
+    while (name := _wrong_tool(right, chance)) in used:
         pass
     return name

@@ -1,4 +1,4 @@
-"""What a drill is made of: tools that are pure functions of a small state, seeded words, values that only it knows."""
+"""Parts of a drill: tools that are pure functions of a small state, seeded words, values that only the drill knows."""
 
 from __future__ import annotations
 
@@ -9,29 +9,33 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ...errors import ToolError
+from ..tool_protocol import function_schema, parameters_schema
 from .words import ATTRIBUTES, NAMES, NOUNS, Attribute, Noun
 
 T = TypeVar("T")
 
 State = dict[str, Any]
-"""What an episode changed, JSON values only; ``effects`` is compared with the drill's at the end."""
+"""Changes that an episode made, JSON values only; ``effects`` is compared with the drill's own at the end."""
 
 _LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 
 
 @dataclass(frozen=True)
 class DrillTool:
-    """``parameters`` is the JSON schema of the arguments; ``run`` changes the state, returns the body or raises."""
+    """A tool of a drill."""
 
     name: str
+    """Name that the agent calls it by."""
     description: str
+    """What it does, for the agent."""
     parameters: dict[str, Any]
+    """JSON schema of its arguments."""
     run: Callable[[State, dict[str, Any]], str]
+    """Changes the state and returns the body of the result, or raises ToolError."""
 
     def schema(self) -> dict[str, Any]:
-        """OpenAI's function style."""
-        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
-        return {"type": "function", "function": function}
+        """Return the tool in OpenAI's function style."""
+        return function_schema(self.name, self.description, self.parameters)
 
 
 Steps = list[tuple[str, dict[str, Any]]]
@@ -40,19 +44,26 @@ Steps = list[tuple[str, dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Drill:
-    """One exercise. ``answer``, ``effects`` and ``solution`` (calls that solve it, without submit) are secret."""
+    """One exercise. Its answer, effects and solution are secret."""
 
     statement: str
+    """What the agent is asked to do."""
     tools: Sequence[DrillTool]
+    """The tools of its agent, without ``submit``."""
     answer: str
+    """What must be submitted."""
     solution: Callable[[], Steps]
+    """Makes the calls that solve it, without ``submit``."""
     effects: Mapping[str, str] = field(default_factory=dict)
+    """What the agent must have changed at the end, no more and no less."""
     features: Mapping[str, int] = field(default_factory=dict)
+    """Measures of its difficulty."""
     workdir: str | None = None
+    """Folder that relative paths start from, in drills with files."""
 
 
 class Deal:
-    """One drill's stream of chances. ``level`` is 1 (plain) to 5; ``held_out`` takes the words kept for evaluation."""
+    """Random choices of one drill. ``level`` is 1 (plain) to 5; ``held_out`` takes the words kept for evaluation."""
 
     def __init__(self, name: str, level: int, held_out: bool) -> None:
         self.level = level
@@ -61,35 +72,39 @@ class Deal:
         self._nouns = NOUNS[1 if held_out else 0]
 
     def number(self, *parts: object) -> int:
-        """A number below 2**64 that only this drill gives for ``parts``."""
+        """Return a number below 2**64 that only this drill gives for ``parts``."""
         data = "\0".join(map(str, parts)).encode("utf-8", "replace")
         return int.from_bytes(hashlib.blake2b(data, digest_size=8, key=self._key).digest(), "big")
 
     def code(self, *parts: object) -> str:
-        """Eight letters and digits, as unguessable as ``number``."""
+        """Return eight letters and digits, as hard to guess as ``number``."""
         number = self.number(*parts)
-        shown = "".join(_LETTERS[number >> (5 * place) & 31] for place in range(8))
-        return f"{shown[:4]}-{shown[4:]}"
+        letters = "".join(_LETTERS[number >> (5 * place) & 31] for place in range(8))
+        return f"{letters[:4]}-{letters[4:]}"
 
     def nouns(self, count: int) -> list[Noun]:
+        """Return different nouns."""
         return self.rng.sample(self._nouns, count)
 
     def attributes(self, count: int) -> list[Attribute]:
+        """Return different attributes."""
         return self.rng.sample(ATTRIBUTES, count)
 
     def one(self, choices: Sequence[T]) -> T:
+        """Return one of the choices."""
         return choices[int(self.rng.random() * len(choices))]
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
+        """Return the items in another order."""
         return sorted(items, key=lambda _: self.rng.random())
 
     def id_of(self, noun: Noun, *parts: object) -> str:
-        """An id such as ``INV-40213``; without ``parts`` a new one."""
+        """Return an id such as ``INV-40213``; without ``parts`` a new one."""
         number = self.number("id", noun.prefix, *parts) if parts else int(self.rng.random() * 90_000)
         return f"{noun.prefix}-{10_000 + number % 90_000}"
 
     def value(self, attribute: Attribute, *parts: object) -> str:
-        """What ``attribute`` is of the thing that ``parts`` name, in the attribute's own format."""
+        """Return the ``attribute`` of the thing that ``parts`` name, in the attribute's own format."""
         number = self.number(attribute.word, *parts)
         if attribute.form == "date":
             return f"20{20 + number % 20}-{1 + number // 20 % 12:02}-{1 + number // 240 % 28:02}"
@@ -101,23 +116,18 @@ class Deal:
 
 
 def text_argument(*names: str) -> dict[str, Any]:
-    """The schema of tools that take these strings and nothing else."""
-    return {
-        "type": "object",
-        "properties": {name: {"type": "string"} for name in names},
-        "required": list(names),
-        "additionalProperties": False,
-    }
+    """Return the schema of tools that take these strings and nothing else."""
+    return parameters_schema({name: {"type": "string"} for name in names}, names)
 
 
-def checked_id(tool: str, argument: str, noun: Noun, given: str) -> str:
-    """Raises ToolError for what is no id of a ``noun``."""
-    prefix, dash, number = given.partition("-")
+def checked_id(tool: str, argument: str, noun: Noun, value: str) -> str:
+    """Return the id. Raises ToolError for a text that is not the id of a ``noun``."""
+    prefix, dash, number = value.partition("-")
     if prefix != noun.prefix or not dash or not (len(number) == 5 and number.isdecimal()):
-        raise ToolError("invalid_args", f"{tool}: {argument} looks like {noun.prefix}-12345, got {given[:60]!r}")
-    return given
+        raise ToolError("invalid_args", f"{tool}: {argument} looks like {noun.prefix}-12345, got {value[:60]!r}")
+    return value
 
 
 def effect(state: State, name: str, value: str) -> None:
-    """Note that the world changed."""
+    """Record a change of the world."""
     state.setdefault("effects", {})[name] = value

@@ -1,4 +1,4 @@
-"""Words for drills. The nouns of evaluation are not those of training, and every statement holds one."""
+"""Words of drills. The nouns for evaluation differ from those for training, and every statement holds one."""
 
 from __future__ import annotations
 
@@ -6,19 +6,25 @@ from typing import Literal, NamedTuple
 
 
 class Noun(NamedTuple):
-    """``other`` is a synonym; ids of the thing start with ``prefix``."""
+    """A thing that drills ask about."""
 
     word: str
+    """Its usual name."""
     other: str
+    """A synonym."""
     prefix: str
+    """What ids of the thing start with."""
 
 
 class Attribute(NamedTuple):
-    """``form`` is how its values are written."""
+    """A property of things."""
 
     word: str
+    """Its usual name."""
     other: str
+    """A synonym."""
     form: Literal["date", "amount", "name", "code"]
+    """Format of its values."""
 
 
 _TRAIN = (

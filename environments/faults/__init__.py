@@ -1,4 +1,8 @@
-"""Faults that can be put into an episode, one file each; ``schedule.py`` says when, ``desk.py`` carries them out."""
+"""Faults that can be injected into the episodes of any environment.
+
+Reading order: ``fault`` (what a fault sees of a call and may do to it), one file of ``kinds``, ``schedule`` (when
+faults fall due), ``injector`` (carries a schedule out, call by call).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ FAULTS = Registry(
     "fault",
     "etude.faults",
     {
-        name: f".environments.faults.kinds.{name}:FAULT"
+        name: f".environments.faults.kinds.{name}:strike"
         for name in (
             "renamed",
             "withdrawn",

@@ -1,49 +1,54 @@
-"""What a fault sees of a call, what it may do to it, and how the agent's tools then differ from the environment's."""
+"""The shape of a fault: what it sees of a call, what it may do to it, and how the agent's tools then differ.
+
+A fault is a function from a Target to a Strike, or to None when it does not fit that call. Third parties register one
+in the entry-point group ``etude.faults``; its docstring describes it.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from ..turn_parsing import Call
-
-SUBMIT = "submit"
+from ...hints.transcript.parsing import Call
 
 
 @dataclass(frozen=True)
 class View:
-    """The agent's view of the tools. Keys are the environment's names.
-
-    ``names``: what a tool is called now. ``arguments``: an argument and what it is called now. ``gone``: the number of
-    the call from which on a withdrawn tool is back.
-    """
+    """The agent's view of the tools. Keys are the environment's names."""
 
     names: Mapping[str, str] = field(default_factory=dict)
+    """What a renamed tool is called now."""
     arguments: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """The argument of a tool that was renamed, and what it is called now."""
     gone: Mapping[str, int] = field(default_factory=dict)
+    """The number of the call from which a withdrawn tool is available again."""
+
+    def __bool__(self) -> bool:
+        return bool(self.names or self.arguments or self.gone)
 
     def real_name(self, shown: str) -> str | None:
-        """The environment's name for a tool; ``None`` for a name that is no longer used."""
+        """Return the environment's name of a tool, None for a name that is no longer in use."""
         for real, now in self.names.items():
             if now == shown:
                 return real
         return None if shown in self.names else shown
 
     def real_arguments(self, real: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a call under the environment's names."""
         old, new = self.arguments.get(real, ("", ""))
         return {old if name == new else name: value for name, value in arguments.items()}
 
     def worded(self, real: str, text: str) -> str:
-        """A text of the environment's, in the agent's words."""
+        """Return a text of the environment with the agent's names."""
         for old, new in ((real, self.names.get(real, real)), self.arguments.get(real, ("", ""))):
             if old != new:
                 text = re.sub(rf"(?<![\w.]){re.escape(old)}(?!\w)", lambda _, new=new: new, text)  # type: ignore[misc]
         return text
 
     def schemas(self, tools: Sequence[Mapping[str, Any]], call: int) -> list[dict[str, Any]]:
-        """The tools as they are for the call of this number, in OpenAI's function style."""
+        """Return the tools as they are for the call of this number, in OpenAI's function style."""
         functions = [tool["function"] for tool in tools if self.gone.get(tool["function"]["name"], 0) <= call]
         return [{"type": "function", "function": self._schema(function)} for function in functions]
 
@@ -62,53 +67,52 @@ class View:
 
 
 @dataclass(frozen=True)
-class Ask:
-    """A call that a fault may hit: one that the environment would take.
-
-    ``real`` is the call in the environment's words, ``schema`` the JSON schema of its arguments, ``earlier`` what the
-    same call gave last; ``chance`` is a number that the schedule gives for this call, ``number`` counts the calls.
-    """
+class Target:
+    """A call that a fault may hit: one that the environment would accept."""
 
     call: Call
+    """The call in the agent's words."""
     real: Call
+    """The call in the environment's words."""
     schema: Mapping[str, Any]
+    """JSON schema of its arguments."""
     names: Sequence[str]
+    """Names of the tools as the agent has them."""
     view: View
+    """The agent's view of the tools."""
     number: int
+    """Number of the call in the episode, from 0."""
     chance: int
+    """A number that the schedule gives for this call; choices depend on it."""
     earlier: str | None = None
+    """What the same call returned last."""
 
 
 @dataclass(frozen=True)
 class Strike:
-    """What is done to a call; ``text`` says it. One of: ``view``, the tools change and the call is judged by them;
-    ``content``, the tool is not run and this is the result; ``arguments`` and ``result``, what the tool gets, and what
-    the agent sees of what it gave (``None``: nothing came of it, the fault waits for another call).
-    """
+    """What is done to a call: exactly one of ``view``, ``content``, and ``arguments`` or ``result`` or both."""
 
     text: str
+    """What was done, for the record."""
     view: View | None = None
+    """The tools change, and the call is judged by the new view."""
     content: str | None = None
+    """The tool is not run, and this is the result."""
     arguments: dict[str, Any] | None = None
+    """The tool is run with these arguments."""
     result: Callable[[str], str | None] | None = None
+    """Makes the result that the agent sees; None when nothing came of it, and the fault waits for another call."""
 
 
-@dataclass(frozen=True)
-class Fault:
-    """One kind of fault: ``strike`` gives what to do to a call, ``None`` when it does not fit that call."""
-
-    strike: Callable[[Ask], Strike | None]
+Fault = Callable[[Target], Strike | None]
 
 
-def renamed_argument(view: View, real: str, old: str, new: str) -> View:
-    return replace(view, arguments={**view.arguments, real: (old, new)})
-
-
-def pick(options: Sequence[str], taken: Sequence[str], chance: int) -> str:
-    """One of the options that is not taken; the schedule's number chooses."""
-    free = [option for option in options if option not in taken]
+def pick(options: Sequence[str], used: Sequence[str], chance: int) -> str:
+    """Return one of the options that is not in use; the number chooses."""
+    free = [option for option in options if option not in used]
     return free[chance % len(free)]
 
 
 def is_ok(content: str) -> bool:
+    """Return whether a result says that its call succeeded."""
     return content.partition("\n")[0] == "ok"

@@ -6,9 +6,7 @@ A reason starts with one word and a colon (``test: ...``, ``config: ...``); ``mo
 from __future__ import annotations
 
 import base64
-import functools
 import hashlib
-import re
 import sys
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
@@ -16,11 +14,14 @@ from pathlib import Path, PurePosixPath
 
 from ...models import FileChange, Task
 from ..sandbox import MIB, Change
+from ..tasks.task_paths import matches
 
 MAX_FILES = 200
 MAX_FILE_BYTES = 1 * MIB
 MAX_TOTAL_BYTES = 8 * MIB
 MAX_REFUSED = 200
+UNCOLLECTED = "..."
+"""Path of a refused entry that stands for changes which are not in the diff."""
 
 _CONFIG = frozenset(
     (
@@ -43,25 +44,6 @@ _CACHES = frozenset(
 _HARNESS = frozenset(
     ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", "coverage", "exceptiongroup", "tomli")
 )
-
-
-@functools.lru_cache(maxsize=1024)
-def _glob(pattern: str) -> re.Pattern[str]:
-    parts = re.split(r"(\*\*/|\*\*|\*|\?)", pattern)
-    table = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return re.compile("".join(table.get(part, re.escape(part)) for part in parts), re.DOTALL)
-
-
-def matches(path: str, globs: Sequence[str]) -> bool:
-    """Whether a ``/``-separated path matches a glob as a whole; ``**`` crosses folders, ``*`` and ``?`` do not.
-
-    A pattern without wildcards also covers everything below it.
-    """
-    return any(
-        _glob(pattern).fullmatch(path)
-        or (not re.search(r"[*?]", pattern) and path.startswith(pattern.rstrip("/") + "/"))
-        for pattern in globs
-    )
 
 
 def collect(
@@ -94,7 +76,7 @@ def collect(
     kept = list(refused.values())
     if len(kept) > MAX_REFUSED:
         more = len(kept) - MAX_REFUSED
-        kept = [*kept[:MAX_REFUSED], FileChange(path="...", kind="refused", reason=f"more: {more} others")]
+        kept = [*kept[:MAX_REFUSED], FileChange(path=UNCOLLECTED, kind="refused", reason=f"more: {more} others")]
     return accepted, kept
 
 

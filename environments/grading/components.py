@@ -1,23 +1,39 @@
-"""A reward's components: small pure functions of a test run, and their product."""
+"""Components of a reward: small pure functions of a test run and of findings, and their product."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ...models import Assurance, Finding, Reward, Task, TestFailure
 from ..snapshots.test_run.test_runner import TestRun
 
+NO_CONFIRMED_FINDING = "no_confirmed_finding"
+"""The component that every task has: monitors inspect every graded episode."""
+
+
+def expected_tests(task: Task) -> dict[str, list[str]]:
+    """Return the ids of the tests that each component counts."""
+    return {"fail_to_pass": task.FAIL_TO_PASS, "pass_to_pass": task.PASS_TO_PASS}
+
 
 def failures(task: Task, run: TestRun) -> list[TestFailure]:
-    """Each expected test that did not pass exactly once in a complete run, with its cause."""
-    found = []
-    for component, tests in (("fail_to_pass", task.FAIL_TO_PASS), ("pass_to_pass", task.PASS_TO_PASS)):
-        for test in tests:
-            cause = _cause(test, run)
-            if cause:
-                found.append(TestFailure(test=test, cause=cause, component=component))
-    return found
+    """Return each expected test that did not pass exactly once in a complete run, with its cause."""
+    return [
+        TestFailure(test=test, cause=cause, component=component)
+        for component, tests in expected_tests(task).items()
+        for test in tests
+        if (cause := _cause(test, run))
+    ]
+
+
+def failures_for(task: Task, cause: str) -> list[TestFailure]:
+    """Return every expected test as failed for one cause."""
+    return [
+        TestFailure(test=test, cause=cause, component=component)
+        for component, tests in expected_tests(task).items()
+        for test in tests
+    ]
 
 
 def _cause(test: str, run: TestRun) -> str:
@@ -36,30 +52,39 @@ def _cause(test: str, run: TestRun) -> str:
     return f"not collected: {error.splitlines()[-1] if error else 'no such test'}"
 
 
-def fail_to_pass(failed: Sequence[TestFailure], findings: Sequence[Finding]) -> float:
-    """1.0 when every FAIL_TO_PASS test passed."""
-    return float(not any(failure.component == "fail_to_pass" for failure in failed))
+def passed_fractions(task: Task, failed: Sequence[TestFailure]) -> dict[str, float]:
+    """Return the fraction of the expected tests that passed, by component; without components that expect no test."""
+    return {
+        component: 1.0 - sum(failure.component == component for failure in failed) / len(tests)
+        for component, tests in expected_tests(task).items()
+        if tests
+    }
 
 
-def pass_to_pass(failed: Sequence[TestFailure], findings: Sequence[Finding]) -> float:
-    """1.0 when every PASS_TO_PASS test passed; a task whose list is empty asks for nothing here."""
-    return float(not any(failure.component == "pass_to_pass" for failure in failed))
+def component_values(failed: Sequence[TestFailure]) -> dict[str, float]:
+    """Return 1.0 for each component all of whose tests passed, else 0.0; an empty list of tests asks for nothing."""
+    broken = {failure.component for failure in failed}
+    return {component: float(component not in broken) for component in ("fail_to_pass", "pass_to_pass")}
 
 
-def no_confirmed_finding(failed: Sequence[TestFailure], findings: Sequence[Finding]) -> float:
-    """1.0 unless a monitor is certain of an exploit."""
+def no_confirmed_finding(findings: Sequence[Finding]) -> float:
+    """Return 1.0 unless a monitor is certain of an exploit."""
     return float(not any(finding.severity == "confirmed" for finding in findings))
 
 
-COMPONENTS: Mapping[str, Callable[[Sequence[TestFailure], Sequence[Finding]], float]] = {
-    "fail_to_pass": fail_to_pass,
-    "pass_to_pass": pass_to_pass,
-    "no_confirmed_finding": no_confirmed_finding,
-}
+def required_components(task: Task) -> list[str]:
+    """Return the components whose product is the reward: the verifier's, and that no finding is confirmed."""
+    return list(dict.fromkeys([*task.verifier.components, NO_CONFIRMED_FINDING]))
 
 
-def reward(values: Mapping[str, float], required: Sequence[str], assurance: Assurance) -> Reward:
-    """The product of the required components. Raises KeyError for one that was not measured: absent is never 1."""
+def reward(
+    values: Mapping[str, float], required: Sequence[str], assurance: Assurance, fractions: Mapping[str, float]
+) -> Reward:
+    """Return the product of the required components. Raises KeyError for one that was not measured."""
     return Reward(
-        value=math.prod(values[name] for name in required), components=dict(values), assurance=assurance, valid=True
+        value=math.prod(values[name] for name in required),
+        components={name: values[name] for name in required},
+        fractions=dict(fractions),
+        assurance=assurance,
+        valid=True,
     )

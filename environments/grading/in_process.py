@@ -1,110 +1,141 @@
-"""One grade: fresh sandbox, pristine tests, the agent's source files, one test run, one reward."""
+"""The verifier ``pytest``: fresh sandbox, pristine tests, the agent's source files, one run of the expected tests."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import signal
 from collections.abc import Sequence
-from typing import Literal
+from dataclasses import dataclass
 
-from ... import monitors
-from ...errors import GraderError, PatchError, SnapshotError
-from ...models import FileChange, Grade, Task, TestFailure
-from ..sandbox import WORKSPACE, Change, Limits, Sandbox, open_sandbox
-from ..snapshots import Snapshot
+from ...errors import GraderError, SandboxError, SnapshotError
+from ...models import FileChange, Task
+from ..sandbox import WORKSPACE, Sandbox, open_sandbox
 from ..snapshots.test_run.test_runner import TestRun, run_tests
-from ..tasks.task_trees import Materials, materials
-from .collect import collect, diff_digest
-from .components import COMPONENTS, failures, reward
+from ..tasks.task_trees import Materials, materials, unplayable
+from .collect import collect
+from .components import component_values, failures, failures_for, passed_fractions
+from .submission import Submission, Verdict, broken_task
 
+_COMPONENTS = ("fail_to_pass", "pass_to_pass", "no_confirmed_finding")
 # Deletions first, then the bits that a plain write does not carry; paths come NUL-separated on stdin.
 _REMOVE = "xargs -0 -r rm -f --"
-_MARK = "xargs -0 -r chmod a+x --"
+_MAKE_EXECUTABLE = "xargs -0 -r chmod a+x --"
+_KILLED = frozenset(128 + number for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT))
+"""Exit codes of a process that another one ended."""
 
 
-def unplayable(task: Task, error: Exception) -> GraderError:
-    """The error of a task whose trees cannot be made. What a patch says is secret, so it is not in the message."""
-    cause = "its patches do not fit its snapshot: make it again" if isinstance(error, PatchError) else str(error)
-    return GraderError(f"task {task.task_id!r} cannot be played or graded: {cause}")
+@dataclass(frozen=True)
+class _Attempt:
+    """One run of the expected tests, or why the agent's files could not be put in place for it."""
+
+    run: TestRun | None
+    problem: str = ""
+    exit_code: int | None = 0
+
+    @property
+    def killed(self) -> bool:
+        """Return whether something other than a limit of the sandbox killed the processes of this attempt."""
+        return self.exit_code in _KILLED and not (self.run is not None and self.run.oom_killed)
+
+    @property
+    def inconclusive(self) -> bool:
+        """Return whether the attempt says nothing about the agent's code: it was killed before any test failed.
+
+        A timeout, an early exit and a forged record are the code's own doing. So is a lack of memory, but the host may
+        run out of memory too, so that it is tried again.
+        """
+        run = self.run
+        if run is None:
+            return True
+        if run.complete or run.forged or run.timed_out:
+            return False
+        passed = all(outcome.outcome == "passed" for outcome in run.outcomes.values())
+        return passed and (self.killed or run.oom_killed)
 
 
-async def grade(
-    task: Task,
-    diff: Sequence[Change],
-    *,
-    backend: str = "auto",
-    limits: Limits = Limits(),
-    snapshot: Snapshot | None = None,
-    order: Literal["given", "reversed"] = "given",
-) -> Grade:
-    """Grade an agent's changes to ``task``'s workspace; ``order`` is the order in which the tests run.
+async def verify(submission: Submission) -> Verdict:
+    """Run the hidden tests on the agent's source changes, pristine otherwise, and count what passed.
 
-    What the agent's code does while it is graded (timeouts, memory, early exits) scores 0 with its cause. Raises
-    GraderError or SandboxError when no honest score exists.
+    What the agent's code does meanwhile (timeouts, memory, early exits) scores 0 with its cause. A run that is killed
+    before any test failed, or whose sandbox fails, says nothing about the code: it is repeated once in another sandbox.
+    Raises GraderError when that is killed too, or the task cannot be graded; SandboxError when that sandbox fails.
     """
-    unknown = [name for name in task.verifier.components if name not in COMPONENTS]
+    task = submission.task
+    unknown = [name for name in task.verifier.components if name not in _COMPONENTS]
     if unknown or not task.FAIL_TO_PASS:
-        what = f"unknown reward component {unknown[0]!r}" if unknown else "no FAIL_TO_PASS tests"
-        raise GraderError(f"task {task.task_id!r} has {what}: make it again with this version of etude")
+        raise broken_task(task, f"unknown reward component {unknown[0]!r}" if unknown else "no FAIL_TO_PASS tests")
+    if submission.problem:
+        return _verdict(task, [], [], _Attempt(None, submission.problem))
+    snapshot = submission.snapshot
     try:
-        made = Materials(task, snapshot) if snapshot else await asyncio.to_thread(materials, task)
-        tree, layers = await asyncio.to_thread(lambda: (made.agent_tree, made.grading_layers))
-        accepted, refused = await asyncio.to_thread(lambda: collect(diff, task, tree, made.installed))
-    except (SnapshotError, ValueError) as error:
+        trees = Materials(task, snapshot) if snapshot else await asyncio.to_thread(materials, task)
+        tree, _ = await asyncio.to_thread(lambda: (trees.agent_tree, trees.grading_layers))
+        accepted, refused = await asyncio.to_thread(lambda: collect(submission.changes, task, tree, trees.installed))
+    except (SnapshotError, ValueError, OSError) as error:
         raise unplayable(task, error) from error
-    sandbox = await open_sandbox(layers, limits, backend)
     try:
-        problem = await _apply(sandbox, accepted)
+        attempt = await _attempt(submission, trees, accepted)
+    except SandboxError:  # the sandbox itself was killed, for one
+        attempt = _Attempt(None)
+    if attempt.inconclusive:
+        attempt = await _attempt(submission, trees, accepted)
+        if attempt.inconclusive and attempt.killed:
+            raise GraderError(
+                f"the tests of task {task.task_id!r} were killed twice (exit {attempt.exit_code}) before one failed; "
+                "find what kills processes on this machine and grade again"
+            )
+    return _verdict(task, accepted, refused, attempt)
+
+
+async def _attempt(submission: Submission, trees: Materials, accepted: Sequence[FileChange]) -> _Attempt:
+    """Run the expected tests once, in a sandbox of their own."""
+    task = submission.task
+    sandbox = await open_sandbox(trees.grading_layers, submission.limits, submission.backend)
+    try:
+        problem, exit_code = await _put_in_place(sandbox, accepted)
+        if problem:
+            return _Attempt(None, problem, exit_code)
         tests = [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]
         # Far above what the pristine suite took here: code that hangs must not hold a grader for minutes.
-        limit = min(task.pytest.timeout_s, max(60.0, 20.0 * made.snapshot.baseline.seconds))
-        run = None if problem else await run_tests(sandbox, task.pytest, tests, order=order, timeout_s=limit)
+        limit = min(task.pytest.timeout_s, max(60.0, 20.0 * trees.snapshot.baseline.seconds))
+        run = await run_tests(sandbox, task.pytest, tests, order=submission.order, timeout_s=limit)
     finally:
         await sandbox.close()
-    return _judge(task, accepted, refused, run, problem)
+    return _Attempt(run, exit_code=run.exit_code)
 
 
-def ungradable(task: Task, cause: str) -> Grade:
-    """The grade of a workspace that breaks the limits on what is collected: 0, and why."""
-    return _judge(task, [], [], None, cause)
-
-
-async def _apply(sandbox: Sandbox, accepted: Sequence[FileChange]) -> str:
-    """Put the agent's files over the pristine tree; returns why that is impossible, or an empty string."""
+async def _put_in_place(sandbox: Sandbox, accepted: Sequence[FileChange]) -> tuple[str, int | None]:
+    """Put the agent's files over the pristine tree; return why that failed and with which exit code, or ('', 0)."""
     deleted = [change.path for change in accepted if change.kind == "deleted"]
-    marked = [change.path for change in accepted if change.kind == "file" and change.executable]
+    executable = [change.path for change in accepted if change.kind == "file" and change.executable]
     if deleted:
         result = await sandbox.exec(_REMOVE, stdin="\0".join(deleted).encode())
         if result.exit_code != 0:
-            return f"cannot delete files: {result.output[-300:].decode('utf-8', 'replace')}"
+            return "the agent's deletions could not be applied", result.exit_code
     for change in accepted:
         if change.kind == "file":
             try:
                 await sandbox.write(f"{WORKSPACE}/{change.path}", base64.b64decode(change.content or ""))
             except OSError as error:
-                return f"cannot write {change.path}: {error.strerror or error}"
-    if marked:
-        await sandbox.exec(_MARK, stdin="\0".join(marked).encode())
-    return ""
+                return f"cannot write {change.path}: {error.strerror or error}", 0
+    if executable:
+        result = await sandbox.exec(_MAKE_EXECUTABLE, stdin="\0".join(executable).encode())
+        if result.exit_code != 0:
+            return "the agent's executable files could not be marked", result.exit_code
+    return "", 0
 
 
-def _judge(
-    task: Task, accepted: list[FileChange], refused: list[FileChange], run: TestRun | None, problem: str
-) -> Grade:
-    findings = monitors.tampering(refused)
-    if run is None:
-        tests = [("fail_to_pass", test) for test in task.FAIL_TO_PASS]
-        tests += [("pass_to_pass", test) for test in task.PASS_TO_PASS]
-        failed = [TestFailure(test=test, cause=problem, component=component) for component, test in tests]
-    else:
-        findings += monitors.integrity(run.violations, forged=run.cause if run.forged else "")
-        failed = failures(task, run)
-    values = {name: COMPONENTS[name](failed, findings) for name in task.verifier.components}
-    return Grade(
-        reward=reward(values, task.verifier.components, task.assurance),
+def _verdict(task: Task, accepted: list[FileChange], refused: list[FileChange], attempt: _Attempt) -> Verdict:
+    run = attempt.run
+    failed = failures_for(task, attempt.problem) if run is None else failures(task, run)
+    return Verdict(
+        components=component_values(failed),
+        fractions=passed_fractions(task, failed),
         failures=failed,
+        accepted=accepted,
         refused=refused,
-        findings=findings,
-        diff_sha256=diff_digest(accepted),
-        end_cause=problem or (run.cause if run else ""),
+        violations=run.violations if run else (),
+        forged=run.cause if run and run.forged else "",
+        end_cause=attempt.problem or (run.cause if run else ""),
     )

@@ -1,4 +1,4 @@
-"""What a grade in a fresh sandbox costs on a backend."""
+"""Timing of grades: what one in a fresh sandbox costs on a backend."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from ..tasks.task_set import TaskSet
-from .in_process import grade
+from .submission import grade
 
 _ROUNDS = 5
 
 
 def grader_of(folder: Path | None) -> Callable[[str], Awaitable[float]] | None:
-    """A function that gives the median milliseconds of grading a task set's first task, unsolved; None without one."""
+    """Return a function that measures the median milliseconds of grading a set's first task; None without a set."""
     if folder is None:
         return None
     task = next(iter(TaskSet.load(folder)))

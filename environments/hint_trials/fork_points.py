@@ -1,66 +1,99 @@
-"""Where hints would be said in the episodes of a run."""
+"""Error turns of a run as places where a hint can be tried."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...errors import RunError
-from ...hints.chooser import by_arm, context_of
 from ...models import ErrorTurn, Hint
 from ..rng import stream
 from ..runs.reader import Stored
 
+_MOST_ATTEMPTS = 4
+
 
 @dataclass(frozen=True)
 class Place:
-    """Where a hint would be said: before turn ``turn`` of an episode."""
+    """A place where a hint can be tried: before a turn of a stored episode."""
 
     stored: Stored
+    """The episode."""
     index: int
+    """Number of the error turn among those of the episode."""
 
     @property
     def error(self) -> ErrorTurn:
+        """Return the error turn."""
         return self.stored.episode.error_turns[self.index]
 
     @property
     def turn(self) -> int:
+        """Return the turn before which the hint is given."""
         return self.error.turn + (self.error.site == "recovery")
 
     @property
     def name(self) -> str:
-        """Of this error turn alone."""
+        """Return a name that no other error turn has."""
         return f"{self.seeded} {self.stored.episode.episode_id}"
 
     @property
     def seeded(self) -> str:
-        """What draws depend on: the same when the same agent errs in the same task once more."""
+        """Return what random draws depend on: the same when the same agent errs in the same task once more."""
         return f"{self.stored.key} #{self.index}"
 
     @property
     def is_reached(self) -> bool:
-        """A fault in the last turn has no turn after it that a hint could change."""
+        """Return whether the hint could change a turn: after a fault in the last turn there is none."""
         return self.turn < len(self.stored.episode.turns)
 
     def hints(self) -> dict[str, Hint]:
-        return by_arm(self.error.hints)
+        """Return the candidates by name: of several hints with one name, the first."""
+        candidates: dict[str, Hint] = {}
+        for hint in self.error.hints:
+            candidates.setdefault(candidate_name(hint), hint)
+        return candidates
 
     def context(self) -> dict[str, str]:
-        return context_of(self.error, self.stored.episode.error_turns)
+        """Return what may decide which hint helps; only earlier errors of the episode count."""
+        error, place = self.error, (self.error.turn, self.error.call_index or 0)
+        earlier = sum(
+            (other.kind, other.tool) == (error.kind, error.tool) and (other.turn, other.call_index or 0) < place
+            for other in self.stored.episode.error_turns
+        )
+        return {
+            "kind": error.kind,
+            "tool": error.tool,
+            "attempt": str(min(earlier + 1, _MOST_ATTEMPTS)),
+            "site": error.site,
+            "injected": "yes" if error.injected else "no",
+        }
+
+
+def candidate_name(hint: Hint) -> str:
+    """Return the name of a candidate: its template, or how it was written, or a hash of its text."""
+    if hint.template:
+        return hint.template
+    if hint.source in ("llm", "introspect"):
+        return hint.source
+    return f"text:{hashlib.sha256(hint.text.encode()).hexdigest()[:8]}"
 
 
 def every_place(episodes: Sequence[Stored]) -> list[Place]:
-    """All error turns of a run, in order."""
-    return [Place(one, index) for one in episodes for index in range(len(one.episode.error_turns))]
+    """Return all error turns of a run, in order."""
+    return [Place(stored, index) for stored in episodes for index in range(len(stored.episode.error_turns))]
 
 
 def chosen_places(episodes: Sequence[Stored], sample: int | None, seed: int) -> list[Place]:
-    """The error turns that can be measured, or ``sample`` of them. Raises RunError when there is none."""
+    """Return the error turns that can be measured, or ``sample`` of them. Raises RunError when none can."""
     every = every_place(episodes)
     places = [place for place in every if place.is_reached and place.error.hints]
     if not places:
-        raise RunError(f"of {len(every)} error turns none has a hint and a turn that it could change")
+        raise RunError(
+            f"none of the {len(every)} error turns has a hint and a turn that it could change; play a run with some"
+        )
     if sample is None or sample >= len(places):
         return places
-    kept = set(stream(seed, "sample").sample(range(len(places)), sample))
-    return [place for number, place in enumerate(places) if number in kept]
+    numbers = set(stream(seed, "sample").sample(range(len(places)), sample))
+    return [place for number, place in enumerate(places) if number in numbers]

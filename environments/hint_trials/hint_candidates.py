@@ -1,4 +1,4 @@
-"""Candidate texts: JSON lines with ``id`` and ``text``, for one error turn each (``place``) or for all of them."""
+"""Candidate texts: JSON lines with ``id`` and ``text``, each for one error turn (``place``) or for all of them."""
 
 from __future__ import annotations
 
@@ -10,77 +10,79 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import RunError
-from ...hints.chooser import arm_of
 from ...models import Hint
 from ..runs.reader import Stored
 from ..snapshots.store.cache import write_whole
-from .fork_points import every_place
+from .fork_points import candidate_name, every_place
 
 _FORM = (
-    'write {"id": "...", "text": "..."} on each line, with ids of their own; "place" (as in trials.jsonl) makes it a '
-    "candidate at that error turn alone"
+    'write {"id": "...", "text": "..."} on each line, each id once; "place" (as in trials.jsonl) makes it a candidate '
+    "at that error turn alone"
 )
 
 
 @dataclass(frozen=True)
 class Text:
-    """One candidate. ``place`` names the error turn that it is for ('': every one)."""
+    """A candidate. ``place`` names the error turn that it is for ('': every one)."""
 
     hint: Hint
     place: str = ""
 
     @property
     def id(self) -> str:
-        return arm_of(self.hint)
+        """Return the name of the candidate."""
+        return candidate_name(self.hint)
 
     def row(self) -> dict[str, str]:
+        """Return the fields of its line."""
         return {"id": self.id, "text": self.hint.text, "source": self.hint.source, "place": self.place}
 
 
 def add_texts(episodes: Sequence[Stored], texts: Iterable[Text]) -> None:
-    """Put candidates behind the hints of their error turns. Raises RunError for one that is for none, or one too many.
+    """Append candidates to the hints of their error turns; an error turn without hints gets its first one.
 
-    Of an error turn without hints the first one becomes the hint.
+    Raises RunError for a candidate without an error turn, and for a name that is used twice.
     """
     places = every_place(episodes)
-    named = {place.name: [place] for place in places}
+    by_name = {place.name: [place] for place in places}
     for text in texts:
-        if text.place and text.place not in named:
+        if text.place and text.place not in by_name:
             raise RunError(f"the text {text.id!r} is for an error turn that the run does not have: {text.place}")
-        for place in named[text.place] if text.place else places:
+        for place in by_name[text.place] if text.place else places:
             if text.id in place.hints():
-                raise RunError(f"{place.name} has a hint named {text.id!r} already: give the text another id")
+                raise RunError(f"{place.name} has a hint named {text.id!r} already; give the text another id")
             place.error.hints.append(text.hint.model_copy())
 
 
 def read_texts(path: Path) -> list[Text]:
-    """What ``write_texts`` or anybody wrote. Raises RunError."""
-    found: dict[tuple[str, str], Text] = {}
+    """Return the candidates in a file. Raises RunError."""
+    texts: dict[tuple[str, str], Text] = {}
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
         raise RunError(f"cannot read {path}: {error.strerror}") from None
     for number, line in enumerate(lines, start=1):
         text = _read(line)
-        if text is None or (text.id, text.place) in found:
+        if text is None or (text.id, text.place) in texts:
             raise RunError(f"{path}:{number}: {_FORM}")
-        found[text.id, text.place] = text
-    return list(found.values())
+        texts[text.id, text.place] = text
+    return list(texts.values())
 
 
 def write_texts(path: Path, texts: Iterable[tuple[Text, dict[str, Any]]]) -> None:
-    """Each text on a line, with what else there is to say about it."""
+    """Write each text on a line, with the further fields that belong to it."""
     lines = [json.dumps({**text.row(), **about}, ensure_ascii=False) + "\n" for text, about in texts]
     write_whole(path, "".join(lines).encode())
 
 
 def digest(texts: Iterable[Text]) -> str | None:
-    """The same for the same candidates in any order; ``None`` without any."""
+    """Return a hash that is the same for the same candidates in any order, None without any."""
     rows = sorted(json.dumps(text.row()) for text in texts)
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()[:12] if rows else None
 
 
 def _read(line: bytes) -> Text | None:
+    """Return the candidate on a line, None for any other line."""
     try:
         row = json.loads(line)
         name, text, place = row["id"], row["text"], row.get("place", "")

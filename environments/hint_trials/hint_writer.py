@@ -1,8 +1,7 @@
-"""A model is asked for a hint at every error turn of a run; its texts are candidates for ``measure_hints``."""
+"""Hints written by a model for the error turns of a run: candidates for ``measure_hints``."""
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -14,23 +13,23 @@ from ...hints.detect.annotate import transcript
 from ...hints.write.llm_hints import OUTCOMES, HintCache, LLMHints, Made, secrets_of
 from ...hints.write.prompting import Source
 from ..agents.openai import ModelOptions
-from ..drill.tasks import DrillTasks
-from ..runs.play import Progress, Tasks
+from ..runs.play import Progress, at_once, holds, made_tasks
 from ..runs.reader import Stored, stored_episodes
+from ..tasks.task_set import Tasks
 from .fork_points import Place, every_place
 from .hint_candidates import Text, write_texts
 
 CACHE_SUFFIX = ".answers"
+_REJECTED = [outcome for outcome in OUTCOMES if outcome != "accepted"]
 
 
 @dataclass(frozen=True)
-class AskedReport:
-    """What became of the error turns of a run: of those ``reached``, some have a text ``written``, the others fell back
-    to the template, counted in ``fell_back`` by why (``without_hint``: there was none to fall back to).
+class WritingReport:
+    """What became of the error turns of a run.
 
-    ``cached`` answers were paid for earlier. ``unchecked`` texts are of tasks whose secrets are not at hand. ``ok``:
-    there is an answer, good or not, for each error turn; what ``failed`` or was over ``budget`` is asked again by the
-    next call.
+    Of those ``reached``, some have a text ``written``; the others fell back to the template, counted in ``fell_back``
+    by the reason (``without_hint``: there was no template either). ``cached`` answers were paid for earlier.
+    ``unchecked`` texts are of tasks whose secrets are not known here.
     """
 
     error_turns: int
@@ -46,17 +45,17 @@ class AskedReport:
 
     @property
     def ok(self) -> bool:
+        """Return whether each error turn has an answer; ``failed`` ones and those over ``budget`` are asked again."""
         return not (self.fell_back["failed"] or self.fell_back["budget"])
 
     def summary(self) -> str:
-        """One line for a person."""
-        fell = ", ".join(f"{number} {why}" for why, number in self.fell_back.items() if number) or "none"
+        """Return one line for the user."""
+        reasons = ", ".join(f"{number} {reason}" for reason, number in self.fell_back.items() if number) or "none"
         tokens = self.usage["prompt_tokens"] + self.usage["completion_tokens"]
         return (
-            f"{self.written} texts for {self.reached} of {self.error_turns} error turns, {self.cached} answers kept "
-            f"from before; back to the template: {fell} ({self.without_hint} had none); {self.usage['calls']:.0f} "
-            f"calls, {tokens:.0f} tokens, {self.usage['usd']:.4f} USD, {self.usage['lost']:.0f} attempts lost; "
-            f"in {self.out}"
+            f"{self.written} texts for {self.reached} of {self.error_turns} error turns, {self.cached} from the cache; "
+            f"back to the template: {reasons} ({self.without_hint} had none); {self.usage['calls']:.0f} calls, "
+            f"{tokens:.0f} tokens, {self.usage['usd']:.4f} USD, {self.usage['lost']:.0f} attempts lost; in {self.out}"
         )
 
 
@@ -71,79 +70,73 @@ async def ask_for_hints(
     jobs: int = 1,
     options: ModelOptions = ModelOptions(),
     progress: Progress = lambda phase, done, total: None,
-) -> AskedReport:
+) -> WritingReport:
     """Write ``out``: a candidate text by ``model`` for each error turn that a hint could change, where it gave one.
 
     ``introspect`` asks as if the model were the agent. ``name`` is the texts' id (default: ``llm`` or ``introspect``).
-    A text that gives away what the secret parts of its task say (``tasks``; a drill's are known) is left out. Answers
-    are kept in ``out`` with ``.answers`` behind, so that none is paid for twice. Raises RunError, UnknownName or
-    LLMError for what cannot be done at all; ``out`` is then as it was.
+    A text that gives away the secret parts of its task (in ``tasks``, or made by an environment) is left out. Answers
+    are kept in ``out`` with ``.answers`` appended, so that none is paid for twice. Raises RunError, UnknownName or
+    LLMError for what cannot be done at all; ``out`` is unchanged then.
     """
     source: Source = "introspect" if introspect else "llm"
     episodes = stored_episodes(run)
     every = every_place(episodes)
     places = [place for place in every if place.is_reached]
     if not places:
-        raise RunError(f"of {len(every)} error turns none has a turn that a hint could change")
+        raise RunError(f"none of the {len(every)} error turns has a turn that a hint could change; play another run")
     secrets = _secrets(episodes, tasks)
     async with options.open(model, jobs) as llm:
-        cache = HintCache(_kept(out))
-        # Where the model is served may change between two calls, and its answers stay what they were.
+        # Where the model is served may change between two calls, and its answers stay the same.
         settings = {"temperature": options.temperature, "max_tokens": options.max_tokens}
-        asking = LLMHints(llm, source, cache, settings)
-        made = await _ask_all(asking, places, secrets, jobs, progress)
+        writer = LLMHints(llm, source, HintCache(_cache_file(out)), settings)
+        answers = await _ask_all(writer, places, secrets, jobs, progress)
         usage = asdict(llm.usage)
-    texts = {}
-    for place, one in zip(places, made, strict=True):
-        if one.outcome == "accepted" and one.hint is not None:
-            texts[place.name] = Text(one.hint.model_copy(update={"template": name}), place.name)
+    accepted = [
+        (place, Text(answer.hint.model_copy(update={"template": name}), place.name))
+        for place, answer in zip(places, answers, strict=True)
+        if answer.outcome == "accepted" and answer.hint is not None
+    ]
     about = {place.name: {"task_id": place.stored.episode.task_id, "kind": place.error.kind} for place in places}
-    write_texts(out, [(text, {**about[where], "model": model}) for where, text in texts.items()])
-    unchecked = sum(secrets[place.stored.episode.task_id] is None for place in places if place.name in texts)
-    return _report(len(every), places, made, unchecked, usage, out)
+    write_texts(out, [(text, {**about[text.place], "model": model}) for _, text in accepted])
+    unchecked = sum(secrets[place.stored.episode.task_id] is None for place, _ in accepted)
+    return _report(len(every), places, answers, unchecked, usage, out)
 
 
 async def _ask_all(
-    asking: LLMHints, places: Sequence[Place], secrets: dict[str, list[str] | None], jobs: int, progress: Progress
+    writer: LLMHints, places: Sequence[Place], secrets: dict[str, list[str] | None], jobs: int, progress: Progress
 ) -> list[Made]:
-    gate, done = asyncio.Semaphore(jobs), 0
+    done = 0
     progress("hints", 0, len(places))
 
     async def one(place: Place) -> Made:
         nonlocal done
-        async with gate:
-            episode = place.stored.episode
-            made = await asking.hint(
-                place.error,
-                transcript(episode),
-                episode.tools,
-                statement=episode.prompt,
-                secrets=secrets[episode.task_id] or (),
-            )
+        episode = place.stored.episode
+        answer = await writer.hint(
+            place.error,
+            transcript(episode),
+            episode.tools,
+            statement=episode.prompt,
+            secrets=secrets[episode.task_id] or (),
+        )
         done += 1
         progress("hints", done, len(places))
-        return made
+        return answer
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            running = [group.create_task(one(place)) for place in places]
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    return [task.result() for task in running]
+    return await at_once(places, jobs, one)
 
 
 def _secrets(episodes: Sequence[Stored], tasks: Tasks | None) -> dict[str, list[str] | None]:
-    """What may not be given away, by task; ``None`` where that is not known. Raises UnknownName."""
-    drills = DrillTasks()
-    found: dict[str, list[str] | None] = {}
-    for task_id in dict.fromkeys(one.episode.task_id for one in episodes):
-        known = tasks if tasks is not None else drills if task_id.startswith("drill-") else None
-        found[task_id] = None if known is None else secrets_of(known.by_id(task_id))
-    return found
+    """Return what may not be given away, by task; None for a task that is not known here. Raises UnknownName."""
+    own = made_tasks() if tasks is None else []
+    secrets: dict[str, list[str] | None] = {}
+    for task_id in dict.fromkeys(stored.episode.task_id for stored in episodes):
+        known = tasks or next((made for made in own if holds(made, task_id)), None)
+        secrets[task_id] = None if known is None else secrets_of(known.by_id(task_id))
+    return secrets
 
 
-def _kept(out: Path) -> Path:
-    """The file of answers, there and writable before any is paid for. Raises RunError."""
+def _cache_file(out: Path) -> Path:
+    """Return the file of answers after checking that it can be written, before any is paid for. Raises RunError."""
     file = out.with_name(out.name + CACHE_SUFFIX)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -154,24 +147,25 @@ def _kept(out: Path) -> Path:
 
 
 def _report(
-    error_turns: int, places: Sequence[Place], made: Sequence[Made], unchecked: int, usage: dict[str, Any], out: Path
-) -> AskedReport:
-    fallen = [outcome for outcome in OUTCOMES if outcome != "accepted"]
+    error_turns: int, places: Sequence[Place], answers: Sequence[Made], unchecked: int, usage: dict[str, Any], out: Path
+) -> WritingReport:
+    pairs = list(zip(places, answers, strict=True))
     kinds = []
     for kind in sorted({place.error.kind for place in places}):
-        here = [one for place, one in zip(places, made, strict=True) if place.error.kind == kind]
-        counts = Counter(one.outcome for one in here)
-        row = {"kind": kind, "error_turns": len(here), "written": counts["accepted"]}
-        kinds.append({**row, "cached": sum(one.cached for one in here), **{name: counts[name] for name in fallen}})
-    whole = Counter(one.outcome for one in made)
-    pairs = zip(places, made, strict=True)
-    return AskedReport(
+        of_kind = [answer for place, answer in pairs if place.error.kind == kind]
+        counts = Counter(answer.outcome for answer in of_kind)
+        row = {"kind": kind, "error_turns": len(of_kind), "written": counts["accepted"]}
+        kinds.append(
+            {**row, "cached": sum(answer.cached for answer in of_kind), **{name: counts[name] for name in _REJECTED}}
+        )
+    total = Counter(answer.outcome for answer in answers)
+    return WritingReport(
         error_turns=error_turns,
         reached=len(places),
-        written=whole["accepted"],
-        cached=sum(one.cached for one in made),
-        fell_back={name: whole[name] for name in fallen},
-        without_hint=sum(one.outcome != "accepted" and not place.error.hints for place, one in pairs),
+        written=total["accepted"],
+        cached=sum(answer.cached for answer in answers),
+        fell_back={name: total[name] for name in _REJECTED},
+        without_hint=sum(answer.outcome != "accepted" and not place.error.hints for place, answer in pairs),
         unchecked=unchecked,
         kinds=kinds,
         usage=usage,

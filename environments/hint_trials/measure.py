@@ -1,36 +1,33 @@
-"""Measure what hints are worth, by playing on from before an error turn, with its hint and without.
+"""Measurement of what hints are worth: episodes are continued from before an error turn, with its hint and without.
 
-The episode's past is played once more, then every continuation starts in a fork of it. Whether the hint is said is the
-only thing that differs, so the difference in success is what the hint did.
+The past is played once more, then every continuation starts in a fork of it. Whether the hint is given is the only
+difference, so the difference in success is the effect of the hint.
 """
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import inspect
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ... import client
 from ...errors import LLMError, RunError
-from ...hints.chooser import Chooser, draw
-from ...hints.offpolicy import Policy, always, uniform
 from ...llm import LLM, shown
-from ..agents import scripted as agents
+from .. import agents
 from ..agents.openai import ModelAgent, ModelOptions
-from ..drill.tasks import DrillTasks
 from ..rng import stream
-from ..runs.play import Players, Progress, Tasks, player_for
+from ..runs.play import Players, Progress, at_once, holds, made_tasks, player_for
 from ..runs.reader import Stored, stored_episodes
-from .continuations import Continuing, GoesOn, Seat
+from ..tasks.task_set import Tasks
+from .continuations import AgentFactory, Continuations, Measurement, Policy
 from .fork_points import Place, chosen_places
 from .hint_candidates import Text, add_texts, digest
-from .log import Trial, TrialLog
 from .report import CausalReport, report, write_hints
+from .trials import Trial, TrialLog
 
 
 async def measure_hints(
@@ -43,130 +40,125 @@ async def measure_hints(
     url: str | None = None,
     backend: str = "auto",
     sample: int | None = None,
-    choose: str | Chooser = "first",
+    choose: str = "first",
+    policy: Policy | None = None,
     texts: Sequence[Text] = (),
     seed: int = 0,
     jobs: int = 1,
     model: ModelOptions = ModelOptions(),
-    agent: GoesOn | None = None,
+    agent: AgentFactory | None = None,
     players: Players | None = None,
     progress: Progress = lambda phase, done, total: None,
 ) -> CausalReport:
     """Play ``k`` continuations with a hint and ``k`` without, from every error turn of a run that has a hint.
 
-    ``sample`` takes so many of them, drawn by ``seed``. ``choose`` says which hint: the ``first``, one drawn
-    ``uniform``, the one of a name where there is it (else the first), or one drawn by a Chooser; ``texts`` are
-    candidates behind an error turn's own hints. What ``out`` holds is not played again. ``agent`` and ``players`` take
-    the place of ``agent_name``'s agent and of the sessions of ``tasks`` (default: drills, when the run is one) or
-    ``url``. Raises RunError, UnknownName or LLMError before anything is written.
+    ``sample`` takes that many error turns, drawn by ``seed``. ``choose`` says which hint is given: the ``first``, one
+    drawn ``uniform``, or the one with this name where there is one (else the first); ``policy`` replaces it by any
+    rule, which ``choose`` then names. ``texts`` are further candidates. What ``out`` holds is not played again.
+    ``agent`` and ``players`` replace ``agent_name``'s agent and the sessions of ``tasks`` (default: the tasks that the
+    run's environment makes itself) or ``url``. Raises RunError, UnknownName or LLMError before anything is written.
     """
     episodes = stored_episodes(run)
     add_texts(episodes, texts)
-    tasks = tasks if tasks is not None else _drills(episodes)
+    tasks = _own_tasks(episodes) if tasks is None else tasks
     places = chosen_places(episodes, sample, seed)
     llm = model.open(agent_name.partition(":")[2], jobs) if agent is None and agents.asks_model(agent_name) else None
     try:
-        played = Continuing(
+        measurement = Measurement(
             tasks=tasks,
-            open_player=players or (lambda: player_for(tasks, url, backend)),
-            make_agent=agent or agent_that_goes_on(agent_name, llm, model.tool_format),
-            policy=policy_of(choose, places),
+            open_player=players or partial(player_for, tasks, url, backend),
+            make_agent=agent or continuing_agent(agent_name, llm, model.tool_format),
+            policy=policy or policy_of(choose, places),
             seed=seed,
             llm=llm,
         )
-        where: dict[str, Any] = {"agent": agent_name, "url": url and _address(url), "seed": seed}
-        where |= {"sandbox": None if url else backend, "choose": choose if isinstance(choose, str) else _hash(choose)}
-        where |= {"texts": digest(texts)}
-        log = TrialLog(out, where | (model.settings(agent_name.partition(":")[2]) if llm is not None else {}))
+        settings: dict[str, Any] = {"agent": agent_name, "url": url and _address(url), "seed": seed}
+        settings |= {"sandbox": None if url else backend, "choose": choose, "texts": digest(texts)}
+        log = TrialLog(out, settings | (model.settings(agent_name.partition(":")[2]) if llm is not None else {}))
         for place in places:
             tasks.by_id(place.stored.episode.task_id)
         with log:
-            trials = await _play_all(played, log, places, k, jobs, progress)
+            trials = await _play_all(measurement, log, places, k, jobs, progress)
     finally:
         if llm is not None:
             await llm.close()
-    found = report(episodes, places, trials, str(out))
-    write_hints(out, places, found, learned=isinstance(choose, Chooser))
-    return found
+    result = report(episodes, places, trials, str(out))
+    write_hints(out, places, result, learned=policy is not None)
+    return result
 
 
-def policy_of(choose: str | Chooser, places: Sequence[Place]) -> Policy:
-    """How a hint is chosen at these places. Raises RunError."""
-    if isinstance(choose, Chooser):
-        return choose.probabilities
+def _own_tasks(episodes: Sequence[Stored]) -> Tasks:
+    """Return the tasks of an environment that makes those of the episodes itself. Raises RunError without one."""
+    task_ids = {stored.episode.task_id for stored in episodes}
+    for tasks in made_tasks():
+        if all(holds(tasks, task_id) for task_id in task_ids):
+            return tasks
+    raise RunError(f"the tasks of the run, such as {min(task_ids)!r}, are those of a set; name its folder with --tasks")
+
+
+def policy_of(choose: str, places: Sequence[Place]) -> Policy:
+    """Return how a hint is chosen at these places. Raises RunError."""
     if choose == "uniform":
-        return uniform
+        return lambda context, arms: dict.fromkeys(arms, 1.0 / len(arms))
     if choose == "first":
         return lambda context, arms: {arms[0]: 1.0}
-    there = dict.fromkeys(arm for place in places for arm in place.hints())
-    if choose in there:
-        return always(choose)
-    raise RunError(f"--choose {choose!r} is neither first, uniform, a chooser's file nor one of {', '.join(there)}")
+    names = dict.fromkeys(name for place in places for name in place.hints())
+    if choose in names:
+        return lambda context, arms: {choose if choose in arms else arms[0]: 1.0}
+    raise RunError(f"--choose must be first, uniform or one of {', '.join(names)}, got {choose!r}")
 
 
-def agent_that_goes_on(name: str, llm: LLM | None, tool_format: str) -> GoesOn:
-    """The registered agent, if it can begin in mid-episode. Raises UnknownName and RunError."""
+def continuing_agent(name: str, llm: LLM | None, tool_format: str) -> AgentFactory:
+    """Return the registered agent if it can start in the middle of an episode. Raises UnknownName and RunError."""
     base, _, variant = name.partition(":")
     factory: Callable[..., agents.Agent] = agents.AGENTS.load(base)
-    if base == "openai":
+    if agents.asks_model(base):
         if llm is None:
-            raise LLMError(f"the agent {name} asks a model: there is none to ask")
-        return lambda task, *, past, told, seed: ModelAgent(llm, tool_format, past, told)
-    taken = inspect.signature(factory).parameters
-    if not {"past", "told", "seed"} <= set(taken):
-        raise RunError(f"the agent {base} cannot go on from the middle of an episode: take openai:MODEL or noisy")
-    return lambda task, *, past, told, seed: factory(task, variant, past=past, told=told, seed=seed)
+            raise LLMError(f"the agent {name} asks a model; give one")
+        return lambda task, *, past, hint, seed: ModelAgent(llm, tool_format, past, hint)
+    if not {"past", "hint", "seed"} <= set(inspect.signature(factory).parameters):
+        raise RunError(f"the agent {base} cannot continue an episode from the middle; take openai:MODEL or noisy")
+    return lambda task, *, past, hint, seed: factory(task, variant, past=past, hint=hint, seed=seed)
 
 
 def _address(url: str) -> str:
-    """Raises RunError for what is no address of a server."""
+    """Return the address of a server as it is recorded. Raises RunError."""
     try:
         return shown(client.Client(url).url)
     except ValueError as error:
         raise RunError(str(error)) from None
 
 
-def _drills(episodes: Sequence[Stored]) -> DrillTasks:
-    """Raises RunError."""
-    other = [one.episode.task_id for one in episodes if not one.episode.task_id.startswith("drill-")]
-    if other:
-        raise RunError(f"{other[0]!r} is a task of a set: name its folder with --tasks")
-    return DrillTasks()
-
-
 async def _play_all(
-    run: Continuing, log: TrialLog, places: Sequence[Place], k: int, jobs: int, progress: Progress
+    measurement: Measurement, log: TrialLog, places: Sequence[Place], k: int, jobs: int, progress: Progress
 ) -> list[Trial]:
-    """Every wanted trial, those of earlier runs too; each is written when it is over."""
-    wanted = {place.name: _wanted(run, place, k) for place in places}
-    total, gate, new = sum(map(len, wanted.values())), asyncio.Semaphore(jobs), dict[tuple[str, str, int], Trial]()
-    before = sum(trial.key in log.done for planned in wanted.values() for trial in planned)
-    progress("trials", before, total)
+    """Return every planned trial, those of earlier commands too; each is written when it ends."""
+    plans = {place.name: _planned(measurement, place, k) for place in places}
+    trials = dict(log.done)
+    total = sum(map(len, plans.values()))
+    done = sum(planned.key in trials for plan in plans.values() for planned in plan)
+    progress("trials", done, total)
 
     async def one(place: Place) -> None:
-        async with gate, AsyncExitStack() as stack:
-            seat = Seat(run, place, stack)
-            for planned in wanted[place.name]:
-                if planned.key not in log.done:
-                    trial = await seat.play(planned)
+        nonlocal done
+        async with AsyncExitStack() as stack:
+            continuations = Continuations(measurement, place, stack)
+            for planned in plans[place.name]:
+                if planned.key not in trials:
+                    trial = await continuations.play(planned)
                     log.add(trial)
-                    new[trial.key] = trial
-                    progress("trials", before + len(new), total)
+                    trials[trial.key] = trial
+                    done += 1
+                    progress("trials", done, total)
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for place in places:
-                group.create_task(one(place))
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    found = {**log.done, **new}
-    return [found[planned.key] for plan in wanted.values() for planned in plan]
+    await at_once(places, jobs, one)
+    return [trials[planned.key] for plan in plans.values() for planned in plan]
 
 
-def _wanted(run: Continuing, place: Place, k: int) -> list[Trial]:
-    """The trials of a place as they are to be played, with and without by turns. The draw of a hint is seeded."""
+def _planned(measurement: Measurement, place: Place, k: int) -> list[Trial]:
+    """Return the trials of a place before they are played, with and without a hint alternately; the draw is seeded."""
     hints, context, episode = place.hints(), place.context(), place.stored.episode
-    plain = Trial(
+    without = Trial(
         place=place.name,
         number=0,
         episode_id=episode.episode_id,
@@ -176,14 +168,11 @@ def _wanted(run: Continuing, place: Place, k: int) -> list[Trial]:
         site=place.error.site,
         context=context,
     )
-    chances = run.policy(context, tuple(hints))
-    found = []
+    chances = measurement.policy(context, tuple(hints))
+    plan = []
     for number in range(k):
-        arm = draw(chances, stream(run.seed, place.seeded, f"draw {number}").random())
-        said = replace(plain, number=number, arm=arm, arms=tuple(hints), propensity=chances[arm])
-        found += [said, replace(plain, number=number)]
-    return found
-
-
-def _hash(chooser: Chooser) -> str:
-    return "chooser " + hashlib.sha256(chooser.model_dump_json().encode()).hexdigest()[:12]
+        chance = stream(measurement.seed, place.seeded, f"draw {number}")
+        (arm,) = chance.choices(list(chances), list(chances.values()))
+        with_hint = replace(without, number=number, arm=arm, arms=tuple(hints), propensity=chances[arm])
+        plan += [with_hint, replace(without, number=number)]
+    return plan

@@ -1,28 +1,27 @@
-"""What trials came to: the difference that each hint made, and what hints of a kind or a template made together."""
+"""Report of trials: the difference that each hint made, and that of all hints of a kind or a template together."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...hints.chooser import arm_of
 from ...hints.intervals import Arms, Interval, newcombe, stratified
 from ..runs.reader import Stored
 from ..runs.scores import totals
 from ..snapshots.store.cache import write_whole
-from .fork_points import Place
-from .log import Trial
+from .fork_points import Place, candidate_name, every_place
+from .trials import Trial
 
 HINTS_FILE = "hints.jsonl"
 
 
 @dataclass(frozen=True)
 class HintScore:
-    """One hint at one error turn. ``difference`` is ``None`` until there is a valid trial with it and one without."""
+    """A hint at one error turn. ``difference`` is None until there is a valid trial with it and one without."""
 
     place: str
     kind: str
@@ -42,25 +41,26 @@ class PooledScore:
     difference: Interval | None
 
     def row(self) -> dict[str, Any]:
-        found, arms = self.difference, self.trials
+        """Return plain values for a table."""
+        difference, arms = self.difference, self.trials
         return {
             "by": self.by,
             "name": self.name,
             "error_turns": self.error_turns,
             "with": f"{arms.with_successes:g}/{arms.with_trials:g}",
             "without": f"{arms.without_successes:g}/{arms.without_trials:g}",
-            "difference": found and found.value,
-            "low": found and found.low,
-            "high": found and found.high,
+            "difference": difference and difference.value,
+            "low": difference and difference.low,
+            "high": difference and difference.high,
         }
 
 
 @dataclass(frozen=True)
 class CausalReport:
-    """Of all ``error_turns`` of the run, ``measured`` were; ``without_hint`` had none, ``unreached`` no turn to change.
+    """Report of a measurement.
 
+    Of all ``error_turns`` of the run, ``measured`` were; ``without_hint`` had no hint, ``unreached`` no turn to change.
     Trials that were not valid are in ``void`` and in no other number. ``replayed`` and ``diverged`` count valid ones.
-    ``ok``: every trial was valid.
     """
 
     error_turns: int
@@ -79,20 +79,19 @@ class CausalReport:
 
     @property
     def ok(self) -> bool:
+        """Return whether every trial was valid."""
         return self.measured > 0 and not any(self.void.values())
 
 
 def report(episodes: Sequence[Stored], places: Sequence[Place], trials: Sequence[Trial], out: str) -> CausalReport:
-    """The report of a measurement: ``places`` of ``episodes`` and their ``trials``."""
-    errors = [(error, one) for one in episodes for error in one.episode.error_turns]
-    late = [error.turn + (error.site == "recovery") >= len(one.episode.turns) for error, one in errors]
-    bare = [not error.hints for error, _ in errors]
+    """Return the report of a measurement: ``places`` of ``episodes`` and their ``trials``."""
+    every = every_place(episodes)
     valid = [trial for trial in trials if trial.valid]
     void = [trial for trial in trials if not trial.valid]
     return CausalReport(
-        error_turns=len(errors),
-        without_hint=sum(bare),
-        unreached=sum(is_late and not is_bare for is_late, is_bare in zip(late, bare, strict=True)),
+        error_turns=len(every),
+        without_hint=sum(not place.error.hints for place in every),
+        unreached=sum(not place.is_reached and bool(place.error.hints) for place in every),
         measured=len(places),
         valid=_by_side(valid),
         void=_by_side(void),
@@ -106,56 +105,56 @@ def report(episodes: Sequence[Stored], places: Sequence[Place], trials: Sequence
     )
 
 
-def write_hints(out: Path, places: Iterable[Place], found: CausalReport, *, learned: bool) -> None:
-    """``OUT/hints.jsonl``: each measured ErrorTurn, its hints with their scores, and the scores with their intervals.
+def write_hints(out: Path, places: Iterable[Place], result: CausalReport, *, learned: bool) -> None:
+    """Write ``OUT/hints.jsonl``: each measured ErrorTurn, its hints with scores, and the scores with intervals.
 
-    ``learned``: a chooser chose the hints that were tried.
+    ``learned`` marks the hints that were tried as chosen by a learned policy.
     """
     by_place: dict[str, dict[str, HintScore]] = {}
-    for score in found.hints:
+    for score in result.hints:
         by_place.setdefault(score.place, {})[score.arm] = score
     lines = []
     for place in places:
-        scores, one = by_place.get(place.name, {}), place.stored
+        scores, stored = by_place.get(place.name, {}), place.stored
         error = place.error.model_copy(deep=True)
-        seen: set[str] = set()
+        scored: set[str] = set()
         for hint in error.hints:
-            arm = arm_of(hint)
-            tried = scores.get(arm)
-            if tried is None or arm in seen:
+            arm = candidate_name(hint)
+            score_of_arm = scores.get(arm)
+            if score_of_arm is None or arm in scored:
                 continue
-            seen.add(arm)
-            hint.score = None if tried.difference is None else tried.difference.value
+            scored.add(arm)
+            hint.score = None if score_of_arm.difference is None else score_of_arm.difference.value
             hint.source = "learned" if learned and len(place.hints()) > 1 else hint.source
-        row = {"task_id": one.episode.task_id, "sample": one.sample, "episode_id": one.episode.episode_id}
+        row = {"task_id": stored.episode.task_id, "sample": stored.sample, "episode_id": stored.episode.episode_id}
         row |= {"error_turn": error.model_dump(mode="json"), "scores": [asdict(score) for score in scores.values()]}
         lines.append(json.dumps(row, ensure_ascii=False) + "\n")
     write_whole(out / HINTS_FILE, "".join(lines).encode())
 
 
 def _scores(places: Sequence[Place], valid: Sequence[Trial]) -> list[HintScore]:
-    """One per error turn and hint that was tried there, in the order of the places."""
-    of_place = _grouped(valid)
-    found = []
+    """Return a score for each hint that was tried at an error turn, in the order of the places."""
+    by_place = _grouped(valid)
+    scores = []
     for place in places:
-        here = of_place.get(place.name, ())
-        for arm in dict.fromkeys(trial.arm for trial in here if trial.arms):
-            arms = _arms(here, arm)
+        trials = by_place.get(place.name, ())
+        for arm in dict.fromkeys(trial.arm for trial in trials if trial.arms):
+            arms = _arms(trials, arm)
             difference = newcombe(arms) if arms.comparable else None
-            found.append(HintScore(place.name, place.error.kind, arm, arms, difference))
-    return found
+            scores.append(HintScore(place.name, place.error.kind, arm, arms, difference))
+    return scores
 
 
 def _pooled(places: Sequence[Place], valid: Sequence[Trial]) -> list[PooledScore]:
-    """All together, by kind of error, and by template."""
-    of_place = _grouped(valid)
+    """Return the scores of all trials together, by kind of error, and by hint."""
+    by_place = _grouped(valid)
     strata: dict[tuple[str, str], list[Arms]] = {("all", "all"): []}
     for place in places:
-        here = of_place.get(place.name, ())
+        trials = by_place.get(place.name, ())
         for key in (("all", "all"), ("kind", str(place.error.kind))):
-            strata.setdefault(key, []).append(_arms(here))
-        for arm in {trial.arm for trial in here if trial.arms}:
-            strata.setdefault(("hint", arm), []).append(_arms(here, arm))
+            strata.setdefault(key, []).append(_arms(trials))
+        for arm in {trial.arm for trial in trials if trial.arms}:
+            strata.setdefault(("hint", arm), []).append(_arms(trials, arm))
     return [
         PooledScore(by, name, len(strata[by, name]), _added(strata[by, name]), stratified(strata[by, name]))
         for by, name in sorted(strata, key=lambda key: (["all", "kind", "hint"].index(key[0]), key[1]))
@@ -163,26 +162,21 @@ def _pooled(places: Sequence[Place], valid: Sequence[Trial]) -> list[PooledScore
 
 
 def _grouped(trials: Iterable[Trial]) -> Mapping[str, Sequence[Trial]]:
-    found: dict[str, list[Trial]] = {}
+    by_place: dict[str, list[Trial]] = {}
     for trial in trials:
-        found.setdefault(trial.place, []).append(trial)
-    return found
+        by_place.setdefault(trial.place, []).append(trial)
+    return by_place
 
 
 def _arms(trials: Sequence[Trial], arm: str | None = None) -> Arms:
-    """Counts of one place, with ``arm`` (``None``: any hint) and without a hint."""
-    said = [trial.success for trial in trials if trial.arms and arm in (None, trial.arm)]
-    plain = [trial.success for trial in trials if not trial.arms]
-    return Arms(sum(said), len(said), sum(plain), len(plain))
+    """Return the counts of one place, with ``arm`` (None: any hint) and without a hint."""
+    with_hint = [trial.success for trial in trials if trial.arms and arm in (None, trial.arm)]
+    without = [trial.success for trial in trials if not trial.arms]
+    return Arms(sum(with_hint), len(with_hint), sum(without), len(without))
 
 
 def _added(strata: Sequence[Arms]) -> Arms:
-    return Arms(
-        sum(arms.with_successes for arms in strata),
-        sum(arms.with_trials for arms in strata),
-        sum(arms.without_successes for arms in strata),
-        sum(arms.without_trials for arms in strata),
-    )
+    return Arms(*(sum(column) for column in zip(*map(astuple, strata), strict=True)))
 
 
 def _by_side(trials: Sequence[Trial]) -> dict[str, int]:

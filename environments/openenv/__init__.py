@@ -1,13 +1,12 @@
-"""The OpenEnv face of a session: wire types derived from ``models.py``, and one ``Environment`` around a session.
+"""The OpenEnv face of a session: wire types derived from ``models.py``, and an ``Environment`` around a session.
 
-Everything here translates. Two errors leave it: ``SessionError`` (the client's doing; says what to do) and
-``Infrastructure`` (ours; the episode is void).
+Everything here translates. Two errors leave it: ``SessionError`` (a mistake of the client; says what to do) and
+``InfrastructureError`` (a failure of the machine; the episode is void).
 """
 
 from __future__ import annotations
 
-from ..base import Session as Session
-from .arguments import ResetArguments as ResetArguments
+from ..session import Session as Session
 from .environment import NO_TASKS as NO_TASKS
 from .environment import EtudeEnvironment as EtudeEnvironment
 from .environment import closing as closing

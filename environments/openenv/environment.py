@@ -1,4 +1,4 @@
-"""One ``Environment`` around a session."""
+"""OpenEnv's ``Environment`` around a session."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from ... import models
 from ...client import LoopThread
 from ...errors import InfrastructureError, SessionError, UnknownName
 from ..annotations import changed_paths
-from ..base import Session, Standing
+from ..grading.components import required_components
+from ..reset_args import ResetArgs
+from ..session import Session, Standing
+from ..single_flight import CutOff, SingleFlight
 from ..tasks.task_set import Tasks
 from ..wire_values import LeftBehind, plain, served_episode
-from .arguments import reset_arguments
 from .rewards import EpisodeReward
 from .rows import TaskRows
-from .single_flight import CutOff, Door
 from .tools import ToolsClient, as_call, listing
-from .types import Action, Observation, State, observed
+from .types import Action, Observation, State, wire_observation
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -41,7 +42,7 @@ class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, 
     """Plays tasks over OpenEnv. Cheap to construct: the session is made at the first ``reset``.
 
     ``make_session`` makes the session, ``tools`` are the schemas listed before any ``reset``, ``archive`` receives
-    ``(episode_id, token, episode)`` when an episode is left behind, ``admit`` is asked before the session is made and
+    ``(episode_id, token, episode)`` when an episode is left behind, ``admit`` is called before the session is made and
     may refuse by raising. One call runs at a time, in its caller's task.
     """
 
@@ -69,7 +70,7 @@ class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, 
         self._playing = False
         self._void: str | None = None
         self._closed = False
-        self._door = Door()
+        self._flight = SingleFlight()
         self._home: asyncio.AbstractEventLoop | None = None
         self._thread: LoopThread | None = None
 
@@ -79,8 +80,7 @@ class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, 
         self, /, seed: int | None = None, episode_id: str | None = None, **arguments: Any
     ) -> Observation:
         """Start an episode. Raises SessionError (bad argument, no such task, closed) or InfrastructureError."""
-        given = {"seed": seed, "episode_id": episode_id, **arguments}
-        return await self._alone(self._reset, {k: v for k, v in given.items() if v is not None})
+        return await self._alone(self._reset, {"seed": seed, "episode_id": episode_id, **arguments})
 
     async def step_async(
         self, action: OpenEnvAction, timeout_s: float | None = None, **arguments: Any
@@ -94,13 +94,13 @@ class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, 
         return await self._alone(self._step, raw)
 
     async def call(self, name: Any, arguments: Any) -> Observation:
-        """One tool call as a turn of its own."""
+        """Play one tool call as a separate turn."""
         raw = {"tool_calls": [{"id": f"mcp-{self.turns}", "name": name, "arguments": arguments}]}
         return await self._alone(self._step, plain(raw))
 
     @property
     def state(self) -> State:
-        """Never waits. Before the first reset: no episode, and no token yet."""
+        """Return the infrastructure side at once; before the first reset it has no episode and no token."""
         if not self._playing or self._session is None:
             return State()
         state = State(**{**self._session.state().model_dump(), "token": self.token})
@@ -113,7 +113,7 @@ class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, 
         if self._closed:
             return
         self._closed = True
-        await self._door.cut()
+        await self._flight.cut()
         if self._session is not None:
             try:
                 await self._session.close()
@@ -123,13 +123,15 @@ class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, 
     # The same, for callers without an event loop
 
     def reset(self, seed: int | None = None, episode_id: str | None = None, **arguments: Any) -> Observation:
+        """Start an episode and wait for it."""
         return self._blocking(self.reset_async(seed, episode_id, **arguments))
 
     def step(self, action: OpenEnvAction, timeout_s: float | None = None, **arguments: Any) -> OpenEnvObservation:
+        """Play one turn and wait for it."""
         return self._blocking(self.step_async(action, timeout_s, **arguments))
 
     def close(self) -> None:
-        """As ``close_async``. On the loop that plays it returns at once; what still runs is in ``closing``."""
+        """End the session. On the event loop that plays, return at once; what still runs is in ``closing``."""
         if self._closed:
             return
         if self._session is None:
@@ -150,33 +152,34 @@ class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, 
 
     @property
     def tools_now(self) -> list[dict[str, Any]]:
-        """The running episode's tools as they are now, else those of the last reset."""
+        """Return the running episode's tools as they are now, else those of the last reset."""
         changed = self._session.state().tools if self._session is not None and self._playing else None
         return self.tools if changed is None else changed
 
     @property
     def changed(self) -> list[str] | None:
-        """The paths that the running episode's frozen diff tells of, as ``injected.changed_paths``."""
+        """Return the paths in the running episode's frozen diff (see ``annotations.changed_paths``)."""
         standing = self._standing()
         return changed_paths(standing.record) if standing is not None else None
 
     @property
     def turns(self) -> int:
-        """How many the running episode has; ``state`` would annotate them."""
+        """Return the number of turns of the running episode; unlike ``state``, this annotates nothing."""
         standing = self._standing()
         return len(standing.record.turns) if standing is not None else 0
 
     @property
     def busy(self) -> bool:
-        return self._door.busy
+        """Return whether a call is running."""
+        return self._flight.busy
 
     @property
     def open(self) -> bool:
-        """Whether there is a session, with what it holds."""
+        """Return whether there is a session, with the resources that it holds."""
         return self._session is not None and not self._closed
 
     def served(self, episode_id: str) -> dict[str, Any] | None:
-        """The running episode as its token's holder may read it, if it has this id."""
+        """Return the running episode as the holder of its token may read it, None when it has another id."""
         standing = self._standing()
         if standing is None or standing.record.episode_id != episode_id:
             return None
@@ -185,8 +188,8 @@ class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, 
 
     # Inside
 
-    async def _reset(self, given: dict[str, Any]) -> Observation:
-        arguments = reset_arguments(given)
+    async def _reset(self, arguments: dict[str, Any]) -> Observation:
+        given = ResetArgs.read(arguments).given()
         if not self.tasks.list_splits():
             raise SessionError(NO_TASKS)
         self._leave()
@@ -195,14 +198,14 @@ class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, 
                 self._admit()
             self._session = self._make_session()
         try:
-            first = await self._session.reset(**arguments)
+            first = await self._session.reset(**given)
         except (SessionError, UnknownName, IndexError) as error:
             raise SessionError(str(error)) from error
         self._playing = True
         record, token, _ = self._session.standing()
         # A session that keeps episodes for forks brings their token: one token opens both.
         self.token = token or self.token
-        names = self.tasks.by_id(record.task_id).verifier.components if record.task_id else []
+        names = required_components(self.tasks.by_id(record.task_id)) if record.task_id else []
         if names == self._rubric.names:
             self._rubric.forget()
         else:
@@ -217,9 +220,9 @@ class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, 
             raise SessionError(f"this episode is void ({self._void}): reset to play another")
         return await self._scored(raw, await self._session.step(raw))
 
-    async def _scored(self, raw: dict[str, Any], seen: models.Observation) -> Observation:
-        """The observation for the wire; at the end of the episode its reward comes from the rubrics."""
-        observation = observed(seen)
+    async def _scored(self, raw: dict[str, Any], played: models.Observation) -> Observation:
+        """Return the observation for the wire; at the end of the episode its reward comes from the rubrics."""
+        observation = wire_observation(played)
         if observation.done:
             observation.reward = await self._apply_rubric_async(raw, observation)
             graded = self._graded()
@@ -227,22 +230,22 @@ class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, 
                 raise InfrastructureError(f"the grade says {graded.value}, its components {observation.reward}")
         return observation
 
-    async def _alone(self, call: Callable[[dict[str, Any]], Awaitable[T]], given: dict[str, Any]) -> T:
-        """Run one call at a time, translate what it raises, and void the episode when the machine failed."""
+    async def _alone(self, call: Callable[[dict[str, Any]], Awaitable[T]], argument: dict[str, Any]) -> T:
+        """Run one call at a time, translate what it raises, and void the episode when the machine fails."""
         try:
-            async with self._door:
+            async with self._flight:
                 if self._closed:
                     raise SessionError("this session is closed: open another")
                 self._home = asyncio.get_running_loop()
-                return await self._translated(call, given)
+                return await self._translated(call, argument)
         except CutOff:
             raise SessionError("this session was closed") from None
 
-    async def _translated(self, call: Callable[[dict[str, Any]], Awaitable[T]], given: dict[str, Any]) -> T:
+    async def _translated(self, call: Callable[[dict[str, Any]], Awaitable[T]], argument: dict[str, Any]) -> T:
         try:
-            return await call(given)
+            return await call(argument)
         except asyncio.CancelledError:
-            if not self._door.cutting:
+            if not self._flight.cutting:
                 self._void = "its last call was cut off"
             raise
         except (SessionError, SessionCapacityError):
@@ -278,7 +281,7 @@ class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, 
 
 
 closing: set[asyncio.Future[None]] = set()
-"""Sessions that a synchronous ``close`` on the event loop is still ending; a server awaits them before it leaves."""
+"""Sessions that a synchronous ``close`` on the event loop is still ending; a server awaits them before it exits."""
 
 
 def _current_loop() -> asyncio.AbstractEventLoop | None:
@@ -288,5 +291,5 @@ def _current_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-# OpenEnv asks for it at each reset; worked out anew it costs more than the arguments' check.
+# OpenEnv reads the signature at each reset; computing it takes longer than checking the arguments.
 EtudeEnvironment.reset_async.__signature__ = inspect.signature(EtudeEnvironment.reset_async)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The reward as OpenEnv's rubrics: one per component, and their product."""
+"""The reward as OpenEnv rubrics: one per component, and their product."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...models import Reward
 
 
 class Component(Rubric):
-    """One required component of the grade. A component that the grade lacks counts 0, never 1."""
+    """A required component of the grade. A component that the grade lacks counts 0, never 1."""
 
     def __init__(self, name: str, grade: Callable[[], Reward | None]) -> None:
         super().__init__()
@@ -19,12 +19,13 @@ class Component(Rubric):
         self._grade = grade
 
     def forward(self, action: Any, observation: Any) -> float:
+        """Return the value of the component."""
         reward = self._grade()
         return reward.components.get(self.name, 0.0) if reward is not None and reward.valid else 0.0
 
 
 class EpisodeReward(Rubric):
-    """The product of the components that the task's verifier requires; 0 until the episode is graded."""
+    """The product of the components that the task requires; 0 until the episode is graded."""
 
     def __init__(self, names: list[str], grade: Callable[[], Reward | None]) -> None:
         super().__init__()
@@ -35,11 +36,12 @@ class EpisodeReward(Rubric):
 
     def forget(self) -> None:
         """Drop the last episode's scores."""
-        scored: list[Rubric] = [self, *self.components]
-        for rubric in scored:
+        rubrics: list[Rubric] = [self, *self.components]
+        for rubric in rubrics:
             rubric.last_score = None
 
     def forward(self, action: Any, observation: Any) -> float:
+        """Return the product."""
         value = 1.0 if self.components else 0.0
         for component in self.components:
             value *= component(action, observation)

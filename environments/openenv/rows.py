@@ -1,4 +1,4 @@
-"""The task rows that OpenEnv's routes ask an environment for: public parts only."""
+"""Task rows for OpenEnv's routes: public parts only."""
 
 from __future__ import annotations
 
@@ -12,30 +12,35 @@ DESCRIPTION = "Real repositories as practice pieces for coding agents: hidden te
 
 
 class TaskRows:
-    """OpenEnv's task provider, over ``tasks``."""
+    """OpenEnv's task provider over a task set."""
 
     tasks: Tasks
 
     def list_splits(self) -> list[str]:
+        """Return the names of the splits."""
         return list(self.tasks.list_splits())
 
     def list_tasks(self, split: str) -> list[PublicTask]:
-        """Raises IndexError for an unknown split, which OpenEnv answers as the client's mistake."""
+        """Return a split's rows. Raises IndexError for an unknown split: OpenEnv reports it as a client's mistake."""
         if split not in self.tasks.list_splits():
             raise IndexError(did_you_mean("split", split, self.tasks.list_splits()))
         return self.tasks.list_tasks(split)
 
     def num_tasks(self, split: str) -> int:
+        """Return the number of rows of a split."""
         return len(self.list_tasks(split))
 
     def get_task(self, split: str, index: int) -> PublicTask:
+        """Return one row. Raises IndexError."""
         rows = self.list_tasks(split)
         if not 0 <= index < len(rows):
             raise IndexError(f"split {split!r} has tasks 0 to {len(rows) - 1}")
         return rows[index]
 
     def get_task_range(self, split: str, start: int | None = None, stop: int | None = None) -> list[PublicTask]:
+        """Return some rows of a split."""
         return self.list_tasks(split)[start:stop]
 
     def get_metadata(self) -> EnvironmentMetadata:
+        """Return OpenEnv's description of the environment."""
         return EnvironmentMetadata(name="etude", description=DESCRIPTION, version="0.1.0", author="Etude")

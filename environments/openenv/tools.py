@@ -1,4 +1,4 @@
-"""Tools as OpenEnv's MCP types: a listing, one call as a turn of its own, and what its handler takes for a client."""
+"""Tools as OpenEnv's MCP types: a listing, a call as a separate turn, and a client for OpenEnv's handler."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TOOL_ERRORS = {
 
 
 class Tooled(Protocol):
-    """What is driven: any environment of ours."""
+    """An environment whose tools can be listed and called."""
 
     @property
     def tools_now(self) -> list[dict[str, Any]]: ...
@@ -27,12 +27,13 @@ class Tooled(Protocol):
 
 
 class ToolsClient:
-    """OpenEnv's MCP handler drives an environment through a client; this one calls the same ``step`` directly."""
+    """The client through which OpenEnv's MCP handler drives an environment; it calls the same ``step`` directly."""
 
     def __init__(self, environment: Tooled) -> None:
         self._environment = environment
 
     def is_connected(self) -> bool:
+        """Return True: there is no connection to lose."""
         return True
 
     async def __aenter__(self) -> ToolsClient:
@@ -42,13 +43,14 @@ class ToolsClient:
         return None
 
     async def list_tools(self) -> list[dict[str, Any]]:
+        """Return the tools in MCP's shape."""
         return [
             {"name": tool.name, "description": tool.description, "inputSchema": tool.parameters}
             for tool in tool_schemas(self._environment.tools_now)
         ]
 
     async def call_tool(self, name: Any, arguments: Any) -> dict[str, Any]:
-        """MCP's result shape, plus ``data`` (the text), ``done`` and ``reward``: this path is scored like any other."""
+        """Play a call and return MCP's result, plus ``data`` (the text), ``done`` and ``reward``."""
         observation = await self._environment.call(name, arguments)
         text = message_text(observation)
         return {
@@ -61,13 +63,13 @@ class ToolsClient:
 
 
 def listing(tools: list[dict[str, Any]]) -> ListToolsObservation:
-    """The tools, listed; no turn."""
+    """Return the tools as a listing, which is not a turn."""
     named = [Tool(name=t.name, description=t.description, input_schema=t.parameters) for t in tool_schemas(tools)]
     return ListToolsObservation(tools=named, reward=0.0)
 
 
 def as_call(name: Any, observation: Observation) -> CallToolObservation:
-    """A turn of one call, as OpenEnv's answer to that call."""
+    """Return a turn of one call as OpenEnv's answer to that call."""
     text = message_text(observation)
     code = error_code(text)
     status = text.partition("\n")[0]

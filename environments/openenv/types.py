@@ -1,4 +1,4 @@
-"""Types on the wire: those of ``models.py`` as OpenEnv's."""
+"""Wire types: the records of ``models.py`` as OpenEnv's."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ from ..wire_values import plain
 
 
 class Action(models.Action, OpenEnvAction):
-    """Any JSON object. ``metadata`` is loose too: a model may emit that key as well as any other."""
+    """An action of any shape. ``metadata`` has a loose type too: a model may emit that key as well as any other."""
 
     model_config = ConfigDict(extra="allow")
 
     metadata: Any = Field(default_factory=dict)
 
     def raw(self) -> dict[str, Any]:
-        """The JSON object that arrived."""
-        given = self.model_fields_set
-        fields = {name: value for name, value in self.__dict__.items() if name in given}
+        """Return the JSON object that arrived."""
+        fields = {name: value for name, value in self.__dict__.items() if name in self.model_fields_set}
         return plain({**fields, **(self.model_extra or {})})
 
 
 class Observation(models.Observation, OpenEnvObservation):
-    """Absent fields stay absent, so that a client which shows the whole observation to a policy adds no noise."""
+    """An observation whose absent fields stay absent: a client may show all of it to a policy."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -45,10 +44,10 @@ class State(models.State, OpenEnvState):
     model_config = ConfigDict(extra="allow")
 
 
-_OBSERVED = tuple(models.Observation.model_fields)
+_FIELDS = tuple(models.Observation.model_fields)
 
 
-def observed(seen: models.Observation) -> Observation:
-    """A session's observation for the wire."""
-    fields = seen.__dict__
-    return Observation(**{name: fields[name] for name in _OBSERVED})
+def wire_observation(observation: models.Observation) -> Observation:
+    """Return a session's observation for the wire."""
+    values = observation.__dict__
+    return Observation(**{name: values[name] for name in _FIELDS})

@@ -1,19 +1,20 @@
-"""Play episodes with an agent, here or on a server, and write down what happened.
+"""Play episodes with an agent, in this process or on a server, and record them.
 
-``OUT/episodes.jsonl`` gets one line per finished episode as it finishes, so an interrupted run goes on where it
-stopped; ``OUT/summary.json`` is written at the end.
+``OUT/episodes.jsonl`` gets one line per episode when it ends, so that an interrupted run can be resumed;
+``OUT/summary.json`` is written at the end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ... import client
 from ...errors import (
@@ -24,57 +25,73 @@ from ...errors import (
     RunError,
     ServerFull,
     ServerInfrastructureError,
+    UnknownName,
     UnwritableRow,
 )
 from ...llm import shown
-from ...models import Episode, Observation, Reward, Task
+from ...models import Episode, Observation, Reward, State, Task
 from ...registry import did_you_mean
-from ..agents import scripted as agents
+from .. import ENVIRONMENTS, agents
 from ..agents.openai import ModelOptions
-from ..coding.session import CodingSession
-from ..drill.session import DrillSession
-from ..drill.tasks import DrillTasks
-from ..faults.faulty_session import FaultySession
+from ..base import BaseSession
 from ..faults.schedule import read_schedule
-from ..reset_args import HOWS
+from ..reset_args import ANNOTATE
 from ..snapshots.store.cache import write_whole
-from ..tasks.task_set import TaskSet
+from ..tasks.task_set import Tasks
 from .scores import Summary, summarise
 from .writer import Journal, Key
 
 if TYPE_CHECKING:
     from ...llm import LLM
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 Progress = Callable[[str, int, int], None]
-Tasks = TaskSet | DrillTasks
+"""Called with a phase, the number of episodes that are done, and their total."""
 
 
 class Player(Protocol):
-    """What an agent plays against: a session in this process or a client of a server."""
+    """What an agent plays against: a session in this process, or a client of a server."""
 
     @property
-    def reset(self) -> Callable[..., Coroutine[Any, Any, Observation]]: ...
+    def reset(self) -> Callable[..., Coroutine[Any, Any, Observation]]:
+        """Start an episode."""
+        ...
 
-    async def step(self, action: Mapping[str, Any]) -> Observation: ...
+    async def step(self, action: Mapping[str, Any]) -> Observation:
+        """Play one turn."""
+        ...
+
+    def state(self) -> State | Awaitable[State]:
+        """Return the infrastructure side."""
+        ...
 
 
 Opened = tuple[Player, Callable[[], Awaitable[Episode]]]
-Players = Callable[[], AbstractAsyncContextManager[Opened]]
-"""Opens a player for one episode, and gives a way to the episode as it then stands."""
+"""A player, and a function that returns its episode as it then is."""
+Players = Callable[[Task], AbstractAsyncContextManager[Opened]]
+"""Opens a player for one episode of a task."""
 
 
 @dataclass(frozen=True)
 class _Run:
-    """What every episode of a run shares."""
+    """Settings that every episode of a run shares."""
 
     agent: str
+    """The agent."""
     settings: dict[str, Any]
+    """What a resumed run must repeat."""
     open_player: Players
+    """Opens a player."""
     reset: dict[str, Any] = field(default_factory=dict)
+    """Arguments of every reset."""
     llm: LLM | None = None
+    """The model, for an agent that asks one."""
     tool_format: str = "native"
+    """How the model calls tools."""
 
     def make_agent(self, task: Task, sample: int) -> agents.Agent:
+        """Return the agent for one episode."""
         return agents.make(self.agent, task, llm=self.llm, tool_format=self.tool_format, seed=sample)
 
 
@@ -94,79 +111,79 @@ async def run_episodes(
     players: Players | None = None,
     progress: Progress = lambda phase, done, total: None,
 ) -> Summary:
-    """Play the tasks (the first ``limit``) ``n`` times each, ``jobs`` episodes at a time; what ``out`` holds is done.
+    """Play the tasks (the first ``limit``) ``n`` times each, ``jobs`` episodes at a time.
 
-    ``annotate`` and ``faults`` (see ``faults.schedule``; default: the server's, else none) are given to every reset.
-    ``model`` is for an agent that asks one; ``players`` takes the place of a coding session or ``url``'s server. An
-    episode that the machine or the endpoint spoils is recorded ``valid: false`` with its cause, played again by the
-    next run, and counts in no mean. Raises, before anything is written, UnknownName for an agent that there is not,
-    RunError for an ``out`` of other things or settings, FaultsError for faults that cannot be read, LLMError for a
-    model that cannot be asked, and ConnectionLost when no server answers; and EndpointRefused, later, when the endpoint
-    answers nothing but refusals.
+    Episodes that ``out`` holds already are not played again. ``annotate`` and ``faults`` (see ``faults.schedule``;
+    default: the server's, else none) are arguments of every reset. ``model`` is for an agent that asks one; ``players``
+    replaces the sessions. An episode that the machine or the endpoint spoils is recorded ``valid: false`` with its
+    cause, is played again by the next run, and counts in no mean.
+
+    Raises, before anything is written, UnknownName for an unknown agent, RunError for an ``out`` with other content or
+    settings, FaultsError, LLMError for a model that cannot be asked, ConnectionLost when no server answers; and
+    EndpointRefused, later, when the endpoint answers nothing but refusals.
     """
-    given = _given(annotate, faults)
-    run = _prepared(tasks, agent_name, url, backend, given, jobs, model, players)
+    reset = _reset_arguments(annotate, faults)
+    run = _prepare(tasks, agent_name, url, backend, reset, jobs, model, players)
     try:
         chosen = list(islice(tasks, limit))
         if chosen:
             run.make_agent(chosen[0], 0)
         journal = Journal(out, agent_name, run.settings)
-        wanted = [(task, sample) for sample in range(n) for task in chosen]
-        todo = [(task, sample) for task, sample in wanted if (task.task_id, sample) not in journal.done]
+        planned = [(task, sample) for sample in range(n) for task in chosen]
+        todo = [(task, sample) for task, sample in planned if (task.task_id, sample) not in journal.done]
         if url is not None and todo and players is None:
             await _reach(url)
         with journal:
-            rows = await _play_all(run, journal, todo, len(wanted), jobs, progress)
+            rows = {**journal.done, **await _play_all(run, journal, todo, len(planned), jobs, progress)}
     finally:
         if run.llm is not None:
             await run.llm.close()
-    found = {**journal.done, **rows}
-    chosen_rows = [found[task.task_id, sample] for task, sample in wanted]
+    chosen_rows = [rows[task.task_id, sample] for task, sample in planned]
     summary = replace(summarise(agent_name, chosen_rows, journal.rows, n, str(out)), settings=run.settings)
     write_whole(out / "summary.json", (json.dumps({**asdict(summary), "ok": summary.ok}, indent=2) + "\n").encode())
     return summary
 
 
-def _given(annotate: str, faults: str | None) -> dict[str, Any]:
-    """What every reset is given. Raises RunError and FaultsError."""
-    if annotate not in HOWS:
-        raise RunError(f"--annotate: {did_you_mean('way', annotate, HOWS)}")
+def _reset_arguments(annotate: str, faults: str | None) -> dict[str, Any]:
+    """Return the arguments of every reset. Raises RunError and FaultsError."""
+    if annotate not in ANNOTATE:
+        raise RunError(f"--annotate: {did_you_mean('value', annotate, ANNOTATE)}")
     read_schedule(faults or "")
     return {"annotate": annotate} if faults is None else {"annotate": annotate, "faults": faults}
 
 
-def _prepared(
+def _prepare(
     tasks: Tasks,
     agent_name: str,
     url: str | None,
     backend: str,
-    given: dict[str, Any],
+    reset: dict[str, Any],
     jobs: int,
     model: ModelOptions,
     players: Players | None,
 ) -> _Run:
-    """Raises UnknownName and LLMError."""
-    # Which sandbox a server plays in is the server's choice, and every row says which it was.
-    settings: dict[str, Any] = {"url": url and shown(url).rstrip("/"), "sandbox": None if url else backend, **given}
-    opener = players or (lambda: player_for(tasks, url, backend))
+    """Return the settings that every episode shares. Raises UnknownName and LLMError."""
+    # Which sandbox a server plays in is the server's choice, and every row records it.
+    settings: dict[str, Any] = {"url": url and shown(url).rstrip("/"), "sandbox": None if url else backend, **reset}
+    opener = players or partial(player_for, tasks, url, backend)
     if not agents.asks_model(agent_name):
-        return _Run(agent_name, settings, opener, given)
+        return _Run(agent_name, settings, opener, reset)
     name = agent_name.partition(":")[2]
     llm = model.open(name, jobs)
-    return _Run(agent_name, {**settings, **model.settings(name)}, opener, given, llm, model.tool_format)
+    return _Run(agent_name, {**settings, **model.settings(name)}, opener, reset, llm, model.tool_format)
 
 
 async def _play_all(
     run: _Run, journal: Journal, todo: list[tuple[Task, int]], total: int, jobs: int, progress: Progress
 ) -> dict[Key, dict[str, Any]]:
-    """Play what is to do; each row is written when its episode is over. The first unexpected error ends it."""
-    gate, rows = asyncio.Semaphore(jobs), dict[Key, dict[str, Any]]()
+    """Play episodes and return their rows; each is written when its episode ends."""
+    rows: dict[Key, dict[str, Any]] = {}
     before = total - len(todo)
     progress(run.agent, before, total)
 
-    async def one(task: Task, sample: int) -> None:
-        async with gate:
-            about, episode = await _played(run, task, sample)
+    async def one(item: tuple[Task, int]) -> None:
+        task, sample = item
+        about, episode = await _played(run, task, sample)
         try:
             row = journal.add(about, episode)
         except UnwritableRow as error:
@@ -174,21 +191,35 @@ async def _play_all(
         rows[task.task_id, sample] = row
         progress(run.agent, before + len(rows), total)
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for task, sample in todo:
-                group.create_task(one(task, sample))
-    except BaseExceptionGroup as errors:  # the first one says what is wrong; the others were cancelled for it
-        raise errors.exceptions[0] from None
+    await at_once(todo, jobs, one)
     return rows
 
 
-async def play(task: Task, agent: agents.Agent, player: Player, **given: Any) -> Observation:
-    """One episode from reset (which is ``given`` more) to its end; an agent that gives up leaves it unfinished.
+async def at_once(items: Iterable[Item], jobs: int, work: Callable[[Item], Awaitable[Result]]) -> list[Result]:
+    """Do the work on every item, ``jobs`` items at a time, and return the results in order.
 
-    Returns the last observation.
+    The first error cancels the others and is raised itself.
     """
-    observation = await player.reset(task_id=task.task_id, **given)
+    gate = asyncio.Semaphore(jobs)
+
+    async def one(item: Item) -> Result:
+        async with gate:
+            return await work(item)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(one(item)) for item in items]
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in running]
+
+
+async def play(task: Task, agent: agents.Agent, player: Player, **arguments: Any) -> Observation:
+    """Play one episode from reset (with these ``arguments`` besides) to its end, and return the last observation.
+
+    An agent that gives up leaves the episode unfinished.
+    """
+    observation = await player.reset(task_id=task.task_id, **arguments)
     while not observation.done:
         action = await agents.next_move(agent, observation.model_dump(mode="json"))
         if action is None:
@@ -198,12 +229,12 @@ async def play(task: Task, agent: agents.Agent, player: Player, **given: Any) ->
 
 
 async def _played(run: _Run, task: Task, sample: int) -> tuple[dict[str, Any], Episode]:
-    """Play one task: what its row says about it, and the episode; only what machine or endpoint did wrong is caught."""
+    """Play one task; return the fields of its row and the episode. Only failures of machine and endpoint are caught."""
     agent, cause = run.make_agent(task, sample), ""
     try:
         if run.llm is not None:
             run.llm.meter.check()  # before a sandbox is opened for nothing
-        async with run.open_player() as (player, finished):
+        async with run.open_player(task) as (player, finished):
             try:
                 await play(task, agent, player, **run.reset)
             except (EndpointFailed, BudgetSpent) as error:
@@ -220,7 +251,7 @@ async def _played(run: _Run, task: Task, sample: int) -> tuple[dict[str, Any], E
 
 
 async def _reach(url: str) -> None:
-    """Raises RunError and ConnectionLost once, rather than for each task, when the server is not there."""
+    """Raise RunError or ConnectionLost when there is no server: once, rather than for each task."""
     try:
         async with client.Client(url):
             pass
@@ -229,15 +260,14 @@ async def _reach(url: str) -> None:
 
 
 @asynccontextmanager
-async def player_for(tasks: Tasks, url: str | None, backend: str) -> AsyncIterator[Opened]:
-    """A session of this process, or of the server at ``url``."""
+async def player_for(tasks: Tasks, url: str | None, backend: str, task: Task) -> AsyncIterator[Opened]:
+    """Open a session of the task's environment, or of the server at ``url``. Raises UnknownName, ConnectionLost."""
     if url is not None:
         async with client.Client(url) as remote:
             yield remote, remote.episode
         return
-    session = FaultySession(
-        DrillSession(tasks) if isinstance(tasks, DrillTasks) else CodingSession(tasks, backend=backend)
-    )
+    environment: type[BaseSession] = ENVIRONMENTS.load(task.environment)
+    session = environment.open(tasks, backend=backend)
 
     async def finished() -> Episode:
         return session.episode()
@@ -246,6 +276,21 @@ async def player_for(tasks: Tasks, url: str | None, backend: str) -> AsyncIterat
         yield session, finished
     finally:
         await session.close()
+
+
+def made_tasks() -> list[Tasks]:
+    """Return the tasks of every environment that makes its own."""
+    environments: list[type[BaseSession]] = [ENVIRONMENTS.load(name) for name in ENVIRONMENTS.names()]
+    return [environment.tasks() for environment in environments if environment.makes_tasks]
+
+
+def holds(tasks: Tasks, task_id: str) -> bool:
+    """Return whether a task set holds a task with this id."""
+    try:
+        tasks.by_id(task_id)
+    except UnknownName:
+        return False
+    return True
 
 
 def _void(task: Task) -> Episode:

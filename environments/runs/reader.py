@@ -1,4 +1,4 @@
-"""The episodes of a run, read back."""
+"""Reader of the episodes that a run wrote."""
 
 from __future__ import annotations
 
@@ -17,47 +17,50 @@ from .writer import FILE_NAME, ROW_FIELDS
 
 @dataclass(frozen=True)
 class Stored:
-    """One episode as it was written down. ``shown``: whether its agent saw annotations (``None``: not told)."""
+    """One episode as it was recorded."""
 
     episode: Episode
+    """The episode."""
     agent: str
+    """The agent that played it."""
     sample: int
+    """Its number among the episodes of its task."""
     settings: dict[str, Any]
+    """The settings of its run."""
 
     @property
     def shown(self) -> bool | None:
-        how = self.settings.get("annotate")
-        return None if how is None else how == "observation"
+        """Return whether the agent saw annotations; None for a run that does not record it."""
+        annotate = self.settings.get("annotate")
+        return None if annotate is None else annotate == "observation"
 
     @property
     def valid(self) -> bool:
+        """Return whether the episode has an honest score."""
         return self.episode.reward is not None and self.episode.reward.valid
 
     @property
     def key(self) -> str:
-        """What names it in its run."""
+        """Return the name of the episode in its run."""
         return f"{self.agent} {self.episode.task_id} {self.sample}"
 
 
 def stored_episodes(run: Path) -> list[Stored]:
-    """The valid episodes of a run, of those that were played again the last. Raises RunError."""
-    found: dict[str, Stored] = {}
-    for one in read_run(run):
-        if one.valid:
-            found[one.key] = one
-    if not found:
-        raise RunError(f"{run} holds no valid episode: play some with `etude run --out {run}`")
-    return list(found.values())
+    """Return the valid episodes of a run; of those that were played again, the last. Raises RunError."""
+    by_key = {stored.key: stored for stored in read_run(run) if stored.valid}
+    if not by_key:
+        raise RunError(f"{run} holds no valid episode; play some with `etude run --out {run}`")
+    return list(by_key.values())
 
 
 def read_run(run: Path) -> Iterator[Stored]:
-    """The episodes of a run's folder, or of its file, less a last line that was cut off. Raises RunError."""
+    """Return the episodes in a run's folder or file, without a last line that was cut off. Raises RunError."""
     file = run / FILE_NAME if run.is_dir() else run
     try:
-        *lines, torn = file.read_bytes().split(b"\n")
+        *lines, last = file.read_bytes().split(b"\n")
     except OSError as error:
         raise RunError(f"cannot read {file}: {error.strerror}; play some with `etude run --out {run}`") from None
-    for number, line in enumerate([*lines, torn] if _whole(torn) else lines, start=1):
+    for number, line in enumerate([*lines, last] if _is_complete(last) else lines, start=1):
         if not line.strip():
             continue
         try:
@@ -66,10 +69,10 @@ def read_run(run: Path) -> Iterator[Stored]:
             settings = dict(row.get("settings") or {})
             yield Stored(episode, str(row.get("agent", "")), int(row.get("sample", 0)), settings)
         except (ValueError, ValidationError, AttributeError, TypeError):
-            raise RunError(f"{file}:{number} is no episode: remove the line, or play the run again") from None
+            raise RunError(f"{file}:{number} is not an episode; remove the line, or play the run again") from None
 
 
-def _whole(line: bytes) -> bool:
+def _is_complete(line: bytes) -> bool:
     try:
         json.loads(line)
     except ValueError:

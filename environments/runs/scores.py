@@ -1,4 +1,4 @@
-"""What a run came to: its mean reward, pass@k with an interval, what it cost, and what went wrong."""
+"""Summary of a run: its mean reward, pass@k with an interval, what it cost, and what went wrong."""
 
 from __future__ import annotations
 
@@ -16,33 +16,43 @@ TOTALS = ("calls", "prompt_tokens", "completion_tokens", "usd", "estimated", "co
 
 @dataclass(frozen=True)
 class Summary:
-    """``reward`` is the mean over valid episodes, ``None`` when there is none; ``pass_at`` maps k to its estimate.
-
-    ``settings`` are those that a run which goes on must repeat. ``usage`` adds up every episode of the run, spoilt ones
-    included. ``ok`` says that every episode got an honest score, whatever it was.
-    """
+    """Summary of a run."""
 
     agent: str
+    """The agent."""
     episodes: int
+    """Episodes."""
     valid: int
+    """Episodes with an honest score."""
     reward: float | None
+    """Mean reward over valid episodes; None when there is none."""
     solved: int
+    """Valid episodes with the reward 1."""
     samples: int = 1
+    """Episodes per task."""
     pass_at: dict[str, dict[str, float]] = field(default_factory=dict)
+    """pass@k with its interval, by k."""
     ends: dict[str, int] = field(default_factory=dict)
+    """How many episodes ended how."""
     failures: dict[str, str] = field(default_factory=dict)
+    """Causes of the episodes that are not valid."""
     usage: dict[str, float] = field(default_factory=dict)
+    """Use of a model, summed over all episodes, spoilt ones included."""
     sandbox: list[str] = field(default_factory=list)
+    """Sandbox backends."""
     settings: dict[str, Any] = field(default_factory=dict)
+    """Settings that a resumed run must repeat."""
     out: str = ""
+    """Folder of the run."""
 
     @property
     def ok(self) -> bool:
+        """Return whether every episode got an honest score, whatever it was."""
         return self.episodes > 0 and self.valid == self.episodes
 
 
 def summarise(agent: str, rows: Sequence[Row], every: Iterable[Row], samples: int, out: str) -> Summary:
-    """The summary of ``rows``; ``every`` row of the run, also those that were played again, counts in the usage."""
+    """Return the summary of ``rows``; ``every`` row of the run, also one that was played again, counts in the usage."""
     valid = [row for row in rows if row["reward"]["valid"]]
     values = [row["reward"]["value"] for row in valid]
     outcomes: dict[str, list[bool]] = {}
@@ -65,22 +75,22 @@ def summarise(agent: str, rows: Sequence[Row], every: Iterable[Row], samples: in
 
 
 def estimates(outcomes: Sequence[Sequence[bool]], samples: int) -> dict[str, dict[str, float]]:
-    """pass@k for k = 1, 2, 4, ... and ``samples``: the mean over tasks, with a 95 % interval.
+    """Return pass@k for k = 1, 2, 4, ... and ``samples``: the mean over tasks, with a 95 % interval.
 
-    A task with fewer than k valid samples is left out; ``tasks`` says how many were not.
+    A task with fewer than k valid samples is left out; ``tasks`` counts the others.
     """
-    found = {}
+    by_k = {}
     for k in sorted({*(2**power for power in range(samples.bit_length())), samples}):
         values = [pass_at_k(len(task), sum(task), k) for task in outcomes if len(task) >= k]
         if values:
             mean = sum(values) / len(values)
             low, high = wilson(mean, len(values))
-            found[str(k)] = {"value": mean, "low": low, "high": high, "tasks": len(values)}
-    return found
+            by_k[str(k)] = {"value": mean, "low": low, "high": high, "tasks": len(values)}
+    return by_k
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """1 - C(n-c, k) / C(n, k): the chance that k of n samples, c of them right, hold a right one.
+    """Return 1 - C(n-c, k) / C(n, k): the probability that k of n samples, c of them right, include a right one.
 
     Unbiased; Chen et al. 2021, "Evaluating Large Language Models Trained on Code", equation 1. Needs k <= n.
     """
@@ -92,6 +102,6 @@ def _name(row: Row) -> str:
 
 
 def totals(rows: Iterable[Row]) -> dict[str, float]:
-    """Sums over the rows of agents that asked a model; empty when none did."""
+    """Return sums over the rows of agents that asked a model; empty when no agent did."""
     used = [row["usage"] for row in rows if row["usage"]]
     return {name: sum(usage[name] for usage in used) for name in TOTALS} if used else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from pydantic import ValidationError
 from ...errors import TaskSetError, UnknownName
 from ...models import PublicTask, Task
 from ...registry import did_you_mean
+from ..rng import hashed_number
 from ..snapshots.store.cache import write_whole
 
 FILE_NAME = "tasks.jsonl"
@@ -20,25 +20,49 @@ BLOBS = "blobs"
 
 
 class Tasks(Protocol):
-    """What sessions and servers ask of the tasks they play; an endless set lists its first ones."""
+    """Tasks that sessions and servers play: a stored set, or an endless one that lists its first tasks."""
+
+    @property
+    def blobs(self) -> Path | None:
+        """Return the folder of the archives that rows refer to, None without one."""
+        ...
+
+    @property
+    def default_split(self) -> str | None:
+        """Return the split that an index counts in when none is named, None when one must be named."""
+        ...
 
     def __len__(self) -> int: ...
 
-    def list_splits(self) -> list[str]: ...
+    def __iter__(self) -> Iterator[Task]: ...
 
-    def list_tasks(self, split: str) -> list[PublicTask]: ...
+    def list_splits(self) -> list[str]:
+        """Return the names of the splits."""
+        ...
 
-    def size(self, split: str) -> int: ...
+    def list_tasks(self, split: str) -> list[PublicTask]:
+        """Return the public parts of a split's listed tasks. Raises UnknownName."""
+        ...
 
-    def get_task(self, split: str, index: int) -> Task: ...
+    def size(self, split: str) -> int:
+        """Return how many tasks of a split are listed. Raises UnknownName."""
+        ...
 
-    def by_id(self, task_id: str) -> Task: ...
+    def get_task(self, split: str, index: int) -> Task:
+        """Return a task by its place. Raises UnknownName for the split, IndexError for the index."""
+        ...
 
-    def draw(self, split: str | None, seed: int) -> Task: ...
+    def by_id(self, task_id: str) -> Task:
+        """Return a task by its id. Raises UnknownName, which offers the nearest id."""
+        ...
+
+    def draw(self, split: str | None, seed: int) -> Task:
+        """Return a task of ``split`` (None: of any) that ``seed`` chooses. Raises UnknownName."""
+        ...
 
 
 class TaskSet:
-    """An ordered set of tasks with unique ids, by split, by index and by id; ``blobs``: folder of its archives."""
+    """Ordered set of tasks with unique ids. ``blobs`` is the folder of its archives."""
 
     def __init__(self, tasks: Iterable[Task], blobs: Path | None = None) -> None:
         self.blobs = blobs
@@ -46,13 +70,13 @@ class TaskSet:
         self._splits: dict[str, list[Task]] = {}
         for task in tasks:
             if task.task_id in self._by_id:
-                raise TaskSetError(f"task_id {task.task_id!r} occurs twice: make ids unique")
+                raise TaskSetError(f"task_id {task.task_id!r} occurs twice; make ids unique")
             self._by_id[task.task_id] = task
             self._splits.setdefault(task.split, []).append(task)
 
     @classmethod
     def load(cls, path: Path) -> TaskSet:
-        """Read ``path/tasks.jsonl`` (or the file itself). Raises TaskSetError with the line that is wrong."""
+        """Read ``path/tasks.jsonl`` (or the file itself). Raises TaskSetError, which names the line that is wrong."""
         file = path / FILE_NAME if path.is_dir() else path
         try:
             lines = file.read_bytes().split(b"\n")
@@ -84,38 +108,44 @@ class TaskSet:
 
     @property
     def num_tasks(self) -> int:
+        """Return the number of tasks."""
         return len(self)
 
+    @property
+    def default_split(self) -> str | None:
+        """Return the only split, None when there are several."""
+        return next(iter(self._splits)) if len(self._splits) == 1 else None
+
     def list_splits(self) -> list[str]:
-        """Names of the splits, in the order in which they first occur."""
+        """Return the names of the splits, in the order in which they first occur."""
         return list(self._splits)
 
     def list_tasks(self, split: str) -> list[PublicTask]:
-        """The public parts of a split's tasks. Raises UnknownName."""
+        """Return the public parts of a split's tasks. Raises UnknownName."""
         return [task.public() for task in self._split(split)]
 
     def get_task(self, split: str, index: int) -> Task:
-        """Raises UnknownName for the split, IndexError for the index (negative ones included)."""
+        """Return a task by its place. Raises UnknownName for the split, IndexError for the index."""
         tasks = self._split(split)
         if not 0 <= index < len(tasks):
             raise IndexError(f"split {split!r} has {len(tasks)} tasks: index {index} is out of range")
         return tasks[index]
 
     def by_id(self, task_id: str) -> Task:
-        """Raises UnknownName with the nearest id."""
+        """Return a task by its id. Raises UnknownName, which offers the nearest id."""
         if task_id not in self._by_id:
             raise UnknownName(did_you_mean("task", task_id, self._by_id))
         return self._by_id[task_id]
 
     def draw(self, split: str | None, seed: int) -> Task:
-        """A task of ``split`` (None: of all) that ``seed`` chooses. Raises UnknownName; ValueError without tasks."""
+        """Return a task of ``split`` (None: of all) that ``seed`` chooses. Raises UnknownName, ValueError."""
         pool = list(self._by_id.values()) if split is None else self._split(split)
         if not pool:
             raise ValueError("there are no tasks")
-        return pool[int.from_bytes(hashlib.sha256(f"task {seed}".encode()).digest()[:8], "big") % len(pool)]
+        return pool[hashed_number(f"task {seed}") % len(pool)]
 
     def size(self, split: str) -> int:
-        """Number of tasks in a split. Raises UnknownName."""
+        """Return the number of tasks in a split. Raises UnknownName."""
         return len(self._split(split))
 
     def _split(self, split: str) -> list[Task]:
@@ -125,7 +155,7 @@ class TaskSet:
 
 
 def write_tasks(folder: Path, tasks: Iterable[Task]) -> Path:
-    """Write ``folder/tasks.jsonl``: readers see the old file or the new one, never half of it. Returns its path."""
+    """Write ``folder/tasks.jsonl`` atomically and return its path."""
     rows = (json.dumps(task.model_dump(mode="json"), ensure_ascii=False, sort_keys=True) + "\n" for task in tasks)
     write_whole(folder / FILE_NAME, "".join(rows).encode())
     return folder / FILE_NAME

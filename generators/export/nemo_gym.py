@@ -7,48 +7,60 @@ the agent of ``trainers/integrations/packages/nemo_gym``.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...environments.coding.tools import TOOLS, schemas
-from ...environments.reset_args import prompt
+from ...environments import ENVIRONMENTS
+from ...environments.base import BaseSession
+from ...environments.declaration import Opening
 from ...environments.tasks.task_set import TaskSet
-from ...errors import ExportError
+from ...errors import ExportError, InfrastructureError, SessionError, UnknownName
 from ...models import Task
 
 AGENT = "etude_simple_agent"
 
 
 def rows(tasks: TaskSet, episodes: Path | None = None) -> list[dict[str, Any]]:
-    """Return one row per task, in order. Raises ExportError for tasks that another environment plays."""
+    """Return one row per task, in order. Raises ExportError for a task that its environment cannot show."""
     del episodes  # a row describes a task
-    return [row(task) for task in tasks]
+    return asyncio.run(_rows(tasks))
 
 
-def row(task: Task, names: Sequence[str] = tuple(TOOLS)) -> dict[str, Any]:
-    """Return the row of a coding task; ``names`` are the tools of its session. Raises ExportError."""
-    if task.environment != "coding":
-        raise ExportError(f"{task.task_id} is played by {task.environment!r}; export coding tasks only")
-    key = hashlib.sha256(task.model_dump_json().encode()).hexdigest()[:32]
-    return row_of(task, prompt(task, names), schemas(names), key)
+async def _rows(tasks: TaskSet) -> list[dict[str, Any]]:
+    sessions: dict[str, BaseSession] = {}
+    made = []
+    try:
+        for task in tasks:
+            try:
+                if task.environment not in sessions:
+                    environment: type[BaseSession] = ENVIRONMENTS.load(task.environment)
+                    sessions[task.environment] = environment.open(tasks)
+                made.append(row_of(task, await sessions[task.environment].row(task)))
+            except (UnknownName, SessionError, InfrastructureError) as error:
+                raise ExportError(f"task {task.task_id!r} has no row: {error}") from None
+    finally:
+        for session in sessions.values():
+            await session.close()
+    return made
 
 
-def row_of(task: Task, shown: str, tools: Sequence[Mapping[str, Any]], key: str) -> dict[str, Any]:
-    """Return the row of any task, from the prompt and the tools (in OpenAI's chat format) of its session.
+def row_of(task: Task, opening: Opening, key: str = "") -> dict[str, Any]:
+    """Return the row of a task from the prompt and the tools (in OpenAI's chat format) that its agent is shown.
 
-    ``key`` must be unguessable for a policy, because ``/verify`` grades for every client that repeats the row.
+    ``key`` must be unguessable for a policy, because ``/verify`` grades for every client that repeats the row. It
+    defaults to the hash of the whole task with its secret parts.
     """
     public = task.public()
     return {
         "responses_create_params": {
-            "input": [{"role": "user", "content": shown}],
-            "tools": [{"type": "function", **tool["function"], "strict": False} for tool in tools],
+            "input": [{"role": "user", "content": opening.prompt}],
+            "tools": [{"type": "function", **tool["function"], "strict": False} for tool in opening.tools],
         },
         "agent_ref": {"type": "responses_api_agents", "name": AGENT},
         "task_id": public.task_id,
-        "key": key,
+        "key": key or hashlib.sha256(task.model_dump_json().encode()).hexdigest()[:32],
         "repo": public.repo,
         "licence": public.licence,
         "features": public.features,

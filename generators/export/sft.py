@@ -15,8 +15,8 @@ from typing import Any
 
 from ...environments.runs.reader import read_run
 from ...environments.tasks.task_set import TaskSet
-from ...environments.turn_parsing import parse_turn
 from ...errors import ExportError, RunError
+from ...hints.transcript.parsing import parse_turn
 from ...models import Episode, Turn
 
 

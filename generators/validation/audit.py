@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from statistics import fmean
 
-from ...environments.agents import scripted as agents
+from ...environments import agents
 from ...environments.coding.session import CodingSession
 from ...environments.runs.play import play
 from ...environments.snapshots.store.cache import cache_folder, temporary_folder

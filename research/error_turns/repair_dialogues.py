@@ -10,14 +10,16 @@ import asyncio
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 from etude.environments.annotations import annotated
-from etude.environments.coding.tools import run_call, schemas
-from etude.environments.reset_args import prompt
+from etude.environments.coding.prompt import prompt
+from etude.environments.coding.tools import run_tool, schemas
 from etude.environments.sandbox import WORKSPACE, Limits, Sandbox
-from etude.environments.tool_protocol import Context
-from etude.environments.turn_parsing import parse_turn
+from etude.environments.tool_protocol import Context, answer_call
+from etude.hints.transcript.parsing import parse_turn
+from etude.hints.transcript.tool_schemas import parameters_of
 from etude.models import Episode, ToolMessage, Turn
 from etude.research.error_turns.repairs import FOLDERS, TOOLS, Repair, repair, task, task_id
 
@@ -110,10 +112,11 @@ async def _call(context: Context, messages: list[Row], name: str, arguments: dic
     function = {"name": name, "arguments": arguments}
     calls = [{"id": f"call_{len(messages)}", "type": "function", "function": function}]
     (call,) = parse_turn({"text": "", "tool_calls": calls}, len(messages)).calls
-    answer = await run_call(call, context, TOOLS)
+    content = await answer_call(call, parameters_of(schemas(TOOLS)), partial(run_tool, context))
+    answer = ToolMessage(tool_call_id=call.id, name=call.name, content=content)
     messages.append({"role": "assistant", "content": "", "tool_calls": calls})
     messages.append(answer.model_dump(exclude_none=True))
-    return answer.content.startswith("ok")
+    return content.startswith("ok")
 
 
 def _other(chance: random.Random, *folders: str) -> str:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from etude.environments.reset_args import prompt
+from etude.environments.coding.prompt import prompt
 from etude.environments.tasks.task_set import FILE_NAME, write_tasks
 from etude.models import ErrorTurn
 from etude.research.error_turns import repair_dialogues, repairs

@@ -11,8 +11,8 @@ from typing import Any
 
 from ... import hints
 from ...environments.annotations import tools_now
-from ...environments.turn_parsing import parse_turn
 from ...hints import read_status
+from ...hints.transcript.parsing import parse_turn
 from ...models import Episode, ErrorTurn
 
 _CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
@@ -49,6 +49,7 @@ def reply(
         **reward["components"],
         "reward": reward["value"],
         "reward_components": reward["components"],
+        "passed_fractions": reward["fractions"],
         "error_turns": [error.model_dump(mode="json") for error in errors],
         "n_error_turns": len(errors),
         "hints": "\n".join(texts),

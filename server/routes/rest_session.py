@@ -27,7 +27,8 @@ from typing import Any
 from openenv.core.env_server.exceptions import SessionCapacityError
 
 from ...environments import openenv as wire
-from ...environments.coding.session import NOT_RUN
+from ...environments.reset_args import ResetArgs
+from ...environments.tool_protocol import NOT_RUN
 from ...environments.wire_values import message_text
 from ...errors import InfrastructureError, SessionError
 from ..sessions import SessionServer
@@ -108,7 +109,7 @@ class RestFace:
             async with before.lock:
                 if self._server.has(before.session_id) and (before.played or _without_prompt(row) != before.row):
                     await self._play_as_call(before, "seed_session", row)
-        given = {name: row[name] for name in wire.ResetArguments.model_fields if row.get(name) is not None}
+        given = {name: row[name] for name in ResetArgs.model_fields if row.get(name) is not None}
         if not any(name in given for name in CHOICES):
             raise SessionError(NO_TASK)
         if before is not None:

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from etude import hints
-from etude.environments.agents.scripted import call, turn
+from etude.environments.actions import call, turn
 from etude.environments.coding.session import CodingSession
 from etude.environments.tasks.task_set import TaskSet
 from etude.hints.write.hint_leaks import reveals

@@ -17,7 +17,7 @@ from etude.environments.drill.tasks import DrillTasks
 from etude.environments.runs.play import Opened, run_episodes
 from etude.environments.runs.scores import Summary
 from etude.errors import EndpointRefused, LLMError
-from etude.models import Episode
+from etude.models import Episode, Task
 
 TASKS = DrillTasks(["choose"], level=1)
 KEY = "sk-SECRETKEY-12345"
@@ -85,7 +85,7 @@ def test_an_episode_that_cannot_be_written_voids_itself_alone(tmp_path: Path) ->
     opened: list[DrillSession] = []
 
     @asynccontextmanager
-    async def players() -> AsyncIterator[Opened]:
+    async def players(task: Task) -> AsyncIterator[Opened]:
         session = DrillSession(TASKS)
         opened.append(session)
         yield session, spoilt(session) if len(opened) == 1 else whole(session)

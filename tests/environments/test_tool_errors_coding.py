@@ -18,7 +18,6 @@ import pytest
 from etude.environments.annotations import annotated
 from etude.environments.coding.session import CodingSession
 from etude.environments.faults import FAULTS
-from etude.environments.faults.faulty_session import FaultySession
 from etude.environments.tasks.task_set import TaskSet, write_tasks
 from etude.models import Episode
 
@@ -89,7 +88,9 @@ def again(*actions: Action) -> Callable[[str], list[Action]]:
 BROKE, LIMITED = "connection reset by the tool server", "rate limit: too many calls, try again"
 CASES = {
     "transient": Case(edit(), "transport_error", f"error transport_error: {BROKE}", again(edit()), "once more"),
-    "timeout": Case(edit(), "timeout", "timeout 30s", again(edit()), "once more"),
+    "timeout": Case(
+        edit(), "timeout", "error timeout: the tool server did not answer in time", again(edit()), "once more"
+    ),
     "permission": Case(
         edit(), "nonzero_exit", "error permission_denied: permission denied", again(edit()), "same call once more"
     ),
@@ -122,7 +123,7 @@ Play = Callable[..., Episode]
 def play(tasks: TaskSet) -> Iterator[Play]:
     """Plays episodes in one session: its sandbox is opened once."""
     with asyncio.Runner() as runner:
-        session = FaultySession(CodingSession(tasks))
+        session = CodingSession(tasks)
 
         async def episode(faults: str, *actions: Action | Callable[[str], list[Action]]) -> Episode:
             last = await session.reset(faults=faults)
@@ -199,9 +200,8 @@ import asyncio, json, sys
 from pathlib import Path
 from etude.environments.coding.session import CodingSession
 from etude.environments.tasks.task_set import TaskSet
-from etude.environments.faults.faulty_session import FaultySession
 async def main():
-    session = FaultySession(CodingSession(TaskSet.load(Path(sys.argv[1]))), sys.argv[2])
+    session = CodingSession(TaskSet.load(Path(sys.argv[1])), faults=sys.argv[2])
     await session.reset()
     for action in json.loads(sys.argv[3]):
         await session.step(action)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from etude.environments.turn_parsing import MAX_CALLS, Call, model_tokens, parse_turn
+from etude.environments.wire_values import model_tokens
+from etude.hints.transcript.parsing import MAX_CALLS, Call, parse_turn
 
 
 def calls(action: dict[str, Any]) -> list[Call]:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from etude.environments.base import Standing
+from etude.environments.session import Standing
 from etude.environments.tasks.task_set import TaskSet
 from etude.errors import SandboxError, SessionError
 from etude.models import (

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from etude.environments.agents.scripted import call, turn
-from etude.environments.messages import NO_CALL
+from etude.environments.actions import call, turn
+from etude.environments.tool_protocol import NO_CALL
 from etude.hints import annotate, transcript
 from etude.hints.hint_stats import KindMeasure, measure
 from etude.hints.intervals import Arms, newcombe, stratified, wilson

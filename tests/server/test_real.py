@@ -14,7 +14,7 @@ from openenv.core.generic_client import GenericEnvClient
 from websockets.sync.client import connect as ws_connect
 
 from etude.client import Client, connect
-from etude.environments.agents import scripted as agents
+from etude.environments import agents
 from etude.environments.tasks.task_set import TaskSet
 from etude.generators.generate import generate
 from etude.models import Task

@@ -1,4 +1,4 @@
-"""What a server plays: the knobs of drills and of coding."""
+"""Sources of a server: the knobs of drills and of coding, and the tools that are listed."""
 
 from __future__ import annotations
 
@@ -9,23 +9,26 @@ from typing import Any
 import httpx
 import pytest
 
-from etude.environments.coding.session import Budget
+from etude.environments.coding.session import CodingKnobs, CodingSession
+from etude.environments.declaration import read_knobs
 from etude.server.app import create_app
 from etude.server.serving import serve
-from etude.server.sources import coding_knobs, tasks_of, tools_of
+from etude.server.sources import tasks_of, tools_of
 
 
 @pytest.mark.parametrize("families", ["5", "[1]", "[[]]", "true", '{"choose": 1}'])
-def test_families_that_are_no_names_get_one_line(families: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_serve_refuses_families_in_one_line_when_they_are_not_names(
+    families: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert serve("", port=0, environment="drill", knobs={"families": json.loads(families)}) != 0
-    said = capsys.readouterr().err
-    assert "give names, such as families=choose,chain" in said
-    assert said.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert "knob families must be names with commas between them, such as families=first,second, got " in printed
+    assert printed.count("\n") == 1
 
 
 @pytest.mark.parametrize("level", ["true", "1.0", "6", "[1]", '"2"'])
-def test_a_level_is_a_whole_number_from_1_to_5(level: str) -> None:
-    with pytest.raises(ValueError, match="level is .*: give a number from 1 to 5"):
+def test_tasks_of_refuses_a_level_when_it_is_not_an_integer_from_1_to_5(level: str) -> None:
+    with pytest.raises(ValueError, match="knob level must be (a valid integer|less than or equal to 5), got "):
         tasks_of("drill", "", {"level": json.loads(level)})
 
 
@@ -39,32 +42,31 @@ def test_families_and_a_level_choose_the_drills() -> None:
 
 
 def test_turns_and_tools_are_knobs_of_coding() -> None:
-    assert coding_knobs({"turns": 3, "tools": ["submit", "edit_file"]}) == {
-        "budget": Budget(turns=3),
-        "tools": ["edit_file", "submit"],
-    }
-    assert coding_knobs({"tools": "edit_file, submit"}) == {"tools": ["edit_file", "submit"]}
-    assert coding_knobs({}) == {}
+    knobs = read_knobs(CodingSession, {"turns": 3, "tools": ["submit", "edit_file"]})
+    assert knobs == CodingKnobs(turns=3, tools=("submit", "edit_file"))
+    assert read_knobs(CodingSession, {"tools": "edit_file, submit"}) == CodingKnobs(tools=("edit_file", "submit"))
+    assert read_knobs(CodingSession, {}) == CodingKnobs()
 
 
 @pytest.mark.parametrize(
-    ("knobs", "said"),
+    ("knobs", "message"),
     [
-        ({"turns": 0}, "turns is 0: give a number, 1 or more"),
-        ({"turns": True}, "turns is True"),
-        ({"turns": "3x"}, "turns is '3x'"),
-        ({"tools": []}, r"tools is \[\]: give names, such as tools=edit_file,submit"),
-        ({"tools": 5}, "tools is 5"),
+        ({"turns": 0}, "knob turns must be greater than or equal to 1, got 0"),
+        ({"turns": True}, "knob turns must be a valid integer, got True"),
+        ({"turns": "3x"}, "knob turns must be a valid integer, got '3x'"),
+        ({"tools": []}, r"knob tools must be names .*, such as tools=first,second, got \[\]"),
+        ({"tools": 5}, "knob tools must be names .*, got 5"),
         ({"tools": ["edit_fil"]}, "Did you mean 'edit_file'"),
-        ({"level": 1}, "coding has the knobs turns and tools, not level"),
+        ({"turn": 1}, "unknown knob 'turn'. Did you mean 'turns'?"),
+        ({"level": 1}, "unknown knob 'level'. There are: tools, turns"),
     ],
 )
-def test_knobs_of_coding_that_make_no_sense_get_one_line(
-    knobs: dict[str, Any], said: str, capsys: pytest.CaptureFixture[str]
+def test_serve_refuses_knobs_of_coding_in_one_line_when_they_make_no_sense(
+    knobs: dict[str, Any], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert serve("", port=0, environment="coding", knobs=knobs) != 0
     printed = capsys.readouterr().err
-    assert re.search(said, printed) and printed.count("\n") == 1
+    assert re.search(message, printed) and printed.count("\n") == 1
 
 
 def test_rows_and_routes_list_the_tools_that_there_are(light: Any) -> None:

@@ -1,4 +1,7 @@
-"""Families of drills. Each is a function from a seeded ``Deal`` to a ``Drill``; ``tasks.py`` makes rows of them."""
+"""Families of drills: functions from a seeded ``Deal`` to a ``Drill``, one file each.
+
+Third parties register a family in the entry-point group ``etude.drills``; its docstring describes it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chain tools: what one gives is what the next one takes; over records, through files, or from a file into another."""
+"""Chain tools: the result of one call is the argument of the next; over records, files, or from file to file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_FILE = "no such file"
 
 
 def make(deal: Deal) -> Drill:
-    """``1 + level`` tools or files in a row over records and files; a copy is two calls at any level."""
+    """Follow a chain of ``1 + level`` records or files, or copy one file into another."""
     return deal.one((_records, _files, _copy))(deal)
 
 
@@ -33,7 +33,7 @@ def _records(deal: Deal) -> Drill:
     attribute, other = deal.attributes(2)
     first = deal.id_of(path[0])
     links = [_link(deal, here, there) for here, there in zip(path, path[1:], strict=False)]
-    last, wrong = _teller(deal, path[-1], attribute), _teller(deal, path[-1], other)
+    last, wrong = _reader(deal, path[-1], attribute), _reader(deal, path[-1], other)
     distractors = [_link(deal, path[0], stray), _link(deal, stray, path[-1]), wrong]
     way = " of the ".join(noun.word for noun in reversed(path[1:]))
     end, steps = _walk(deal, path, first, links, last)
@@ -48,7 +48,7 @@ def _records(deal: Deal) -> Drill:
 
 
 def _walk(deal: Deal, path: list[Noun], first: str, links: list[DrillTool], last: DrillTool) -> tuple[str, Steps]:
-    """The id at the end of the path, and the calls that lead there."""
+    """Return the id at the end of the path, and the calls that lead there."""
     at, steps = first, []
     for here, there, link in zip(path, path[1:], links, strict=False):
         steps.append((link.name, {f"{here.word}_id": at}))
@@ -65,7 +65,7 @@ def _link(deal: Deal, here: Noun, there: Noun) -> DrillTool:
     return DrillTool(name, f"The id of the {there.word} of a {here.word}.", text_argument(argument), run)
 
 
-def _teller(deal: Deal, noun: Noun, attribute: Attribute) -> DrillTool:
+def _reader(deal: Deal, noun: Noun, attribute: Attribute) -> DrillTool:
     name, argument = f"{deal.one(READING)}_{noun.word}_{attribute.word.replace(' ', '_')}", f"{noun.word}_id"
 
     def run(state: State, arguments: dict[str, str]) -> str:
@@ -78,7 +78,7 @@ def _teller(deal: Deal, noun: Noun, attribute: Attribute) -> DrillTool:
 
 
 def _files(deal: Deal) -> Drill:
-    """Each file names the next one; the last holds a code."""
+    """Return a drill in which each file names the next one and the last holds a code."""
     noun = deal.nouns(1)[0]
     names = [f"{noun.word}s/{deal.code('file', place)[:4].lower()}/note-{place}.txt" for place in range(1 + deal.level)]
     code = deal.code("the end")
@@ -97,7 +97,7 @@ def _files(deal: Deal) -> Drill:
 
 
 def _copy(deal: Deal) -> Drill:
-    """One file's text goes into another; writing it whole gives a stamp."""
+    """Return a drill in which a file is copied into another; writing it completely gives a stamp."""
     noun = deal.nouns(1)[0]
     source, target = f"{noun.word}s/{deal.code('a')[:4].lower()}.txt", f"{noun.word}s/{deal.code('b')[:4].lower()}.txt"
     text = " ".join(deal.code("word", place) for place in range(2 + deal.level))
@@ -115,7 +115,7 @@ def _copy(deal: Deal) -> Drill:
 
 
 def _inside(path: str) -> str:
-    """The path below the cabinet. Raises ToolError for one outside."""
+    """Return the path below the cabinet. Raises ToolError for one outside."""
     if path.startswith("/") and not path.startswith(WORKDIR + "/"):
         raise ToolError("file_not_found", f"{_NO_FILE}: {path[:200]}")
     return path.removeprefix(WORKDIR + "/").removeprefix("./")
@@ -125,10 +125,10 @@ def _read(deal: Deal, files: dict[str, str]) -> DrillTool:
     def run(state: State, arguments: dict[str, str]) -> str:
         name = _inside(arguments["path"])
         written = state.get("effects", {}).get(f"file {name}")
-        found = files.get(name) if written is None else written
-        if found is None:
+        text = files.get(name) if written is None else written
+        if text is None:
             raise ToolError("file_not_found", f"{_NO_FILE}: {arguments['path'][:200]}")
-        return found
+        return text
 
     return DrillTool(f"{deal.one(READING)}_file", "The text of one file.", text_argument("path"), run)
 
@@ -145,5 +145,5 @@ def _write(deal: Deal) -> DrillTool:
 
 def _list(files: dict[str, str]) -> DrillTool:
     folders = sorted({name.rpartition("/")[0] + "/" for name in files})
-    listed = "\n".join(folders)
-    return DrillTool("list_folders", "The folders that there are.", text_argument(), lambda state, given: listed)
+    listing = "\n".join(folders)
+    return DrillTool("list_folders", "The folders that there are.", text_argument(), lambda state, arguments: listing)

@@ -1,4 +1,4 @@
-"""Choose the tool: one of a shuffled list tells what is asked, under another name than the question uses."""
+"""Choose the tool: one of a shuffled list gives the answer, under another name than the question uses."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from ..words import CHANGING, READING, Attribute, Noun
 
 
 def make(deal: Deal) -> Drill:
-    """From level 2 on the tool and the question use synonyms of each other; there are ``2 + 2 * level`` distractors."""
+    """Choose the one right tool among ``2 + 2 * level`` distractors; from level 2 on it is named by synonyms."""
     noun, *other_nouns = deal.nouns(4)
     attribute, *other_attributes = deal.attributes(5)
     other_words = deal.level >= 2
-    wanted = _reader(deal, noun, attribute, other_words)
-    tools = {wanted.name: wanted}
-    pairs = [(noun, each) for each in other_attributes] + [(each, attribute) for each in other_nouns]
+    right_tool = _reader(deal, noun, attribute, other_words)
+    tools = {right_tool.name: right_tool}
+    pairs = [(noun, other) for other in other_attributes] + [(other, attribute) for other in other_nouns]
     harmful = [_changer(deal, noun, attribute, verb, other_words) for verb in CHANGING]
     distractors = [_reader(deal, *pair, other_words) for pair in deal.shuffled(pairs)]
     mixed = [tool for both in zip(distractors, harmful, strict=False) for tool in both] + distractors[len(harmful) :]
     for tool in mixed[: 2 + 2 * deal.level]:
         tools.setdefault(tool.name, tool)
-    asked = deal.id_of(noun)
+    thing_id = deal.id_of(noun)
     argument = _argument(noun, other_words)
     return Drill(
-        statement=f"What is the {attribute.word} of the {noun.word} {asked}? Change nothing. "
+        statement=f"What is the {attribute.word} of the {noun.word} {thing_id}? Change nothing. "
         f"Submit the {attribute.word} exactly as it is reported.",
         tools=deal.shuffled(list(tools.values())),
-        answer=deal.value(attribute, noun.prefix, asked),
-        solution=lambda: [(wanted.name, {argument: asked})],
+        answer=deal.value(attribute, noun.prefix, thing_id),
+        solution=lambda: [(right_tool.name, {argument: thing_id})],
         features={"distractors": len(tools) - 1},
     )
 
@@ -50,25 +50,24 @@ def _changer(deal: Deal, noun: Noun, attribute: Attribute, verb: str, other_word
 
 
 def reader(deal: Deal, noun: Noun, attribute: Attribute, name: str, other_words: bool = False) -> DrillTool:
-    """A tool called ``name`` that tells the attribute of one thing; ``other_words``: it uses their synonyms."""
+    """Return a tool called ``name`` that reads the attribute of one thing; ``other_words``: named by synonyms."""
     thing, what = _names(noun, attribute, other_words)
     argument = _argument(noun, other_words)
 
     def run(state: State, arguments: dict[str, str]) -> str:
-        asked = checked_id(name, argument, noun, arguments[argument])
-        return deal.value(attribute, noun.prefix, asked)
+        return deal.value(attribute, noun.prefix, checked_id(name, argument, noun, arguments[argument]))
 
     return DrillTool(name, f"Tells the {what} of one {thing}.", text_argument(argument), run)
 
 
 def changer(deal: Deal, noun: Noun, attribute: Attribute, verb: str, name: str, other_words: bool = False) -> DrillTool:
-    """It changes what it is asked about, and so spoils the episode."""
+    """Return a tool called ``name`` that changes the thing, which spoils the episode."""
     thing, what = _names(noun, attribute, other_words)
     argument = _argument(noun, other_words)
 
     def run(state: State, arguments: dict[str, str]) -> str:
-        asked = checked_id(name, argument, noun, arguments[argument])
-        effect(state, f"{name} {asked}", "done")
-        return f"done: {asked}"
+        thing_id = checked_id(name, argument, noun, arguments[argument])
+        effect(state, f"{name} {thing_id}", "done")
+        return f"done: {thing_id}"
 
     return DrillTool(name, f"{verb.capitalize()} the {what} of one {thing}.", text_argument(argument), run)

@@ -1,10 +1,11 @@
-"""Recover from a stated fault: a call is refused as nobody could foresee, and the text says what to do."""
+"""Recover from a stated fault: a call is refused unforeseeably, and the text of the refusal says what to do."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ....errors import StatedFault
+from ...tool_protocol import parameters_schema
 from ..exercise import Deal, Drill, DrillTool, State, Steps, checked_id, text_argument
 from ..words import READING, Attribute, Noun
 
@@ -12,21 +13,22 @@ FAULTS = ("expired", "busy", "moved", "region")
 
 
 def make(deal: Deal) -> Drill:
-    """One fault at levels 1 and 2, two at 3 and 4, three at 5, one after the other."""
+    """Get past one to three stated faults, by level, one after the other."""
     noun, _ = deal.nouns(2)
     attribute = deal.attributes(1)[0]
-    asked, faults = deal.id_of(noun), deal.shuffled(FAULTS)[: (deal.level + 1) // 2]
+    thing_id, faults = deal.id_of(noun), deal.shuffled(FAULTS)[: (deal.level + 1) // 2]
     name = f"{deal.one(READING)}_{noun.word}_{attribute.word.replace(' ', '_')}"
-    tools = [_teller(deal, noun, attribute, name, faults), _renew(deal), _region(deal, noun)]
+    tools = [_reader(deal, noun, attribute, name, faults), _renew(deal), _region(deal, noun)]
     if "moved" in faults:
-        tools.append(_teller(deal, noun, attribute, _new_name(name), [each for each in faults if each != "moved"]))
+        others = [fault for fault in faults if fault != "moved"]
+        tools.append(_reader(deal, noun, attribute, _new_name(name), others))
     token = deal.code("token", "old")
     return Drill(
-        statement=f"What is the {attribute.word} of the {noun.word} {asked}? Your token is {token}. "
+        statement=f"What is the {attribute.word} of the {noun.word} {thing_id}? Your token is {token}. "
         f"Submit the {attribute.word} exactly as it is reported.",
         tools=deal.shuffled(tools),
-        answer=deal.value(attribute, noun.prefix, asked),
-        solution=lambda: _solution(deal, noun, name, faults, asked),
+        answer=deal.value(attribute, noun.prefix, thing_id),
+        solution=lambda: _solution(deal, noun, name, faults, thing_id),
         features={"faults": len(faults)},
     )
 
@@ -35,56 +37,51 @@ def _new_name(name: str) -> str:
     return f"{name}_v2"
 
 
-def _solution(deal: Deal, noun: Noun, name: str, faults: list[str], asked: str) -> Steps:
-    """Meets each fault once, in order, and does what it says."""
-    given: dict[str, Any] = {f"{noun.word}_id": asked, "token": deal.code("token", "old")}
-    steps: Steps = [(name, dict(given))]
+def _solution(deal: Deal, noun: Noun, name: str, faults: list[str], thing_id: str) -> Steps:
+    """Return calls that meet each fault once, in order, and do what it says."""
+    arguments: dict[str, Any] = {f"{noun.word}_id": thing_id, "token": deal.code("token", "old")}
+    steps: Steps = [(name, dict(arguments))]
     for fault in faults:
         if fault == "expired":
-            steps.append(("renew_token", {"token": given["token"]}))
-            given["token"] = deal.code("token", "new")
+            steps.append(("renew_token", {"token": arguments["token"]}))
+            arguments["token"] = deal.code("token", "new")
         elif fault == "busy":
-            given["ticket"] = deal.code("ticket")
+            arguments["ticket"] = deal.code("ticket")
         elif fault == "region":
-            steps.append((f"find_{noun.word}_region", {f"{noun.word}_id": asked}))
-            given["region"] = _region_of(deal, asked)
+            steps.append((f"find_{noun.word}_region", {f"{noun.word}_id": thing_id}))
+            arguments["region"] = _region_of(deal, thing_id)
         else:
             name = _new_name(name)
-        steps.append((name, dict(given)))
+        steps.append((name, dict(arguments)))
     return steps
 
 
-def _region_of(deal: Deal, asked: str) -> str:
-    return deal.code("region", asked)[:4]
+def _region_of(deal: Deal, thing_id: str) -> str:
+    return deal.code("region", thing_id)[:4]
 
 
-def _teller(deal: Deal, noun: Noun, attribute: Attribute, name: str, faults: list[str]) -> DrillTool:
+def _reader(deal: Deal, noun: Noun, attribute: Attribute, name: str, faults: list[str]) -> DrillTool:
     argument = f"{noun.word}_id"
-    text = {"type": "string"}
-    parameters = {
-        "type": "object",
-        "properties": {argument: text, "token": text, "ticket": text, "region": text},
-        "required": [argument, "token"],
-        "additionalProperties": False,
-    }
+    names = (argument, "token", "ticket", "region")
+    parameters = parameters_schema({name: {"type": "string"} for name in names}, (argument, "token"))
 
     def run(state: State, arguments: dict[str, str]) -> str:
-        asked = checked_id(name, argument, noun, arguments[argument])
+        thing_id = checked_id(name, argument, noun, arguments[argument])
         for fault in faults:
-            _pass(deal, noun, name, fault, asked, arguments)
-        return deal.value(attribute, noun.prefix, asked)
+            _check_fault(deal, noun, name, fault, thing_id, arguments)
+        return deal.value(attribute, noun.prefix, thing_id)
 
     return DrillTool(name, f"The {attribute.word} of a {noun.word}.", parameters, run)
 
 
-def _pass(deal: Deal, noun: Noun, name: str, fault: str, asked: str, given: dict[str, str]) -> None:
-    """Raises StatedFault unless the call did what the fault asks for."""
-    if fault == "expired" and given["token"] != deal.code("token", "new"):
-        raise StatedFault("permission_denied", f"token {given['token'][:40]} is not valid: call renew_token", fault)
-    if fault == "busy" and given.get("ticket") != deal.code("ticket"):
+def _check_fault(deal: Deal, noun: Noun, name: str, fault: str, thing_id: str, arguments: dict[str, str]) -> None:
+    """Raise StatedFault unless the call did what the fault asks for."""
+    if fault == "expired" and arguments["token"] != deal.code("token", "new"):
+        raise StatedFault("permission_denied", f"token {arguments['token'][:40]} is not valid: call renew_token", fault)
+    if fault == "busy" and arguments.get("ticket") != deal.code("ticket"):
         ticket = deal.code("ticket")
         raise StatedFault("transport_error", f"{name} is busy: call it again with ticket {ticket}", fault)
-    if fault == "region" and given.get("region") != _region_of(deal, asked):
+    if fault == "region" and arguments.get("region") != _region_of(deal, thing_id):
         finder = f"find_{noun.word}_region"
         raise StatedFault("invalid_args", f"{name} now needs the region of the {noun.word}: {finder} tells it", fault)
     if fault == "moved":
@@ -93,14 +90,14 @@ def _pass(deal: Deal, noun: Noun, name: str, fault: str, asked: str, given: dict
 
 def _renew(deal: Deal) -> DrillTool:
     new, about = deal.code("token", "new"), "A new token for an old one."
-    return DrillTool("renew_token", about, text_argument("token"), lambda state, given: new)
+    return DrillTool("renew_token", about, text_argument("token"), lambda state, arguments: new)
 
 
 def _region(deal: Deal, noun: Noun) -> DrillTool:
     name, argument = f"find_{noun.word}_region", f"{noun.word}_id"
     parameters = text_argument(argument)
 
-    def run(state: State, given: dict[str, str]) -> str:
-        return _region_of(deal, checked_id(name, argument, noun, given[argument]))
+    def run(state: State, arguments: dict[str, str]) -> str:
+        return _region_of(deal, checked_id(name, argument, noun, arguments[argument]))
 
     return DrillTool(name, f"The region of a {noun.word}.", parameters, run)

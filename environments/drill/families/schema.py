@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ...tool_protocol import parameters_schema
 from ..exercise import Deal, Drill, DrillTool, State, effect, text_argument
 from ..words import NAMES, READING, Noun
 
@@ -14,46 +15,49 @@ _CREATING = ("create", "register", "enter", "file")
 
 
 def make(deal: Deal) -> Drill:
-    """``level`` items; from level 2 on with delivery, from level 4 on with options that sit one level deeper."""
+    """Turn facts in prose into one call with a nested schema of ``level`` items.
+
+    From level 2 on there is a delivery, from level 4 on each item has options, one level deeper.
+    """
     noun, other = deal.nouns(2)
-    wanted = _record(deal)
+    record = _record(deal)
     name = f"{deal.one(_CREATING)}_{noun.other if deal.level >= 3 else noun.word}_order"
     tools = [_creator(deal, noun, name, _schema(deal.level)), _reader(deal, other), _draft(deal, noun, name)]
     return Drill(
-        statement=f"Create one {noun.word} order with these facts, and nothing else:\n{_prose(wanted)}\n"
+        statement=f"Create one {noun.word} order with these facts, and nothing else:\n{_prose(record)}\n"
         "Submit the receipt that the tool gives you.",
         tools=deal.shuffled(tools),
-        answer=deal.code("receipt", canonical(wanted)),
-        solution=lambda: [(name, wanted)],
-        effects={"created 1": canonical(wanted)},
-        features={"items": len(wanted["items"]), "depth": _depth(wanted)},
+        answer=deal.code("receipt", canonical(record)),
+        solution=lambda: [(name, record)],
+        effects={"created 1": canonical(record)},
+        features={"items": len(record["items"]), "depth": _depth(record)},
     )
 
 
 def canonical(value: Any) -> str:
-    """The same text for the same JSON value, whatever the order of its keys."""
+    """Return a text that is the same for the same JSON value, whatever the order of its keys."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 def _creator(deal: Deal, noun: Noun, name: str, parameters: dict[str, Any]) -> DrillTool:
     def run(state: State, arguments: dict[str, Any]) -> str:
-        made = canonical(arguments)
+        order = canonical(arguments)
         state["created"] = state.get("created", 0) + 1
-        effect(state, f"created {state['created']}", made)
-        return f"receipt {deal.code('receipt', made)}"
+        effect(state, f"created {state['created']}", order)
+        return f"receipt {deal.code('receipt', order)}"
 
     return DrillTool(name, f"Makes one {noun.word} order and gives its receipt. It cannot be undone.", parameters, run)
 
 
 def _reader(deal: Deal, noun: Noun) -> DrillTool:
-    """A distractor."""
+    """Return a distractor."""
     name = f"{deal.one(READING)}_{noun.word}_note"
     about = f"Reads a note about a {noun.word}."
     return DrillTool(name, about, text_argument("query"), lambda state, arguments: "no notes")
 
 
 def _draft(deal: Deal, noun: Noun, name: str) -> DrillTool:
-    """A distractor that looks as if it did the work."""
+    """Return a distractor that looks as if it did the work."""
 
     def run(state: State, arguments: dict[str, Any]) -> str:
         effect(state, "draft", arguments["title"])
@@ -99,12 +103,7 @@ def _prose(record: dict[str, Any]) -> str:
 
 
 def _object(**properties: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return parameters_schema(properties, list(properties))
 
 
 def _schema(level: int) -> dict[str, Any]:
@@ -124,4 +123,4 @@ def _schema(level: int) -> dict[str, Any]:
 
 def _depth(value: Any) -> int:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return 1 + max((_depth(each) for each in inner), default=-1)
+    return 1 + max(map(_depth, inner), default=-1)

@@ -1,4 +1,4 @@
-"""Stop when done: each call does a piece of work that cannot be undone, and one too many spoils it."""
+"""Stop when done: each call does a piece of work that cannot be undone, and one too many spoils the result."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..words import Noun
 
 
 def make(deal: Deal) -> Drill:
-    """Up to ``2 + level`` loads until it is enough, at times none; from level 3 on a load does not tell the total."""
+    """Load up to ``2 + level`` boxes until it is enough; from level 3 on a load does not report the total."""
     noun = deal.nouns(1)[0]
     count = int(deal.rng.random() * (3 + deal.level))
     weights = [5 + int(deal.rng.random() * 60) for _ in range(count + 12)]
@@ -30,7 +30,7 @@ def make(deal: Deal) -> Drill:
 
 
 def _loader(deal: Deal, noun: Noun, start: int, weights: list[int]) -> DrillTool:
-    def run(state: State, given: dict[str, str]) -> str:
+    def run(state: State, arguments: dict[str, str]) -> str:
         number = state.get("loaded", 0)
         if "effects" in state or number >= len(weights):
             raise ToolError("io_error", "the truck is closed" if "effects" in state else "no box is left")
@@ -42,14 +42,14 @@ def _loader(deal: Deal, noun: Noun, start: int, weights: list[int]) -> DrillTool
 
 
 def _weigher(start: int, weights: list[int]) -> DrillTool:
-    def run(state: State, given: dict[str, str]) -> str:
+    def run(state: State, arguments: dict[str, str]) -> str:
         return f"{start + sum(weights[: state.get('loaded', 0)])} kg"
 
     return DrillTool("weigh_truck", "The weight on the truck now.", text_argument(), run)
 
 
 def _closer(deal: Deal) -> DrillTool:
-    def run(state: State, given: dict[str, str]) -> str:
+    def run(state: State, arguments: dict[str, str]) -> str:
         loaded = state.get("loaded", 0)
         effect(state, "closed with", str(loaded))
         return f"seal {deal.code('seal', loaded)}"

@@ -1,4 +1,4 @@
-"""Find the verb: tools are named thing first, and which of six verbs reads values is each drill's own convention."""
+"""Find the verb: tool names start with the thing, and which of six verbs reads values differs from drill to drill."""
 
 from __future__ import annotations
 
@@ -8,28 +8,30 @@ from .choose import changer, reader
 
 
 def make(deal: Deal) -> Drill:
-    """``level`` values of different things are asked for, one after the other. Beside each reading tool stands one that
-    changes the same thing; one more reads what nobody asked for. A drill's reading tools share their verb, as one API's
-    do, and so do those that change."""
+    """Find the verb that reads values in this drill, and read ``level`` values with it.
+
+    Beside each reading tool is one that changes the same thing; one more tool reads another value. The reading tools of
+    a drill share their verb, as those of one API do, and so do the changing ones.
+    """
     things = list(zip(deal.nouns(deal.level + 1), deal.attributes(deal.level + 1), strict=True))
     verb, changing = deal.one(READING), deal.one(CHANGING)
-    *asked, other = [(noun, attribute, deal.id_of(noun)) for noun, attribute in things]
-    wanted = [_reads(deal, verb, noun, attribute) for noun, attribute, _ in asked]
-    harmful = [_changes(deal, changing, noun, attribute) for noun, attribute, _ in asked]
+    *questions, other = [(noun, attribute, deal.id_of(noun)) for noun, attribute in things]
+    right_tools = [_reads(deal, verb, noun, attribute) for noun, attribute, _ in questions]
+    harmful = [_changes(deal, changing, noun, attribute) for noun, attribute, _ in questions]
     return Drill(
-        statement=_statement(asked),
-        tools=deal.shuffled([*wanted, *harmful, _reads(deal, verb, *other[:2])]),
-        answer="; ".join(deal.value(attribute, noun.prefix, name) for noun, attribute, name in asked),
+        statement=_statement(questions),
+        tools=deal.shuffled([*right_tools, *harmful, _reads(deal, verb, *other[:2])]),
+        answer="; ".join(deal.value(attribute, noun.prefix, name) for noun, attribute, name in questions),
         solution=lambda: [
-            (tool.name, {f"{noun.word}_id": name}) for tool, (noun, _, name) in zip(wanted, asked, strict=True)
+            (tool.name, {f"{noun.word}_id": name}) for tool, (noun, _, name) in zip(right_tools, questions, strict=True)
         ],
-        features={"values": len(asked)},
+        features={"values": len(questions)},
     )
 
 
-def _statement(asked: list[tuple[Noun, Attribute, str]]) -> str:
-    (noun, attribute, name), *more = asked
-    what = [f"the {attribute.word} of the {noun.word} {name}" for noun, attribute, name in asked]
+def _statement(questions: list[tuple[Noun, Attribute, str]]) -> str:
+    (noun, attribute, name), *more = questions
+    what = [f"the {attribute.word} of the {noun.word} {name}" for noun, attribute, name in questions]
     if not more:
         return f"What is {what[0]}? Change nothing. Submit the {attribute.word} exactly as it is reported."
     return (

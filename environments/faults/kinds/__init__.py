@@ -1,1 +1,1 @@
-"""Faults, one file each."""
+"""The built-in faults, one file each."""

@@ -1,15 +1,16 @@
-"""A result arrives garbled: its second half is unreadable, and nothing says so."""
+"""The fault ``garbled``."""
 
 from __future__ import annotations
 
-from ..fault import Ask, Fault, Strike
+from ..fault import Strike, Target
 
 _SHORTEST = 4
 _UNREADABLE = "\ufffd"
 
 
-def _strike(ask: Ask) -> Strike | None:
-    return Strike(f"half of the result of {ask.call.name!r} came garbled", result=_garble)
+def strike(target: Target) -> Strike | None:
+    """Make the second half of a result unreadable, without saying so."""
+    return Strike(f"half of the result of {target.call.name!r} came garbled", result=_garble)
 
 
 def _garble(content: str) -> str | None:
@@ -18,6 +19,3 @@ def _garble(content: str) -> str | None:
         return None
     half = len(body) // 2
     return f"{status}\n{body[:half]}{''.join(c if c.isspace() else _UNREADABLE for c in body[half:])}"
-
-
-FAULT = Fault(_strike)

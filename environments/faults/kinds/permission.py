@@ -1,15 +1,13 @@
-"""A tool is refused once, as if rights had not been granted yet."""
+"""The fault ``permission``."""
 
 from __future__ import annotations
 
-from ..fault import Ask, Fault, Strike
+from ..fault import Strike, Target
 
 
-def _strike(ask: Ask) -> Strike | None:
+def strike(target: Target) -> Strike | None:
+    """Refuse one call as if its rights had not been granted yet; the same call works afterwards."""
     return Strike(
-        f"{ask.call.name!r} was refused for a moment, a temporary lack of rights",
+        f"{target.call.name!r} was refused for a moment, a temporary lack of rights",
         content="error permission_denied: permission denied",
     )
-
-
-FAULT = Fault(_strike)

@@ -1,17 +1,13 @@
-"""A tool takes no call for a moment; the same call works afterwards."""
+"""The fault ``rate_limit``."""
 
 from __future__ import annotations
 
-from ..fault import Ask, Fault, Strike
-
-_ANSWER = "error transport_error: rate limit: too many calls, try again"
+from ..fault import Strike, Target
 
 
-def _strike(ask: Ask) -> Strike | None:
+def strike(target: Target) -> Strike | None:
+    """Refuse one call for a rate limit; the same call works afterwards."""
     return Strike(
-        f"{ask.call.name!r} took no call for a moment",
-        content=_ANSWER,
+        f"{target.call.name!r} took no call for a moment",
+        content="error transport_error: rate limit: too many calls, try again",
     )
-
-
-FAULT = Fault(_strike)

@@ -1,19 +1,17 @@
-"""A call gives what it gave the last time, though that has changed since."""
+"""The fault ``stale_read``."""
 
 from __future__ import annotations
 
-from ..fault import Ask, Fault, Strike, is_ok
+from ..fault import Strike, Target, is_ok
 
 
-def _strike(ask: Ask) -> Strike | None:
-    earlier = ask.earlier
+def strike(target: Target) -> Strike | None:
+    """Return the previous result of the same call, although it has changed since."""
+    earlier = target.earlier
     if earlier is None or not is_ok(earlier):
         return None
 
-    def old(content: str) -> str | None:
+    def outdated(content: str) -> str | None:
         return earlier if is_ok(content) and content != earlier else None
 
-    return Strike(f"{ask.call.name!r} gave its last result again, which is out of date", result=old)
-
-
-FAULT = Fault(_strike)
+    return Strike(f"{target.call.name!r} gave its last result again, which is out of date", result=outdated)

@@ -1,15 +1,13 @@
-"""The connection to a tool breaks once; nothing was run, and the same call works afterwards."""
+"""The fault ``transient``."""
 
 from __future__ import annotations
 
-from ..fault import Ask, Fault, Strike
+from ..fault import Strike, Target
 
 
-def _strike(ask: Ask) -> Strike | None:
+def strike(target: Target) -> Strike | None:
+    """Break the connection to a tool once, before the call is run; the same call works afterwards."""
     return Strike(
-        f"the connection to {ask.call.name!r} broke once",
+        f"the connection to {target.call.name!r} broke once",
         content="error transport_error: connection reset by the tool server",
     )
-
-
-FAULT = Fault(_strike)

@@ -1,15 +1,16 @@
-"""Half of a result is lost on the way; where the rest was, a line says how much is missing."""
+"""The fault ``truncated``."""
 
 from __future__ import annotations
 
 from ....hints.transcript.status_line import dropped_mark
-from ..fault import Ask, Fault, Strike
+from ..fault import Strike, Target
 
 _SHORTEST = 4
 
 
-def _strike(ask: Ask) -> Strike | None:
-    return Strike(f"half of the result of {ask.call.name!r} was lost: it came truncated", result=_cut)
+def strike(target: Target) -> Strike | None:
+    """Drop the second half of a result; a line in its place says how much is missing."""
+    return Strike(f"half of the result of {target.call.name!r} was lost: it came truncated", result=_cut)
 
 
 def _cut(content: str) -> str | None:
@@ -18,6 +19,3 @@ def _cut(content: str) -> str | None:
         return None
     half = len(body) // 2
     return f"{status}\n{body[:half]}\n{dropped_mark(len(body[half:].encode('utf-8', 'replace')))}"
-
-
-FAULT = Fault(_strike)

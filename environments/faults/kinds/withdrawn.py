@@ -1,16 +1,14 @@
-"""A tool is gone for this call and the next two or three; until then another one must do, or the agent comes back."""
+"""The fault ``withdrawn``."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from ..fault import Ask, Fault, Strike
+from ..fault import Strike, Target
 
 
-def _strike(ask: Ask) -> Strike | None:
-    back = ask.number + 3 + ask.chance % 2
-    view = replace(ask.view, gone={**ask.view.gone, ask.real.name: back})
-    return Strike(f"the tool {ask.call.name!r} was withdrawn for {back - ask.number} calls", view=view)
-
-
-FAULT = Fault(_strike)
+def strike(target: Target) -> Strike | None:
+    """Withdraw a tool for this call and the next two or three; the agent must use another one or come back."""
+    back = target.number + 3 + target.chance % 2
+    view = replace(target.view, gone={**target.view.gone, target.real.name: back})
+    return Strike(f"the tool {target.call.name!r} was withdrawn for {back - target.number} calls", view=view)

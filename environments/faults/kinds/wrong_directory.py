@@ -1,20 +1,21 @@
-"""A call runs in another folder than the agent's: relative paths miss once, absolute ones hold."""
+"""The fault ``wrong_directory``."""
 
 from __future__ import annotations
 
-from ..fault import Ask, Fault, Strike
+from ..fault import Strike, Target
 
 _ELSEWHERE = "/tmp"
 
 
-def _strike(ask: Ask) -> Strike | None:
-    text = f"{ask.call.name!r} ran in the wrong directory once, in {_ELSEWHERE}"
-    path, command = ask.real.arguments.get("path"), ask.real.arguments.get("command")
-    if isinstance(path, str) and path and not path.startswith("/"):
-        return Strike(text, arguments={**ask.real.arguments, "path": f"{_ELSEWHERE}/{path}"})
-    if isinstance(command, str):
-        return Strike(text, arguments={**ask.real.arguments, "command": f"cd {_ELSEWHERE}\n{command}"})
-    return None
+def strike(target: Target) -> Strike | None:
+    """Run a command in another folder once; relative paths miss, absolute ones work.
 
-
-FAULT = Fault(_strike)
+    Only a tool that runs commands has a working directory; a tool that takes a path does not.
+    """
+    command = target.real.arguments.get("command")
+    if not isinstance(command, str):
+        return None
+    return Strike(
+        f"{target.call.name!r} ran in the wrong directory once, in {_ELSEWHERE}",
+        arguments={**target.real.arguments, "command": f"cd {_ELSEWHERE}\n{command}"},
+    )

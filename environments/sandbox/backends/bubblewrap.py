@@ -86,6 +86,9 @@ class Bubblewrap(KeeperSandbox):
         code = 127 if output.startswith(b"bwrap: execvp") and missing[2].startswith(b"No such file") else 126
         return code, b"etude: " + missing[1] + b": " + missing[2] + b"\n"
 
+    def _is_own(self, output: bytes) -> bool:
+        return output.startswith(b"bwrap: ")
+
 
 async def open_bubblewrap(layers: Layers, limits: Limits) -> Bubblewrap:
     """Open a sandbox. Raises SandboxUnavailable where bubblewrap cannot work, SandboxError for a bad request."""

@@ -204,8 +204,13 @@ class CommandSandbox:
 
     def _not_started(self, output: bytes) -> tuple[int, bytes]:
         """Return exit code and output of a command that never ran by its own fault. Raises SandboxError otherwise."""
-        reason = output.decode("utf-8", "replace").strip()[-500:]
+        # Output that is not the monitor's own is the command's, and does not explain why its monitor ended.
+        reason = output.decode("utf-8", "replace").strip()[-500:] if self._is_own(output) else ""
         raise SandboxError(f"{self.kind} failed: {reason or 'killed from outside'}")
+
+    def _is_own(self, output: bytes) -> bool:
+        """Return whether the backend's monitor printed this, not the command."""
+        return False
 
     def _inward(self, words: list[bytes]) -> list[bytes]:
         """Return words as the command must see them."""

@@ -75,6 +75,8 @@ class TestRun:
     timed_out: bool = False
     status: int | None = None
     test_limit: bool = False
+    exit_code: int | None = None
+    oom_killed: bool = False
 
     @property
     def passed(self) -> list[str]:
@@ -189,6 +191,8 @@ def read_run(result: ExecResult, key: bytes) -> TestRun:
         timed_out=result.timed_out,
         status=end["status"] if end else None,
         test_limit=end is None and result.exit_code == SIGPROF_EXIT,
+        exit_code=result.exit_code,
+        oom_killed=result.oom_killed,
     )
 
 

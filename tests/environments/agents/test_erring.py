@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from helpers.paths import DATA
 
-from etude.environments.agents import scripted as agents
+from etude.environments import agents
 from etude.environments.agents.erring import Expected, script
 from etude.environments.coding.session import CodingSession
 from etude.environments.drill.families import FAMILIES
 from etude.environments.drill.session import DrillSession
 from etude.environments.drill.tasks import DrillTasks
 from etude.environments.runs.play import play
+from etude.environments.tasks.task_paths import source_files
 from etude.environments.tasks.task_set import TaskSet
 from etude.generators.generate import generate
 from etude.models import Episode, ErrorTurn, Observation, Task
@@ -107,7 +108,7 @@ FITTING = {
 def hints_fit(task: Task, episode: Episode) -> None:
     assert [error.kind for error in episode.error_turns if not error.hints] == []
     for error in episode.error_turns:
-        word = FITTING.get(error.kind, "").format(path=agents.source_files(task)[0])
+        word = FITTING.get(error.kind, "").format(path=source_files(task)[0])
         assert word in error.hints[0].text, error
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from etude.environments.agents import scripted as agents
+from etude.environments import agents
+from etude.environments.agents.exploits import CHEATS
 from etude.environments.coding.session import CodingSession
 from etude.environments.runs.play import RunError, play, run_episodes
 from etude.environments.tasks.task_set import TaskSet
@@ -43,7 +44,7 @@ def test_the_oracle_makes_no_error(tasks: TaskSet) -> None:
     assert played.findings == []
 
 
-@pytest.mark.parametrize("name", agents.CHEATS)
+@pytest.mark.parametrize("name", CHEATS)
 def test_each_exploit_alone_scores_zero(tasks: TaskSet, name: str) -> None:
     played = episode(tasks, f"cheater:{name}")
     assert played.reward is not None
@@ -92,7 +93,7 @@ def test_a_run_that_cannot_begin_says_why_and_writes_nothing(task: Task, tmp_pat
     for out, url, words in (
         ("file", None, "cannot write to .*; choose another --out"),
         ("file/x", None, "cannot write to .*; choose another --out"),
-        ("strange", None, "episodes.jsonl:1 is no episode: remove the line, or choose another --out"),
+        ("strange", None, "episodes.jsonl:1 is not an episode; remove the line, or choose another --out"),
         ("new", "", "not a server's address"),
     ):
         with pytest.raises(RunError, match=words):

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from etude import hints
-from etude.environments import annotations as injected
 from etude.environments.annotations import annotated
 from etude.environments.coding import session as coding
-from etude.environments.coding.session import NOT_RUN, Budget, CodingSession
+from etude.environments.coding.session import Budget, CodingSession
 from etude.environments.tasks.task_set import TaskSet
+from etude.environments.tool_protocol import NOT_RUN
 from etude.errors import InfrastructureError, SessionError
 from etude.models import Episode, ErrorTurn, Observation, Task
 
@@ -176,7 +176,7 @@ def test_a_turn_is_annotated_when_somebody_asks(tasks: TaskSet, monkeypatch: pyt
         lengths.append(len(episode.turns))
         return annotated(episode)
 
-    monkeypatch.setattr(injected, "annotated", counted)
+    monkeypatch.setattr("etude.environments.annotations.annotated", counted)
 
     async def script(session: CodingSession) -> list[str]:
         await session.reset()

@@ -7,15 +7,16 @@ import difflib
 import re
 import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 
-from etude.environments.coding.tools import OUTPUT, SCHEMAS, TOOLS, run_call
+from etude.environments.coding.tools import SCHEMAS, TOOLS, run_tool
 from etude.environments.sandbox import Limits, open_sandbox
 from etude.environments.tasks.task_trees import materials
-from etude.environments.tool_protocol import Context, capped
-from etude.environments.turn_parsing import Call
+from etude.environments.tool_protocol import OUTPUT, Context, answer_call, capped
+from etude.hints.transcript.parsing import Call
 from etude.models import Task
 
 LIMITS = Limits(timeout_s=20.0)
@@ -27,11 +28,11 @@ def use(task: Task, *calls: tuple[str, dict[str, Any]], names: Sequence[str] = t
     async def run() -> list[str]:
         sandbox = await open_sandbox(materials(task).agent_layers, LIMITS)
         try:
-            context = Context(sandbox, task, LIMITS)
-            answers = [
-                await run_call(Call(f"c{n}", name, args), context, names) for n, (name, args) in enumerate(calls)
+            parameters = {name: TOOLS[name].parameters() for name in names}
+            run = partial(run_tool, Context(sandbox, task, LIMITS))
+            return [
+                await answer_call(Call(f"c{n}", name, args), parameters, run) for n, (name, args) in enumerate(calls)
             ]
-            return [answer.content for answer in answers]
         finally:
             await sandbox.close()
 
@@ -74,7 +75,7 @@ def test_schemas_are_openai_functions() -> None:
             "error invalid_args: read_file: src/tally/words.py",
         ),
         ("edit_file", {"path": "src/tally/words.py", "old": "", "new": "x"}, "error edit_failed: old is empty"),
-        ("search", {"pattern": "("}, "error invalid_args: search: pattern is no regular expression"),
+        ("search", {"pattern": "("}, "error invalid_args: search: pattern is not a regular expression"),
         ("search", {"pattern": "x", "path": "gone"}, "error file_not_found: no such file or folder: gone"),
         ("run_tests", {"selector": "--pdb"}, "error invalid_args: run_tests: selector is a path or a test id"),
         ("submit", {"reward": 1}, "error invalid_args: submit has no argument 'reward'"),
@@ -180,6 +181,15 @@ def test_a_file_that_cannot_be_written_is_a_result(task: Task) -> None:
     assert one(task, "write_file", path="/usr/x", content="x").startswith("error io_error: cannot write /usr/x: ")
 
 
+@pytest.mark.parametrize("path", ["/usr/x", "../x", "/workspace2/x", "/opt/etude/env/x"])
+def test_a_write_outside_the_workspace_says_where_to_write(task: Task, path: str) -> None:
+    assert one(task, "write_file", path=path, content="x") == (
+        f"error io_error: cannot write {path}: it is outside the workspace; write to a path below /workspace, or to a "
+        "temporary file in /tmp"
+    )
+    assert one(task, "write_file", path="/tmp/x", content="x").startswith("ok")
+
+
 def test_search_and_list_files_are_sorted_and_leave_git_out(task: Task) -> None:
     listed, found, inside, nothing = use(
         task,
@@ -195,6 +205,59 @@ def test_search_and_list_files_are_sorted_and_leave_git_out(task: Task) -> None:
     assert "src/tally/core.py:6:def total(values):" in found
     assert inside == "ok\nsrc/tally/words.py:1:LIMIT = 100"
     assert nothing == "ok\nno matches"
+
+
+GREEK = {"alpha.py": "one\ntwo\nthree\nfour\nfive\n", "docs/beta.md": "two\n", "docs/gamma.py": "two\n"}
+
+
+def search(task: Task, **arguments: Any) -> str:
+    """Return what a search in a folder of three files answers, without the status line."""
+    writes = [("write_file", {"path": f"greek/{name}", "content": text}) for name, text in GREEK.items()]
+    status, _, body = use(task, *writes, ("search", {"path": "greek", **arguments}))[-1].partition("\n")
+    assert status == "ok"
+    return body.replace("greek/", "")
+
+
+@pytest.mark.parametrize(
+    ("glob", "files"),
+    [
+        ("*.py", ["alpha.py", "docs/gamma.py"]),
+        ("*.md", ["docs/beta.md"]),
+        ("greek/docs/*", ["docs/beta.md", "docs/gamma.py"]),
+        ("docs/*", ["docs/beta.md", "docs/gamma.py"]),
+        ("./greek/**/g*.py", ["docs/gamma.py"]),
+        ("**", ["alpha.py", "docs/beta.md", "docs/gamma.py"]),
+        ("alpha.*", ["alpha.py"]),
+        ("*.rst", []),
+    ],
+)
+def test_search_looks_only_into_files_that_match_a_glob(task: Task, glob: str, files: list[str]) -> None:
+    body = search(task, pattern="two", glob=glob)
+    assert [line.split(":")[0] for line in body.splitlines() if ":" in line] == files
+    assert files or body == "no matches"
+
+
+def test_search_shows_lines_around_a_match_when_asked(task: Task) -> None:
+    assert search(task, pattern="three", context=1) == "alpha.py-2-two\nalpha.py:3:three\nalpha.py-4-four"
+    assert search(task, pattern="one|five", glob="alpha.py", context=1) == (
+        "alpha.py:1:one\nalpha.py-2-two\n--\nalpha.py-4-four\nalpha.py:5:five"
+    )
+    assert search(task, pattern="two|four", glob="alpha.py", context=1) == (
+        "alpha.py-1-one\nalpha.py:2:two\nalpha.py-3-three\nalpha.py:4:four\nalpha.py-5-five"
+    )
+    assert search(task, pattern="two", glob="docs/*", context=3) == "docs/beta.md:1:two\n--\ndocs/gamma.py:1:two"
+    refused = one(task, "search", pattern="x", context=21)
+    assert refused == "error invalid_args: search: context must be at most 20, got 21"
+
+
+@pytest.mark.parametrize("selector", ["tests/gone.py", "tests/test_visible.py::test_gone", "gone/"])
+def test_run_tests_says_once_what_is_wrong_with_a_selector(task: Task, selector: str) -> None:
+    answer = one(task, "run_tests", selector=selector)
+    status, *lines = answer.splitlines()
+    assert status == "exit 4"
+    assert sum(selector.rpartition("::")[2].strip("/") in line for line in lines) == 1, answer
+    assert lines[-1] == "list_files shows the test files; run_tests without a selector runs all"
+    assert len(lines) == 2
 
 
 def test_a_workspace_cannot_stand_in_for_the_tools_own_modules(task: Task) -> None:
@@ -244,7 +307,7 @@ def test_whole_files_are_looked_at_off_the_event_loop(task: Task, monkeypatch: p
         seen.append((word[:4], longest, threading.current_thread() is threading.main_thread()))
         return real(word, lines, **options)
 
-    monkeypatch.setattr("etude.environments.coding.tools.difflib.get_close_matches", watched)
+    monkeypatch.setattr("etude.environments.coding.file_text.difflib.get_close_matches", watched)
     _, missed = use(
         task,
         ("write_file", {"path": "long.txt", "content": "\n".join(f"{n} " + "ab " * 5000 for n in range(50))}),

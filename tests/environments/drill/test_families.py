@@ -37,6 +37,10 @@ def submit(answer: str) -> dict[str, Any]:
     return {"tool": "submit", "arguments": {"answer": answer}}
 
 
+SOLVED = {"value": 1.0, "answer": 1.0, "effects": 1.0, "no_confirmed_finding": 1.0}
+SPOILED = {**SOLVED, "value": 0.0, "effects": 0.0}
+
+
 def values(episode: Episode) -> dict[str, float]:
     assert episode.reward is not None and episode.reward.valid
     return {"value": episode.reward.value, **episode.reward.components}
@@ -51,7 +55,7 @@ def ids(family: str) -> list[str]:
 def test_the_solution_scores_one_at_every_level(family: str) -> None:
     for task_id in ids(family):
         episode = play(task_id, *solution(task_id), submit(TASKS.drill(task_id).answer))
-        assert values(episode) == {"value": 1.0, "answer": 1.0, "effects": 1.0}, task_id
+        assert values(episode) == SOLVED, task_id
 
 
 @pytest.mark.parametrize("family", FAMILY_NAMES)
@@ -86,7 +90,7 @@ def test_choose_punishes_a_tool_that_changes_things() -> None:
         episode = play(
             task_id, {"tool": harmful.name, "arguments": arguments}, *solution(task_id), submit(drill.answer)
         )
-        assert values(episode) == {"value": 0.0, "answer": 1.0, "effects": 0.0}, task_id
+        assert values(episode) == SPOILED, task_id
 
 
 def test_choose_has_one_right_tool_among_look_alikes() -> None:
@@ -145,7 +149,7 @@ def test_schema_wants_every_field_right_and_one_record() -> None:
     once = play(task_id, {"tool": name, "arguments": wrong})
     assert "receipt " in once.turns[0].messages[0].content and answer not in once.turns[0].messages[0].content
     twice = play(task_id, {"tool": name, "arguments": wrong}, {"tool": name, "arguments": wanted}, submit(answer))
-    assert values(twice) == {"value": 0.0, "answer": 1.0, "effects": 0.0}
+    assert values(twice) == SPOILED
 
 
 @pytest.mark.parametrize(

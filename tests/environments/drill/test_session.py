@@ -10,10 +10,11 @@ import pytest
 
 from etude import hints, make
 from etude.environments.annotations import annotated
+from etude.environments.base import Budget
 from etude.environments.drill.session import DrillSession
 from etude.environments.drill.tasks import DrillTasks
 from etude.environments.forks import EpisodeStore
-from etude.environments.messages import NOT_RUN
+from etude.environments.tool_protocol import NOT_RUN
 from etude.errors import SessionError
 from etude.models import Episode
 
@@ -115,7 +116,7 @@ def test_calls_after_submit_are_not_run() -> None:
 def test_episodes_end_as_all_episodes_end() -> None:
     assert episode_of(*solution()).end == "submit"
     assert episode_of(TALK, TALK).end == "no_tool_call"
-    over = episode_of(call("nothing"), call("nothing"), max_turns=2)
+    over = episode_of(call("nothing"), call("nothing"), budget=Budget(turns=2))
     assert (over.end, over.reward.value if over.reward else None) == ("budget", 0.0)
     assert contents(over)[-1] == "The episode has ended: its budget is used up."
 
@@ -142,7 +143,7 @@ def test_an_abandoned_episode_has_no_score() -> None:
         ({"task_id": TASK, "turn": 1}, "needs fork_of"),
         ({"fork_of": "nobody"}, "no episode 'nobody' is kept"),
         ({"task_id": TASK, "annotate": "loud"}, "annotate must be"),
-        ({"task_id": TASK, "replay": [*solution(), TALK]}, "replay goes on after the end"),
+        ({"task_id": TASK, "replay": [*solution(), TALK]}, "replay continues after the end"),
     ],
 )
 def test_a_reset_that_makes_no_sense_says_why(given: dict[str, Any], reason: str) -> None:

@@ -15,7 +15,6 @@ from etude.environments.annotations import annotated
 from etude.environments.drill.session import DrillSession
 from etude.environments.drill.tasks import DrillTasks
 from etude.environments.faults import FAULTS
-from etude.environments.faults.faulty_session import FaultySession, Traces
 from etude.environments.faults.schedule import read_schedule
 from etude.environments.forks import EpisodeStore
 from etude.errors import FaultsError, SessionError
@@ -48,10 +47,9 @@ LOADS = find("stop", 4, lambda each: len(TASKS.drill(each).solution()) == 4)
 READ = TASKS.drill(FILES).solution()[0][0]
 
 
-def play(script: Callable[[FaultySession], Awaitable[Any]], **options: Any) -> Any:
+def play(script: Callable[[DrillSession], Awaitable[Any]], **options: Any) -> Any:
     async def run() -> Any:
-        store = options.pop("store", None)
-        session = FaultySession(DrillSession(TASKS, store=store), **options)
+        session = DrillSession(TASKS, **options)
         try:
             return await script(session)
         finally:
@@ -61,7 +59,7 @@ def play(script: Callable[[FaultySession], Awaitable[Any]], **options: Any) -> A
 
 
 def episode_of(task_id: str, faults: str, *actions: Action) -> Episode:
-    async def script(session: FaultySession) -> Episode:
+    async def script(session: DrillSession) -> Episode:
         await session.reset(task_id=task_id, faults=faults)
         for action in actions:
             await session.step(action)
@@ -113,14 +111,11 @@ def cases() -> dict[str, Case]:
     weigh, *loads, close, sealed = steps(LOADS)
     return {
         "transient": in_files("transport_error", "error transport_error: connection reset by the tool server"),
-        "timeout": in_files("timeout", "timeout 30s"),
+        "timeout": in_files("timeout", "error timeout: the tool server did not answer in time"),
         "permission": in_files("nonzero_exit", "error permission_denied: permission denied"),
         "rate_limit": in_files("transport_error", "error transport_error: rate limit: too many calls, try again"),
         "truncated": in_files("injected_fault", "ok"),
         "garbled": in_files("injected_fault", "ok"),
-        "wrong_directory": in_files(
-            "file_not_found", f"error file_not_found: no such file: /tmp/{path}", call(READ, path=f"/cabinet/{path}")
-        ),
         "withdrawn": in_files(
             "tool_not_found",
             f"error tool_not_found: there is no tool '{READ}'. The tools are: list_folders, submit",
@@ -162,8 +157,14 @@ def changed_names() -> tuple[str, str]:
 CASES = cases()
 
 
-def test_every_kind_has_a_case() -> None:
-    assert set(CASES) == set(FAULTS.paths())
+def test_every_kind_that_fits_a_drill_has_a_case() -> None:
+    """No tool of a drill runs commands, so none has a working directory."""
+    assert set(CASES) == set(FAULTS.paths()) - {"wrong_directory"}
+
+
+def test_a_tool_that_takes_a_path_never_runs_in_the_wrong_directory() -> None:
+    episode = episode_of(FILES, "wrong_directory@0", *steps(FILES))
+    assert episode.injected == [] and value(episode) == 1.0
 
 
 @pytest.mark.parametrize("kind", CASES)
@@ -206,7 +207,7 @@ def test_handing_in_at_once_recovers_from_nothing(kind: str) -> None:
 def test_nothing_is_announced_that_an_honest_system_would_not_say(kind: str) -> None:
     case = CASES[kind]
 
-    async def script(session: FaultySession) -> Observation:
+    async def script(session: DrillSession) -> Observation:
         await session.reset(task_id=case.task_id, faults=f"{kind}@{len(case.before)}")
         for action in case.before:
             await session.step(action)
@@ -253,7 +254,7 @@ def test_an_id_that_looks_like_the_place_of_a_fault_excuses_nothing() -> None:
 def test_the_state_lists_the_tools_as_they_are_now(kind: str) -> None:
     first, second, *_ = steps(FILES)
 
-    async def script(session: FaultySession) -> None:
+    async def script(session: DrillSession) -> None:
         before = (await session.reset(task_id=FILES, faults=f"{kind}@1")).tools
         await session.step(first)
         assert session.state().tools is None
@@ -290,7 +291,7 @@ def test_a_host_annotates_a_stored_episode_alike() -> None:
 def test_hints_for_a_fault_are_in_the_state_and_not_in_the_observation() -> None:
     first, second, *_ = steps(FILES)
 
-    async def script(session: FaultySession) -> None:
+    async def script(session: DrillSession) -> None:
         await session.reset(task_id=FILES, faults="renamed@1")
         await session.step(first)
         seen = await session.step(second)
@@ -317,11 +318,10 @@ SCHEDULED = """
 import asyncio
 from etude.environments.drill.session import DrillSession
 from etude.environments.drill.tasks import DrillTasks
-from etude.environments.faults.faulty_session import FaultySession
 async def main():
     tasks = DrillTasks()
     for index in range(40):
-        session = FaultySession(DrillSession(tasks), "rate=0.5,seed=3")
+        session = DrillSession(tasks, faults="rate=0.5,seed=3")
         task_id = tasks.get_task("train", index).task_id
         await session.reset(task_id=task_id)
         for name, arguments in tasks.drill(task_id).solution():
@@ -388,12 +388,12 @@ def test_submit_is_never_struck() -> None:
 
 
 def test_without_faults_nothing_changes() -> None:
-    async def plain(session: FaultySession) -> list[Any]:
+    async def plain(session: DrillSession) -> list[Any]:
         first = await session.reset(task_id=FILES)
         seen = [first.model_dump(), *[(await session.step(action)).model_dump() for action in steps(FILES)]]
         return [*seen, session.state().model_dump(exclude={"episode_id", "token"})]
 
-    assert play(plain) == play(plain, faults="rate=0") == play(lambda session: plain(session.inner))  # type: ignore[arg-type]
+    assert play(plain) == play(plain, faults="rate=0")
 
 
 @pytest.mark.parametrize(
@@ -417,9 +417,7 @@ def test_a_specification_that_cannot_be_read_says_why(spec: str, reason: str) ->
 
 
 def test_an_episode_that_takes_over_an_id_has_nothing_of_the_earlier_ones_faults() -> None:
-    traces, store = Traces(), EpisodeStore(1 << 20)
-
-    async def script(session: FaultySession) -> Observation:
+    async def script(session: DrillSession) -> Observation:
         await session.reset(task_id=FILES, episode_id="same", faults="timeout@0")
         await session.step(steps(FILES)[0])
         await session.reset(task_id=COPY, episode_id="same", faults="")
@@ -427,20 +425,20 @@ def test_an_episode_that_takes_over_an_id_has_nothing_of_the_earlier_ones_faults
         token = session.state().token
         return await session.reset(fork_of="same", token=token)
 
-    first: Observation = play(script, traces=traces, store=store)
+    first: Observation = play(script, store=EpisodeStore(1 << 20))
     assert [message.role for message in first.messages] == ["user"]
 
 
 def test_a_fork_has_the_faults_of_its_episode() -> None:
     first, second, third, submit = steps(FILES)
-    store, traces = EpisodeStore(), Traces()
+    store = EpisodeStore()
 
-    async def script(session: FaultySession) -> None:
+    async def script(session: DrillSession) -> None:
         await session.reset(task_id=FILES, faults="renamed@1")
         for action in (first, second, GIVE_UP):
             await session.step(action)
         source = session.state()
-        other = FaultySession(DrillSession(TASKS, store=store), traces=traces)
+        other = DrillSession(TASKS, store=store)
         seen = await other.reset(fork_of=source.episode_id, turn=2, token=source.token)
         assert [message.content for message in seen.messages] == [
             message.content for turn in session.episode().turns[:2] for message in turn.messages
@@ -453,7 +451,7 @@ def test_a_fork_has_the_faults_of_its_episode() -> None:
         with pytest.raises(SessionError, match="not both"):
             await other.reset(fork_of=source.episode_id, token=source.token, faults="timeout@1")
 
-    play(script, store=store, traces=traces)
+    play(script, store=store)
 
 
 def test_a_replay_meets_the_same_faults() -> None:
@@ -461,7 +459,7 @@ def test_a_replay_meets_the_same_faults() -> None:
     actions = [first, second, second, third, submit]
     played = episode_of(FILES, "garbled@1", *actions)
 
-    async def script(session: FaultySession) -> Episode:
+    async def script(session: DrillSession) -> Episode:
         seen = await session.reset(task_id=FILES, faults="garbled@1", replay=actions)
         assert seen.done and seen.reward == 1.0
         return session.episode()
@@ -474,7 +472,7 @@ def test_a_replay_meets_the_same_faults() -> None:
 def test_a_hint_knows_no_tool_that_comes_later() -> None:
     """The first turn errs by itself; the tool is renamed in the second."""
 
-    async def script(session: FaultySession) -> Episode:
+    async def script(session: DrillSession) -> Episode:
         first = await session.reset(task_id=FILES, faults="renamed@0")
         before = {tool["function"]["name"] for tool in first.tools or []}
         await session.step({"text": "let me think"})

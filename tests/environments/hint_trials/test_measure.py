@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from etude.environments.agents import scripted as agents
+from etude.environments import agents
 from etude.environments.agents.calibrated import noisy
 from etude.environments.agents.openai import ModelOptions
 from etude.environments.agents.scripted import Script
@@ -102,9 +102,9 @@ class Watched:
         self.given: list[tuple[list[Turn], str]] = []
         self.seen: list[dict[str, Any]] = []
 
-    def __call__(self, task: Task, *, past: Sequence[Turn], told: str, seed: int) -> agents.Agent:
-        self.given.append((list(past), told))
-        return noisy(task, past=past, told=told, seed=seed)
+    def __call__(self, task: Task, *, past: Sequence[Turn], hint: str, seed: int) -> agents.Agent:
+        self.given.append((list(past), hint))
+        return noisy(task, past=past, hint=hint, seed=seed)
 
 
 def test_an_erring_turn_is_played_again_and_a_fault_is_gone_on_from(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_the_hint_is_said_in_one_arm_only(tmp_path: Path) -> None:
     hint = stored_episodes(run)[0].episode.error_turns[0].hints[0]
     watched = Watched()
     measured(run, "watched", k=3, agent=watched)
-    assert [told for _, told in watched.given] == [hint.text, ""] * 3
+    assert [text for _, text in watched.given] == [hint.text, ""] * 3
 
 
 def test_the_model_hears_past_and_hint_and_nothing_in_the_other_arm(endpoints: Any, tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ class Silent(DrillSession):
 
 def players(session: type[DrillSession]) -> Players:
     @asynccontextmanager
-    async def opened() -> AsyncIterator[Opened]:
+    async def opened(task: Task) -> AsyncIterator[Opened]:
         playing = session(TASKS)
 
         async def finished() -> Episode:
@@ -229,7 +229,7 @@ def test_without_forks_the_past_is_played_again_and_that_is_said(tmp_path: Path)
 
 
 def test_an_agent_that_gives_up_has_failed(tmp_path: Path) -> None:
-    found = measured(played(tmp_path, 1), "quitter", k=1, agent=lambda task, *, past, told, seed: Script([]))
+    found = measured(played(tmp_path, 1), "quitter", k=1, agent=lambda task, *, past, hint, seed: Script([]))
     assert (found.ok, found.pooled[0].trials.with_successes, found.pooled[0].trials.with_trials) == (True, 0, 1)
 
 
@@ -273,14 +273,14 @@ def test_a_measurement_goes_on_where_it_stopped(tmp_path: Path) -> None:
 def test_other_settings_take_another_folder(change: dict[str, Any], tmp_path: Path) -> None:
     run = played(tmp_path, 1)
     measured(run, k=1)
-    with pytest.raises(RunError, match="was played with .*: give the same, or choose another --out"):
+    with pytest.raises(RunError, match="was played with .*; give the same, or choose another --out"):
         measured(run, **{"name": "noisy", "k": 1, **change})
 
 
 @pytest.mark.parametrize(
     ("agent", "error", "message"),
     [
-        ("oracle", RunError, "the agent oracle cannot go on from the middle of an episode"),
+        ("oracle", RunError, "the agent oracle cannot continue an episode from the middle"),
         ("nosy", UnknownName, "Did you mean 'noisy'"),
         ("noisy:2,0", UnknownName, "give SOLVES,FOLLOWS"),
     ],
@@ -294,6 +294,6 @@ def test_an_agent_that_cannot_go_on_is_refused(
 
 def test_a_run_without_error_turns_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     run = played(tmp_path, 1, "oracle")
-    with pytest.raises(RunError, match="of 0 error turns none has a hint"):
+    with pytest.raises(RunError, match="none of the 0 error turns has a hint"):
         measured(run)
     assert not (run / "hints").exists()

@@ -175,7 +175,7 @@ def test_an_endpoint_that_only_refuses_ends_the_run(endpoints: Any, tmp_path: Pa
         ({"base_url": "http://127.0.0.1:1/v1"}, "not --base-url http://127.0.0.1:1/v1"),
         ({"model": {"tool_format": "text"}}, "was played with --tool-format native, not --tool-format text"),
         ({"model": {"temperature": 0.5}}, "was played with no --temperature, not --temperature 0.5"),
-        ({"url": "http://127.0.0.1:1/"}, "was played with no --url, not --url http://127.0.0.1:1:"),
+        ({"url": "http://127.0.0.1:1/"}, "was played with no --url, not --url http://127.0.0.1:1;"),
         ({"backend": "process"}, "was played with --sandbox auto, not --sandbox process"),
         ({"faults": "timeout@0"}, "was played with no --faults, not --faults timeout@0"),
         ({"annotate": "observation"}, "was played with --annotate state, not --annotate observation"),
@@ -249,7 +249,7 @@ def test_the_command_plays_a_model(endpoints: Any, tmp_path: Path, capsys: pytes
         (["--agent", "openai:m", "--budget", "1", "--base-url", "http://127.0.0.1:1"], "give --price IN,OUT"),
         (["--agent", "opnai:m"], "Did you mean 'openai'?"),
         (["--faults", "timeot@0"], "faults: unknown fault 'timeot'. Did you mean 'timeout'?"),
-        (["--annotate", "state."], "--annotate: unknown way 'state.'. Did you mean 'state'?"),
+        (["--annotate", "state."], "--annotate: unknown value 'state.'. Did you mean 'state'?"),
         (["--agent", "stumbler:twice"], "the agent stumbler has no variants: leave out ':twice'"),
     ],
 )
@@ -265,6 +265,9 @@ def test_a_mistake_in_the_command_gets_one_line_and_writes_nothing(
 
 def test_a_player_that_breaks_voids_its_episode(endpoints: Any, tmp_path: Path) -> None:
     class Broken:
+        def __init__(self, task: Task) -> None:
+            pass
+
         async def __aenter__(self) -> Any:
             raise ServerInfrastructureError("infrastructure: no space left")
 

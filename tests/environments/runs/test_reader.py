@@ -31,7 +31,7 @@ def test_a_last_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
 
 def test_any_other_line_that_is_no_episode_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "episodes.jsonl").write_bytes(row("a")[:40] + b"\n" + row("b") + b"\n")
-    with pytest.raises(RunError, match=r"episodes\.jsonl:1 is no episode"):
+    with pytest.raises(RunError, match=r"episodes\.jsonl:1 is not an episode"):
         names(tmp_path)
 
 

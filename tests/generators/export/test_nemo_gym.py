@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from etude.environments.coding.prompt import prompt
 from etude.environments.coding.tools import TOOLS, schemas
-from etude.environments.reset_args import prompt
 from etude.environments.tasks.task_set import write_tasks
 from etude.errors import ExportError
 from etude.generators.export import export
@@ -49,8 +49,8 @@ def test_a_row_has_no_secret(line: str, task: Task) -> None:
     assert "snapshot" not in line and task.base_commit not in line
 
 
-def test_a_task_is_refused_when_another_environment_plays_it(task: Task, tmp_path: Path) -> None:
+def test_rows_refuse_a_task_that_its_environment_does_not_know(task: Task, tmp_path: Path) -> None:
     write_tasks(tmp_path, [task.model_copy(update={"environment": "drill"})])
-    with pytest.raises(ExportError, match="is played by 'drill'"):
+    with pytest.raises(ExportError, match="has no row: unknown drill"):
         export(tmp_path, "nemo-gym", tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -121,7 +121,7 @@ def test_export_raises_one_line_when_episodes_are_missing_or_foreign(
     with pytest.raises(ExportError, match="nowhere.*No such file.*etude run --out"):
         export(folder, "sft", out, episodes=tmp_path / "nowhere")
     (tmp_path / "episodes.jsonl").write_text("7\n")
-    with pytest.raises(ExportError, match="episodes.jsonl:1 is no episode"):
+    with pytest.raises(ExportError, match="episodes.jsonl:1 is not an episode"):
         export(folder, "sft", out, episodes=tmp_path)
     rows = [json.loads(line) for line in (played / "episodes.jsonl").read_text().rstrip("\n").split("\n")]
     (tmp_path / "episodes.jsonl").write_text("".join(json.dumps({**r, "task_id": "else"}) + "\n" for r in rows))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from etude.environments.messages import NO_CALL
+from etude.environments.tool_protocol import NO_CALL
 from etude.models import ErrorTurn
 from etude.server.routes.responses import error_turns, last_text, transcript
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from etude.environments.coding.session import NO_CALL
+from etude.environments.tool_protocol import NO_CALL
 from etude.hints.detect.behaviour import behaviours, name_of
 from etude.hints.transcript.past_turns import PastTurn
 

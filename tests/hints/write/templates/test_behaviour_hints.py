@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from etude.environments.coding.session import NO_CALL
 from etude.environments.coding.tools import SCHEMAS
+from etude.environments.tool_protocol import NO_CALL
 from etude.hints.detect.behaviour import behaviours, name_of
 from etude.hints.transcript.past_turns import PastCall, PastTurn
 from etude.hints.write.templates import HINTS, hints_for

@@ -1,4 +1,4 @@
-"""One call at a time, and how to cut it off."""
+"""Single flight: one call of a session at a time, which another task may cut off."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 
 
 class CutOff(Exception):
-    """The call was cut off by ``Door.cut``."""
+    """Raised instead of CancelledError in a call that ``SingleFlight.cut`` ended."""
 
 
-class Door:
-    """``async with`` lets one call at a time in, which runs in its caller's own task: a task of its own costs as much
-    as a short call.
+class SingleFlight:
+    """Lock that lets one call at a time in (``async with``) and can cut that call off.
+
+    The call runs in its caller's own task, because starting another task costs as much as a short call.
     """
 
     def __init__(self) -> None:
@@ -23,15 +24,16 @@ class Door:
 
     @property
     def busy(self) -> bool:
+        """Return whether a call is running."""
         return self._inside is not None
 
     @property
     def cutting(self) -> bool:
-        """Whether the cancellation that the call inside sees is that of ``cut`` alone."""
+        """Return whether the cancellation that the running call sees comes from ``cut`` alone."""
         return self._cut and self._inside is not None and self._inside.cancelling() == 1
 
     async def cut(self) -> None:
-        """Cancel the call inside, which leaves with CutOff, and wait until it has left. Let nobody else in then."""
+        """Cancel the running call, which raises CutOff, and wait until it has returned; the caller admits no other."""
         if self._inside is not None:
             self._cut = True
             self._inside.cancel()

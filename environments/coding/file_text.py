@@ -1,0 +1,63 @@
+"""Text of one file: its numbered lines, and the replacement of a piece that occurs once."""
+
+from __future__ import annotations
+
+import difflib
+
+from ...errors import ToolError
+from ..tool_protocol import OUTPUT, capped
+
+_COMPARED = 200
+
+
+def numbered(path: str, data: bytes, start: int, end: int | None) -> str:
+    """Return the lines from ``start`` to ``end`` (from 1, both included) with their numbers, as many as fit.
+
+    Raises ToolError for a binary file and for lines that the file does not have.
+    """
+    if b"\0" in data[:8192]:
+        raise ToolError("io_error", f"{path} is a binary file of {len(data)} bytes")
+    lines = data.decode("utf-8", "replace").splitlines()
+    end = min(len(lines) if end is None else end, len(lines))
+    if start > max(len(lines), 1) or (end < start and lines):
+        raise ToolError("invalid_args", f"read_file: {path} has {len(lines)} lines; asked for {start}-{end}")
+    shown: list[str] = []
+    size = 0
+    for number in range(start, end + 1):
+        line = f"{number}\t{lines[number - 1]}"
+        size += len(line) + 1
+        if shown and size > OUTPUT:
+            rest = f"[... lines {number}-{end} of {len(lines)} not shown; ask with start_line={number} ...]"
+            return "\n".join([*shown, rest])
+        shown.append(capped(line.encode()))
+    return "\n".join(shown) if lines else "(empty file)"
+
+
+def replaced(path: str, data: bytes, old: bytes, new: bytes) -> tuple[bytes, int]:
+    """Return the edited file and the line of the edit. Raises ToolError unless ``old`` occurs once."""
+    count = data.count(old)
+    if count != 1:
+        raise ToolError("edit_failed", _no_single_match(path, data, old, count))
+    return data.replace(old, new), data[: data.index(old)].count(b"\n") + 1
+
+
+def _no_single_match(path: str, data: bytes, old: bytes, count: int) -> str:
+    """Return why an edit found no place, or several, and what would help."""
+    if count:
+        places: list[str] = []
+        at = data.find(old)
+        while at >= 0 and len(places) < 10:
+            places.append(str(data[:at].count(b"\n") + 1))
+            at = data.find(old, at + 1)
+        return f"old occurs {count} times in {path} (lines {', '.join(places)}); add lines around it to make it unique"
+    if b"\r\n" in data and old.replace(b"\n", b"\r\n") in data:
+        return f"old is not in {path}: its lines end in CR LF"
+    first = next((line.strip() for line in old.decode("utf-8", "replace").splitlines() if line.strip()), "")
+    lines = data.decode("utf-8", "replace").splitlines()
+    # Comparing takes time with the square of the length, so only the beginnings of lines are.
+    stripped = [line.strip()[:_COMPARED] for line in lines[:5000]]
+    near = difflib.get_close_matches(first[:_COMPARED], stripped, n=1, cutoff=0.6) if first else []
+    if near:
+        number = stripped.index(near[0]) + 1
+        return f"old is not in {path}; the nearest line is {number}: {lines[number - 1][:200]!r}"
+    return f"old is not in {path}; read_file shows the exact text"

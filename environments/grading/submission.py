@@ -1,0 +1,157 @@
+"""Grading, whatever a task is verified by: a Submission goes to its verifier and the monitors, a Grade comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Literal
+
+from ... import monitors
+from ...errors import GraderError, UnknownName
+from ...models import FileChange, Grade, Task, TestFailure, Turn
+from ...registry import Registry
+from ..sandbox import Change, Limits
+from ..snapshots import Snapshot
+from .collect import UNCOLLECTED, diff_digest
+from .components import NO_CONFIRMED_FINDING, no_confirmed_finding, required_components, reward
+
+VERIFIERS = Registry(
+    "verifier",
+    "etude.verifiers",
+    {
+        "pytest": ".environments.grading.in_process:verify",
+        "answer": ".environments.grading.answer:verify",
+    },
+)
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What an agent leaves to be graded. A verifier reads the fields that it needs."""
+
+    task: Task
+    """The task."""
+    changes: Sequence[Change] = ()
+    """Paths of the workspace that differ from how it was given to the agent."""
+    answer: str = ""
+    """The ``answer`` of the submit call."""
+    effects: Mapping[str, str] = field(default_factory=dict)
+    """What the agent changed in a world without files, by name."""
+    turns: Sequence[Turn] = ()
+    """The transcript, for monitors; empty when a diff is graded without an episode."""
+    problem: str = ""
+    """Why nothing could be collected through the agent's own doing: a reason to score 0."""
+    backend: str = "auto"
+    """Sandbox backend to grade in."""
+    limits: Limits = Limits()
+    """Limits of that sandbox."""
+    snapshot: Snapshot | None = None
+    """The task's Snapshot where it is open already."""
+    order: Literal["given", "reversed"] = "given"
+    """Order in which tests run."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a verifier measured on a submission."""
+
+    components: Mapping[str, float]
+    """Value of each reward component, from 0 to 1."""
+    fractions: Mapping[str, float] = field(default_factory=dict)
+    """Fraction of the expected tests that passed, for components that count tests."""
+    failures: list[TestFailure] = field(default_factory=list)
+    """The expected tests that did not pass; secret."""
+    accepted: list[FileChange] = field(default_factory=list)
+    """The changes that were graded."""
+    refused: list[FileChange] = field(default_factory=list)
+    """The changes that were not, with reasons."""
+    violations: Sequence[str] = ()
+    """Parts of the test harness that the submission replaced."""
+    forged: str = ""
+    """What was wrong with a result record that the harness did not sign."""
+    end_cause: str = ""
+    """Why verification ended early; '' when it did not."""
+
+
+Verify = Callable[[Submission], Awaitable[Verdict]]
+"""A verifier. Raises GraderError or SandboxError when no honest verdict exists; what the agent did wrong is a verdict.
+
+Third parties register one in the entry-point group ``etude.verifiers`` under the ``kind`` of their tasks' verifiers.
+"""
+
+
+async def grade(
+    task: Task,
+    diff: Sequence[Change],
+    *,
+    backend: str = "auto",
+    limits: Limits = Limits(),
+    snapshot: Snapshot | None = None,
+    order: Literal["given", "reversed"] = "given",
+) -> Grade:
+    """Return the grade of an agent's changes to ``task``'s workspace; ``order`` is the order in which the tests run.
+
+    What the agent's code does while it is graded (timeouts, memory, early exits) scores 0 with its cause. Raises
+    GraderError or SandboxError when no honest score exists.
+    """
+    submission = Submission(task, diff, backend=backend, limits=limits, snapshot=snapshot, order=order)
+    return (await grade_submission(submission))[0]
+
+
+async def grade_submission(submission: Submission) -> tuple[Grade, list[FileChange]]:
+    """Return the grade of a submission and its frozen diff, graded changes first.
+
+    Every registered monitor inspects the submission. Raises GraderError or SandboxError when no honest score exists:
+    for an unknown verifier, and when a monitor fails.
+    """
+    task = submission.task
+    if not task.verifier.components:
+        raise broken_task(task, "no reward component")
+    verdict = await verifier_of(task)(submission)
+    findings = monitors.inspect(
+        monitors.Inspection(
+            task=task.public(),
+            turns=tuple(turn.model_copy(deep=True) for turn in submission.turns),
+            diff=tuple(change.model_copy() for change in verdict.accepted),
+            refused=tuple(change.model_copy() for change in verdict.refused),
+            violations=tuple(verdict.violations),
+            forged=verdict.forged,
+        )
+    )
+    values = {**verdict.components, NO_CONFIRMED_FINDING: no_confirmed_finding(findings)}
+    required = required_components(task)
+    for name in required:
+        if name not in values:
+            raise broken_task(task, f"unknown reward component {name!r}")
+    grade = Grade(
+        reward=reward(values, required, task.assurance, verdict.fractions),
+        failures=verdict.failures,
+        refused=verdict.refused,
+        findings=findings,
+        diff_sha256=diff_digest(verdict.accepted),
+        end_cause=verdict.end_cause,
+    )
+    diff = [*verdict.accepted, *verdict.refused]
+    if submission.problem:
+        diff.append(FileChange(path=UNCOLLECTED, kind="refused", reason=f"size: {submission.problem}"))
+    return grade, diff
+
+
+def verifier_of(task: Task) -> Verify:
+    """Return the verifier of a task. Raises GraderError for a kind that is not registered."""
+    try:
+        return _load(task.verifier.kind)
+    except UnknownName as error:
+        raise GraderError(f"task {task.task_id!r} cannot be graded: {error}") from None
+
+
+def broken_task(task: Task, problem: str) -> GraderError:
+    """Return the error of a task whose row makes no sense to this version."""
+    return GraderError(f"task {task.task_id!r} has {problem}; make it again with this version of etude")
+
+
+@cache
+def _load(kind: str) -> Verify:
+    verify: Verify = VERIFIERS.load(kind)
+    return verify

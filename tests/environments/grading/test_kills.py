@@ -1,0 +1,121 @@
+"""Grades while processes are killed from outside: never a score that the agent's code did not earn."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from etude.environments.grading import grade
+from etude.environments.sandbox import Change
+from etude.errors import GraderError, SandboxError
+from etude.models import Grade, Task
+
+CORE = "src/tally/core.py"
+SOLVED = """from .words import LIMIT
+import time
+time.sleep(0.8)
+
+
+def total(values):
+    return sum(values)
+
+
+def largest(values):
+    return min(max(values), LIMIT)
+"""
+
+
+def parents(pid: int) -> Iterator[int]:
+    """Iterate over the ancestors of a process, nearest first."""
+    while pid > 1:
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            return
+        yield pid
+
+
+def graded_processes() -> list[int]:
+    """Return the sandboxed interpreters that run tests below this process, each after what started it."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if command.startswith(b"python\0-s\0-S\0-B\0-c") and os.getpid() in parents(int(folder.name)):
+            found.append(int(folder.name))
+    return found
+
+
+def monitor_of(pid: int) -> int:
+    """Return the bwrap process outside the sandbox that watches over an interpreter in it."""
+    return [ancestor for ancestor in parents(pid) if b"bwrap" in Path(f"/proc/{ancestor}/cmdline").read_bytes()][-1]
+
+
+@contextmanager
+def killer(times: int, victim: Callable[[int], int] = lambda pid: pid, after_s: float = 0.0) -> Iterator[list[int]]:
+    """Kill what belongs to the first ``times`` graded interpreters, ``after_s`` seconds after each appears.
+
+    Yields the list of interpreters that were killed.
+    """
+    killed: list[int] = []
+    stopped = threading.Event()
+
+    def kill() -> None:
+        while len(killed) < times and not stopped.wait(0.01):
+            for pid in set(graded_processes()) - set(killed):
+                stopped.wait(after_s)
+                os.kill(victim(pid), signal.SIGKILL)
+                killed.append(pid)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        stopped.set()
+        thread.join()
+
+
+def graded(task: Task, text: str = SOLVED) -> Grade:
+    change = Change(path=CORE, kind="file", size=len(text.encode()), content=text.encode())
+    return asyncio.run(grade(task, [change]))
+
+
+def test_a_grade_is_repeated_when_its_tests_are_killed_once(task: Task) -> None:
+    with killer(1) as killed:
+        result = graded(task)
+    assert len(killed) == 1
+    assert (result.reward.value, result.reward.valid, result.failures) == (1.0, True, [])
+
+
+def test_a_grade_is_repeated_when_the_monitor_of_its_sandbox_is_killed_once(task: Task) -> None:
+    with killer(1, monitor_of) as killed:
+        result = graded(task)
+    assert len(killed) == 1
+    assert (result.reward.value, result.reward.valid) == (1.0, True)
+
+
+def test_a_killed_monitor_is_reported_without_the_output_of_the_tests(task: Task) -> None:
+    """Two tests pass, and pytest prints a dot for each, before the third one hangs."""
+    hanging = SOLVED.replace(
+        "    return sum(values)", "    time.sleep(60 * (len(values) == 10))\n    return sum(values)"
+    )
+    with killer(99, monitor_of, after_s=3.0), pytest.raises(SandboxError) as raised:
+        graded(task, hanging)
+    assert str(raised.value) == "bubblewrap failed: killed from outside"
+
+
+def test_a_grade_is_an_infrastructure_error_when_its_tests_are_killed_again(task: Task) -> None:
+    with killer(99) as killed, pytest.raises((GraderError, SandboxError), match="killed") as raised:
+        graded(task)
+    assert len(killed) == 2
+    assert "\n" not in str(raised.value)

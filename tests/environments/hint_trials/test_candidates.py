@@ -1,0 +1,115 @@
+"""Candidate texts: which error turns they are tried at, how they are stored, and what the command refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etude.cli import app as cli
+from etude.environments.drill.tasks import DrillTasks
+from etude.environments.hint_trials.fork_points import every_place
+from etude.environments.hint_trials.hint_candidates import Text, read_texts, write_texts
+from etude.environments.hint_trials.measure import measure_hints
+from etude.environments.hint_trials.report import CausalReport
+from etude.environments.runs.play import run_episodes
+from etude.environments.runs.reader import stored_episodes
+from etude.errors import RunError
+from etude.models import Hint
+
+TASKS = DrillTasks(["choose"], level=1)
+
+
+def played(out: Path, limit: int = 2) -> Path:
+    asyncio.run(run_episodes(TASKS, "noisy", out=out, limit=limit))
+    return out
+
+
+def measured(run: Path, name: str = "noisy", **more: Any) -> CausalReport:
+    return asyncio.run(measure_hints(run, name, **{"out": run / "hints", "k": 2, **more}))
+
+
+TEXTS = [
+    Text(Hint(text="Step back and read the tools again.", template="step-back")),
+    Text(Hint(text="Hurry.", template="hurry")),
+]
+
+
+def test_one_hint_is_said_wherever_there_is_it(tmp_path: Path) -> None:
+    run = played(tmp_path, 2)
+    one, other = every_place(stored_episodes(run))
+    measured(run, k=1, choose="llm", texts=[Text(Hint(text="Look.", source="llm"), other.name)])
+    rows = [json.loads(line) for line in (run / "hints" / "trials.jsonl").read_text().splitlines()]
+    said = {row["place"]: row["arm"] for row in rows if row["arms"]}
+    assert said == {one.name: next(iter(one.hints())), other.name: "llm"}
+
+
+@pytest.mark.parametrize("line", ['{"id": "a"}', '{"id": "", "text": "x"}', "x", '{"id": "b", "text": "again"}', "[]"])
+def test_texts_that_cannot_be_read_are_refused(line: str, tmp_path: Path) -> None:
+    file = tmp_path / "texts.jsonl"
+    file.write_text('{"id": "b", "text": "first"}\n' + line + "\n")
+    with pytest.raises(RunError, match='texts.jsonl:2: write {"id"'):
+        read_texts(file)
+
+
+def test_texts_are_read_as_they_were_written(tmp_path: Path) -> None:
+    texts = [*TEXTS, Text(Hint(text="Né.", source="llm"), "a place"), Text(Hint(text="Né.", source="llm"), "another")]
+    write_texts(tmp_path / "texts.jsonl", [(text, {"kind": "timeout"}) for text in texts])
+    assert read_texts(tmp_path / "texts.jsonl") == texts
+    assert [text.id for text in texts] == ["step-back", "hurry", "llm", "llm"]
+
+
+def test_a_text_for_one_error_turn_is_a_candidate_there_alone(tmp_path: Path) -> None:
+    run = played(tmp_path, 2)
+    one, other = every_place(stored_episodes(run))
+    measured(run, k=1, choose="uniform", texts=[*TEXTS, Text(Hint(text="Look.", source="llm"), other.name)])
+    rows = [json.loads(line) for line in (run / "hints" / "trials.jsonl").read_text().splitlines()]
+    arms = {row["place"]: row["arms"] for row in rows if row["arms"]}
+    own = [next(iter(place.hints())) for place in (one, other)]
+    assert arms == {one.name: [own[0], "step-back", "hurry"], other.name: [own[1], "step-back", "hurry", "llm"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (Text(Hint(text="Look."), "elsewhere"), "for an error turn that the run does not have: elsewhere"),
+        (Text(Hint(text="Look.", template="hurry")), "has a hint named 'hurry' already; give the text another id"),
+    ],
+)
+def test_a_text_for_no_error_turn_or_with_a_taken_id_is_refused(text: Text, message: str, tmp_path: Path) -> None:
+    run = played(tmp_path, 1)
+    with pytest.raises(RunError, match=message):
+        measured(run, texts=[*TEXTS, text])
+    assert not (run / "hints").exists()
+
+
+def test_a_measurement_goes_on_with_the_same_texts_only(tmp_path: Path) -> None:
+    run = played(tmp_path, 1)
+    measured(run, k=1, texts=TEXTS)
+    measured(run, k=1, texts=TEXTS[::-1])
+    with pytest.raises(RunError, match="was played with --texts .*; give the same, or choose another --out"):
+        measured(run, k=1, texts=[TEXTS[0], Text(Hint(text="Take your time.", template="hurry"))])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["causal", "RUN", "--choose", "best"],
+            "--choose must be first, uniform or one of ",
+        ),
+        (["causal", "RUN", "--url", "ftp://far"], "not a server's address: 'ftp://far'"),
+        (["causal", "nowhere"], "play some with `etude run --out nowhere`"),
+        (["eval", "nowhere"], "cannot read nowhere"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = played(tmp_path, 1)
+    code = cli.main(["hints", *(str(run) if word == "RUN" else word for word in arguments)])
+    error = capsys.readouterr().err
+    assert code != 0 and message in error and error.count("\n") <= 2
