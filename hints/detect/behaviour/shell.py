@@ -135,10 +135,11 @@ def looks(part: Simple) -> bool:
 @lru_cache(maxsize=2048)
 def parts_that_test(command: str) -> tuple[Simple, ...]:
     """The simple commands that run tests."""
-    return tuple(part for part in parse(command) if _tests(part))
+    return tuple(part for part in parse(command) if runs_tests(part))
 
 
-def _tests(part: Simple) -> bool:
+def runs_tests(part: Simple) -> bool:
+    """Return whether a simple command runs tests."""
     program, rest = part.program, part.words[1:]
     if program in _TEST_PROGRAMS:
         return True
