@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..hints.write.templates.kit import nearest_name
+from ..registry import nearest_name
 
 NOT_RUN = "not run: episode ended"
 NO_CALL = (

@@ -13,6 +13,7 @@ FLOORS = {
     "llm": 0,
     "registry": 0,
     "errors": 0,
+    "intervals": 0,
     "client": 1,
     "hints": 1,
     "monitors": 1,

@@ -18,13 +18,13 @@ from ...errors import (
     ServerInfrastructureError,
     SessionError,
 )
-from ...hints.offpolicy import Policy
 from ...llm import LLM
 from ...models import Episode, Observation, State, Task, Turn
 from ..agents import scripted as agents
 from ..rng import stream
 from ..runs.play import Players, Tasks
 from .fork_points import Place
+from .hint_policy import Policy
 from .log import Trial
 
 _VOID = (

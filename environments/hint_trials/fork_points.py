@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...errors import RunError
-from ...hints.chooser import by_arm, context_of
 from ...models import ErrorTurn, Hint
 from ..rng import stream
 from ..runs.reader import Stored
+from .hint_policy import by_arm, context_of
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import RunError
-from ...hints.chooser import arm_of
 from ...models import Hint
 from ..runs.reader import Stored
 from ..snapshots.store.cache import write_whole
 from .fork_points import every_place
+from .hint_policy import arm_of
 
 _FORM = (
     'write {"id": "...", "text": "..."} on each line, with ids of their own; "place" (as in trials.jsonl) makes it a '

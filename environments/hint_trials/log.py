@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...errors import RunError
-from ...hints.chooser import Logged
 from ..runs.writer import whole_lines
 
 FILE_NAME = "trials.jsonl"
@@ -89,31 +88,6 @@ class TrialLog:
         assert self._file is not None
         self._file.write(json.dumps({**asdict(trial), "settings": self.settings}, ensure_ascii=False) + "\n")
         self._file.flush()
-
-
-def read_choices(runs: list[Path]) -> list[Logged]:
-    """The choices between hints in the trials of several measurements. Raises RunError.
-
-    A hint that was certain to be said, as the only or the first one, was no choice.
-    """
-    found: list[Logged] = []
-    for run in runs:
-        file = run / FILE_NAME if run.is_dir() else run
-        if not file.is_file():
-            raise RunError(f"there is no {file}: make one with `etude hints causal RUN --choose uniform --out {run}`")
-        last: dict[tuple[str, str, int], Trial] = {}
-        # Whatever comes after the last end of a line is still being written.
-        for number, line in enumerate(file.read_bytes().split(b"\n")[:-1], start=1):
-            trial = _read(line, f"{file}:{number}")[0]
-            if trial.valid and trial.propensity < 1.0:
-                last[trial.key] = trial
-        found += [choice(trial) for trial in last.values()]
-    return found
-
-
-def choice(trial: Trial) -> Logged:
-    """Trials of one task are of one group: what they tell of another task is what must be shown."""
-    return Logged(trial.context, trial.arms, trial.arm, trial.propensity, float(trial.success), trial.task_id)
 
 
 def _read(line: bytes, place: str) -> tuple[Trial, dict[str, Any]]:

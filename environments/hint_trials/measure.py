@@ -7,18 +7,16 @@ only thing that differs, so the difference in success is what the hint did.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import inspect
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ... import client
 from ...errors import LLMError, RunError
-from ...hints.chooser import Chooser, draw
-from ...hints.offpolicy import Policy, always, uniform
+from ...hints.write.hint_choice import import_path
 from ...llm import LLM, shown
 from ..agents import scripted as agents
 from ..agents.openai import ModelAgent, ModelOptions
@@ -29,6 +27,7 @@ from ..runs.reader import Stored, stored_episodes
 from .continuations import Continuing, GoesOn, Seat
 from .fork_points import Place, chosen_places
 from .hint_candidates import Text, add_texts, digest
+from .hint_policy import Policy, always, draw, first, policy_name, uniform
 from .log import Trial, TrialLog
 from .report import CausalReport, report, write_hints
 
@@ -43,7 +42,7 @@ async def measure_hints(
     url: str | None = None,
     backend: str = "auto",
     sample: int | None = None,
-    choose: str | Chooser = "first",
+    choose: str | Policy = "first",
     texts: Sequence[Text] = (),
     seed: int = 0,
     jobs: int = 1,
@@ -55,7 +54,8 @@ async def measure_hints(
     """Play ``k`` continuations with a hint and ``k`` without, from every error turn of a run that has a hint.
 
     ``sample`` takes so many of them, drawn by ``seed``. ``choose`` says which hint: the ``first``, one drawn
-    ``uniform``, the one of a name where there is it (else the first), or one drawn by a Chooser; ``texts`` are
+    ``uniform``, the one of a name where there is it (else the first), or one drawn by a Policy (an object, or
+    ``MODULE:ATTRIBUTE``); ``texts`` are
     candidates behind an error turn's own hints. What ``out`` holds is not played again. ``agent`` and ``players`` take
     the place of ``agent_name``'s agent and of the sessions of ``tasks`` (default: drills, when the run is one) or
     ``url``. Raises RunError, UnknownName or LLMError before anything is written.
@@ -75,7 +75,10 @@ async def measure_hints(
             llm=llm,
         )
         where: dict[str, Any] = {"agent": agent_name, "url": url and _address(url), "seed": seed}
-        where |= {"sandbox": None if url else backend, "choose": choose if isinstance(choose, str) else _hash(choose)}
+        where |= {
+            "sandbox": None if url else backend,
+            "choose": choose if isinstance(choose, str) else policy_name(choose),
+        }
         where |= {"texts": digest(texts)}
         log = TrialLog(out, where | (model.settings(agent_name.partition(":")[2]) if llm is not None else {}))
         for place in places:
@@ -86,22 +89,22 @@ async def measure_hints(
         if llm is not None:
             await llm.close()
     found = report(episodes, places, trials, str(out))
-    write_hints(out, places, found, learned=isinstance(choose, Chooser))
+    write_hints(out, places, found, learned=not isinstance(choose, str) or ":" in choose)
     return found
 
 
-def policy_of(choose: str | Chooser, places: Sequence[Place]) -> Policy:
+def policy_of(choose: str | Policy, places: Sequence[Place]) -> Policy:
     """How a hint is chosen at these places. Raises RunError."""
-    if isinstance(choose, Chooser):
-        return choose.probabilities
-    if choose == "uniform":
-        return uniform
-    if choose == "first":
-        return lambda context, arms: {arms[0]: 1.0}
+    if not isinstance(choose, str):
+        return choose
+    if choose in ("first", "uniform"):
+        return {"first": first, "uniform": uniform}[choose]
     there = dict.fromkeys(arm for place in places for arm in place.hints())
     if choose in there:
         return always(choose)
-    raise RunError(f"--choose {choose!r} is neither first, uniform, a chooser's file nor one of {', '.join(there)}")
+    if ":" in choose and not choose.startswith("text:"):
+        return cast(Policy, import_path(choose))
+    raise RunError(f"--choose {choose!r} is neither first, uniform, MODULE:POLICY nor one of {', '.join(there)}")
 
 
 def agent_that_goes_on(name: str, llm: LLM | None, tool_format: str) -> GoesOn:
@@ -183,7 +186,3 @@ def _wanted(run: Continuing, place: Place, k: int) -> list[Trial]:
         said = replace(plain, number=number, arm=arm, arms=tuple(hints), propensity=chances[arm])
         found += [said, replace(plain, number=number)]
     return found
-
-
-def _hash(chooser: Chooser) -> str:
-    return "chooser " + hashlib.sha256(chooser.model_dump_json().encode()).hexdigest()[:12]

@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...hints.chooser import arm_of
-from ...hints.intervals import Arms, Interval, newcombe, stratified
+from ...intervals import Arms, Interval, newcombe, stratified
 from ..runs.reader import Stored
 from ..runs.scores import totals
 from ..snapshots.store.cache import write_whole
 from .fork_points import Place
+from .hint_policy import arm_of
 from .log import Trial
 
 HINTS_FILE = "hints.jsonl"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..detect.behaviour.shell import Simple, command_of, parse, runs_tests
+from ..transcript.shell_commands import SimpleCommand, command_of, parse, runs_tests
 from ..transcript.status_line import Status
 from ..transcript.tool_roles import Role
 from ..transcript.tracebacks import ends_with_traceback, is_traceback
@@ -110,7 +110,7 @@ def _code_failure(arguments: Mapping[str, Any], content: str, last: str) -> Stat
     return _status("traceback", last) if failed else None
 
 
-def _shell_failure(parts: Sequence[Simple], shows: bool, content: str, lines: Sequence[str]) -> Status | None:
+def _shell_failure(parts: Sequence[SimpleCommand], shows: bool, content: str, lines: Sequence[str]) -> Status | None:
     """Return the failure of a command, from its shell's or its program's last words.
 
     ``shows`` says that the command prints text that was there before it; then the last words must name its own words.

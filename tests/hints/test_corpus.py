@@ -36,6 +36,8 @@ LEAST_RECALL = {
     "fresh": 0.5,
 }
 """By the way in which a log of the corpus reports outcomes."""
+CHANGED_LABELS = {("etude-log-triage", 2, 1, "nonzero_exit")}
+"""Labels of rules that have changed since: ``grep -c`` that counts 0 is an answer and not an error any more."""
 PRINTED = [
     "Error: Tool not found",
     "error tool_not_found: there is no tool 'bash'",
@@ -81,7 +83,7 @@ def annotated(row: Row, dialect: str = "auto") -> Labels:
 def score(title: str, rows: list[Row]) -> tuple[float, float]:
     """Return precision and recall over logs: an error counts as right when turn, call and kind agree."""
     reported = {(row["name"], *label) for row in rows for label in annotated(row)}
-    expected = {(row["name"], *label) for row in rows for label in row["labels"]}
+    expected = {(row["name"], *label) for row in rows for label in row["labels"]} - CHANGED_LABELS
     right = len(reported & expected)
     precision, recall = right / len(reported), right / len(expected)
     print(f"{title:24} {sum(row['turns'] for row in rows):5} turns {len(expected):4} errors", end=" ")
