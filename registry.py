@@ -35,7 +35,9 @@ _SYNONYMS = (
 )
 """Words with which tool names say what a tool does; words of one line mean the same."""
 _ACTIONS = {word: number for number, line in enumerate(_SYNONYMS) for word in line.split()}
-_GENERIC = frozenset("file files code str string text tool tools content contents data path name the of in to".split())
+_GENERIC = frozenset(
+    "file files code str string text tool tools content contents data path name the of in to do new".split()
+)
 """Words that do not say what a tool acts on."""
 _SPELLED = 0.75
 """The least similarity (``difflib`` ratio) of a mistyped word; ``delete`` and ``date`` have 0.6."""
@@ -57,6 +59,12 @@ def by_likeness(name: str, known: Iterable[str]) -> list[str]:
     """Return the known tool names, those that share the most words with ``name`` first, otherwise in their order."""
     words = _words(name)
     return sorted(known, key=lambda other: -_shared(words, _words(other)))
+
+
+def same_action(name: str, other: str) -> bool:
+    """Return whether two tool names may stand for the same action: not when each names another one."""
+    actions, others = ({_ACTIONS[word] for word in _words(text) if word in _ACTIONS} for text in (name, other))
+    return not actions or not others or not actions.isdisjoint(others)
 
 
 def _likeness(name: str, other: str) -> float:

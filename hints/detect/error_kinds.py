@@ -43,8 +43,8 @@ def error_kind(call: PastCall) -> ErrorKind | None:
     ``timeout Ns``       ``timeout``
     ``exit N``           ``command_not_found`` for a shell's 127; ``traceback`` when the output of a shell or an
                          interpreter ends with one; none when a tool that runs tests reports 1 (failing tests are the
-                         answer) and when a search that counts finds nothing; else ``nonzero_exit``, whatever the command
-                         was: also a search without a match
+                         answer) and when a search that counts finds nothing; else ``nonzero_exit``, whatever the
+                         command was: also a search without a match
     ``ok``               ``output_limit`` when the environment cut the result, else none
     no result            ``malformed_call`` when the call could not be read, else none
     any other            none (``not run: episode ended``)

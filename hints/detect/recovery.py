@@ -3,7 +3,7 @@
 A call has targets: a file that it shows or changes, a test run, a program, or, where nothing else is known, the tool
 itself. A later call is a new attempt when it shares a target with the failed call. File names that differ by a typo
 are the same target. A file that was looked for in vain is also found by listing its folder, and a question that a
-command answers by its exit code alone (``grep``, ``test``) needs no second attempt.
+command answers by its exit code alone (``grep``, ``test``) needs no second attempt, and neither does waiting.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ _ANY_TOOL: frozenset[ErrorKind] = frozenset(("tool_not_found", "malformed_call")
 _ABSENT: frozenset[ErrorKind] = frozenset(("file_not_found", "nonzero_exit"))
 _FILE_SORTS = frozenset(("show", "change", "run"))
 _REDIRECTED = re.compile(r"(?:>|\btee(?: -a)?) *([^\s;&|<>()]+)")
+_NEVER_ENDS = re.compile(r"\btail -[fF]|\bwatch\b|http\.server|\brunserver\b|\b(?:uvicorn|gunicorn)\b|\bflask run\b")
 _SUBCOMMANDS = frozenset("git npm pip pip3 cargo docker kubectl poetry uv apt apt-get go make conda yarn".split())
 _LISTS = frozenset("ls find tree fd".split())
 _CHANGERS = frozenset("sed mv cp rm tee touch mkdir rmdir chmod patch ln truncate perl tar unzip git".split())
@@ -77,10 +78,12 @@ def goal_of(call: PastCall, kind: ErrorKind) -> Goal:
     if kind in _ANY_TOOL:
         return Goal(any_call=True, tool=call.name)
     line, path = command_of(call), path_of(call)
-    if waits(call) or (kind == "nonzero_exit" and line and looks_only(line) and not call.body.strip()):
+    is_answer = kind == "nonzero_exit" and line and looks_only(line) and not call.body.strip()
+    if waits(call) or is_answer or (kind == "timeout" and _NEVER_ENDS.search(line)):
         return Goal(any_call=True)
+    tool = ("tool", call.name)
     if not line and not path:
-        return Goal(frozenset([("tool", call.name)]))
+        return Goal(frozenset([tool]))
     targets = _targets(call)
     if kind == "command_not_found":
         programs = {target for target in targets if target[0] == "program"}
@@ -94,7 +97,9 @@ def goal_of(call: PastCall, kind: ErrorKind) -> Goal:
     if kind in _ABSENT and not acts(call):
         folders = [posixpath.dirname(workspace_path(name)) or "." for name in _file_names(call)]
         goal |= {("list", posixpath.normpath(folder)) for folder in folders}
-    return Goal(frozenset(goal or {("tool", call.name)}))
+    if kind == "invalid_args" or not goal:
+        goal.add(tool)
+    return Goal(frozenset(goal))
 
 
 def is_new_attempt(failed: PastCall, kind: ErrorKind, later: PastCall) -> bool:

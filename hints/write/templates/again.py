@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....models import Hint
-from ...transcript.call_effects import acts, command_of, may_change, one_line, same_result
+from ...transcript.call_effects import command_of, may_change, one_line, same_result
 from ...transcript.past_turns import PastCall
 from ..error_context import ErrorContext
 from ..hint_text import make_hint, quote
@@ -19,7 +19,7 @@ def hint(context: ErrorContext) -> Hint | None:
     turn = _earlier_turn(context, call)
     if turn is None:
         return None
-    unchanged = "" if acts(call) else ", and nothing was changed since"
+    unchanged = "" if may_change(call) else ", and nothing was changed since"
     text = f"{quote(command_of(call) or one_line(call), 100)} has failed in turn {turn} already{unchanged}"
     return make_hint("again", f"{text}: try another way.")
 

@@ -16,7 +16,7 @@ _CREDENTIALS = re.compile(
     re.I,
 )
 _RENEWS = re.compile(r"renew|refresh|log_?in|sign_?in|auth|token|session", re.I)
-_UNSURE = re.compile(r"truncat|garbl|incomplete|cut off|corrupt|time.?d? ?out|timeout|connection|\b50[234]\b", re.I)
+_UNSURE = re.compile(r"truncat|garbl|incomplete|cut off|corrupt|time.?d? ?out|timeout|connection|\b50[24]\b", re.I)
 """Failures after which it is open whether the call took effect."""
 _ADVICE = (
     (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....models import Hint
-from ....registry import by_likeness, nearest_name
+from ....registry import by_likeness, nearest_name, same_action
 from ..error_context import ErrorContext
 from ..hint_text import LONGEST_LIST, listed, make_hint
 
@@ -22,7 +22,8 @@ def hint(context: ErrorContext) -> Hint | None:
     near = nearest_name(error.tool, names)
     if len(", ".join(names)) > _ROOM:
         names = by_likeness(error.tool, names)
-    fitting = [] if near else [name for name in context.tools_that_fit() if name in names]
+    is_current = not error.injected and set(names) <= set(context.schemas)
+    fitting = [name for name in context.tools_that_fit() if same_action(error.tool, name)] if is_current else []
     advice = f"; use {near}." if near else f"; its arguments fit {fitting[0]}." if len(fitting) == 1 else "."
     return make_hint(
         "tool_not_found",
