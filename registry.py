@@ -1,34 +1,16 @@
-"""Names: registries of extensions (name to dotted path, loaded on demand, open to third parties) and nearest names."""
+"""Registries of extensions: names to dotted paths, loaded on demand and open to third parties."""
 
 from __future__ import annotations
 
 import difflib
 import importlib
 import inspect
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any
 
 from .errors import UnknownName
-
-_SYNONYMS = (
-    "search grep find rg lookup query glob",
-    "read view open cat show display get load fetch retrieve look",
-    "write create save put make",
-    "edit replace patch modify update change",
-    "bash shell run execute exec terminal command console sh cmd",
-    "list ls dir tree files",
-    "test tests pytest check",
-    "submit finish done complete end stop answer",
-    "delete remove drop rm",
-    "send post message mail",
-)
-"""Words that tool names use for the same thing, one group a line."""
-_GROUPS = {word: number for number, words in enumerate(_SYNONYMS) for word in words.split()}
-_SAME_WORD = 0.75
-"""Similarity from which one word counts as a misspelling of the other: ``delete`` and ``date`` (0.6) are two words."""
 
 
 def did_you_mean(kind: str, name: str, known: Iterable[str]) -> str:
@@ -92,38 +74,3 @@ def _own_docstring(loaded: Any) -> str | None:
     if inspect.isclass(loaded) and str(text).startswith(f"{loaded.__name__}("):
         return None
     return text or (loaded.__doc__ if inspect.isfunction(loaded) else None)
-
-
-def nearest_name(name: str, known: Sequence[str], cutoff: float = 0.6) -> str:
-    """Return the known name that is spelled most like ``name``, else the one closest in meaning, else ''.
-
-    The verb must agree as well as the noun: ``close_truck`` is not near ``weigh_truck``, nor ``truck_close`` near
-    ``truck_weigh``.
-    """
-    for other in difflib.get_close_matches(name, known, n=5, cutoff=cutoff):
-        if _words_agree(name, other):
-            return other
-    meanings = _meanings(name)
-    shared = {other: meanings & _meanings(other) for other in known}
-    scores = {other: len(same) for other, same in shared.items() if any(isinstance(item, int) for item in same)}
-    return max(scores, key=scores.__getitem__, default="")
-
-
-def _words(name: str) -> list[str]:
-    """Return the lower-case words of a snake_case or camelCase name."""
-    return re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
-
-
-def _words_agree(name: str, other: str) -> bool:
-    """Return whether every word of ``other`` is spelled like a word of ``name`` or is a synonym of one."""
-    words = _words(name)
-    groups = {_GROUPS[word] for word in words if word in _GROUPS}
-    return all(
-        _GROUPS.get(word) in groups or difflib.get_close_matches(word, words, n=1, cutoff=_SAME_WORD)
-        for word in _words(other)
-    )
-
-
-def _meanings(name: str) -> set[str | int]:
-    """Return the words of a name, each replaced by the number of its group of synonyms where it has one."""
-    return {_GROUPS.get(word, word) for word in _words(name)}

@@ -1,4 +1,4 @@
-"""The commands of ``etude hints``: what hints are worth, what came of error turns, and a learned choice of hints."""
+"""The commands of ``etude hints``: what hints are worth, and what came of error turns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .options import (
     tasks_of,
 )
 
-hints = typer.Typer(no_args_is_help=True, help="Measure what hints are worth, and learn which to give.")
+hints = typer.Typer(no_args_is_help=True, help="Measure what hints are worth.")
 
 
 @hints.command()
@@ -39,7 +39,10 @@ def causal(
     k: Annotated[int, typer.Option("--k", min=1, help="Continuations with a hint, and as many without.")] = 8,
     sample: Annotated[int | None, typer.Option(min=1, help="Only so many error turns, drawn by --seed.")] = None,
     choose: Annotated[
-        str, typer.Option(help="Which hint: first, drawn uniform, the one with this ID, or drawn by a chooser's FILE.")
+        str,
+        typer.Option(
+            help="Which hint: first, drawn uniform, the one with this ID, or drawn by a policy MODULE:ATTRIBUTE."
+        ),
     ] = "first",
     texts: Annotated[Path | None, typer.Option(help="More candidates, as `write` makes them.")] = None,
     out: Annotated[
@@ -86,7 +89,6 @@ def causal(
             backend=sandbox,
             sample=sample,
             choose=choose,
-            policy=_policy(choose),
             texts=read_texts(texts) if texts is not None else (),
             seed=seed,
             jobs=jobs,
@@ -173,46 +175,13 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """By kind of error: how often there was a hint, how long it was, and whether the next attempt succeeded."""
+    from ..environments.hint_trials.observed import measure
     from ..environments.runs.reader import stored_episodes
-    from ..hints.hint_stats import measure
 
     rows = [one.row() for one in measure((one.episode, one.shown) for one in stored_episodes(run))]
     _show({"kinds": rows}, rows, as_json)
     if not rows and not as_json:
         print("no error turns")
-
-
-@hints.command()
-def choose(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="What `etude hints causal` wrote: its --out.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="File for the chooser.")] = Path("chooser.json"),
-    held_out: Annotated[float, typer.Option(min=0.1, max=0.9, help="Share of tasks to evaluate on.")] = 0.5,
-    epsilon: Annotated[float, typer.Option(min=0.001, max=1, help="How often it will try any hint.")] = 0.1,
-    temperature: Annotated[float, typer.Option(min=0.001, help="How evenly it chooses otherwise.")] = 0.1,
-    seed: Annotated[int, typer.Option(help="Same seed, same split.")] = 0,
-    as_json: Json = False,
-) -> None:
-    """Learn from trials which hint helps where; what it would earn is estimated on held-out trials."""
-    from ..environments.snapshots.store.cache import write_whole
-    from ..hints.offpolicy import learn, read_choices
-
-    found = learn(read_choices(runs), held_out=held_out, epsilon=epsilon, temperature=temperature, seed=seed)
-    write_whole(out, (found.chooser.model_dump_json(indent=2) + "\n").encode())
-    rows = [{"policy": name, **value.row()} for name, value in found.policies.items()]
-    result = {name: console.plain(value) for name, value in found.policies.items()}
-    _show({"out": str(out), "rows": found.rows, "best_single": found.best_single, "policies": result}, rows, as_json)
-    if not as_json:
-        print(f"learned from {found.rows['train']} choices, evaluated on {found.rows['held_out']}; written to {out}")
-
-
-def _policy(text: str) -> Any:
-    """Return the policy of the Chooser in a file of this name, None without one. Raises ValidationError, OSError."""
-    path = Path(text)
-    if text in ("first", "uniform") or not path.is_file():
-        return None
-    from ..hints.chooser import Chooser
-
-    return Chooser.model_validate_json(path.read_bytes()).probabilities
 
 
 def _show(result: Any, rows: list[Mapping[str, Any]] | list[dict[str, Any]], as_json: bool) -> None:

@@ -12,7 +12,7 @@ from ..hints.transcript.status_line import OUTPUT as OUTPUT
 from ..hints.transcript.status_line import dropped_mark
 from ..hints.transcript.tool_schemas import argument_problem
 from ..models import Task
-from ..registry import nearest_name
+from ..tool_names import nearest_name
 from .sandbox import Limits, Sandbox
 
 SUBMIT = "submit"

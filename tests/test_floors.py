@@ -13,6 +13,8 @@ FLOORS = {
     "llm": 0,
     "registry": 0,
     "errors": -1,
+    "intervals": 0,
+    "tool_names": 0,
     "client": 1,
     "hints": 1,
     "monitors": 1,

@@ -7,11 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_MARK = re.compile(r"</think>|<tool_call>\s*")
-_END = re.compile(r"\s*(?:</tool_call>|\Z)")
-_BROKEN = re.compile(r".*?(?=\s*(?:</tool_call>|</think>|\Z))", re.DOTALL)
-_JSON = json.JSONDecoder(strict=False)
-_NAME = re.compile(r'"name"\s*:\s*"([^"\n]{1,100})"')
+from ...hints.transcript import hermes
+
+_MARK = re.compile(rf"</think>|{hermes.OPENING.pattern}")
+_ENDS = ("</tool_call>", "</think>")
 _SYSTEM = """# Tools
 
 You may call one or more functions to assist with the user query.
@@ -28,7 +27,7 @@ For each function call, return a json object with function name and arguments wi
 
 
 def system_message(tools: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the system message that lists the tools, one schema a line."""
+    """Return the system message that tells the model its tools, one schema a line."""
     lines = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
     return {"role": "system", "content": _SYSTEM.format(tools=lines)}
 
@@ -36,24 +35,28 @@ def system_message(tools: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 def read_calls(content: str) -> tuple[str, list[Any]]:
     """Return the text around the tags, and the calls in them as ``tool_calls`` of an action.
 
-    A missing end tag is accepted. A call that is not JSON keeps its text as its arguments, so that its result says what
-    is wrong with it and where. Reasoning (up to ``</think>``) calls nothing; a call's strings may hold the tags.
+    A call that is not a JSON value keeps its text as its arguments, so that its result says what is wrong with it and
+    where. Thoughts (up to ``</think>``) make no calls.
     """
     thinks = content.lstrip().startswith("<think>")
     calls: list[Any] = []
-    words, position = "", max(content.find("</think>"), 0) if thinks else 0
+    text, position = "", max(content.find("</think>"), 0) if thinks else 0
     while mark := _MARK.search(content, position):
-        words, position = words + content[position : mark.start()], mark.end()
+        text, position = text + content[position : mark.start()], mark.end()
         if mark[0] == "</think>":
-            words, calls = "", []
+            text, calls = "", []
             continue
-        call, position = _call(content, position)
-        calls.append(call)
-    return (words + content[position:]).strip(), calls
+        call = hermes.call_at(content, position, _ENDS)
+        position = call.end
+        if call.broken or call.is_function:
+            calls.append({"name": hermes.name_in(call.text), "arguments": call.text})
+        else:
+            calls.append(call.value)
+    return (text + content[position:]).strip(), calls
 
 
 def written(call: Mapping[str, Any]) -> str:
-    """Return a native call in tags."""
+    """Return a native call as text in tags."""
     function = call.get("function")
     body = function if isinstance(function, Mapping) else call
     arguments = body.get("arguments")
@@ -68,17 +71,3 @@ def answer(messages: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         for message in messages
     ]
     return {"role": "user", "content": "\n".join(parts)}
-
-
-def _call(text: str, start: int) -> tuple[Any, int]:
-    """Return the call in the tag that ends at ``start``, and where the call itself ends."""
-    try:
-        call, end = _JSON.raw_decode(text, start)
-        if closed := _END.match(text, end):
-            return call, closed.end()
-    except (ValueError, RecursionError):
-        pass
-    broken = _BROKEN.match(text, start)
-    assert broken is not None, "it may be empty"
-    name, closed = _NAME.search(broken[0]), _END.match(text, broken.end())
-    return {"name": name[1] if name else "", "arguments": broken[0]}, closed.end() if closed else broken.end()

@@ -25,15 +25,12 @@ from ..rng import stream
 from ..runs.play import Opened, Player, Players
 from ..tasks.task_set import Tasks
 from .fork_points import Place
+from .hint_policy import Policy
 from .trials import Trial
 
 _VOID = (EndpointFailed, BudgetSpent, InfrastructureError, ServerInfrastructureError, ServerFull, ConnectionLost)
 """Failures of the machine or the endpoint: the trial is void."""
 _REFUSED = (SessionError, ServerError)
-
-Policy = Callable[[Mapping[str, str], Sequence[str]], Mapping[str, float]]
-"""How a hint is chosen: a context and the names of the candidates, to the probability of each; absent means 0."""
-
 
 class AgentFactory(Protocol):
     """Makes an agent that continues an episode after ``past``, with ``hint`` as a user message ('': none).

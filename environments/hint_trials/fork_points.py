@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,8 +9,7 @@ from ...errors import RunError
 from ...models import ErrorTurn, Hint
 from ..rng import stream
 from ..runs.reader import Stored
-
-_MOST_ATTEMPTS = 4
+from .hint_policy import by_arm, context_of
 
 
 @dataclass(frozen=True)
@@ -50,34 +48,11 @@ class Place:
 
     def hints(self) -> dict[str, Hint]:
         """Return the candidates by name: of several hints with one name, the first."""
-        candidates: dict[str, Hint] = {}
-        for hint in self.error.hints:
-            candidates.setdefault(candidate_name(hint), hint)
-        return candidates
+        return by_arm(self.error.hints)
 
     def context(self) -> dict[str, str]:
         """Return what may decide which hint helps; only earlier errors of the episode count."""
-        error, place = self.error, (self.error.turn, self.error.call_index or 0)
-        earlier = sum(
-            (other.kind, other.tool) == (error.kind, error.tool) and (other.turn, other.call_index or 0) < place
-            for other in self.stored.episode.error_turns
-        )
-        return {
-            "kind": error.kind,
-            "tool": error.tool,
-            "attempt": str(min(earlier + 1, _MOST_ATTEMPTS)),
-            "site": error.site,
-            "injected": "yes" if error.injected else "no",
-        }
-
-
-def candidate_name(hint: Hint) -> str:
-    """Return the name of a candidate: its template, or how it was written, or a hash of its text."""
-    if hint.template:
-        return hint.template
-    if hint.source in ("llm", "introspect"):
-        return hint.source
-    return f"text:{hashlib.sha256(hint.text.encode()).hexdigest()[:8]}"
+        return context_of(self.error, self.stored.episode.error_turns)
 
 
 def every_place(episodes: Sequence[Stored]) -> list[Place]:

@@ -13,7 +13,8 @@ from ...errors import RunError
 from ...models import Hint
 from ..runs.reader import Stored
 from ..snapshots.store.cache import write_whole
-from .fork_points import candidate_name, every_place
+from .fork_points import every_place
+from .hint_policy import arm_of
 
 _FORM = (
     'write {"id": "...", "text": "..."} on each line, each id once; "place" (as in trials.jsonl) makes it a candidate '
@@ -31,7 +32,7 @@ class Text:
     @property
     def id(self) -> str:
         """Return the name of the candidate."""
-        return candidate_name(self.hint)
+        return arm_of(self.hint)
 
     def row(self) -> dict[str, str]:
         """Return the fields of its line."""

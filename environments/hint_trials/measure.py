@@ -12,10 +12,11 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ... import client
 from ...errors import LLMError, RunError
+from ...hints.write.hint_choice import import_path
 from ...llm import LLM, shown
 from .. import agents
 from ..agents.openai import ModelAgent, ModelOptions
@@ -23,9 +24,10 @@ from ..rng import stream
 from ..runs.play import Players, Progress, at_once, holds, made_tasks, player_for
 from ..runs.reader import Stored, stored_episodes
 from ..tasks.task_set import Tasks
-from .continuations import AgentFactory, Continuations, Measurement, Policy
+from .continuations import AgentFactory, Continuations, Measurement
 from .fork_points import Place, chosen_places
 from .hint_candidates import Text, add_texts, digest
+from .hint_policy import Policy, always, draw, first, policy_name, uniform
 from .report import CausalReport, report, write_hints
 from .trials import Trial, TrialLog
 
@@ -40,8 +42,7 @@ async def measure_hints(
     url: str | None = None,
     backend: str = "auto",
     sample: int | None = None,
-    choose: str = "first",
-    policy: Policy | None = None,
+    choose: str | Policy = "first",
     texts: Sequence[Text] = (),
     seed: int = 0,
     jobs: int = 1,
@@ -53,9 +54,9 @@ async def measure_hints(
     """Play ``k`` continuations with a hint and ``k`` without, from every error turn of a run that has a hint.
 
     ``sample`` takes that many error turns, drawn by ``seed``. ``choose`` says which hint is given: the ``first``, one
-    drawn ``uniform``, or the one with this name where there is one (else the first); ``policy`` replaces it by any
-    rule, which ``choose`` then names. ``texts`` are further candidates. What ``out`` holds is not played again.
-    ``agent`` and ``players`` replace ``agent_name``'s agent and the sessions of ``tasks`` (default: the tasks that the
+    drawn ``uniform``, the one with this name where there is one (else the first), or one drawn by a Policy (an object,
+    or ``MODULE:ATTRIBUTE``). ``texts`` are further candidates. What ``out`` holds is not played again. ``agent`` and
+    ``players`` replace ``agent_name``'s agent and the sessions of ``tasks`` (default: the tasks that the
     run's environment makes itself) or ``url``. Raises RunError, UnknownName or LLMError before anything is written.
     """
     episodes = stored_episodes(run)
@@ -68,12 +69,13 @@ async def measure_hints(
             tasks=tasks,
             open_player=players or partial(player_for, tasks, url, backend),
             make_agent=agent or continuing_agent(agent_name, llm, model.tool_format),
-            policy=policy or policy_of(choose, places),
+            policy=policy_of(choose, places),
             seed=seed,
             llm=llm,
         )
         settings: dict[str, Any] = {"agent": agent_name, "url": url and _address(url), "seed": seed}
-        settings |= {"sandbox": None if url else backend, "choose": choose, "texts": digest(texts)}
+        settings |= {"sandbox": None if url else backend, "texts": digest(texts)}
+        settings |= {"choose": choose if isinstance(choose, str) else policy_name(choose)}
         log = TrialLog(out, settings | (model.settings(agent_name.partition(":")[2]) if llm is not None else {}))
         for place in places:
             tasks.by_id(place.stored.episode.task_id)
@@ -83,7 +85,7 @@ async def measure_hints(
         if llm is not None:
             await llm.close()
     result = report(episodes, places, trials, str(out))
-    write_hints(out, places, result, learned=policy is not None)
+    write_hints(out, places, result, learned=not isinstance(choose, str) or _is_path(choose))
     return result
 
 
@@ -96,16 +98,22 @@ def _own_tasks(episodes: Sequence[Stored]) -> Tasks:
     raise RunError(f"the tasks of the run, such as {min(task_ids)!r}, are those of a set; name its folder with --tasks")
 
 
-def policy_of(choose: str, places: Sequence[Place]) -> Policy:
+def policy_of(choose: str | Policy, places: Sequence[Place]) -> Policy:
     """Return how a hint is chosen at these places. Raises RunError."""
-    if choose == "uniform":
-        return lambda context, arms: dict.fromkeys(arms, 1.0 / len(arms))
-    if choose == "first":
-        return lambda context, arms: {arms[0]: 1.0}
+    if not isinstance(choose, str):
+        return choose
+    if choose in ("first", "uniform"):
+        return {"first": first, "uniform": uniform}[choose]
     names = dict.fromkeys(name for place in places for name in place.hints())
     if choose in names:
-        return lambda context, arms: {choose if choose in arms else arms[0]: 1.0}
-    raise RunError(f"--choose must be first, uniform or one of {', '.join(names)}, got {choose!r}")
+        return always(choose)
+    if _is_path(choose):
+        return cast(Policy, import_path(choose))
+    raise RunError(f"--choose must be first, uniform, MODULE:POLICY or one of {', '.join(names)}, got {choose!r}")
+
+
+def _is_path(choose: str) -> bool:
+    return ":" in choose and not choose.startswith("text:")
 
 
 def continuing_agent(name: str, llm: LLM | None, tool_format: str) -> AgentFactory:
@@ -171,8 +179,7 @@ def _planned(measurement: Measurement, place: Place, k: int) -> list[Trial]:
     chances = measurement.policy(context, tuple(hints))
     plan = []
     for number in range(k):
-        chance = stream(measurement.seed, place.seeded, f"draw {number}")
-        (arm,) = chance.choices(list(chances), list(chances.values()))
+        arm = draw(chances, stream(measurement.seed, place.seeded, f"draw {number}").random())
         with_hint = replace(without, number=number, arm=arm, arms=tuple(hints), propensity=chances[arm])
         plan += [with_hint, replace(without, number=number)]
     return plan

@@ -9,11 +9,12 @@ from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...hints.intervals import Arms, Interval, newcombe, stratified
+from ...intervals import Arms, Interval, newcombe, stratified
 from ..runs.reader import Stored
 from ..runs.scores import totals
 from ..snapshots.store.cache import write_whole
-from .fork_points import Place, candidate_name, every_place
+from .fork_points import Place, every_place
+from .hint_policy import arm_of
 from .trials import Trial
 
 HINTS_FILE = "hints.jsonl"
@@ -119,7 +120,7 @@ def write_hints(out: Path, places: Iterable[Place], result: CausalReport, *, lea
         error = place.error.model_copy(deep=True)
         scored: set[str] = set()
         for hint in error.hints:
-            arm = candidate_name(hint)
+            arm = arm_of(hint)
             score_of_arm = scores.get(arm)
             if score_of_arm is None or arm in scored:
                 continue

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...hints.intervals import wilson as wilson
+from ...intervals import wilson as wilson
 
 Row = Mapping[str, Any]
 TOTALS = ("calls", "prompt_tokens", "completion_tokens", "usd", "estimated", "context_full")

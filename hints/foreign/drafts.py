@@ -1,4 +1,4 @@
-"""What a dialect's reader finds before anybody judges it: turns, calls, and the text that answered each."""
+"""Calls and results of a log before anything is judged: what each call asked for, and the text that answered it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import Any, Literal
 
 from ..transcript.parsing import Call, clean
 
-LATE = 3
-"""Turns after which a result still finds its call."""
+LATE_TURNS = 3
+"""Turns after its call within which a result still finds that call."""
 
 
 @dataclass
-class Draft:
-    """One call. ``content`` is ``None`` until it is answered; ``failed`` is the harness's own flag, when it set one;
-    ``error`` are its words, when it marked all of the result as an error.
+class DraftCall:
+    """One call and its answer.
 
-    ``loose`` arguments are not typed by the dialect: ``values`` are all strings, ``text`` is one under ``input``.
+    ``content`` is ``None`` until the call is answered. ``failed`` is the harness's own flag, when it set one.
+    ``untyped`` says that the format has no types for arguments: with ``values`` every value is a string, with
+    ``text`` there is one string under the name ``input``.
     """
 
     id: str
@@ -26,42 +27,46 @@ class Draft:
     problem: str = ""
     content: str | None = None
     failed: bool | None = None
-    error: str = ""
-    loose: Literal["", "text", "values"] = ""
+    untyped: Literal["", "text", "values"] = ""
     raw: str = ""
 
 
 @dataclass
 class DraftTurn:
+    """One assistant message: its text, its calls, and the texts of other messages after it."""
+
     text: str
-    calls: list[Draft] = field(default_factory=list)
+    calls: list[DraftCall] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
-def drafted(calls: Sequence[Call]) -> list[Draft]:
-    return [Draft(call.id, call.name, call.arguments, call.problem, raw=call.raw) for call in calls]
+def draft_call(call: Call) -> DraftCall:
+    """Return the draft of a parsed call, which has no answer yet."""
+    return DraftCall(call.id, call.name, call.arguments, call.problem, raw=call.raw)
 
 
-def answer(turns: Sequence[DraftTurn], call_id: str, name: str, content: str, failed: bool | None = None) -> None:
-    """Give a result to its call: by id, or else to the next one without a result.
+def attach_result(
+    turns: Sequence[DraftTurn], call_id: str, name: str, content: str, failed: bool | None = None
+) -> None:
+    """Give a result to its call: the one with its id, else the next one of the last turn without a result.
 
-    Calls with the same id are answered in order. A result that nobody asked for becomes a call without arguments.
+    Calls with the same id are answered in order. A result that fits no call becomes a call without arguments.
     """
     waiting = [call for call in turns[-1].calls if call.content is None]
-    found = next((call for call in waiting if call.id == call_id), None) if call_id else None
-    if found is None and call_id:
-        late = (call for turn in reversed(turns[-1 - LATE : -1]) for call in turn.calls)
-        found = next((call for call in late if call.content is None and call.id == call_id), None)
-    if found is None:
-        found = next((call for call in waiting if not name or not call.name or call.name == name), None)
-    if found is None:
-        found = Draft(clean(call_id), clean(name))
-        turns[-1].calls.append(found)
-    found.content, found.failed = content, failed
+    target = next((call for call in waiting if call.id == call_id), None) if call_id else None
+    if target is None and call_id:
+        earlier = (call for turn in reversed(turns[-1 - LATE_TURNS : -1]) for call in turn.calls)
+        target = next((call for call in earlier if call.content is None and call.id == call_id), None)
+    if target is None:
+        target = next((call for call in waiting if not name or not call.name or call.name == name), None)
+    if target is None:
+        target = DraftCall(clean(call_id), clean(name))
+        turns[-1].calls.append(target)
+    target.content, target.failed = content, failed
 
 
-def flagged(message: Mapping[str, Any]) -> bool | None:
-    """What a tool message says of itself beside its content: ``is_error``, or a ``status`` as LangChain writes it."""
+def failure_flag(message: Mapping[str, Any]) -> bool | None:
+    """Return what a tool message says beside its content: ``is_error``, or a ``status`` as LangChain writes it."""
     flag, status = message.get("is_error"), message.get("status")
     if isinstance(flag, bool):
         return flag

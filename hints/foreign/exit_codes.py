@@ -1,144 +1,92 @@
-"""Exit codes as harnesses write them around a command's output: a line of its own before or after it."""
+"""Exit codes as harnesses report them around a command's output: on a line of their own before or after it.
+
+A place counts for a tool only when at least half of the tool's results use it, because a file may hold such a line too.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from .wrappers import bare, inner
-
-_I = re.IGNORECASE
-_CODE = (
-    r"(?:exit(?:ed)?[ _-]?(?:code|status|value)?|return[ _-]?(?:code|value)|status[ _-]code|status|error code|code|rc)"
-)
-_WHO = (
-    r"(?:the |your |last |previous )?(?:shell |bash |python |external )?"
-    r"(?:command|process|program|script|execution|task|job|tool|run|shell|bash|it)"
-)
 _REPORT = re.compile(
-    r"[^\w\n<]{0,6}"
-    rf"(?:{_WHO}\b[^\n]{{0,80}}?[\s:(]+)?(?:(?:has |was |is )?(?:failed|exited|completed|finished|terminated|ended"
-    rf"|returned|done"
-    r"|executed|error|failure"
-    r"|success)(?: (?:un)?successfully)?(?: (?:in|after) [\d.]+ ?\w{1,12})?[\s,:(]+)?(?:with )?(?:an? )?(?:error"
-    r" )?(?:non-?zero )?(?:its )?"
-    rf"{_CODE}(?:\s*[:=]\s*|\s+(?:of |was |is )?)\**`?(?P<code>-?\d{{1,9}})\b`?\**"
-    r"(?:\s*\([^\n]{0,80}\)|\s*,[^\n]{0,60}|\s(?:after|in) [\d.]+ ?\w+|\s*(?:-|–|\|)[^\n]{0,60})?[\])}>.!;*]*\s*",
-    _I,
+    r"(?!\W*(?:code|rc|error code)\b)[^\w\n<]{0,6}(?:[a-z][\w' ]{0,60}?[\s:(]+)?"
+    r"(?:exit(?:ed)?[ _-]?(?:code|status|value)?|return[ _-]?(?:code|value)|returned|(?:error|status)[ _-]code|code)\b"
+    r"\W{0,4}(?:(?:of|was|is|with|non-?zero|exit|code|status)\b\W{0,3})*(?P<code>-?\d{1,9})\b(?![.:/]\d)[^\n]{0,100}",
+    re.IGNORECASE,
 )
-_CALLED = re.compile(
-    r"\W*(?:(?:status|state|result)\W{1,3})?exit(?:ed)?(?:[_ ](?:code"
-    r"|status))?\((?P<code>\d{1,3})\)\W*",
-    _I,
+_TAG = re.compile(
+    r"\s*<(?P<tag>return_?code|exit[_-]?(?:code|status)|rc|exit)>\s*(?P<code>-?\d{1,9})\s*</(?P=tag)>\s*", re.IGNORECASE
 )
-_BARE = re.compile(r"\W*(?:code|status|rc|error code|return value)\b", _I)
-_TAGS = r"return_?code|exit[_-]?code|exit[_-]?status|status[_-]?code"
-_ELEMENT = re.compile(rf"\s*<(?P<tag>{_TAGS}|exit|rc|status)>\s*(?P<code>-?\d{{1,9}})\s*</(?P=tag)>\s*", _I)
-_ATTRIBUTE = re.compile(rf"\s*<\w[\w-]*\b[^>\n]*?\b(?:{_TAGS})\s*=\s*[\"']?(?P<code>-?\d{{1,9}})[\"']?[^>\n]*>.*", _I)
-_KEY = re.compile(
-    r"(?!(?i:error(?!: \(none)|warn|fatal|fail|info|debug|traceback))[A-Za-z][\w /()-]{0,30}: ?\S.{0,200}"
-    r"|<(\w+)>[^<\n]*</\1>\s*"
-    r"|(?:The )?(?:[Cc]ommand|[Pp]rocess|[Tt]ool|[Ss]cript)\b.{0,200}\b(?:executed|execution|finished|completed"
-    r"|ran)\b.{0,200}[.:]\s*",
-    re.ASCII,
-)
-_OPENS = re.compile(
-    r"\W{0,3}(?:command )?(?:output|stdout|stderr|result)s?\b\W{0,3}\s*|<(?:output|stdout|stderr)>.*", _I
-)
-_AFTER = re.compile(r"\s*(?:\[[^\n]*\]|\([^\n]*\)|</\w+>|<(\w+)>[^<\n]*</\1>|[A-Z][\w ]{0,25}:[^\n]{0,80}|```)\s*")
-_OUTPUT = re.compile(r"\s*<(output|stdout)>\n?(.*?)\n?</\1>\s*", re.DOTALL)
-_FENCED = re.compile(r"\s*(```)\w*\n(.*?)\n?```\s*", re.DOTALL)
+_HEADER = re.compile(r"(?!error|warn|fatal|fail|traceback)[a-z][\w /()-]{0,30}: ?\S.{0,200}|<\w+>[^<]*</\w+>\s*", re.I)
+_FOOTER = re.compile(r"\s*(?:\[.*\]|\(.*\)|</\w+>|<\w+>[^<]*</\w+>|[A-Z][\w ]{0,25}:.{0,80}|```|-{3,})\s*")
 _STREAM = re.compile(
-    r"\A\s*\[?(?:(?:code|program|command|execution) )?(?:stderr|stdout|output|result|logs)\]?: ?(?=\S)", _I
+    r"\W{0,3}(?:(?:command )?output|stdout|stderr|result)s?\W{0,3}\s*|<(?:output|stdout|stderr)>", re.I
 )
-_BLOCK = re.compile(r"(?s:\ACommand: .*\n)Exit Code: (-?\d{1,9})$", re.MULTILINE)
-_HEAD, _TAIL = 9, 7
-Found = tuple[int, str, str]
-"""Exit code, the result without it, and the lines around it that the harness wrote too."""
+_STREAM_LABEL = re.compile(r"\A\s*\[?(?:(?:code|command) )?(?:stderr|stdout|output)\]?:\s*(?=\S)", re.IGNORECASE)
+_OUTPUT_TAG = re.compile(
+    r"\s*(?:<(?P<tag>output|stdout)>|```\w*)\n?(?P<output>.*?)\n?(?(tag)</(?P=tag)>|```)\s*", re.DOTALL
+)
+_HEAD_LINES, _TAIL_LINES = 9, 7
 
 
-def code_in(line: str) -> int | None:
-    """The exit code that a whole line reports."""
+@dataclass(frozen=True)
+class ExitReport:
+    """A reported exit code, the output without the report, and the lines of the report."""
+
+    code: int
+    output: str
+    lines: str
+
+
+Reader = Callable[[str], ExitReport | None]
+
+
+def code_in_line(line: str) -> int | None:
+    """Return the exit code that a whole line reports; ``None`` for any other line."""
     if len(line) > 300:
         return None
-    found = _ELEMENT.fullmatch(line) or _REPORT.fullmatch(line) or _CALLED.fullmatch(line)
-    if found is None or (_BARE.match(line) and found.re is not _CALLED):
-        return None
-    return int(found["code"])
+    match = _TAG.fullmatch(line) or _REPORT.fullmatch(line)
+    return int(match["code"]) if match is not None and abs(int(match["code"])) <= 255 else None
 
 
-def sure(line: str) -> bool:
-    """Whether a report is no mere ``exit 1``, which a program may print."""
-    return re.search(r"code|status|command|process|[\[(<]", line, _I) is not None
-
-
-def first(content: str) -> Found | None:
-    """A report before the output, alone or among lines of ``Key: value``."""
-    content = inner(content) if content.lstrip()[:1] == "<" else content
-    lines = content[:4000].lstrip("\n").split("\n")[: _HEAD + 1]
-    start = next((number for number, line in enumerate(lines) if line.strip()), 0)
-    for number, line in enumerate(lines[start:], start):
-        code = code_in(line)
-        if code is None and number == start and (opened := _ATTRIBUTE.fullmatch(line)) is not None:
-            code = int(opened["code"])
+def report_before(content: str) -> ExitReport | None:
+    """Return the report before the output, alone or among lines of ``Key: value``."""
+    lines = content.lstrip("\n").split("\n")
+    for number, line in enumerate(lines[: _HEAD_LINES + 1]):
+        code = code_in_line(line)
         if code is not None:
-            rest = content.lstrip("\n").split("\n", number + 1)
-            before = "\n".join(lines[start : number + 1])
-            return code, _unwrapped(_after_head(rest[number + 1] if len(rest) > number + 1 else "")), before
-        if _OPENS.fullmatch(line) or not _KEY.fullmatch(line):
+            return ExitReport(code, _output("\n".join(lines[number + 1 :])), "\n".join(lines[: number + 1]))
+        if _STREAM.fullmatch(line) or (line.strip() and not _HEADER.fullmatch(line)):
             return None
     return None
 
 
-def last(content: str) -> Found | None:
-    """A report behind the output, alone or among bracketed lines, closing tags or lines of ``Key: value``."""
-    content = inner(content) if content.lstrip()[:1] == "<" else content
+def report_after(content: str) -> ExitReport | None:
+    """Return the report after the output, alone or among bracketed lines, closing tags or lines of ``Key: value``."""
     lines = content.rstrip().split("\n")
-    for back in range(1, min(_TAIL, len(lines)) + 1):
-        code = code_in(lines[-back])
+    for back in range(1, min(_TAIL_LINES, len(lines)) + 1):
+        code = code_in_line(lines[-back])
         if code is not None:
-            block = lines[len(lines) - back :]
-            at = len(lines) - back
-            while at > 0 and re.fullmatch(r"\s*\[[^\n]*\]\s*", lines[at - 1]):
-                at -= 1
-                block.insert(0, lines[at])
-            body = "\n".join(lines[:at])
-            return code, _unwrapped(bare(body) if body.startswith("Command: ") else body), "\n".join(block)
-        if lines[-back].strip() and not _AFTER.fullmatch(lines[-back]):
+            start = len(lines) - back
+            while start > 0 and re.fullmatch(r"\s*\[.*\]\s*", lines[start - 1]):
+                start -= 1
+            return ExitReport(code, _output("\n".join(lines[:start])), "\n".join(lines[start:]))
+        if lines[-back].strip() and not _FOOTER.fullmatch(lines[-back]):
             return None
     return None
 
 
-def block(content: str) -> Found | None:
-    """A report within a block that begins with ``Command:``."""
-    found = _BLOCK.match(content)
-    if found is None:
-        return None
-    said, _, line = found[0].rpartition("\n")
-    return int(found[1]), _unwrapped(bare(said)), line
+def used_readers(contents: Sequence[str]) -> list[Reader]:
+    """Return the readers that find a report in at least half of a tool's results, the most successful one first."""
+    readers: tuple[Reader, ...] = (report_before, report_after)
+    counts = [(sum(reader(content) is not None for content in contents), reader) for reader in readers]
+    counts.sort(key=lambda pair: -pair[0])
+    return [reader for count, reader in counts if count and count * 2 >= len(contents)]
 
 
-def _after_head(rest: str) -> str:
-    """What follows ``Output:``, where lines of ``Key: value`` stand between it and the report."""
-    lines = rest.split("\n", 5)
-    for number, line in enumerate(lines[:5]):
-        if _OPENS.fullmatch(line) and not line.lstrip().startswith("<"):
-            return "\n".join(lines[number + 1 :])
-        if line.strip() and not _KEY.fullmatch(line):
-            break
-    return rest
-
-
-def _unwrapped(body: str) -> str:
-    inner = _FENCED.fullmatch(body) or _OUTPUT.fullmatch(body)
-    return _STREAM.sub("", inner[2] if inner else body, count=1)
-
-
-PLACES = (first, last, block)
-
-
-def used(contents: Sequence[str]) -> list[int]:
-    """Which of ``PLACES`` at least half of a tool's results use, the one that most use first."""
-    counts = [sum(place(each) is not None for each in contents) for place in PLACES]
-    most_first = sorted(range(len(PLACES)), key=lambda number: -counts[number])
-    return [number for number in most_first if counts[number] and counts[number] * 2 >= len(contents)]
+def _output(text: str) -> str:
+    """Return the output without ``Output:`` before it, and without the tag or fence around it."""
+    text = _STREAM_LABEL.sub("", text, count=1)
+    tagged = _OUTPUT_TAG.fullmatch(text)
+    return _STREAM_LABEL.sub("", tagged["output"], count=1) if tagged else text

@@ -1,147 +1,184 @@
-"""How each call of a log went: by its status line, or, in logs without, by what the harness itself put there.
+"""The outcome of each call of a log: its status line, or, in logs without status lines, the strongest evidence.
 
-The order of the rules is the order of certainty: what the model wrote (no JSON, no such tool, arguments that break the
-schema), what the harness reported (a flag, an exit code, a result object), and last the words of a result, where they
-can only be the harness's, the shell's or the failing program's own. Text that a command or a file brought along is
-never read for words: see ``words`` and ``shells``.
+Order of evidence: what the model wrote (malformed, unknown tool, arguments against the schema), what the harness
+reported (a flag, an exit code, a result object), and last the words of a result.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..transcript.parsing import read_arguments
+from ..transcript.parsing import clean
 from ..transcript.past_turns import PastCall, PastTurn
 from ..transcript.status_line import NONE, Status, is_status, read_status
-from ..transcript.tool_roles import role
-from ..transcript.tool_schemas import argument_problem, parameters_of
-from . import shells, wrappers
-from . import text_outcome as words
-from .drafts import Draft, DraftTurn
-from .limits import cut
-from .objects import blamed
-from .reports import Report, reporters, unheaded, untitled, usual_header
+from ..transcript.tool_roles import PRINTING, role
+from ..transcript.tool_schemas import argument_problem, parameters_of, required_names, typed_arguments
+from . import result_words
+from .drafts import DraftCall, DraftTurn
+from .error_patterns import classify
+from .exit_codes import ExitReport, used_readers
+from .result_objects import KILLED, exit_status, parse_object, stated_outcome
 
-_PAGES = frozenset(
-    "limit offset start_line end_line startLine endLine start end lines max_lines page view_range head tail".split()
+_COLOURS = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
+_WRAPPED = re.compile(
+    r"\s*(?:<(?P<tag>tool_(?:result|output|response)|result|output|observation|(?P<error>(?:tool_)?(?:use_)?error))"
+    r"(?P<failed> (?:status|type)=\"error\")?>\n?(?P<inner>.*?)\n?</(?P=tag)>"
+    r"|<system>(?P<system>ERROR\b.*?)</system>|```\w*\n(?P<fenced>(?:(?!```).)*?)\n?```)\s*",
+    re.DOTALL,
 )
-_OF_COMMANDS = frozenset(("nonzero_exit", "file_not_found", "edit_failed"))
-"""Kinds that the words of an object suggest, and that say something else of a shell's command."""
+_TITLE = re.compile(
+    r"\s*(?:(?:tool |command |execution )?(?:observation|result|output)s?:[ \t]*\n?|\[\w[^\n\]]{0,300}\] Result:\s*)",
+    re.IGNORECASE,
+)
+_SHELL_KEYS = frozenset("stdout stderr output out returncode return_code exit_code exitCode success metadata".split())
 Schemas = Mapping[str, Mapping[str, Any]]
+Reporter = Callable[[str, Mapping[str, Any]], tuple[Status, str] | None]
+Judge = Callable[[DraftCall], PastCall]
 
 
-def settle(turns: Sequence[DraftTurn], tools: Sequence[Any] = (), *, trust: bool = False) -> list[PastTurn]:
-    """Drafts as PastTurns, each call with its status. ``trust``: every result has a status line."""
+def settle(turns: Sequence[DraftTurn], tools: Sequence[Any] = (), *, has_status_lines: bool = False) -> list[PastTurn]:
+    """Return drafts as PastTurns, each call with its status.
+
+    ``has_status_lines`` says that every result has one; otherwise that is found out. ``tools`` are the schemas that
+    the agent had.
+    """
     answered = [call for turn in turns for call in turn.calls if call.content is not None]
-    if trust or (answered and all(is_status(call.content or "") for call in answered)):
-        return [_turn(turn, [_by_status_line(call) for call in turn.calls]) for turn in turns]
-    schemas = parameters_of(tools)
+    if has_status_lines or (answered and all(is_status(call.content or "") for call in answered)):
+        judge: Judge = _with_status_line
+    else:
+        judge = _judge(turns, answered, parameters_of(tools))
+    return [PastTurn(turn.text, tuple(map(judge, turn.calls)), tuple(turn.notes)) for turn in turns]
+
+
+def _judge(turns: Sequence[DraftTurn], answered: Sequence[DraftCall], schemas: Schemas) -> Judge:
+    """Return what judges the calls of a log without status lines, after a look at all of its results."""
+    by_tool: dict[str, list[DraftCall]] = defaultdict(list)
     for call in answered:
-        call.content = _opened(call)
-        call.error = words.wrapped(call.name, call.content, call.arguments)
-    by_tool: dict[str, list[Draft]] = defaultdict(list)
-    for call in answered:
+        _unwrap(call)
         by_tool[call.name].append(call)
-    for calls in by_tool.values():
-        usual = usual_header([call.content or "" for call in calls])
-        for call in calls:
-            call.content = untitled(unheaded(call.content or "", usual))
     for call in (call for turn in turns for call in turn.calls):
-        _type(call, schemas)
-    report = {
-        name: reporters(name, role(name, calls[0].arguments), [call.content or "" for call in calls], shells.shows)
-        for name, calls in by_tool.items()
-    }
-    return [_turn(turn, [_judged(call, schemas, report.get(call.name)) for call in turn.calls]) for turn in turns]
+        _type_arguments(call, schemas)
+    reporters = {name: _reporter(name, calls) for name, calls in by_tool.items()}
+    return lambda call: _judged(call, schemas, reporters.get(call.name))
 
 
-def _opened(call: Draft) -> str:
-    """A result's text without what is around it; MCP's flag goes to the call."""
-    content = call.content or ""
-    parts, failed = wrappers.flagged_parts(content)
-    if call.failed is None:
-        call.failed = failed
-    return untitled(wrappers.plainly(wrappers.plain(parts)))
+def _with_status_line(call: DraftCall) -> PastCall:
+    status = NONE if call.content is None else read_status(call.content)
+    body = (call.content or "").partition("\n")[2]
+    return PastCall(call.id, call.name, status, call.arguments, call.problem, body, call.raw)
 
 
-def _turn(turn: DraftTurn, calls: Sequence[PastCall]) -> PastTurn:
-    return PastTurn(turn.text, tuple(calls), tuple(turn.notes))
+def _unwrap(call: DraftCall) -> None:
+    """Remove what a harness puts around a result: colours, MCP's object (whose flag is kept), a tag, a title."""
+    content = _COLOURS.sub("", call.content or "").replace("\r\n", "\n")
+    if content[:1] in '{["' and '"text"' in content or content[:1] == '"':
+        content, failed = _parts(content)
+        call.failed = failed if call.failed is None else call.failed
+    title = _TITLE.match(content)
+    content = content[title.end() :] if title else content
+    wrapped = _WRAPPED.fullmatch(content)
+    if wrapped is not None:
+        content = wrapped["inner"] or wrapped["system"] or wrapped["fenced"] or ""
+        call.failed = True if wrapped["error"] or wrapped["failed"] or wrapped["system"] else call.failed
+    call.content = content
 
 
-def _by_status_line(call: Draft) -> PastCall:
+def _parts(content: str) -> tuple[str, bool | None]:
+    """Return the text of a JSON string, of message parts, or of MCP's ``{"content": [...], "isError": ...}``."""
+    try:
+        value = json.loads(content, strict=False)
+    except (ValueError, RecursionError):
+        return content, None
+    failed = None
+    if isinstance(value, dict) and not set(value) - {"content", "isError", "_meta", "structuredContent"}:
+        failed = value.get("isError") if isinstance(value.get("isError"), bool) else None
+        value = value.get("content")
+    if isinstance(value, list) and all(isinstance(part, dict) and "text" in part for part in value):
+        return clean("\n".join(str(part["text"]) for part in value)), failed
+    return (clean(value) if isinstance(value, str) else content), failed
+
+
+def _type_arguments(call: DraftCall, schemas: Schemas) -> None:
+    """Give arguments that the format writes as text their names and types by the tool's schema."""
+    schema = schemas.get(call.name)
+    if schema is None or not call.untyped or call.problem:
+        return
+    if call.untyped == "text":
+        properties = schema["properties"] if isinstance(schema.get("properties"), Mapping) else {}
+        names = required_names(schema) or list(properties)
+        if len(names) != 1 and "input" not in properties:
+            call.problem = "malformed_call: arguments must be a JSON object, got string"
+            return
+        call.arguments = {names[0]: call.arguments["input"]} if len(names) == 1 else call.arguments
+    call.arguments = typed_arguments(schema, call.arguments)
+
+
+def _reporter(name: str, calls: Sequence[DraftCall]) -> Reporter:
+    """Return what reads the reports of one tool, made from all of its results."""
+    contents = [call.content or "" for call in calls]
+    objects = sum(parse_object(content) is not None for content in contents)
+    use_objects = role(name, calls[0].arguments) not in PRINTING or objects * 2 > len(contents)
+    readers = used_readers(contents)
+
+    def report(content: str, arguments: Mapping[str, Any]) -> tuple[Status, str] | None:
+        table = parse_object(content) if use_objects else None
+        if table is not None and (not _SHELL_KEYS.isdisjoint(table) or not result_words.shows_text(arguments)):
+            return stated_outcome(table, name, arguments)
+        found = next((exit_report for reader in readers if (exit_report := reader(content)) is not None), None)
+        return None if found is None else (_of_exit(found), found.output)
+
+    return report
+
+
+def _of_exit(report: ExitReport) -> Status:
+    last = report.output.strip().rpartition("\n")[2]
+    if report.code and classify(report.lines if report.code not in KILLED else f"{report.lines} {last}") == "timeout":
+        return Status("timeout", report.lines.strip()[:600])
+    return exit_status(report.code)
+
+
+def _judged(call: DraftCall, schemas: Schemas, reporter: Reporter | None) -> PastCall:
     if call.content is None:
         return PastCall(call.id, call.name, NONE, call.arguments, call.problem, raw=call.raw)
-    body = call.content.partition("\n")[2]
-    return PastCall(call.id, call.name, read_status(call.content), call.arguments, call.problem, body, call.raw)
-
-
-def _judged(call: Draft, schemas: Schemas, report: Report | None) -> PastCall:
-    if call.content is None:
-        return PastCall(call.id, call.name, NONE, call.arguments, call.problem, raw=call.raw)
-    status, body = _reported(call, report)
-    if status is None or status.word != "ok":
-        certain = _certain(call, schemas)
-        if certain:
-            code, _, text = certain.partition(": ")
-            status = Status("error", certain, code=code, message=text)
-            return PastCall(call.id, call.name, status, call.arguments, certain, body, call.raw)
+    status, body = _reported(call, reporter)
+    certain = _certain_problem(call, schemas) if status is None or status.word != "ok" else ""
+    if certain:
+        code, _, text = certain.partition(": ")
+        status = Status("error", certain, code=code, message=text)
+        return PastCall(call.id, call.name, status, call.arguments, certain, body, call.raw)
     if status is None:
-        status = _by_words(call, known=call.name in schemas)
-    if (
-        status.word in ("ok", "exit")
-        and not status.exit_code
-        and cut(body, shows=_shows(call), pages=not _PAGES.isdisjoint(call.arguments))
-    ):
+        status = result_words.failure(call.name, role(call.name, call.arguments), call.arguments, body)
+    status = status or Status("ok", "")
+    if status.word in ("ok", "exit") and not status.exit_code and result_words.was_cut(body):
         status = replace(status, code="output_limit")
     return PastCall(call.id, call.name, status, call.arguments, call.problem, body, call.raw)
 
 
-def _shows(call: Draft) -> bool:
-    kind = role(call.name, call.arguments)
-    return kind == "reader" or (kind == "shell" and shells.shows(call.arguments))
-
-
-def _reported(call: Draft, report: Report | None) -> tuple[Status | None, str]:
-    """What the harness said of the call, and the result without it."""
-    content = call.content or ""
+def _reported(call: DraftCall, reporter: Reporter | None) -> tuple[Status | None, str]:
+    """Return what the harness reported of the call, and the result without the report."""
+    content, line = call.content or "", (call.content or "").strip().partition("\n")[0][:600]
     if content.startswith("not run: "):
-        return Status("other", content.partition("\n")[0]), content
-    if call.error and call.failed is None:
-        line = call.error[:600]
-        return Status("error", line, code=_kind_of(call, call.error), message=line), content
-    found = report(content, call.arguments) if report is not None else None
-    if found is not None and found[0].code in _OF_COMMANDS and role(call.name, call.arguments) == "shell":
-        status = found[0]
-        found = replace(status, code=shells.kind_of(status.message, call.arguments)), found[1]
-    if call.failed is not None:
-        return _flagged(call, content, found), content
-    return found if found is not None else (None, content)
+        return Status("other", line), content
+    if call.failed is False:
+        return Status("ok", ""), content
+    found = reporter(content, call.arguments) if reporter is not None else None
+    if call.failed and (found is None or found[0].word == "ok"):
+        found = Status("error", line, code=classify(content, call.name, call.arguments), message=line), content
+    if found is None:
+        return None, content
+    status, body = found
+    if status.code in ("file_not_found", "edit_failed") and role(call.name, call.arguments) == "shell":
+        status = replace(status, code="nonzero_exit")
+    return status, body
 
 
-def _flagged(call: Draft, content: str, found: tuple[Status, str] | None) -> Status:
-    """The outcome that the harness's own flag states; what kind of failure it was is in the words."""
-    if not call.failed:
-        return Status("ok", "")
-    if found is not None and found[0].word in ("error", "timeout", "exit") and found[0].exit_code != 0:
-        return found[0]
-    said = call.error or content
-    code = _kind_of(call, said)
-    line = said.strip().partition("\n")[0][:600]
-    return Status("error", line, code=code, message=line)
-
-
-def _kind_of(call: Draft, said: str) -> str:
-    """What kind of failure it was that the harness reports, from its words."""
-    if role(call.name, call.arguments) == "shell":
-        return shells.kind_of(said, call.arguments)
-    return words.kind_of(call.name, call.arguments, said)
-
-
-def _certain(call: Draft, schemas: Schemas) -> str:
-    """``code: text`` for what is wrong with the call as the model wrote it; '' when nothing is."""
+def _certain_problem(call: DraftCall, schemas: Schemas) -> str:
+    """Return ``code: text`` for what is wrong with the call as the model wrote it; '' when nothing is."""
     if call.problem:
         return call.problem
     if not schemas or not call.name:
@@ -150,36 +187,3 @@ def _certain(call: Draft, schemas: Schemas) -> str:
         return f"tool_not_found: there is no tool {call.name!r}. The tools are: {', '.join(schemas)[:500]}"
     wrong = argument_problem(call.name, schemas[call.name], call.arguments)
     return f"invalid_args: {wrong}" if wrong else ""
-
-
-def _by_words(call: Draft, *, known: bool) -> Status:
-    """The last resort: a result of text alone."""
-    content, kind = call.content or "", role(call.name, call.arguments)
-    if not any(".json" in value for value in call.arguments.values() if isinstance(value, str)):
-        content = blamed(content) or content
-    if kind == "shell":
-        return shells.verdict(call.arguments, content, call.name) or Status("ok", "")
-    return words.verdict(call.name, kind, call.arguments, content, known=known) or Status("ok", "")
-
-
-def _type(call: Draft, schemas: Schemas) -> None:
-    """Arguments of a dialect that writes them all as text, as the tool's schema has them."""
-    schema = schemas.get(call.name)
-    if schema is None or not call.loose or call.problem:
-        return
-    properties = schema.get("properties")
-    properties = properties if isinstance(properties, Mapping) else {}
-    if call.loose == "text":
-        required = schema.get("required")
-        names = list(required) if isinstance(required, list | tuple) and required else list(properties)
-        if len(names) == 1 and isinstance(names[0], str):
-            call.arguments = {names[0]: call.arguments["input"]}
-        elif "input" not in properties:
-            call.problem = "malformed_call: arguments must be a JSON object, got string"
-            return
-    for name, value in call.arguments.items():
-        rule = properties.get(name)
-        kind = rule.get("type") if isinstance(rule, Mapping) else None
-        if isinstance(value, str) and kind in ("integer", "number", "boolean", "array", "object"):
-            table, problem = read_arguments(f'{{"value": {value}}}')
-            call.arguments[name] = value if problem else table.get("value", value)

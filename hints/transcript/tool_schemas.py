@@ -8,6 +8,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .parsing import read_arguments
+
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -35,6 +37,23 @@ def parameters_of(tools: Sequence[Any]) -> dict[str, dict[str, Any]]:
     return found
 
 
+def required_names(schema: Mapping[str, Any]) -> list[str]:
+    """Return the names of the arguments that a tool's schema requires."""
+    required = schema.get("required")
+    return [name for name in required if isinstance(name, str)] if isinstance(required, list | tuple) else []
+
+
+def typed_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments that were all written as text with the types that the schema states, where they can be read."""
+    typed = dict(arguments)
+    for name, rule in _mapping(schema.get("properties")).items():
+        value, kind = typed.get(name), _mapping(rule).get("type")
+        if isinstance(value, str) and kind in ("integer", "number", "boolean", "array", "object"):
+            table, problem = read_arguments(f'{{"value": {value}}}')
+            typed[name] = value if problem else table.get("value", value)
+    return typed
+
+
 def argument_problem(name: str, schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
     """What is wrong with the arguments of the tool ``name``, the first of it; '' when nothing is.
 
@@ -45,8 +64,7 @@ def argument_problem(name: str, schema: Mapping[str, Any], arguments: Mapping[st
 
 def _object(name: str, place: str, schema: Mapping[str, Any], value: Mapping[str, Any], depth: int) -> str:
     properties = _mapping(schema.get("properties"))
-    required = schema.get("required")
-    names = [each for each in required if isinstance(each, str)] if isinstance(required, list | tuple) else []
+    names = required_names(schema)
     of = f" in {place}" if place else ""
     if schema.get("additionalProperties") is False:
         for key in value:

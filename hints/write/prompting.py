@@ -11,7 +11,7 @@ from ...models import ErrorTurn
 from ..transcript.parsing import text_of
 from ..transcript.past_turns import PastCall, PastTurn
 from ..transcript.tool_schemas import parameters_of
-from .templates.kit import hint as bounded
+from .hint_text import make_hint
 
 Source = Literal["llm", "introspect"]
 SHOWN_TURNS = 6
@@ -70,7 +70,7 @@ def read_hint(message: Mapping[str, Any]) -> str | None:
     hint = found.get("hint")
     if not isinstance(hint, str) or not hint.strip():
         return None
-    return bounded("", *re.split(r"(?<=[.!?])\s+", hint.encode("utf-8", "replace").decode().strip())).text
+    return make_hint("", *re.split(r"(?<=[.!?])\s+", hint.encode("utf-8", "replace").decode().strip())).text
 
 
 def said_before(error: ErrorTurn, turns: Sequence[PastTurn]) -> list[str]:

@@ -14,11 +14,12 @@ from typing import Any
 
 import torch
 
-from etude.hints.chooser import Logged, context_of, fit
+from etude.environments.hint_trials.hint_policy import context_of
 from etude.models import ErrorTurn
 from etude.research.error_turns.hint_sources import SOURCES
 from etude.research.error_turns.stack_arms import ArmTrainer
 from etude.research.error_turns.worlds import due
+from etude.research.hint_chooser.chooser import Logged, fit
 from etude.trainers.distillation.distill_sites import Site
 from etude.trainers.distillation.distiller import Distiller, Settings
 from etude.trainers.rollouts.rollout import Rollout
@@ -120,8 +121,10 @@ class _Measure:
 
 
 def learned(found: Sequence[Gap]) -> list[Gap]:
-    """What ``hints.chooser`` takes at each turn, by what the right turn gained at those of the other half of the tasks.
-    Wrong hints are no choice."""
+    """Return what the learned chooser takes at each turn, by what the right turn gained in the other half of the tasks.
+
+    Wrong hints are not a choice.
+    """
     names = sorted({gap.task for gap in found})
     half = {name: number % 2 for number, name in enumerate(names)}
     choices = [_chosen([gap for gap in found if half[gap.task] != side], side, found, half) for side in (0, 1)]

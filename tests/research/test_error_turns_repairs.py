@@ -16,7 +16,7 @@ from etude.environments.coding.session import Budget, CodingSession
 from etude.environments.coding.tools import schemas
 from etude.environments.snapshots import Snapshot
 from etude.environments.tasks.task_set import TaskSet
-from etude.hints.write.templates.paths import nearest_paths
+from etude.hints.write.path_guesses import nearest_paths
 from etude.models import Episode
 from etude.research.error_turns import repair_dialogues, repairs
 from etude.research.error_turns.repair_dialogues import EDITED, GAVE_UP, dialogues

@@ -17,26 +17,13 @@ from ...hints.transcript.parsing import body_of, items_of, read_call
 
 Call = dict[str, Any]
 _JSON = json.JSONDecoder(strict=False)
-_NAME = re.compile(r'(?:"name"\s*:\s*"|<function=)([^"\\>\s]{1,100})')
-FUNCTION = "<function="
-_FUNCTION_END = re.compile(r"</function>\s*(?=</tool_call>|\Z)")
+FUNCTION = hermes.FUNCTION
 _BARE_KEY = re.compile(r"([{,]\s*)([A-Za-z_]\w*)\s*:")
 _QUOTE = '<|"|>'
 
 
 def _json(text: str, start: int) -> tuple[Any, int]:
     return _JSON.raw_decode(text, start)
-
-
-def _tagged(text: str, start: int) -> tuple[Any, int]:
-    """JSON, or Qwen3-Coder's ``<function=name><parameter=key>value</parameter></function>``: every value is a text."""
-    if not text.startswith(FUNCTION, start):
-        return _json(text, start)
-    closed = _FUNCTION_END.search(text, start)
-    name, _, inside = text[start + len(FUNCTION) : closed.start() if closed else start].partition(">")
-    if closed is None or name.split() != [name]:
-        raise ValueError("the function is not closed, or has no name")
-    return {"name": name, "arguments": hermes.parameters(inside)}, closed.end()
 
 
 def _gemma(text: str, start: int) -> tuple[Any, int]:
@@ -66,7 +53,7 @@ class Form:
 
 
 FORMS: dict[str, Form] = {
-    "qwen": Form(re.compile(r"<tool_call>\s*"), re.compile(r"\s*</tool_call>"), _tagged),
+    "qwen": Form(hermes.OPENING, hermes.CLOSING, hermes.value_at),
     "mistral": Form(
         re.compile(
             r"\[TOOL_CALLS\]\s*(?:(?P<name>[\w.-]+)\s*(?:\[CALL_ID\]\s*\w+\s*)?(?:\[ARGS\]\s*)?(?=\{|\[ARGS\]))?"
@@ -174,8 +161,7 @@ def _body(text: str, opened: re.Match[str], form: Form) -> tuple[list[Call], int
         pass
     closed = form.closing.search(text, start)
     body = text[start : closed.start() if closed else len(text)]
-    guess = _NAME.search(body)
-    broken = {"name": name or (guess[1] if guess else ""), "arguments": body.strip()}
+    broken = {"name": name or hermes.name_in(body), "arguments": body.strip()}
     return [broken], max(closed.end(), start) if closed else len(text)
 
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from trl.trainer.grpo_trainer import GRPOTrainer
 
 from ...errors import ServerError, UnsuitableModel
-from ...hints.chooser import Chooser, learned
+from ...hints.write.hint_choice import HintChoice
 from ...models import ErrorTurn
 from ..distillation.distill_sites import CAP, Site, choose
 from ..distillation.distiller import Distiller, Settings, batch_of
@@ -73,7 +73,7 @@ class Parts:
     system: str = ""
     cap: int = CAP
     recovery: bool = False
-    chooser: Chooser | None = None
+    chooser: HintChoice | None = None
     k1: float = 0.0
     reference: Teacher | None = None
     gradients_every: int = 0
@@ -281,8 +281,8 @@ def _reward(prompts: Any, completions: Any, reward: list[float | None], **_: Any
     return reward
 
 
-def _chosen_first(chooser: Chooser, errors: list[ErrorTurn]) -> list[ErrorTurn]:
-    return [error.model_copy(update={"hints": learned(chooser, error, errors)}) for error in errors]
+def _chosen_first(chooser: HintChoice, errors: list[ErrorTurn]) -> list[ErrorTurn]:
+    return [error.model_copy(update={"hints": chooser(error, errors)}) for error in errors]
 
 
 def _anchor(model: Any, inputs: dict[str, Any]) -> Tensor:

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from ...errors import RecipeError, TableError
-from ...hints.chooser import Chooser
+from ...errors import RecipeError, TableError, UnknownName
+from ...hints.write.hint_choice import HintChoice, load_choice
 from .recipe_checks import problems, unread
 from .typed_toml import of_json, read_toml, validated
 
@@ -157,7 +157,8 @@ class Channels(_Table):
 
 
 class Distillation(_Table):
-    """Channel two; see ``distillation`` and ``teachers``. ``chooser``: a file that ``etude hints choose`` wrote."""
+    """Channel two; see ``distillation`` and ``teachers``. ``chooser``: the name of the hint that comes
+    first, or MODULE:FUNCTION (see ``hints.write.hint_choice``)."""
 
     beta: float = Field(default=0.5, ge=0, le=1)
     normalised: bool = False
@@ -170,7 +171,7 @@ class Distillation(_Table):
     teacher: Literal["frozen", "periodic", "trust_region", "ema", "live"] = "frozen"
     every: int = Field(default=100, ge=1)
     rate: float = Field(default=0.001, ge=0, le=1)
-    chooser: _Path = ""
+    chooser: str = ""
 
 
 class Replay(_Table):
@@ -262,15 +263,13 @@ def parse(table: dict[str, Any], where: str = "the recipe") -> Recipe:
     return recipe
 
 
-def chooser_of(recipe: Recipe) -> Chooser | None:
-    """Raises RecipeError for a file that holds none."""
+def chooser_of(recipe: Recipe) -> HintChoice | None:
+    """Return the choice among hints that the recipe names. Raises RecipeError for one that cannot be loaded."""
     name = recipe.distillation.chooser
-    if not name:
-        return None
     try:
-        return Chooser.model_validate_json(Path(name).read_bytes())
-    except (OSError, ValueError):
-        raise RecipeError(f"distillation.chooser: {name} holds none: `etude hints choose` writes one") from None
+        return load_choice(name) if name else None
+    except UnknownName as error:
+        raise RecipeError(f"distillation.chooser: {error}") from None
 
 
 def _put(table: dict[str, Any], change: str) -> None:

@@ -17,8 +17,8 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...hints.intervals import Interval
 from ...hints.transcript.parsing import parse_turn
+from ...intervals import Interval
 from .action_equality import Canonical
 from .pairs import Heard, is_students, linked
 from .prefixes import State, is_own_error

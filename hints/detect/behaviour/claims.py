@@ -1,7 +1,7 @@
-"""What a closing message claims: that tests pass, that files were changed, that commands were run.
+"""Claims of a closing message: that tests pass, that files were changed, that commands were run.
 
 English only, and only what is stated as done: negations, plans, wishes, questions, quotes and reports of what others
-said are no claims. Where the wording leaves room, there is no claim.
+said are not claims. Where the wording is ambiguous, there is no claim.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Kind = Literal["tests", "subset", "file", "edit", "command", "tested"]
 _QUOTED = re.compile(
     r"<think>.*?(?:</think>|\Z)|```.*?(?:```|\Z)|^[^\S\n]*>.*$|[\"“][^\"“”\n]*[\"”]", re.DOTALL | re.MULTILINE
 )
-_SPACE = re.compile(r"\s+")  # long runs of it would cost the patterns below their square
+_SPACE = re.compile(r"\s+")  # on long runs of spaces the patterns below would take quadratic time
 _BREAK = re.compile(
     r"(?<=[.!?;])(?<!\d\.)\s+|[\n;]|,\s+(?=now\b)|,?\s+\b(?:but|however|although|though|while|whereas)\b"
 )
@@ -128,15 +128,16 @@ _WITH_TOOL = re.compile(
 
 @dataclass(frozen=True)
 class Claim:
-    """``kind`` and what it is about: the sentence's own words for tests, a path, a program."""
+    """One statement that something was done."""
 
     kind: Kind
     about: str
+    """A path, a program, or the sentence itself when it is about tests."""
     sentence: str
 
 
 def claims(text: str) -> Iterator[Claim]:
-    """The claims of a message, in order."""
+    """Yield the claims of a message in order."""
     plain = _SPACE.sub(lambda space: "\n" if "\n" in space[0] else " ", _QUOTED.sub(" ", text[:20_000]))
     about_tests = bool(_ABOUT_TESTS.search(plain))
     for part in _BREAK.split(plain):
@@ -150,7 +151,7 @@ def claims(text: str) -> Iterator[Claim]:
 
 
 def _tests(sentence: str, about_tests: bool) -> Iterator[Claim]:
-    """That tests pass, in one of the ways to say so."""
+    """Yield the claim that tests pass."""
     if not about_tests:
         return
     stated = _TESTS_PASS.search(sentence)
@@ -161,7 +162,7 @@ def _tests(sentence: str, about_tests: bool) -> Iterator[Claim]:
 
 
 def _files(sentence: str) -> Iterator[Claim]:
-    """That a file was changed, or that anything was."""
+    """Yield the claims that a file, or anything, was changed."""
     listed = _CHANGED_LIST.search(sentence)
     if listed:
         yield from (Claim("file", match["path"], sentence) for match in re.finditer(_PATH, listed["rest"]))
@@ -178,7 +179,7 @@ def _files(sentence: str) -> Iterator[Claim]:
 
 
 def _commands(sentence: str) -> Iterator[Claim]:
-    """That a program or the tests were run."""
+    """Yield the claims that a program or the tests were run."""
     for match in (_RAN.search(sentence), _WITH_TOOL.search(sentence)):
         if match is None:
             continue

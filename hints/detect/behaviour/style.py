@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ....models import ErrorTurn
+from ...transcript.call_effects import CallEffects, hands_in
 from ...transcript.past_turns import PastCall, PastTurn
-from . import log
-from .mark import mark, mark_turn
+from .marks import mark_call, mark_turn
 
 LONG_TURN = 6_000
 LONG_SUMMARY = 2_000
@@ -16,8 +16,12 @@ _HIDDEN = re.compile(r"<think>.*?(?:</think>|\Z)|```.*?(?:```|\Z)", re.DOTALL)
 _NO_CALL = "No tool call in this turn"
 
 
-def find(turns: Sequence[PastTurn], calls: Sequence[log.At]) -> Iterator[ErrorTurn]:
-    """Thoughts between ``<think>`` tags and code blocks are not counted as text (lengths are in characters)."""
+def find(turns: Sequence[PastTurn], effects: Sequence[CallEffects]) -> Iterator[ErrorTurn]:
+    """Mark turns without a call, long texts, and submissions without a word; lengths are in characters.
+
+    Thoughts between ``<think>`` tags and code blocks do not count as text.
+    """
+    by_place = {(at.turn, at.index): at for at in effects}
     for turn, past in enumerate(turns):
         text = _HIDDEN.sub("", past.text)
         if not past.calls and any(note.startswith(_NO_CALL) for note in past.notes):
@@ -25,14 +29,13 @@ def find(turns: Sequence[PastTurn], calls: Sequence[log.At]) -> Iterator[ErrorTu
         elif len(text) > LONG_TURN:
             yield mark_turn("wordy", "style", turn, f"{len(text)} characters of text in one turn", text)
         for index, call in enumerate(past.calls):
-            if not log.ends(call) or call.status.word == "error":
+            if not hands_in(call) or call.status.word == "error":
                 continue
-            said = _summary(call)
-            at = log.At(turn, index, call)
-            if len(said) > LONG_SUMMARY:
-                yield mark("wordy", "style", at, f"a summary of {len(said)} characters", said)
-            elif not said.strip() and not text.strip():
-                yield mark("silent", "style", at, "submitted without a word on what was done", call.name)
+            summary, at = _summary(call), by_place[turn, index]
+            if len(summary) > LONG_SUMMARY:
+                yield mark_call("wordy", "style", at, f"a summary of {len(summary)} characters", summary)
+            elif not summary.strip() and not text.strip():
+                yield mark_call("silent", "style", at, "submitted without a word on what was done", call.name)
 
 
 def _summary(call: PastCall) -> str:

@@ -1,17 +1,15 @@
-"""Why the text to replace was not found, or found too often, and how to name the place."""
+"""Hint for an edit that could not be applied."""
 
 from __future__ import annotations
 
+import ast
 import difflib
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
 
-from ....models import ErrorTurn, Hint
-from ...detect.behaviour import log
-from ...transcript.past_turns import PastCall, PastTurn
-from .kit import call_of, calls_before, quote
-from .kit import hint as made
+from ....models import Hint
+from ...transcript.call_effects import path_of, shows_file, workspace_path, writes_by_name
+from ..error_context import ErrorContext
+from ..hint_text import make_hint, quote
 
 _OLD = ("old", "old_str", "old_string", "old_text", "search", "find", "target", "before")
 _NUMBERED = re.compile(r"^\s*\d+(?:\t|\s*[|:→]\s?)")
@@ -24,79 +22,137 @@ _NEAREST = re.compile(r"nearest line is (\d+): (.+)$")
 _COMPARED, _CHARACTERS = 5_000, 200
 
 
-def hint(
-    error: ErrorTurn, turns: Sequence[PastTurn], tools: Sequence[Mapping[str, Any]], files: Sequence[str]
-) -> Hint | None:
-    """Absent, ambiguous or empty; the nearest line comes from the status line or from what was read before."""
-    if error.kind != "edit_failed":
+def hint(context: ErrorContext) -> Hint | None:
+    """Say why the text to replace was not found, or found too often, and how to name the place."""
+    if context.error.kind != "edit_failed":
         return None
-    call = call_of(error, turns)
-    old, path = _old(call), (log.path_of(call) if call is not None else "") or "the file"
-    said = error.message
-    if "are the same" in said:
-        return made("edit_failed", "Old and new text are the same: write in the new text what is to become different.")
-    if "is empty" in said:
-        return made(
-            "edit_failed", f"Copy the text to replace in {quote(path, 100)} word for word; to make a file, write it."
-        )
-    many = _MANY.search(said)
+    message, path = context.error.message, context.path or "the file"
+    if "are the same" in message:
+        return make_hint("edit_failed", "Old and new text are the same: write in the new text what must be different.")
+    if "is empty" in message:
+        text = f"Copy the text to replace in {quote(path, 100)} word for word; to make a file, write it."
+        return make_hint("edit_failed", text)
+    many = _MANY.search(message)
     if many and int(many[1] or many[2]) > 1:
-        return _ambiguous(said, path, old, many[1] or many[2])
-    return _absent(said, path, old, calls_before(error, turns))
+        return _ambiguous(context, path, many[1] or many[2])
+    return _absent(context, path)
 
 
-def _old(call: PastCall | None) -> str:
-    return next((v for name in _OLD if call is not None and isinstance(v := call.arguments.get(name), str)), "")
+def _old_lines(context: ErrorContext) -> list[str]:
+    """Return the lines of the text to replace."""
+    arguments = context.call.arguments if context.call is not None else {}
+    return next((value.splitlines() for name in _OLD if isinstance(value := arguments.get(name), str)), [])
 
 
-def _ambiguous(said: str, path: str, old: str, count: str) -> Hint:
-    places = _PLACES.search(said)
+def _ambiguous(context: ErrorContext, path: str, count: str) -> Hint:
+    places = _PLACES.search(context.error.message)
     lines = f" (lines {places[1].strip(', ')})" if places else ""
-    first = next((line for line in old.splitlines() if line.strip()), "")
+    first = next((line for line in _old_lines(context) if line.strip()), "")
     what = quote(first, 50) if first else "the text"
-    return made(
+    return make_hint(
         "edit_failed",
         f"{what} occurs {count} times in {quote(path, 100)}{lines}: add the line before or after it, "
         "so that the text to replace occurs once.",
     )
 
 
-def _absent(said: str, path: str, old: str, earlier: Sequence[PastCall]) -> Hint:
-    """Line numbers copied with the text, other line ends, or simply another text."""
-    where, nearest = quote(path, 100), _nearest(said, path, old, earlier)
-    advice = [f"Read {where} again and copy the text to replace exactly, with its indentation."]
-    if old and all(_NUMBERED.match(line) for line in old.splitlines() if line.strip()):
-        advice = [f"Leave out the line numbers that were shown with {where}: they are not in the file."]
-    elif "CR LF" in said:
-        advice = [f"The lines of {where} end in CR LF: write \\r\\n in the text to replace."]
-    elif _written_since_read(path, earlier):
-        advice = [f"{where} was changed after you read it.", *advice]
-    if not any(log.norm(path) == shown for call in earlier for shown, _, _ in log.shown(call)):
-        advice = [f"Read {where} before you edit it, and copy the text to replace exactly."]
-    first = next((line.strip() for line in old.splitlines() if line.strip()), "")
+def _absent(context: ErrorContext, path: str) -> Hint:
+    """Return the hint for a text that is not in the file: line numbers, indentation, line ends, or another text."""
+    old, where = _old_lines(context), quote(path, 100)
+    first = next((line.strip() for line in old if line.strip()), "")
     start = f"{quote(first, 60)} is not in {where}." if first else f"The text to replace is not in {where}."
-    return made("edit_failed", start, *([nearest] if nearest else []), *advice)
+    if old and all(_NUMBERED.match(line) for line in old if line.strip()):
+        advice = f"Leave out the line numbers that were shown with {where}: they are not in the file."
+        return make_hint("edit_failed", start, _nearest(context, path, old), advice)
+    if "CR LF" in context.error.message:
+        advice = f"The lines of {where} end in CR LF: write \\r\\n in the text to replace."
+        return make_hint("edit_failed", start, advice)
+    indentation = _indentation(context, path, old)
+    if indentation:
+        return make_hint("edit_failed", f"The text is in {where}, but indented differently.", indentation)
+    advice = f"Read {where} again and copy the text to replace exactly, with its indentation."
+    changed = f"{where} was changed after you read it." if _written_since_read(context, path) else ""
+    if not any(shows_file(call, path) for call in context.earlier_calls):
+        changed, advice = "", f"Read {where} before you edit it, and copy the text to replace exactly."
+    return make_hint("edit_failed", start, _nearest(context, path, old), changed, advice)
 
 
-def _nearest(said: str, path: str, old: str, earlier: Sequence[PastCall]) -> str:
-    """The line that comes closest to the first line of the text."""
-    told = _NEAREST.search(said)
-    if told:
-        return f"The nearest line is {told[1]}: {quote(told[2].strip(chr(39) + chr(34)), 90)}."
-    first = next((line.strip() for line in old.splitlines() if line.strip()), "")
-    read = [call for call in earlier if any(log.norm(path) == shown for shown, _, _ in log.shown(call))]
-    if not first or not read:
-        return ""
-    lines = [_NUMBERED.sub("", line).strip()[:_CHARACTERS] for line in read[-1].body.splitlines()[:_COMPARED]]
-    near = difflib.get_close_matches(_NUMBERED.sub("", first)[:_CHARACTERS], [line for line in lines if line], n=1)
+def _nearest(context: ErrorContext, path: str, old: list[str]) -> str:
+    """Return a sentence with the line that comes closest to the first line of the text."""
+    stated = _stated_line(context)
+    if stated is not None:
+        return f"The nearest line is {stated[0]}: {quote(stated[1], 90)}."
+    first = next((line.strip() for line in old if line.strip()), "")
+    lines = [line.strip()[:_CHARACTERS] for line in _lines_read(context, path)]
+    candidates = [line for line in lines if line]
+    near = difflib.get_close_matches(_NUMBERED.sub("", first)[:_CHARACTERS], candidates, n=1) if first else []
     return f"The nearest line is {quote(near[0], 90)}." if near else ""
 
 
-def _written_since_read(path: str, earlier: Sequence[PastCall]) -> bool:
+def _indentation(context: ErrorContext, path: str, old: list[str]) -> str:
+    """Return how the indentation differs, when that is all that differs; '' otherwise."""
+    old = _without_blank_ends(old)
+    lines = _lines_read(context, path)
+    stripped = [line.strip() for line in old]
+    for start in range(len(lines) - len(old) + 1 if old else 0):
+        here = lines[start : start + len(old)]
+        if [line.strip() for line in here] == stripped:
+            pairs = zip(here, old, strict=True)
+            wrong = next((pair for pair in pairs if pair[0].strip() and _lead(pair[0]) != _lead(pair[1])), None)
+            if wrong is not None:
+                return _compared(*wrong)
+    stated = _stated_line(context)
+    if stated is not None and old and stated[1].strip() == old[0].strip() and _lead(stated[1]) != _lead(old[0]):
+        return _compared(stated[1], old[0])
+    return ""
+
+
+def _compared(in_file: str, in_text: str) -> str:
+    start = f"{quote(in_file.strip(), 60)} begins with {_named(_lead(in_file))} in the file"
+    return f"{start} and with {_named(_lead(in_text))} in your text: copy the indentation of every line."
+
+
+def _lead(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _named(indentation: str) -> str:
+    """Return an indentation in words, such as ``8 spaces``."""
+    counts = [(indentation.count(character), name) for character, name in (("\t", "tab"), (" ", "space"))]
+    return " and ".join(f"{count} {name}{'s' * (count > 1)}" for count, name in counts if count) or "no indentation"
+
+
+def _without_blank_ends(lines: list[str]) -> list[str]:
+    full = [number for number, line in enumerate(lines) if line.strip()]
+    return lines[full[0] : full[-1] + 1] if full else []
+
+
+def _stated_line(context: ErrorContext) -> tuple[str, str] | None:
+    """Return number and text of the nearest line that the status line names, with its indentation."""
+    stated = _NEAREST.search(context.error.message)
+    if stated is None:
+        return None
+    try:
+        line = ast.literal_eval(stated[2])
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        line = stated[2]
+    return stated[1], line if isinstance(line, str) else stated[2]
+
+
+def _lines_read(context: ErrorContext, path: str) -> list[str]:
+    """Return the lines of the file as the last call that showed it printed them, without line numbers."""
+    read = [call for call in context.earlier_calls if shows_file(call, path)]
+    lines = read[-1].body.splitlines()[:_COMPARED] if read else []
+    is_numbered = bool(lines) and all(_NUMBERED.match(line) for line in lines[:20] if line.strip())
+    return [_NUMBERED.sub("", line, count=1) for line in lines] if is_numbered else lines
+
+
+def _written_since_read(context: ErrorContext, path: str) -> bool:
+    """Return whether a call wrote to the file after the last call that showed it."""
     written = False
-    for call in earlier:
-        if any(log.norm(path) == shown for shown, _, _ in log.shown(call)):
+    for call in context.earlier_calls:
+        if shows_file(call, path):
             written = False
-        elif log.writes_by_name(call) and log.norm(log.path_of(call)) == log.norm(path):
+        elif writes_by_name(call) and workspace_path(path_of(call)) == workspace_path(path):
             written = True
     return written

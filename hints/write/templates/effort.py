@@ -1,24 +1,16 @@
-"""Stop when the work is done."""
+"""Hint for an agent that continues although the work is done."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from ....models import ErrorTurn, Hint
-from ...detect.behaviour.mark import name_of
-from ...transcript.past_turns import PastTurn
-from ...transcript.tool_schemas import parameters_of
-from .kit import hint as made
+from ....models import Hint
+from ..error_context import ErrorContext
+from ..hint_text import make_hint
 
 
-def hint(
-    error: ErrorTurn, turns: Sequence[PastTurn], tools: Sequence[Mapping[str, Any]], files: Sequence[str]
-) -> Hint | None:
-    """It says since when nothing has changed."""
-    if name_of(error) != "effort":
+def hint(context: ErrorContext) -> Hint | None:
+    """Tell the agent to hand in, because the tests passed and nothing has changed since."""
+    if context.behaviour != "effort":
         return None
-    since = error.message.partition(": ")[2]
-    ending = next((name for name in parameters_of(tools) if name in ("submit", "finish", "done")), "")
+    ending = context.ending_tool
     close = f"call {ending} now" if ending else "give your answer now"
-    return made("effort", f"The work is done ({since}): {close}, in place of another look.")
+    return make_hint("effort", f"The work is done ({context.detail}): {close} instead of checking again.")

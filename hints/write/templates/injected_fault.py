@@ -1,32 +1,39 @@
-"""What to do after a failure that the agent could not foresee."""
+"""Hint for a failure that the agent could not foresee."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
 
-from ....models import ErrorTurn, Hint
-from ...transcript.past_turns import PastTurn
-from .kit import call_of
-from .kit import hint as made
+from ....models import Hint
+from ...transcript.call_effects import acts
+from ..error_context import ErrorContext
+from ..hint_text import make_hint
 
+_PASSES = "The failure passes: send the same call once more"
+_VERIFY = "Your call may have taken effect: check that first, and repeat it only if it did not"
+_CREDENTIALS = re.compile(
+    r"expired|\btoken\b|credential|session (?:ended|closed|invalid)|unauthori[sz]ed|\b401\b|\blog ?in\b|authenticat",
+    re.I,
+)
+_RENEWS = re.compile(r"renew|refresh|log_?in|sign_?in|auth|token|session", re.I)
+_UNSURE = re.compile(r"truncat|garbl|incomplete|cut off|corrupt|time.?d? ?out|timeout|connection|\b50[24]\b", re.I)
+"""Failures after which it is open whether the call took effect."""
 _ADVICE = (
-    (r"rate.?limit|too many requests|\b429\b", "Wait for no one: send the call once more, or do another step first"),
     (
-        r"permission|denied|read.?only|forbidden",
-        "Write to another place that you may write to, or change the permission",
+        r"rate.?limit|too many (?:requests|calls)|\b429\b|took no call",
+        "Send the call once more, or do another step first",
     ),
-    (r"truncat|garbl|incomplete|cut off|corrupt", "The result is not whole: ask again for the part that you need"),
+    (r"for a moment|temporar|transient", _PASSES),
+    (r"truncat|garbl|incomplete|cut off|corrupt", "The result is incomplete: ask again for the part that you need"),
     (
         r"stale|out of date|outdated|old version|changed since",
         "What was shown is out of date: read it again before you use it",
     ),
     (
         r"partial|partly written|bytes written|short write",
-        "Only a part was written: read the file, then write the whole of it",
+        "Only a part was written: read the file, then write all of it",
     ),
-    (r"no such (?:file|folder)|wrong director|not a directory", "Check where you are with pwd, then use the full path"),
+    (r"no such (?:file|folder)|wrong director|not a directory", "Use the full path"),
     (
         r"renamed|withdrawn|no longer|there is no tool",
         "The tools have changed: use one of those that the message names",
@@ -34,26 +41,48 @@ _ADVICE = (
     (r"schema|argument", "The tool's arguments have changed: call it with those that the message names"),
     (r"time.?d? ?out|timeout", "It took too long this time: send the call once more"),
     (r"disk|no space", "There is no space left: remove what you no longer need"),
-    (
-        r"unavailable|temporar|transient|try again|connection|\b50[234]\b",
-        "The failure passes: send the same call once more",
-    ),
+    (r"unavailable|try again|connection|\b50[234]\b", _PASSES),
 )
 
 
-def hint(
-    error: ErrorTurn, turns: Sequence[PastTurn], tools: Sequence[Mapping[str, Any]], files: Sequence[str]
-) -> Hint | None:
-    """For this kind and injected ones of others; what has become of a changed tool says the kind's own hint."""
-    if error.kind != "injected_fault" and (not error.injected or error.kind in ("tool_not_found", "invalid_args")):
+def hint(context: ErrorContext) -> Hint | None:
+    """Say what to do about a failure outside the call: repeat it, verify it, or follow the message."""
+    error = context.error
+    changes_tools = error.kind in ("tool_not_found", "invalid_args")
+    if error.kind != "injected_fault" and (not error.injected or changes_tools):
         return None
-    call = call_of(error, turns)
-    shown = f"{error.evidence} {call.body[-1000:] if call is not None else ''}"
-    # What the injector says comes first: a result may hold any of the words.
-    found = (advice for text in (error.message, shown) for pattern, advice in _ADVICE if re.search(pattern, text, re.I))
-    advice = next(found, "")
-    said = " ".join(error.message.split())[:140].rstrip(".")
-    start = f"{error.tool[:60] or 'The tool'} failed for a reason outside your call" + (f": {said}." if said else ".")
-    return made(
-        "injected_fault", start, f"{advice or 'Send the call once more; if it fails again, do it another way'}."
-    )
+    reason = " ".join(error.message.split())[:140].rstrip(".")
+    subject = f"{error.tool[:60] or 'The tool'} failed for a reason outside your call"
+    return make_hint("injected_fault", subject + (f": {reason}." if reason else "."), f"{_advice(context)}.")
+
+
+def _advice(context: ErrorContext) -> str:
+    """Return what to do; what the injector says counts more than the result, which may hold any of the words."""
+    message, call = context.error.message, context.call
+    named = [name for name in context.schemas if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", message)]
+    others = [name for name in named if name != context.error.tool]
+    if others:
+        return f"Call {others[0]} as the message says, then repeat your call with what it gives"
+    shown = f"{context.error.evidence} {call.body[-1000:] if call is not None else ''}"
+    for text in (message, shown):
+        if call is not None and acts(call) and _UNSURE.search(text):
+            return _VERIFY
+        if _CREDENTIALS.search(text) and not re.search(r"for a moment|temporar", text, re.I):
+            return _renewal(context)
+        for pattern, advice in _ADVICE:
+            if re.search(pattern, text, re.I):
+                return advice
+        if re.search(r"permission|denied|read.?only|forbidden", text, re.I):
+            return _permission(context)
+    return "Send the call once more; if it fails again, do it another way"
+
+
+def _renewal(context: ErrorContext) -> str:
+    tool = next((name for name in context.schemas if _RENEWS.search(name) and name != context.error.tool), "")
+    return f"Get a new token {f'with {tool}' if tool else 'or log in again'}, then repeat your call with it"
+
+
+def _permission(context: ErrorContext) -> str:
+    if context.path or context.command:
+        return "Write to another place that you may write to, or change the permission"
+    return "Send the call once more; if it is refused again, do the step with another tool"

@@ -1,34 +1,35 @@
-"""That tool's schema in one line, and the argument at fault."""
+"""Hint for arguments that do not fit the tool's schema."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from ....models import Hint
+from ...transcript.tool_schemas import argument_problem
+from ..error_context import ErrorContext
+from ..hint_text import listed, make_hint
+from ..schema_text import signature
 
-from ....models import ErrorTurn, Hint
-from ...transcript.past_turns import PastTurn
-from ...transcript.tool_schemas import argument_problem, parameters_of
-from . import schema
-from .kit import call_of
-from .kit import hint as made
+_LONG_SIGNATURE = 300
 
 
-def hint(
-    error: ErrorTurn, turns: Sequence[PastTurn], tools: Sequence[Mapping[str, Any]], files: Sequence[str]
-) -> Hint | None:
-    """What the schema itself says is wrong; otherwise what the environment answered, as when the schema has changed."""
+def hint(context: ErrorContext) -> Hint | None:
+    """Say which argument is wrong, and name another tool that the arguments fit, or show the tool's schema."""
+    error, call = context.error, context.call
     if error.kind != "invalid_args":
         return None
-    call, rule = call_of(error, turns), None if error.injected else parameters_of(tools).get(error.tool)
-    wrong = (
-        argument_problem(error.tool, rule, call.arguments)
-        if rule is not None and call is not None and not call.problem
-        else ""
-    )
+    schema = None if error.injected else context.schemas.get(error.tool)
+    problem = ""
+    if schema is not None and call is not None and not call.problem:
+        problem = argument_problem(error.tool, schema, call.arguments)
     answer = error.message if call is None or not call.status.message else call.status.message
-    said = (wrong or answer).strip()[:170].rstrip(".")
-    if rule is None:
-        return made("invalid_args", f"Check the arguments of {error.tool[:60] or 'the call'}: {said}.")
-    end = "" if said.endswith("?") else "."
-    line = schema.one_line(error.tool, rule)
-    return made("invalid_args", f"{said}{end}", f"Call {line}." if len(line) < 300 else f"Call {line[:200]}...")
+    reason = (problem or answer).strip()[:170].rstrip(".")
+    if schema is None:
+        return make_hint("invalid_args", f"Check the arguments of {error.tool[:60] or 'the call'}: {reason}.")
+    end = "" if reason.endswith("?") else "."
+    own = signature(error.tool, schema)
+    own = own if len(own) < _LONG_SIGNATURE else f"{own[:200]}..."
+    fitting = context.tools_that_fit() if problem else []
+    if not fitting:
+        return make_hint("invalid_args", f"{reason}{end}", f"Call {own}.")
+    other = signature(fitting[0], context.schemas[fitting[0]]) if len(fitting) == 1 else listed(fitting, 150)
+    meant = f"These arguments fit {other}: check whether {error.tool[:60]} is the tool that you need."
+    return make_hint("invalid_args", f"{reason}{end}", meant, f"If it is, call {own}.")

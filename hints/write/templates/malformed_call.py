@@ -1,68 +1,59 @@
-"""What is wrong with a call's JSON, and where."""
+"""Hint for a call that is not valid JSON."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
 
-from ....models import ErrorTurn, Hint
-from ...transcript.past_turns import PastTurn
-from ...transcript.tool_schemas import parameters_of
-from . import schema
-from .kit import call_of, quote
-from .kit import hint as made
-
-_PLACE = re.compile(r"line (\d+) column (\d+)")
+from ....models import Hint
+from ..error_context import ErrorContext
+from ..hint_text import make_hint, quote
+from ..schema_text import signature
 
 
-def hint(
-    error: ErrorTurn, turns: Sequence[PastTurn], tools: Sequence[Mapping[str, Any]], files: Sequence[str]
-) -> Hint | None:
-    """Line, column and the offending characters when the raw arguments are known, else what the status line says."""
-    if error.kind != "malformed_call":
+def hint(context: ErrorContext) -> Hint | None:
+    """Show where the JSON of a call breaks, and what to write there instead."""
+    if context.error.kind != "malformed_call":
         return None
-    call = call_of(error, turns)
+    call = context.call
     raw = call.raw if call is not None else ""
-    name = error.tool or (call.name if call is not None else "")
-    shape = schema.one_line(name, parameters_of(tools)[name]) if name in parameters_of(tools) else ""
+    name = context.error.tool or (call.name if call is not None else "")
+    shape = signature(name, context.schemas[name]) if name in context.schemas else ""
     example = f"Its arguments are {shape}." if shape else "A call has a name and one JSON object of arguments."
     where = _where(raw, name)
     if where:
-        return made("malformed_call", *where, example)
-    text = error.message.removeprefix("malformed_call: ").removeprefix("arguments are not valid JSON: ")
-    return made(
-        "malformed_call", f"Write the call as valid JSON: {text.rstrip('.')[:240]}.", _advice_for(text), example
-    )
+        return make_hint("malformed_call", *where, example)
+    text = context.error.message.removeprefix("malformed_call: ").removeprefix("arguments are not valid JSON: ")
+    start = f"Write the call as valid JSON: {text.rstrip('.')[:240]}."
+    return make_hint("malformed_call", start, _advice_for_message(text), example)
 
 
 def _where(raw: str, name: str) -> list[str]:
-    """What is wrong at which place, and what to write instead; nothing when the JSON is an object."""
+    """Return what is wrong at which place, and what to write instead; empty when the JSON is an object."""
     if not raw.strip():
         return []
-    of = f" of {name[:60]}" if name else ""
+    of_tool = f" of {name[:60]}" if name else ""
     try:
         value = json.loads(raw, strict=False)
     except json.JSONDecodeError as error:
-        found = raw[error.pos : error.pos + 20]
+        at_place = raw[error.pos : error.pos + 20]
         place = f"at line {error.lineno} column {error.colno}"
-        if not found.strip() or error.msg.startswith("Unterminated string"):
-            return [f"The JSON arguments{of} end too early, {place}, after {quote(raw[-20:])}.", _unclosed(raw)]
+        if not at_place.strip() or error.msg.startswith("Unterminated string"):
+            return [f"The JSON arguments{of_tool} end too early, {place}, after {quote(raw[-20:])}.", _unclosed(raw)]
         return [
-            f"The arguments{of} are no valid JSON {place}, at {quote(found)}: {error.msg}.",
-            _advice(raw, error.pos),
+            f"The arguments{of_tool} are not valid JSON {place}, at {quote(at_place)}: {error.msg}.",
+            _advice_for_text(raw, error.pos),
         ]
     except (ValueError, RecursionError):
         return []
     if isinstance(value, dict):
         return []
     kind = {list: "a list", str: "a string", bool: "a boolean", type(None): "null"}.get(type(value), "a number")
-    return [f"The arguments{of} must be one JSON object, not {kind}: {quote(raw, 40)}."]
+    return [f"The arguments{of_tool} must be one JSON object, not {kind}: {quote(raw, 40)}."]
 
 
 def _unclosed(raw: str) -> str:
-    """What is still open at the end of the text."""
+    """Return the advice to close what is still open at the end of the text."""
     closing, inside, escaped = [], False, False
     for character in raw:
         if inside:
@@ -77,33 +68,33 @@ def _unclosed(raw: str) -> str:
     return f"Close it with {quote(missing, 20)}." if missing else "Write it to the end."
 
 
-def _advice(raw: str, at: int) -> str:
-    """How to mend the usual mistakes, by the characters at the place."""
-    found, before = raw[at:], raw[:at].rstrip()
+def _advice_for_text(raw: str, at: int) -> str:
+    """Return how to fix the usual mistakes, by the characters at the place."""
+    following, before = raw[at:], raw[:at].rstrip()
     if raw.lstrip().startswith("```"):
         return "Leave out the code fence."
-    if found.startswith("'"):
+    if following.startswith("'"):
         return "JSON strings and names take double quotes."
-    if found[:1] in "}]" and before.endswith(","):
+    if following[:1] in "}]" and before.endswith(","):
         return "Leave out the comma before the closing bracket."
-    if re.match(r"(True|False|None)\b", found):
+    if re.match(r"(True|False|None)\b", following):
         return "JSON writes true, false and null."
-    if before.endswith((",", "{")) and found[:1].isalpha():
+    if before.endswith((",", "{")) and following[:1].isalpha():
         return "Names take double quotes."
-    if found.startswith(("//", "/*", "#")):
+    if following.startswith(("//", "/*", "#")):
         return "JSON has no comments."
-    if found.startswith("\\") or "\\" in raw[max(0, at - 2) : at + 1]:
+    if following.startswith("\\") or "\\" in raw[max(0, at - 2) : at + 1]:
         return "In a JSON string a backslash is written \\\\."
     if before.endswith(("}", "]")) and before.count("{") == before.count("}"):
         return "Send one object and nothing after it; make a second call for the rest."
-    if before.endswith('"') or found[:1].isalpha():
+    if before.endswith('"') or following[:1].isalpha():
         return 'A quote inside a string is written \\" and two fields are separated by a comma.'
     return "Check quotes, commas and brackets there."
 
 
-def _advice_for(text: str) -> str:
+def _advice_for_message(text: str) -> str:
     if "duplicate id" in text:
-        return "Give each call of a turn an id of its own."
+        return "Give each call of a turn a different id."
     if "calls in a turn" in text:
         return "Split them over several turns."
     if "names no tool" in text or "tool name" in text:

@@ -1,27 +1,17 @@
-"""A turn acts."""
+"""Hint for a turn without a tool call."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from ....models import ErrorTurn, Hint
-from ...detect.behaviour.mark import name_of
-from ...transcript.past_turns import PastTurn
-from ...transcript.tool_schemas import parameters_of
-from .kit import hint as made
-from .kit import listed
+from ....models import Hint
+from ..error_context import ErrorContext
+from ..hint_text import listed, make_hint
 
 
-def hint(
-    error: ErrorTurn, turns: Sequence[PastTurn], tools: Sequence[Mapping[str, Any]], files: Sequence[str]
-) -> Hint | None:
-    """It names the tools, and the one that ends the episode."""
-    if name_of(error) != "no_call":
+def hint(context: ErrorContext) -> Hint | None:
+    """Remind the agent that text alone does nothing, and name the tools."""
+    if context.behaviour != "no_call":
         return None
-    names = list(parameters_of(tools))
-    ending = next((name for name in names if name in ("submit", "finish", "done")), "")
+    ending = context.ending_tool
     close = f" When the work is done, call {ending}." if ending else ""
-    return made(
-        "no_call", f"Make a tool call in each turn; text alone does nothing.{close}", f"The tools are {listed(names)}."
-    )
+    start = f"Make a tool call in each turn; text alone does nothing.{close}"
+    return make_hint("no_call", start, f"The tools are {listed(context.schemas)}.")

@@ -1,44 +1,64 @@
-"""How to ask for less output."""
+"""Hint for output that is longer than a result may be."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
 
-from ....models import ErrorTurn, Hint
-from ...detect.behaviour import log, shell
-from ...transcript.past_turns import PastTurn
-from ...transcript.tool_schemas import parameters_of
-from .kit import call_of, quote
-from .kit import hint as made
+from ....models import Hint
+from ...transcript.call_effects import is_test_tool, shown_files
+from ...transcript.shell_commands import parse, testing_commands
+from ..error_context import ErrorContext
+from ..hint_text import listed, make_hint, quote
 
 _DROPPED = re.compile(r"(\d+) bytes dropped")
+_NARROWING = (
+    "start_line end_line view_range offset limit max_results max_lines head_limit page path include glob file_type "
+    "selector pattern query"
+).split()
+"""Arguments with which tools show less."""
 
 
-def hint(
-    error: ErrorTurn, turns: Sequence[PastTurn], tools: Sequence[Mapping[str, Any]], files: Sequence[str]
-) -> Hint | None:
-    """By what printed so much: a file, a search, a test run, or any other command."""
+def hint(context: ErrorContext) -> Hint | None:
+    """Say how to ask for less output, with the arguments that the tool has."""
+    error, call = context.error, context.call
     if error.kind != "output_limit":
         return None
-    call = call_of(error, turns)
-    line = log.command(call) if call is not None else ""
     dropped = _DROPPED.search(call.body) if call is not None else None
-    what = quote(line, 80) if line else error.tool[:60] or "The call"
-    lost = f": {dropped[1]} bytes of it are lost" if dropped else ""
-    start = f"{what} prints more than a result holds{lost}."
-    return made("output_limit", start, _advice(line, call is not None and bool(log.shown(call)), tools))
+    what = quote(context.command, 80) if context.command else error.tool[:60] or "The call"
+    lost_text = f": {dropped[1]} bytes of it are lost" if dropped else ""
+    start = f"{what} prints more than a result holds{lost_text}."
+    return make_hint("output_limit", start, _advice_for_command(context) if context.command else _advice(context))
 
 
-def _advice(line: str, file: bool, tools: Sequence[Mapping[str, Any]]) -> str:
-    ranged = "start_line" in (parameters_of(tools).get("read_file", {}).get("properties") or {})
-    programs = {part.program for part in shell.parse(line)}
-    if file or programs & {"cat", "nl", "bat"}:
-        part = "read_file with start_line and end_line" if ranged else "`sed -n '1,100p'`"
-        return f"Search for what you need, then show those lines alone with {part}."
+def _advice_for_command(context: ErrorContext) -> str:
+    programs = {part.program for part in parse(context.command)}
+    if (context.call is not None and shown_files(context.call)) or programs & {"cat", "nl", "bat"}:
+        return _show_lines(context)
     if programs & {"grep", "rg", "egrep", "find", "ls", "tree", "ag"}:
         return "Search in one folder, list file names only (`grep -l`), or add `| head -50`."
-    if line and shell.parts_that_test(line):
+    if testing_commands(context.command):
         return "Run one test with `-q --tb=short`, or add `| tail -40`."
     return "Keep the part that matters with `| head -50`, `| tail -50` or `| grep`."
+
+
+def _advice(context: ErrorContext) -> str:
+    """Return the advice for a tool that does not run a command: a pipe is of no use there."""
+    arguments = context.arguments_of(context.error.tool)
+    narrowing = [name for name in _NARROWING if name in arguments]
+    if context.call is not None and shown_files(context.call) and "start_line" in arguments:
+        return "Search for what you need, then show those lines alone with start_line and end_line."
+    if context.call is not None and is_test_tool(context.call) and narrowing:
+        return f"Run one file or one test: limit it with {listed(narrowing)}."
+    if "pattern" in narrowing or "query" in narrowing:
+        where = [name for name in narrowing if name not in ("pattern", "query")]
+        limited = f" and limit it with {listed(where)}" if where else ""
+        return f"Search for something more specific{limited}."
+    if narrowing:
+        return f"Ask for a smaller part: limit it with {listed(narrowing)}."
+    return "Ask for a smaller part, or do the step with a tool that can select it."
+
+
+def _show_lines(context: ErrorContext) -> str:
+    has_range = "start_line" in context.arguments_of("read_file")
+    part = "read_file with start_line and end_line" if has_range else "`sed -n '1,100p'`"
+    return f"Search for what you need, then show those lines alone with {part}."

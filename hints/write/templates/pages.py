@@ -1,28 +1,20 @@
-"""Show less."""
+"""Hint for output that fills pages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from ....models import ErrorTurn, Hint
-from ...detect.behaviour.mark import name_of
-from ...transcript.past_turns import PastTurn
-from ...transcript.tool_schemas import parameters_of
-from .kit import hint as made
-from .kit import quote
+from ....models import Hint
+from ..error_context import ErrorContext
+from ..hint_text import make_hint, quote
 
 
-def hint(
-    error: ErrorTurn, turns: Sequence[PastTurn], tools: Sequence[Mapping[str, Any]], files: Sequence[str]
-) -> Hint | None:
-    """It says how to find the lines that are needed."""
-    if name_of(error) != "pages":
+def hint(context: ErrorContext) -> Hint | None:
+    """Say how to find and show only the lines that are needed."""
+    if context.behaviour != "pages":
         return None
-    ranged = "start_line" in (parameters_of(tools).get("read_file", {}).get("properties") or {})
-    part = "read_file with start_line and end_line" if ranged else "`sed -n 100,160p`"
-    return made(
+    has_range = "start_line" in context.arguments_of("read_file")
+    part = "read_file with start_line and end_line" if has_range else "`sed -n 100,160p`"
+    return make_hint(
         "pages",
-        f"{quote(error.evidence, 100)} fills pages.",
+        f"{quote(context.error.evidence, 100)} fills pages.",
         f"Search for the name you need, then show only the lines around it with {part}.",
     )

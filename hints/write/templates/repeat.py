@@ -1,29 +1,23 @@
-"""The same call again brings the same result."""
+"""Hint for a call that was made before with the same result."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
 
-from ....models import ErrorTurn, Hint
-from ...detect.behaviour.mark import name_of
-from ...transcript.past_turns import PastTurn
-from .kit import hint as made
-from .kit import quote
+from ....models import Hint
+from ..error_context import ErrorContext
+from ..hint_text import make_hint, quote
 
 
-def hint(
-    error: ErrorTurn, turns: Sequence[PastTurn], tools: Sequence[Mapping[str, Any]], files: Sequence[str]
-) -> Hint | None:
-    """It names the turn that holds the result."""
-    if name_of(error) != "repeat":
+def hint(context: ErrorContext) -> Hint | None:
+    """Name the turn that already holds the result of a repeated call."""
+    if context.behaviour != "repeat":
         return None
-    earlier = re.search(r"turn (\d+)", error.message)
-    when = f"turn {earlier[1]}" if earlier else "an earlier turn"
-    what = quote(error.evidence, 100)
-    return made(
+    earlier = re.search(r"turn (\d+)", context.error.message)
+    place = f"turn {earlier[1]}" if earlier else "an earlier turn"
+    unchanged = " and nothing has changed since" if "nothing was changed" in context.error.message else ""
+    return make_hint(
         "repeat",
-        f"The result of {what} is already in {when} and nothing has changed since: use it.",
+        f"The result of {quote(context.error.evidence, 100)} is already in {place}{unchanged}: use it.",
         "Take the next step instead: change something, or submit when the work is done.",
     )

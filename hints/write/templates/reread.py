@@ -1,27 +1,20 @@
-"""What was read is still there to be used."""
+"""Hint for a file that is read a second time without a change."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from ....models import ErrorTurn, Hint
-from ...detect.behaviour.mark import name_of
-from ...transcript.past_turns import PastTurn
-from .kit import hint as made
-from .kit import quote
+from ....models import Hint
+from ..error_context import ErrorContext
+from ..hint_text import make_hint, quote
 
 
-def hint(
-    error: ErrorTurn, turns: Sequence[PastTurn], tools: Sequence[Mapping[str, Any]], files: Sequence[str]
-) -> Hint | None:
-    """It names the file and the turn that showed it."""
-    if name_of(error) != "reread":
+def hint(context: ErrorContext) -> Hint | None:
+    """Name the turn that already shows the file."""
+    if context.behaviour != "reread":
         return None
-    path, _, rest = error.message.partition(": ")[2].partition(" was read in ")
-    turn = rest.partition(" and ")[0]
-    return made(
+    path, _, after = context.detail.partition(" was read in ")
+    turn = after.partition(" and ")[0]
+    return make_hint(
         "reread",
-        f"{quote(path, 120)} is already shown in {turn}, and nobody wrote to it since: look there.",
+        f"{quote(path, 120)} is already shown in {turn}, and no call wrote to it since: look there.",
         "Read only lines that you have not seen.",
     )

@@ -1,29 +1,21 @@
-"""Say what was done."""
+"""Hint for a submission without a word."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from ....models import ErrorTurn, Hint
-from ...detect.behaviour import log
-from ...detect.behaviour.mark import name_of
-from ...transcript.past_turns import PastTurn
-from .kit import hint as made
-from .kit import listed, quote
+from ....models import Hint
+from ...transcript.call_effects import path_of, writes_by_name
+from ..error_context import ErrorContext
+from ..hint_text import listed, make_hint, quote
 
 
-def hint(
-    error: ErrorTurn, turns: Sequence[PastTurn], tools: Sequence[Mapping[str, Any]], files: Sequence[str]
-) -> Hint | None:
-    """It names what was written."""
-    if name_of(error) != "silent":
+def hint(context: ErrorContext) -> Hint | None:
+    """Ask for one or two closing sentences, and name the files that were written."""
+    if context.behaviour != "silent":
         return None
-    paths = dict.fromkeys(
-        log.path_of(at.call) for at in log.calls(turns[: error.turn + 1]) if log.writes_by_name(at.call)
-    )
+    calls = [call for turn in context.turns[: context.error.turn + 1] for call in turn.calls]
+    paths = dict.fromkeys(path_of(call) for call in calls if writes_by_name(call))
     named = [quote(path, 60) for path in paths if path and not path.startswith("/tmp/")][:3]
     about = f" (you wrote to {listed(named)})" if named else ""
-    return made(
+    return make_hint(
         "silent", f"Close with one or two sentences: what you changed{about}, and which tests you ran with what result."
     )

@@ -1,25 +1,18 @@
-"""Say it shortly."""
+"""Hint for a turn or a summary that is too long."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from ....models import ErrorTurn, Hint
-from ...detect.behaviour.mark import name_of
-from ...transcript.past_turns import PastTurn
-from .kit import hint as made
+from ....models import Hint
+from ..error_context import ErrorContext
+from ..hint_text import make_hint
 
 
-def hint(
-    error: ErrorTurn, turns: Sequence[PastTurn], tools: Sequence[Mapping[str, Any]], files: Sequence[str]
-) -> Hint | None:
-    """It says how much text there was."""
-    if name_of(error) != "wordy":
+def hint(context: ErrorContext) -> Hint | None:
+    """Ask for a few sentences, and say how long the text was."""
+    if context.behaviour != "wordy":
         return None
-    size = error.message.partition(": ")[2]
-    return made(
+    return make_hint(
         "wordy",
-        f"Say in a few sentences what you do and why; {size} is too much.",
+        f"Say in a few sentences what you do and why; {context.detail} is too much.",
         "Leave out code that is in a file, and what has been said before.",
     )

@@ -11,6 +11,7 @@ import pytest
 
 from etude.cli import app as cli
 from etude.environments.drill.tasks import DrillTasks
+from etude.environments.hint_trials import hint_policy
 from etude.environments.hint_trials.fork_points import every_place
 from etude.environments.hint_trials.hint_candidates import Text, read_texts, write_texts
 from etude.environments.hint_trials.measure import measure_hints
@@ -113,3 +114,16 @@ def test_what_cannot_be_done_is_one_line(
     code = cli.main(["hints", *(str(run) if word == "RUN" else word for word in arguments)])
     error = capsys.readouterr().err
     assert code != 0 and message in error and error.count("\n") <= 2
+
+
+def test_a_policy_is_given_as_an_object_or_by_its_dotted_path(tmp_path: Path) -> None:
+    run = played(tmp_path, 1)
+    for number, choose in enumerate((hint_policy.uniform, "etude.environments.hint_trials.hint_policy:uniform")):
+        measured(run, k=6, choose=choose, texts=TEXTS, out=tmp_path / str(number))
+    first, second = (rows_of(tmp_path / str(number)) for number in (0, 1))
+    assert [row["arm"] for row in first] == [row["arm"] for row in second]
+    assert all(row["propensity"] == pytest.approx(1 / 3) for row in first if row["arms"])
+    hints = [json.loads(line) for line in (tmp_path / "1" / "hints.jsonl").read_text().splitlines()]
+    tried = {score["arm"] for row in hints for score in row["scores"]}
+    by_arm = {hint["template"]: hint for row in hints for hint in row["error_turn"]["hints"]}
+    assert all((hint["source"] == "learned") == (arm in tried) for arm, hint in by_arm.items())

@@ -70,8 +70,8 @@ def answers(run: Path) -> dict[str, str]:
     return {episode.prompt: answer_of(tasks.by_id(episode.task_id)) for episode in episodes}
 
 
-def test_a_text_for_each_error_turn_as_causal_and_choose_take_them(
-    run: Path, endpoints: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_text_for_each_error_turn_as_causal_takes_them(
+    run: Path, endpoints: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = lambda number, body: hint(endpoints)  # noqa: E731
     code, found, at = write(run, endpoints, script, capsys, "--jobs", "3", "--price", "1,2")
@@ -92,9 +92,6 @@ def test_a_text_for_each_error_turn_as_causal_and_choose_take_them(
     assert {each["name"] for each in measured["pooled"] if each["by"] == "hint"} >= {"llm"}
     rows = [json.loads(line) for line in (run / "hints" / "hints.jsonl").read_text().splitlines()]
     assert all([each["source"] for each in row["error_turn"]["hints"]][-1] == "llm" for row in rows)
-    chooser = tmp_path / "chooser.json"
-    assert cli.main(["hints", "choose", str(run / "hints"), "--out", str(chooser), "--json"]) == 0
-    assert "llm" in json.loads(chooser.read_text())["weights"]
 
 
 def test_a_model_that_never_answers_usably_is_told_and_is_no_success(

@@ -14,8 +14,7 @@ from helpers.scripted_policy import Scripted
 from helpers.tokenizer_factory import tokenizer
 from trl import GRPOConfig
 
-from etude.hints.chooser import Chooser
-from etude.models import Hint
+from etude.models import ErrorTurn, Hint
 from etude.trainers.chat.chat_policy import TemplateChat
 from etude.trainers.distillation.distill_sites import Site
 from etude.trainers.distillation.distiller import Settings
@@ -148,9 +147,12 @@ def test_distillation_lowers_the_failed_turn_towards_the_teacher(drill_url: str,
 
 
 def test_a_learned_chooser_decides_which_hint_a_site_gets(drill_url: str, tmp_path: Path) -> None:
-    """Two hints at every error turn; the chooser was told that the second is worth more."""
+    """Two hints at every error turn; the chooser takes the second."""
     other = Hint(text="Look at the list of tools again.", template="other")
-    chooser = Chooser(weights={"other": {"": 1.0}})
+
+    def chooser(error: ErrorTurn, errors: Sequence[ErrorTurn], /) -> list[Hint]:
+        return sorted(error.hints, key=lambda hint: hint.template != "other")
+
     found = trainer(drill_url, tmp_path, {"channels": only("distillation"), "chooser": chooser}, steps=1)
     real, sites = found._choose_sites, []
 
@@ -166,4 +168,4 @@ def test_a_learned_chooser_decides_which_hint_a_site_gets(drill_url: str, tmp_pa
     found.train()
     found.close()
     assert sites
-    assert {(site.text, site.source) for site in sites} == {(other.text, "learned")}
+    assert {(site.text, site.source) for site in sites} == {(other.text, other.source)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from etude.errors import RecipeError
-from etude.hints.chooser import Chooser
+from etude.models import ErrorTurn, Hint
 from etude.trainers.grpo.objectives import OBJECTIVES
 from etude.trainers.recipe.recipe import Objective, Recipe, Replay, Schedule, chooser_of, load, parse
 from etude.trainers.replay.loss import LOSSES
@@ -244,9 +245,9 @@ def test_a_file_that_is_no_utf8_says_so(tmp_path: Path) -> None:
 def test_a_home_is_found_in_every_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/h")
     channels = {"distillation": 1, "replay": 1}
-    table = {"channels": channels, "distillation": {"chooser": "~/c"}, "replay": {"pairs": "~/p"}, "out": "~/o"}
+    table = {"channels": channels, "replay": {"pairs": "~/p"}, "out": "~/o"}
     recipe = parse({"model": {"name": "m"}, "environment": {"serve": "~/t"}, **table})
-    assert (recipe.out, recipe.replay.pairs, recipe.distillation.chooser) == ("/h/o", "/h/p", "/h/c")
+    assert (recipe.out, recipe.replay.pairs) == ("/h/o", "/h/p")
     assert recipe.environment.serve == "/h/t"
     assert parse({**GOOD, "stage": "sft", "episodes": ["~/e"]}).episodes == ("/h/e",)
 
@@ -280,13 +281,22 @@ def test_recipes_are_plain_data(stage: dict[str, Any]) -> None:
     assert Recipe.model_validate_json(recipe.model_dump_json()) == recipe
 
 
-def test_a_chooser_is_read_and_anything_else_refused(tmp_path: Path) -> None:
-    file = tmp_path / "chooser.json"
-    file.write_text(Chooser(mean=0.25).model_dump_json())
+def test_a_chooser_is_a_hint_or_a_function_and_anything_else_is_refused() -> None:
+    def chosen(name: str) -> list[str]:
+        choose = chooser_of(parse({**GOOD, "channels": {"distillation": 1}, "distillation": {"chooser": name}}))
+        assert choose is not None
+        hints = [Hint(text="a", template="timeout"), Hint(text="b", template="again")]
+        error = ErrorTurn(turn=0, kind="timeout", hints=hints)
+        return [hint.template for hint in choose(error, [error])]
+
     assert chooser_of(parse(GOOD)) is None
-    good = {**GOOD, "channels": {"distillation": 1}}
-    assert chooser_of(parse({**good, "distillation": {"chooser": str(file)}})) == Chooser(mean=0.25)
-    file.write_text("{")
-    for name in (file, tmp_path / "no.json"):
-        with pytest.raises(RecipeError, match="holds none: `etude hints choose` writes one"):
-            chooser_of(parse({**good, "distillation": {"chooser": str(name)}}))
+    assert chosen("again") == ["again", "timeout"]
+    assert chosen(f"{__name__}:backwards") == ["again", "timeout"]
+    with pytest.raises(RecipeError, match="distillation.chooser: unknown hint 'agian'. Did you mean 'again'"):
+        chosen("agian")
+    with pytest.raises(RecipeError, match="distillation.chooser: cannot import 'no_such_module:choose'"):
+        chosen("no_such_module:choose")
+
+
+def backwards(error: ErrorTurn, errors: Sequence[ErrorTurn]) -> list[Hint]:
+    return error.hints[::-1]

@@ -283,7 +283,7 @@ def test_a_bad_recipe_is_one_line(
         (["channels.replay=1", "replay.pairs=bad"], "bad:1 is no pair: remove the line, or replay again"),
         (
             ["channels.distillation=1", "distillation.chooser=bad"],
-            "distillation.chooser: bad holds none: `etude hints choose` writes one",
+            "distillation.chooser: unknown hint 'bad'",
         ),
         (["out=bad"], "out: bad is a file: choose another out"),
         (["out=bad/x/y"], "out: bad is a file: choose another out"),

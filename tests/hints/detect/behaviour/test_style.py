@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from etude.environments.tool_protocol import NO_CALL
-from etude.hints.detect.behaviour import behaviours, name_of
+from etude.hints.detect.behaviour import behaviour_of, behaviours
 from etude.hints.transcript.past_turns import PastTurn
 
 
 def names(*turns: PastTurn) -> list[str]:
-    return [name_of(error) for error in behaviours(turns, []) if error.kind == "style"]
+    return [behaviour_of(error) for error in behaviours(turns, []) if error.kind == "style"]
 
 
 def test_submitting_without_a_word_is_silent(call: Any) -> None:

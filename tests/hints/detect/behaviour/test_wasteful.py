@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from etude.hints.detect.behaviour import behaviours, name_of
+from etude.hints.detect.behaviour import behaviour_of, behaviours
 from etude.hints.transcript.past_turns import PastCall, PastTurn
 
 
@@ -16,7 +16,7 @@ def log(*calls: PastCall) -> list[PastTurn]:
 
 def found(*calls: PastCall) -> list[tuple[str, int]]:
     """(behaviour, turn) of what is found; one call per turn."""
-    return [(name_of(error), error.turn) for error in behaviours(log(*calls), [])]
+    return [(behaviour_of(error), error.turn) for error in behaviours(log(*calls), [])]
 
 
 @pytest.fixture

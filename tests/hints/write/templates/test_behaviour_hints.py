@@ -8,7 +8,7 @@ import pytest
 
 from etude.environments.coding.tools import SCHEMAS
 from etude.environments.tool_protocol import NO_CALL
-from etude.hints.detect.behaviour import behaviours, name_of
+from etude.hints.detect.behaviour import behaviour_of, behaviours
 from etude.hints.transcript.past_turns import PastCall, PastTurn
 from etude.hints.write.templates import HINTS, hints_for
 
@@ -19,7 +19,7 @@ def last_hint(turns: list[PastTurn]) -> tuple[str, str]:
     """(template, text) of the only hint for the last thing found."""
     error = behaviours(turns, SCHEMAS)[-1]
     (hint,) = hints_for(error, turns, SCHEMAS, [])
-    assert hint.template == name_of(error)
+    assert hint.template == behaviour_of(error)
     return hint.template, hint.text
 
 
@@ -57,7 +57,7 @@ def test_the_hint_quotes_it(
 def test_a_failed_run_is_to_be_mended_or_told(call: Any) -> None:
     run, submit = call("run_tests", {}, "exit 1\n1 failed"), call("submit", {}, "ok")
     text = last_hint([PastTurn("", (run,)), PastTurn("All tests pass.", (submit,))])[1]
-    assert "turn 0" in text and "Mend the failure" in text
+    assert "turn 0" in text and "Fix the failure" in text
 
 
 def test_silence_is_told_what_was_written(call: Any) -> None:

@@ -12,9 +12,10 @@ from etude.hints.detect.error_kinds import error_kind
 from etude.hints.transcript.parsing import read_arguments
 from etude.hints.transcript.past_turns import PastCall, PastTurn
 from etude.hints.transcript.status_line import read_status
+from etude.hints.write.hint_text import LONGEST
 from etude.hints.write.templates import hints_for
-from etude.hints.write.templates.kit import LONGEST, nearest_name
 from etude.models import ErrorKind, ErrorTurn, Hint
+from etude.tool_names import nearest_name
 
 FILES = ["src/tally/core.py", "src/tally/words.py", "tests/test_visible.py", "pyproject.toml"]
 UNKNOWN = "The tools are: " + ", ".join(schema["function"]["name"] for schema in SCHEMAS)
@@ -65,7 +66,7 @@ def first(*calls: PastCall, **more: Any) -> str:
         ("grep", {}, f"error tool_not_found: there is no tool 'grep'. {UNKNOWN}", ["bash, read_file, ", "use search."]),
         ("read_fil", {}, f"error tool_not_found: there is no tool 'read_fil'. {UNKNOWN}", ["use read_file."]),
         ("frob", {}, f"error tool_not_found: there is no tool 'frob'. {UNKNOWN}", ["There is no tool 'frob'."]),
-        ("bash", {}, "error malformed_call: duplicate id 'c1' in one turn; not run", ["'c1'", "an id of its own"]),
+        ("bash", {}, "error malformed_call: duplicate id 'c1' in one turn; not run", ["'c1'", "a different id"]),
         (
             "bash",
             {"cmd": "ls"},
@@ -142,7 +143,7 @@ def first(*calls: PastCall, **more: Any) -> str:
             "exit 1\nerror: patch does not apply\n",
             ["code 1", "`error: patch does not apply`"],
         ),
-        ("bash", {"command": "grep -rn x ."}, "exit 1", ["nothing matches", "no failure"]),
+        ("bash", {"command": "grep -rn x ."}, "exit 1", ["nothing matches", "not a failure"]),
         ("bash", {"command": "x"}, "exit 137\nKilled", ["memory"]),
         ("run_tests", {"selector": "x"}, "exit 4\nERROR: not found: x", ["pytest was called wrongly"]),
         ("write_file", {"path": "x"}, "error io_error: cannot write x: No space left on device", ["No space left"]),

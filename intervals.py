@@ -1,4 +1,4 @@
-"""Intervals for proportions and for the difference of two, right also for few trials and near 0 and 1."""
+"""Confidence intervals for shares and for the difference of two shares, valid for few trials and near 0 and 1."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Arms:
-    """Successes and trials with something and without it."""
+    """Successes and trials of a comparison: with a treatment (such as a hint) and without it."""
 
     with_successes: float
     with_trials: float
@@ -33,14 +33,15 @@ class Arms:
 
     @property
     def comparable(self) -> bool:
+        """Return whether both arms have a trial."""
         return self.with_trials > 0 and self.without_trials > 0
 
 
 def wilson(mean: float, trials: float, z: float = Z) -> tuple[float, float]:
-    """Wilson's score interval (1927) of a mean of ``trials`` values in [0, 1].
+    """Return Wilson's score interval (1927) of a mean of ``trials`` values in [0, 1].
 
-    Exact in form for zeros and ones; wider than need be for values between, since their
-    variance is at most mean * (1 - mean).
+    It is made for zeros and ones; for values between it is wider than needed, since their variance is at most
+    mean * (1 - mean).
     """
     scale = 1.0 + z * z / trials
     centre = (mean + z * z / (2 * trials)) / scale
@@ -49,7 +50,7 @@ def wilson(mean: float, trials: float, z: float = Z) -> tuple[float, float]:
 
 
 def newcombe(arms: Arms) -> Interval:
-    """The difference in success, with minus without, and Newcombe's hybrid score interval.
+    """Return the difference in success, with minus without, and Newcombe's hybrid score interval.
 
     Newcombe 1998, "Interval estimation for the difference between independent proportions", method 10, without
     continuity correction. Needs a trial in both arms.
@@ -59,28 +60,28 @@ def newcombe(arms: Arms) -> Interval:
 
 
 def stratified(strata: Sequence[Arms]) -> Interval | None:
-    """The mean difference over strata, with Cochran's weights n1*n2 / (n1+n2), and a hybrid score interval for it.
+    """Return the mean difference over strata, with Cochran's weights n1*n2 / (n1+n2), and its hybrid score interval.
 
     After Yan and Su 2010, "Stratified Wilson and Newcombe confidence intervals for multiple binomial proportions", but
     each arm's variance is bounded by that of one proportion with 1 / sum(w^2 / n) trials: nothing is estimated from the
-    few trials of one stratum. Strata that differ make it wider than need be; a single one gives ``newcombe``.
-    The truth that it is about is the same weighted mean over these strata. Strata without a trial in both arms are left
-    out; ``None`` when none is left.
+    few trials of one stratum. Strata that differ make it wider than needed; a single one gives ``newcombe``. The
+    estimated quantity is the same weighted mean over these strata. Strata without a trial in both arms are skipped;
+    the result is ``None`` when no other stratum remains.
     """
-    kept = [arms for arms in strata if arms.comparable]
-    if not kept:
+    used = [arms for arms in strata if arms.comparable]
+    if not used:
         return None
-    weights = [arms.with_trials * arms.without_trials / (arms.with_trials + arms.without_trials) for arms in kept]
+    weights = [arms.with_trials * arms.without_trials / (arms.with_trials + arms.without_trials) for arms in used]
     shares = [weight / sum(weights) for weight in weights]
-    first = _weighted((share, arms.with_successes, arms.with_trials) for share, arms in zip(shares, kept, strict=True))
+    first = _weighted((share, arms.with_successes, arms.with_trials) for share, arms in zip(shares, used, strict=True))
     second = _weighted(
-        (share, arms.without_successes, arms.without_trials) for share, arms in zip(shares, kept, strict=True)
+        (share, arms.without_successes, arms.without_trials) for share, arms in zip(shares, used, strict=True)
     )
     return _hybrid(*first, *second)
 
 
 def _weighted(strata: Iterable[tuple[float, float, float]]) -> tuple[float, float]:
-    """The weighted proportion of (share, successes, trials), and of how many trials it is worth."""
+    """Return the weighted proportion of (share, successes, trials), and the number of trials that it is worth."""
     mean, variance = 0.0, 0.0
     for share, successes, trials in strata:
         mean += share * successes / trials

@@ -1,6 +1,6 @@
-"""What a shell command does, as far as its text says: whether it only looks, runs tests, shows files, waits.
+"""What a shell command does, as far as its text says: whether it only looks, runs tests, shows files or waits.
 
-Nothing is executed. Quotes and here-documents are understood; what an opaque program does is not guessed.
+Nothing is executed. Quotes and here-documents are understood; what an unknown program does is not guessed.
 """
 
 from __future__ import annotations
@@ -33,24 +33,25 @@ _LINES = re.compile(r"(\d+)(?:,(\d+|\$))?p")
 
 
 @dataclass(frozen=True)
-class Simple:
-    """One simple command: its words (the program first), and whether it writes its output to a file.
-
-    ``after`` is the operator before it: ``|`` when it reads another command's output.
-    """
+class SimpleCommand:
+    """One command of a command line, without the operators around it."""
 
     words: tuple[str, ...]
+    """The program and its arguments."""
     redirects: bool = False
+    """Whether its output goes to a file."""
     after: str = ""
+    """The operator before it: ``|`` when it reads another command's output."""
 
     @property
     def program(self) -> str:
+        """Return the program's name without its folder."""
         return self.words[0].rpartition("/")[2]
 
 
 def command_of(arguments: Mapping[str, Any]) -> str:
-    """The command line among a call's arguments, whatever the tool calls it; '' when there is none."""
-    if _COMMANDS.isdisjoint(arguments) or "path" in arguments:  # an editor's ``command`` is no shell's
+    """Return the command line among a call's arguments, whatever the tool calls it; '' when there is none."""
+    if _COMMANDS.isdisjoint(arguments) or "path" in arguments:  # an editor's ``command`` is not a command line
         return ""
     for name in _COMMANDS:
         value = arguments.get(name)
@@ -62,17 +63,17 @@ def command_of(arguments: Mapping[str, Any]) -> str:
 
 
 @lru_cache(maxsize=2048)
-def parse(command: str) -> tuple[Simple, ...]:
-    """The simple commands of a command line, in order; here-documents are left out."""
+def parse(command: str) -> tuple[SimpleCommand, ...]:
+    """Return the simple commands of a command line, in order; here-documents are left out."""
     text = _HEREDOC.sub(lambda match: f" {match[3]}\n", _COMMENT.sub("", command)).replace("\\\n", " ")
     lexer = shlex.shlex(text.replace("\n", " ; "), posix=True, punctuation_chars=";&|()<>")
     lexer.whitespace_split, lexer.commenters = True, ""
-    found: list[Simple] = []
+    commands: list[SimpleCommand] = []
     words: list[str] = []
     redirects, after, skip = False, "", False
     try:
         tokens = list(lexer)
-    except ValueError:  # an open quote: as far as spaces tell
+    except ValueError:  # a quote is not closed: split at spaces
         tokens = text.split()
     for token in [*tokens, ";"]:
         if not _SEPARATOR.fullmatch(token):
@@ -87,39 +88,39 @@ def parse(command: str) -> tuple[Simple, ...]:
         else:
             plain = _without_prefix(words)
             if len(plain) == 3 and plain[0] in ("bash", "sh") and re.fullmatch(r"-\w*c", plain[1]):
-                found.extend(parse(plain[2]))
+                commands.extend(parse(plain[2]))
             elif plain:
-                found.append(Simple(tuple(plain), redirects, after))
+                commands.append(SimpleCommand(tuple(plain), redirects, after))
             words, redirects, after, skip = [], False, token, False
-    return tuple(found)
+    return tuple(commands)
 
 
 def _without_prefix(words: list[str]) -> list[str]:
-    """The words from the program on: assignments, ``timeout 9``, ``uv run`` and ``python -m`` left out."""
-    rest = list(words)
-    while rest:
-        first = rest[0].rpartition("/")[2]
-        if first in _PREFIXES or re.fullmatch(r"\w+=.*", rest[0], re.DOTALL):
-            rest = rest[1:]
+    """Return the words from the program on, without assignments, ``timeout 9``, ``uv run`` and ``python -m``."""
+    words = list(words)
+    while words:
+        first = words[0].rpartition("/")[2]
+        if first in _PREFIXES or re.fullmatch(r"\w+=.*", words[0], re.DOTALL):
+            words = words[1:]
         elif first == "timeout":
-            rest = list(dropwhile(re.compile(r"-.*|[\d.]+[smhd]?$").match, rest[1:]))
-        elif first in _RUNNERS and len(rest) > 1 and (not _RUNNERS[first] or rest[1] == _RUNNERS[first]):
-            rest = rest[2 if _RUNNERS[first] else 1 :]
-        elif re.fullmatch(r"(python|py)[\d.]*", first) and len(rest) > 2 and rest[1] == "-m":
-            rest = rest[2:]
+            words = list(dropwhile(re.compile(r"-.*|[\d.]+[smhd]?$").match, words[1:]))
+        elif first in _RUNNERS and len(words) > 1 and (not _RUNNERS[first] or words[1] == _RUNNERS[first]):
+            words = words[2 if _RUNNERS[first] else 1 :]
+        elif re.fullmatch(r"(python|py)[\d.]*", first) and len(words) > 2 and words[1] == "-m":
+            words = words[2:]
         else:
             break
-    return rest
+    return words
 
 
 @lru_cache(maxsize=2048)
 def looks_only(command: str) -> bool:
-    """Whether no part of the command can have changed a file."""
+    """Return whether no part of the command can have changed a file."""
     return all(looks(part) for part in parse(command))
 
 
-def looks(part: Simple) -> bool:
-    """Whether a simple command cannot have changed a file."""
+def looks(part: SimpleCommand) -> bool:
+    """Return whether a simple command cannot have changed a file."""
     words = part.words
     if part.redirects or part.program not in LOOKS:
         return False
@@ -133,52 +134,66 @@ def looks(part: Simple) -> bool:
 
 
 @lru_cache(maxsize=2048)
-def parts_that_test(command: str) -> tuple[Simple, ...]:
-    """The simple commands that run tests."""
-    return tuple(part for part in parse(command) if _tests(part))
+def testing_commands(command: str) -> tuple[SimpleCommand, ...]:
+    """Return the simple commands that run tests."""
+    return tuple(part for part in parse(command) if runs_tests(part))
 
 
-def _tests(part: Simple) -> bool:
-    program, rest = part.program, part.words[1:]
+def runs_tests(part: SimpleCommand) -> bool:
+    """Return whether a simple command runs tests."""
+    program, arguments = part.program, part.words[1:]
     if program in _TEST_PROGRAMS:
         return True
     if program in _TEST_TARGETS:
-        return any(re.search(r"\b(test|tests|check)\b", word) for word in rest[:3])
+        return any(re.search(r"\b(test|tests|check)\b", word) for word in arguments[:3])
     if re.fullmatch(r"(python|py)[\d.]*|bash|sh|node|ruby", program):
-        return any(_TEST_FILE.search(word.rpartition("/")[2]) or "pytest.main" in word for word in rest)
-    if program not in LOOKS and "install" not in rest and not _TEST_PROGRAMS.isdisjoint(rest):
+        return any(_TEST_FILE.search(word.rpartition("/")[2]) or "pytest.main" in word for word in arguments)
+    if program not in LOOKS and "install" not in arguments and not _TEST_PROGRAMS.isdisjoint(arguments):
         return True  # in a container, an environment, under coverage
     return bool(part.words[0].startswith(("./", "scripts/", "bin/")) and _TEST_FILE.search(program))
 
 
-def reads(command: str) -> Iterator[tuple[str, float, float]]:
-    """(path, first line, last line) of each file that the command shows; what goes into a pipe is not shown."""
-    parts = parse(command)
+@dataclass(frozen=True)
+class ShownFile:
+    """A file that a command shows, and the lines of it."""
+
+    path: str
+    first: float
+    last: float
+    """The last line; infinity for the whole file."""
+    is_fresh: bool = False
+    """Whether an earlier part of the same command may have written files."""
+
+
+def shown_files(command: str) -> Iterator[ShownFile]:
+    """Yield the files that the command shows; text that goes into a pipe is not shown."""
+    parts, is_fresh = parse(command), False
     for number, part in enumerate(parts):
-        piped = number + 1 < len(parts) and parts[number + 1].after.startswith("|") and parts[number + 1].after != "||"
-        if piped or part.redirects or part.after == "|":
-            continue
-        paths = [word for word in part.words[1:] if not word.startswith("-")]
-        if part.program in ("cat", "nl", "bat", "less", "more"):
-            yield from ((path, 1, float("inf")) for path in paths)
-        elif part.program == "sed" and "-n" in part.words and len(paths) == 2:
-            lines = _LINES.fullmatch(paths[0])
-            if lines:
-                last = float(lines[1]) if lines[2] is None else float("inf") if lines[2] == "$" else float(lines[2])
-                yield paths[1], float(lines[1]), last
-        elif part.program == "head":
-            yield from _head(part.words[1:])
+        following = parts[number + 1].after if number + 1 < len(parts) else ""
+        is_piped = following.startswith("|") and following != "||"
+        if not (is_piped or part.redirects or part.after == "|"):
+            yield from (ShownFile(*lines, is_fresh) for lines in _shown_lines(part))
+        is_fresh = is_fresh or not looks(part)
 
 
-def _head(words: tuple[str, ...]) -> Iterator[tuple[str, float, float]]:
-    match = re.fullmatch(r"(?:-n ?|--lines=|-)?(\d+)? ?([^-\s]\S*)", " ".join(words))
-    if match:
-        yield match[2], 1, float(match[1] or 10)
+def _shown_lines(part: SimpleCommand) -> Iterator[tuple[str, float, float]]:
+    paths = [word for word in part.words[1:] if not word.startswith("-")]
+    if part.program in ("cat", "nl", "bat", "less", "more"):
+        yield from ((path, 1, float("inf")) for path in paths)
+    elif part.program == "sed" and "-n" in part.words and len(paths) == 2:
+        lines = _LINES.fullmatch(paths[0])
+        if lines:
+            last = float(lines[1]) if lines[2] is None else float("inf") if lines[2] == "$" else float(lines[2])
+            yield paths[1], float(lines[1]), last
+    elif part.program == "head":
+        match = re.fullmatch(r"(?:-n ?|--lines=|-)?(\d+)? ?([^-\s]\S*)", " ".join(part.words[1:]))
+        if match:
+            yield match[2], 1, float(match[1] or 10)
 
 
 @lru_cache(maxsize=2048)
 def seconds_slept(command: str) -> tuple[float, bool]:
-    """Seconds that the command waits in ``sleep`` (once through), and whether it does so in a loop."""
+    """Return the seconds that the command waits in ``sleep``, without repetitions, and whether it waits in a loop."""
     total, parts = 0.0, parse(command)
     for part in parts:
         if part.program == "sleep":

@@ -1,27 +1,28 @@
-"""Whether the learned chooser of hints beats a random one and the best single hint, through the whole stack.
+"""Test whether the learned chooser of hints beats a random one and the best single hint, through the whole stack.
 
-    python benchmarks/hints_choose.py [--worlds strong,mild,none] [--drills N] [--fresh N] [--k K] [--seeds N] [--json]
+    python -m etude.research.hint_chooser.worlds [--worlds strong,mild,none] [--drills N] [--fresh N] [--k K]
+                                                 [--seeds N] [--json]
 
-An agent errs in drills, in five kinds of error. At each error turn there are its template and the four texts below, and
+An agent errs in drills, in five kinds of error. Each error turn has its template hint and the four texts below, and
 `measure_hints` logs K continuations with one of them drawn uniformly. `learn` takes the error turns of one half of the
-drills; the other half, held out, says by the doubly robust estimate and by SNIPS what the learned choice would earn.
-Then it is really played, on fresh drills of the split `eval`, against a random hint and against the single hint that
-the training half calls best, each with the same luck.
+drills; the held-out half says by the doubly robust estimate and by SNIPS what the learned choice would earn. Then the
+choice is really played, on fresh drills of the split `eval`, against a random hint and against the single hint that the
+training half calls best, each with the same luck.
 
-The agent solves with the probability 0.2, and follows a hint with one that depends on the error and on the hint, so
-that what a choice is truly worth is known. Three worlds, fixed before they were run ("fits": the text made for that
-kind of error):
+The agent solves with probability 0.2, and follows a hint with a probability that depends on the error and on the hint,
+so the true worth of a choice is known. Three worlds, fixed before they were run ("fits": the text made for that kind
+of error):
 
     strong   the text that fits 0.8, other texts 0.1, the template 0.4
     mild     the text that fits 0.5, other texts 0.25, the template 0.4
     none     by text alone, whatever the error: fields 0.4, tools 0.3, plain 0.25, retry 0.2, the template 0.3
 
 Exit code 0: in `strong` and `mild` the learned choice beats both others, with intervals above 0, on the held-out logs
-and when played; in `none` what it chose is not worth less than either by more than LOSS, in truth.
+and when played; in `none` the true worth of what it chose is at most LOSS below either.
 
-The sizes are such that `mild` can be told: there the gain over the best single hint is 0.06 to 0.08 in truth, and with
-5600 held-out choices (2000 drills, K 4) the half of the DR interval is 0.036. With 300 drills it is 0.09: `strong` can
-then be told and `mild` cannot. The whole takes about 4 minutes of CPU.
+The sizes are large enough for `mild`: its true gain over the best single hint is 0.06 to 0.08, and with 5600 held-out
+choices (2000 drills, K 4) half of the DR interval is 0.036. With 300 drills it is 0.09, enough for `strong` only. The
+whole test takes about 4 minutes of CPU.
 """
 
 from __future__ import annotations
@@ -42,13 +43,15 @@ from etude.environments.agents.scripted import Script
 from etude.environments.drill.tasks import DrillTasks
 from etude.environments.hint_trials.fork_points import Place, every_place
 from etude.environments.hint_trials.hint_candidates import Text, add_texts
+from etude.environments.hint_trials.hint_policy import Policy, always, uniform
 from etude.environments.hint_trials.measure import measure_hints
 from etude.environments.runs.play import run_episodes
 from etude.environments.runs.reader import stored_episodes
-from etude.hints.chooser import Chooser
-from etude.hints.intervals import Interval
-from etude.hints.offpolicy import Evaluation, Learned, Policy, always, greedy, learn, read_choices, uniform
+from etude.intervals import Interval
 from etude.models import Hint, Task, Turn
+from etude.research.hint_chooser.chooser import Chooser
+from etude.research.hint_chooser.off_policy import Evaluation, Learned, greedy, learn
+from etude.research.hint_chooser.trial_logs import read_choices
 
 SOLVES, LOSS = 0.2, 0.02
 WORDS = {
@@ -69,7 +72,7 @@ WORLDS = ("strong", "mild", "none")
 
 
 def follows(world: str, kind: str, arm: str) -> float:
-    """How probably the agent follows a hint; ``arm`` is a text's id, or a template's name."""
+    """Return the probability that the agent follows a hint; ``arm`` is a text's id, or a template's name."""
     if world == "none":
         return {"fields": 0.4, "plain": 0.25, "retry": 0.2}.get(arm, 0.3)
     fits, other = {"strong": (0.8, 0.1), "mild": (0.5, 0.25)}[world]
@@ -77,7 +80,7 @@ def follows(world: str, kind: str, arm: str) -> float:
 
 
 class Window(DrillTasks):
-    """The drills of a split from ``first`` on."""
+    """The drills of a split, starting with number ``first``."""
 
     def __init__(self, split: str, first: int) -> None:
         super().__init__()
@@ -89,7 +92,7 @@ class Window(DrillTasks):
 
 @dataclass(frozen=True)
 class World:
-    """The agent that goes on in a world: ``kinds`` says which error it makes where, by task and turn."""
+    """The agent that continues episodes in a world: ``kinds`` says which error it makes, by task and turn."""
 
     name: str
     kinds: dict[tuple[str, int], str]
@@ -100,7 +103,7 @@ class World:
         return noisy(task, f"{SOLVES},{chance}", past=past, hint=hint, seed=seed)
 
     def worth(self, places: Sequence[Place], policy: Policy) -> float:
-        """The mean chance of success at these places, exactly."""
+        """Return the exact mean chance of success at these places."""
         total = 0.0
         for place in places:
             kind = self.kinds[place.stored.episode.task_id, place.turn]
@@ -111,19 +114,24 @@ class World:
 
 
 @dataclass(frozen=True)
-class Found:
-    """One world with one seed. ``worth``, ``held_out`` and ``played`` are by policy, ``gain`` by rival."""
+class WorldResult:
+    """The result of one world with one seed."""
 
     world: str
     seed: int
     learned: Learned
     worth: dict[str, float]
+    """The true worth of each policy."""
     held_out: dict[str, Evaluation]
+    """The estimates of each policy on held-out logs."""
     played: dict[str, float]
+    """The success of each policy when played."""
     gain: dict[str, Interval]
+    """What the learned choice earned more than each rival when played."""
 
     @property
-    def fine(self) -> bool:
+    def is_as_expected(self) -> bool:
+        """Return whether the world's expectation (see the module) holds."""
         if self.world == "none":
             return all(self.worth["learned"] > self.worth[rival] - LOSS for rival in self.gain)
         estimates = [self.held_out[rival].gain for rival in self.gain]
@@ -131,7 +139,7 @@ class Found:
 
 
 async def episodes(split: str, seed: int, number: int, out: Path) -> Path:
-    """A run of drills that all begin with a mistake, and that meet the faults that some drills state."""
+    """Play drills that all begin with a mistake, with the faults that they state, and return the run's folder."""
     await run_episodes(Window(split, seed * 10**6), "noisy:1,0", out=out, limit=number)
     return out
 
@@ -143,34 +151,31 @@ def places_of(run: Path) -> list[Place]:
 
 
 async def tried(run: Path, world: str, choose: str | Chooser, k: int, out: Path) -> dict[str, tuple[float, float]]:
-    """Successes and trials with a hint at each error turn."""
+    """Return successes and trials with a hint at each error turn."""
     places = places_of(run)
     agent = World(world, {(place.stored.episode.task_id, place.turn): place.error.kind for place in places})
-    name, policy = (choose, None) if isinstance(choose, str) else ("chooser", choose.probabilities)
-    found = await measure_hints(
-        run, f"{world} world", k=k, out=out, choose=name, policy=policy, texts=TEXTS, agent=agent
-    )
-    if not found.ok:
-        raise SystemExit(f"trials were void: {found.causes}")
+    report = await measure_hints(run, f"{world} world", k=k, out=out, choose=choose, texts=TEXTS, agent=agent)
+    if not report.ok:
+        raise SystemExit(f"trials were void: {report.causes}")
     sums: dict[str, tuple[float, float]] = {}
-    for score in found.hints:
+    for score in report.hints:
         successes, trials = sums.get(score.place, (0.0, 0.0))
         sums[score.place] = successes + score.trials.with_successes, trials + score.trials.with_trials
     return sums
 
 
-def difference(mine: dict[str, tuple[float, float]], other: dict[str, tuple[float, float]]) -> Interval:
-    """The mean difference over error turns, paired; those of one drill are one draw."""
+def difference(learned: dict[str, tuple[float, float]], rival: dict[str, tuple[float, float]]) -> Interval:
+    """Return the mean difference over error turns, paired; the error turns of one drill are one draw."""
     by_task: dict[str, list[float]] = {}
-    for place, (successes, trials) in mine.items():
-        theirs = other[place]
-        by_task.setdefault(place.split()[1], []).append(successes / trials - theirs[0] / theirs[1])
-    mean = sum(map(sum, by_task.values())) / len(mine)
-    spread = math.sqrt(sum((sum(group) - mean * len(group)) ** 2 for group in by_task.values())) / len(mine)
+    for place, (successes, trials) in learned.items():
+        rival_successes, rival_trials = rival[place]
+        by_task.setdefault(place.split()[1], []).append(successes / trials - rival_successes / rival_trials)
+    mean = sum(map(sum, by_task.values())) / len(learned)
+    spread = math.sqrt(sum((sum(group) - mean * len(group)) ** 2 for group in by_task.values())) / len(learned)
     return Interval(mean, mean - 1.96 * spread, mean + 1.96 * spread)
 
 
-async def compared(world: str, seed: int, logs: Path, fresh: Path, k: int, folder: Path) -> Found:
+async def compared(world: str, seed: int, logs: Path, fresh: Path, k: int, folder: Path) -> WorldResult:
     """Learn in a world from the error turns of ``logs``, and play what was learned in those of ``fresh``."""
     await tried(logs, world, "uniform", k, folder / "logs")
     learned = learn(read_choices([folder / "logs"]), seed=seed)
@@ -183,46 +188,55 @@ async def compared(world: str, seed: int, logs: Path, fresh: Path, k: int, folde
     places = places_of(fresh)
     agent = World(world, {(place.stored.episode.task_id, place.turn): place.error.kind for place in places})
     sums = {name: await tried(fresh, world, choose, k, folder / name) for name, (choose, _) in choices.items()}
-    return Found(
+    totals = {name: [sum(column) for column in zip(*one.values(), strict=True)] for name, one in sums.items()}
+    return WorldResult(
         world,
         seed,
         learned,
         worth={name: agent.worth(places, policy) for name, (_, policy) in choices.items()},
         held_out={name: learned.policies[name] for name in choices},
-        played={name: sum(s for s, _ in one.values()) / sum(n for _, n in one.values()) for name, one in sums.items()},
+        played={name: successes / trials for name, (successes, trials) in totals.items()},
         gain={rival: difference(sums["learned"], sums[rival]) for rival in ("random", "best single")},
     )
 
 
 def shown(interval: Interval | None) -> str:
+    """Return an interval as text; '' for none."""
     return "" if interval is None else f"{interval.value:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"
 
 
-def show(found: Found) -> None:
-    rows = found.learned.rows
+def show(result: WorldResult) -> None:
+    """Print a result as a table."""
+    rows = result.learned.rows
     print(
-        f"\n{found.world}, seed {found.seed}: learned from {rows['train']} choices, {rows['held_out']} held out; "
-        f"best single: {found.learned.best_single}; {'as it should be' if found.fine else 'NOT AS IT SHOULD BE'}"
+        f"\n{result.world}, seed {result.seed}: learned from {rows['train']} choices, {rows['held_out']} held out; "
+        f"best single: {result.learned.best_single}; {'as expected' if result.is_as_expected else 'NOT AS EXPECTED'}"
     )
     print(f"  {'':12} {'truth':>6} {'DR':>21} {'SNIPS':>21} {'played':>7}   learned more by: DR, played")
-    for name, value in found.held_out.items():
+    for name, value in result.held_out.items():
         row = value.row()
-        gain = f"{shown(value.gain)}   {shown(found.gain[name])}" if name in found.gain else ""
-        said = f"{found.worth[name]:6.3f} {row['dr']:>21} {row['snips']:>21} {found.played[name]:7.3f}"
-        print(f"  {name:12} {said}   {gain}".rstrip(), flush=True)
+        gain = f"{shown(value.gain)}   {shown(result.gain[name])}" if name in result.gain else ""
+        cells = f"{result.worth[name]:6.3f} {row['dr']:>21} {row['snips']:>21} {result.played[name]:7.3f}"
+        print(f"  {name:12} {cells}   {gain}".rstrip(), flush=True)
 
 
-def plain(found: Found) -> dict[str, Any]:
-    """For --json."""
-    held_out = {name: value.row() for name, value in found.held_out.items()}
-    gain = {rival: {"value": one.value, "low": one.low, "high": one.high} for rival, one in found.gain.items()}
-    about = {"world": found.world, "seed": found.seed, "fine": found.fine, "best_single": found.learned.best_single}
-    return {**about, **found.learned.rows, "worth": found.worth, "held_out": held_out, "played": found.played} | {
-        "gain": gain
+def plain(result: WorldResult) -> dict[str, Any]:
+    """Return a result as plain values."""
+    return {
+        "world": result.world,
+        "seed": result.seed,
+        "as_expected": result.is_as_expected,
+        "best_single": result.learned.best_single,
+        **result.learned.rows,
+        "worth": result.worth,
+        "held_out": {name: value.row() for name, value in result.held_out.items()},
+        "played": result.played,
+        "gain": {name: {"value": gain.value, "low": gain.low, "high": gain.high} for name, gain in result.gain.items()},
     }
 
 
 def main() -> int:
+    """Run the worlds; return 0 when all are as expected."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--worlds", default=",".join(WORLDS))
     parser.add_argument("--drills", type=int, default=2000)
@@ -231,20 +245,19 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    every: list[Found] = []
+    results: list[WorldResult] = []
     for seed in range(options.seeds):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             logs = asyncio.run(episodes("train", seed, options.drills, folder / "train"))
             fresh = asyncio.run(episodes("eval", seed, options.fresh, folder / "eval"))
             for world in options.worlds.split(","):
-                found = asyncio.run(compared(world, seed, logs, fresh, options.k, folder / world))
-                every.append(found)
+                results.append(asyncio.run(compared(world, seed, logs, fresh, options.k, folder / world)))
                 if not options.json:
-                    show(found)
+                    show(results[-1])
     if options.json:
-        print(json.dumps([plain(found) for found in every], indent=1))
-    return 0 if all(found.fine for found in every) else 1
+        print(json.dumps([plain(result) for result in results], indent=1))
+    return 0 if all(result.is_as_expected for result in results) else 1
 
 
 if __name__ == "__main__":

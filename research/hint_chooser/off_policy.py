@@ -1,4 +1,4 @@
-"""What a way to choose hints would have earned, from logs of another way.
+"""Off-policy evaluation: what a policy for choosing hints would have earned, from logs of another policy.
 
 ``w`` is the probability of the logged arm under the policy, over its logged propensity:
 
@@ -12,71 +12,56 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from ..errors import RunError
-from .chooser import Chooser, Context, Logged, fit
-from .intervals import Interval
+from etude.environments.hint_trials.hint_policy import Policy, always, uniform
+from etude.intervals import Interval
 
-Policy = Callable[[Context, Sequence[str]], Mapping[str, float]]
-"""A context and the arms there are, to the probability of each arm; one that is absent has none."""
+from .chooser import Chooser, Logged, fit
 
 
 class LogError(ValueError):
-    """A log that nothing can be learned from; the message says which row and why."""
+    """Raised for a log that nothing can be learned from; the message says which row and why."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A policy's value by each estimator. ``effective`` is (sum w)^2 / sum w^2: of how many rows the logs tell.
-
-    ``gain`` is the DR value less that of the policy compared with, if one was given.
-    """
+    """A policy's value by each estimator."""
 
     rows: int
     effective: float
+    """(sum w)^2 / sum w^2, the number of rows that the estimate rests on."""
     ips: Interval
     snips: Interval
     dr: Interval
     gain: Interval | None = None
+    """The DR value less that of the policy compared with, if one was given."""
 
     def row(self) -> dict[str, Any]:
-        """Plain values for a table."""
+        """Return plain values for a table."""
         shown = {name: _shown(getattr(self, name)) for name in ("ips", "snips", "dr")}
         return {"rows": self.rows, "effective": round(self.effective), **shown, "gain": self.gain and _shown(self.gain)}
 
 
 @dataclass(frozen=True)
 class Learned:
-    """A chooser and what it and others would earn on the held-out logs; ``gain`` is over the learned one's rivals.
-
-    ``policies``: ``learned`` (its best arm), ``explore`` (as it draws), ``random`` and ``best single``.
-    """
+    """A chooser, and what it and its rivals would earn on the held-out logs."""
 
     chooser: Chooser
     best_single: str
+    """The one arm that earns most on the training logs."""
     rows: dict[str, int]
+    """Rows for ``train`` and ``held_out``."""
     policies: dict[str, Evaluation]
-
-
-def uniform(context: Context, arms: Sequence[str]) -> dict[str, float]:
-    """Any arm."""
-    return dict.fromkeys(arms, 1.0 / len(arms))
-
-
-def always(arm: str) -> Policy:
-    """One arm wherever there is a choice of it, else the first one."""
-    return lambda context, arms: {arm if arm in arms else arms[0]: 1.0}
+    """``learned`` (its best arm), ``explore`` (as it draws), ``random`` and ``best single``."""
 
 
 def greedy(chooser: Chooser) -> Policy:
-    """The best arm that the chooser knows of."""
+    """Return the policy that takes the best arm by the chooser's values."""
     return lambda context, arms: {chooser.best(context, arms): 1.0}
 
 
@@ -89,16 +74,16 @@ def learn(
     seed: int = 0,
     draws: int = 1000,
 ) -> Learned:
-    """Fit a chooser on some of the groups, evaluate it on the others. Raises LogError when either has no row.
+    """Fit a chooser on some of the groups and evaluate it on the others.
 
-    ``random`` and ``best single`` (which the training logs name) have as their ``gain`` what the learned choice earns
-    more than they do.
+    The ``gain`` of ``random`` and ``best single`` is what the learned choice earns more than they do. Raises LogError
+    when one side has no row.
     """
     check(logs)
     train = [log for log in logs if not _is_held_out(log.group, held_out, seed)]
     test = [log for log in logs if _is_held_out(log.group, held_out, seed)]
     if not train or not test:
-        raise LogError("the logs are of too few tasks to hold some out: measure the hints of more episodes")
+        raise LogError("the logs have too few tasks to hold some out; measure the hints of more episodes")
     chooser = fit(train, epsilon=epsilon, temperature=temperature)
     single = best_single(train, chooser)
     chosen = greedy(chooser)
@@ -114,7 +99,7 @@ def learn(
 
 
 def best_single(logs: Sequence[Logged], model: Chooser) -> str:
-    """The arm that is worth most when it is played wherever it can be, by DR. Raises LogError for no logs."""
+    """Return the arm with the highest DR value when it is played wherever it can be. Raises LogError for no logs."""
     check(logs)
     arms = sorted({arm for log in logs for arm in log.arms})
     return max(arms, key=lambda arm: sum(row[2] for row in _terms(logs, always(arm), model)))
@@ -129,10 +114,10 @@ def evaluate(
     draws: int = 1000,
     seed: int = 0,
 ) -> Evaluation:
-    """The value of ``policy`` on logs that neither it nor ``model`` was made from.
+    """Return the value of ``policy`` on logs from which neither it nor ``model`` was made.
 
-    95 % intervals by the percentile bootstrap over groups, ``draws`` times. Raises LogError for logs that are empty or
-    that lack an exact propensity.
+    The 95 % intervals are percentile bootstraps over groups with ``draws`` draws. Raises LogError for logs that are
+    empty or that lack an exact propensity.
     """
     check(logs)
     terms = _terms(logs, policy, model)
@@ -141,10 +126,10 @@ def evaluate(
     for number, log in enumerate(logs):
         groups.setdefault(log.group or str(number), []).append(number)
     sums = [_sums(numbers, terms, others) for numbers in groups.values()]
-    chance = random.Random(seed)
-    drawn = [_estimates(_added(chance.choices(sums, k=len(sums)))) for _ in range(draws)]
-    here = _estimates(_added(sums))
-    ips, snips, dr, gain = (_percentiles(value, [each[i] for each in drawn]) for i, value in enumerate(here))
+    rng = random.Random(seed)
+    drawn = [_estimates(_added(rng.choices(sums, k=len(sums)))) for _ in range(draws)]
+    estimates = _estimates(_added(sums))
+    ips, snips, dr, gain = (_percentiles(value, [draw[i] for draw in drawn]) for i, value in enumerate(estimates))
     weights = [term[0] for term in terms]
     squares = sum(weight * weight for weight in weights)
     effective = sum(weights) ** 2 / squares if squares else 0.0
@@ -152,26 +137,26 @@ def evaluate(
 
 
 def check(logs: Sequence[Logged]) -> None:
-    """Raises LogError."""
+    """Raise LogError for logs that are empty, lack an exact propensity, or took an arm that was not a candidate."""
     if not logs:
-        raise LogError("there are no logged choices: play some with `etude hints causal --choose uniform`")
+        raise LogError("there are no logged choices; play some with `etude hints causal --choose uniform`")
     for number, log in enumerate(logs, start=1):
         if not 0.0 < log.propensity <= 1.0:
-            raise LogError(f"row {number} has the propensity {log.propensity}: it must be above 0 and at most 1")
+            raise LogError(f"row {number} has the propensity {log.propensity}; it must be above 0 and at most 1")
         if log.arm not in log.arms:
-            raise LogError(f"row {number} took the arm {log.arm!r}, which is none of its arms")
+            raise LogError(f"row {number} took the arm {log.arm!r}, which is not one of its arms")
 
 
 def _terms(logs: Sequence[Logged], policy: Policy, model: Chooser) -> list[Term]:
-    """w, w r, and the doubly robust term of every row."""
-    found = []
+    """Return w, w r, and the doubly robust term of every row."""
+    terms = []
     for log in logs:
         chances = policy(log.context, log.arms)
         weight = chances.get(log.arm, 0.0) / log.propensity
         direct = sum(chance * model.value(log.context, arm) for arm, chance in chances.items() if chance)
         robust = direct + (weight * (log.reward - model.value(log.context, log.arm)) if weight else 0.0)
-        found.append((weight, weight * log.reward, robust))
-    return found
+        terms.append((weight, weight * log.reward, robust))
+    return terms
 
 
 Term = tuple[float, float, float]
@@ -179,10 +164,10 @@ Sums = tuple[float, float, float, float, float]
 
 
 def _sums(numbers: Sequence[int], terms: Sequence[Term], others: Sequence[Term] | None) -> Sums:
-    """Of one group: rows, w, w r, DR terms, and DR terms of the policy compared with."""
-    mine = [terms[number] for number in numbers]
-    theirs = 0.0 if others is None else sum(others[number][2] for number in numbers)
-    return (float(len(mine)), sum(t[0] for t in mine), sum(t[1] for t in mine), sum(t[2] for t in mine), theirs)
+    """Return the sums of one group: rows, w, w r, DR terms, and DR terms of the policy compared with."""
+    weights, gained, robust = (sum(terms[number][column] for number in numbers) for column in range(3))
+    compared = 0.0 if others is None else sum(others[number][2] for number in numbers)
+    return float(len(numbers)), weights, gained, robust, compared
 
 
 def _added(sums: Sequence[Sums]) -> Sums:
@@ -191,13 +176,13 @@ def _added(sums: Sequence[Sums]) -> Sums:
 
 
 def _estimates(total: Sums) -> tuple[float, float, float, float]:
-    """IPS, SNIPS, DR, and the gain in DR."""
+    """Return IPS, SNIPS, DR, and the gain in DR."""
     rows, weight, gained, robust, other = total
     return gained / rows, gained / weight if weight else 0.0, robust / rows, (robust - other) / rows
 
 
 def _is_held_out(group: str, share: float, seed: int) -> bool:
-    """By group, so that nothing is learned from the continuations of an error turn that is held out."""
+    """Return whether a group is held out, with all continuations of its error turns."""
     digest = hashlib.sha256(f"{seed} {group}".encode()).digest()
     return int.from_bytes(digest[:8], "big") < share * 2**64
 
@@ -210,33 +195,3 @@ def _percentiles(value: float, drawn: Sequence[float]) -> Interval:
     ordered = sorted(drawn)
     last = len(ordered) - 1
     return Interval(value, ordered[math.floor(0.025 * last)], ordered[math.ceil(0.975 * last)])
-
-
-def read_choices(runs: Sequence[Path]) -> list[Logged]:
-    """Return the choices between hints in the trials of several measurements (``trials.jsonl``). Raises RunError.
-
-    A hint that was certain to be given, as the only or the first one, was not chosen. Trials of one task are one group.
-    """
-    choices: list[Logged] = []
-    for run in runs:
-        file = run / "trials.jsonl" if run.is_dir() else run
-        if not file.is_file():
-            raise RunError(f"there is no {file}; make one with `etude hints causal RUN --choose uniform --out {run}`")
-        last: dict[tuple[str, int], Logged] = {}
-        # What comes after the last end of a line is still being written.
-        for number, line in enumerate(file.read_bytes().split(b"\n")[:-1], start=1):
-            try:
-                row = json.loads(line)
-                if row["valid"] and row["propensity"] < 1.0:
-                    last[row["place"], row["number"]] = Logged(
-                        row["context"],
-                        tuple(row["arms"]),
-                        row["arm"],
-                        row["propensity"],
-                        float(row["success"]),
-                        row["task_id"],
-                    )
-            except (ValueError, KeyError, TypeError):
-                raise RunError(f"{file}:{number} is not a trial; remove the line") from None
-        choices += last.values()
-    return choices

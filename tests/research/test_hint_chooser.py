@@ -1,4 +1,4 @@
-"""The learned chooser, where the worth of every hint is known."""
+"""The learned chooser in worlds where the worth of every hint is known."""
 
 from __future__ import annotations
 
@@ -6,22 +6,14 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import pytest
 
-from etude.hints.chooser import (
-    Chooser,
-    Logged,
-    arm_of,
-    by_arm,
-    context_of,
-    draw,
-    fit,
-    foretelling_ridge,
-    learned,
-)
-from etude.hints.offpolicy import LogError, Policy, always, best_single, evaluate, greedy, learn, uniform
+from etude.environments.hint_trials.hint_policy import Policy, always, draw, uniform
 from etude.models import ErrorTurn, Hint
+from etude.research.hint_chooser.chooser import Chooser, Logged, best_ridge, choice_from, fit, learned
+from etude.research.hint_chooser.off_policy import LogError, best_single, evaluate, greedy, learn
 
 ARMS = ("again", "nearest", "schema", "text:step-back", "llm")
 KINDS = ("tool_not_found", "invalid_args", "timeout", "traceback", "edit_failed")
@@ -96,7 +88,7 @@ def test_where_contexts_tell_nothing_one_hint_is_chosen_in_all(seed: int) -> Non
     alike = dict(zip(ARMS, (0.52, 0.44, 0.36, 0.4, 0.44), strict=True))
     worth = dict.fromkeys(world(seed), alike)
     chooser = fit(play(worth, uniform, 800, seed))
-    assert foretelling_ridge(play(worth, uniform, 800, seed)) > 30
+    assert best_ridge(play(worth, uniform, 800, seed)) > 30
     assert true_value(worth, greedy(chooser)) > true_value(worth, always("again")) - 0.02
 
 
@@ -155,10 +147,6 @@ def test_the_propensity_is_exact() -> None:
     assert abs(often / 10_000 - chances["again"]) < 5 * (0.25 / 10_000) ** 0.5
 
 
-def test_the_last_arm_is_drawn_when_rounding_leaves_a_gap() -> None:
-    assert draw({"a": 0.5, "b": 0.49999}, 0.999999) == "b"
-
-
 def test_a_new_tool_falls_back_to_its_kind() -> None:
     chooser = fit(play(world(2), uniform, 3000, 3))
     for kind in KINDS:
@@ -182,7 +170,7 @@ def test_the_same_logs_give_the_same_chooser_in_any_order() -> None:
     [
         (lambda log: replace(log, propensity=0.0), "row 1 has the propensity 0.0"),
         (lambda log: replace(log, propensity=1.5), "row 1 has the propensity 1.5"),
-        (lambda log: replace(log, arm="other"), "row 1 took the arm 'other', which is none of its arms"),
+        (lambda log: replace(log, arm="other"), "row 1 took the arm 'other', which is not one of its arms"),
     ],
 )
 def test_a_log_without_an_exact_propensity_is_refused(change: Callable[[Logged], Logged], message: str) -> None:
@@ -200,31 +188,8 @@ def test_nothing_is_learned_from_no_logs_or_from_one_task() -> None:
         best_single([], Chooser())
 
 
-# --- Hints --------------------------------------------------------------------------------------------------
-
-
 def error(turn: int, hints: Sequence[Hint] = (), kind: str = "timeout") -> ErrorTurn:
     return ErrorTurn.model_validate({"turn": turn, "call_index": 0, "kind": kind, "tool": "bash", "hints": hints})
-
-
-def test_the_context_counts_earlier_errors_of_the_same_kind_only() -> None:
-    errors = [error(0), error(1, kind="traceback"), error(2), error(5)]
-    assert [context_of(each, errors)["attempt"] for each in errors] == ["1", "1", "2", "3"]
-    assert context_of(errors[0], errors) == {
-        "kind": "timeout",
-        "tool": "bash",
-        "attempt": "1",
-        "site": "erring",
-        "injected": "no",
-    }
-
-
-def test_an_arm_is_a_template_a_writer_or_a_text() -> None:
-    assert arm_of(Hint(text="x", template="again")) == "again"
-    assert arm_of(Hint(text="x", source="llm")) == "llm"
-    assert arm_of(Hint(text="x")) == arm_of(Hint(text="x")) != arm_of(Hint(text="y"))
-    first, second = Hint(text="x", template="again"), Hint(text="y", template="again")
-    assert by_arm([first, second]) == {"again": first}
 
 
 def test_a_chosen_hint_comes_first_and_says_that_it_was_learned() -> None:
@@ -233,3 +198,10 @@ def test_a_chosen_hint_comes_first_and_says_that_it_was_learned() -> None:
     found = learned(chooser, error(0, [one, two]), [])
     assert [(hint.template, hint.source) for hint in found] == [("nearest", "learned"), ("again", "template")]
     assert learned(chooser, error(0, [one]), []) == [one]
+
+
+def test_a_choice_is_read_from_a_file_of_a_chooser(tmp_path: Path) -> None:
+    one, two = Hint(text="wait", template="again"), Hint(text="nearer", template="nearest")
+    file = tmp_path / "chooser.json"
+    file.write_text(Chooser(weights={"nearest": {"": 0.5}}).model_dump_json())
+    assert [hint.template for hint in choice_from(file)(error(0, [one, two]), [])] == ["nearest", "again"]
