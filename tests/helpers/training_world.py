@@ -20,7 +20,7 @@ from helpers.scripted_policy import Scripted
 from etude.errors import ConnectionLost, ServerError
 from etude.models import Finding
 from etude.trainers.grpo.trainer import RESET
-from etude.trainers.recipe.recipe import parse
+from etude.trainers.recipe.load import parse
 from etude.trainers.rollouts.rollout import Rollout, Sample
 from etude.trainers.run.train import run
 

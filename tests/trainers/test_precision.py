@@ -10,7 +10,7 @@ import torch
 from helpers.scripted_policy import Scripted, base
 from transformers import AutoModelForCausalLM
 
-from etude.trainers.recipe.recipe import parse
+from etude.trainers.recipe.load import parse
 from etude.trainers.run.callbacks import read_metrics
 from etude.trainers.run.train import run
 

@@ -18,7 +18,7 @@ import pytest
 
 from etude.cli import app as cli
 from etude.errors import TrainingRunError
-from etude.trainers.recipe.recipe import parse
+from etude.trainers.recipe.load import parse
 from etude.trainers.report import Run, drawing, read_run, render, toml, wilson, write_report
 from etude.trainers.report.curves import Section, sections
 from etude.trainers.report.drawing import Series, nice, picture, short, smoothed, thinned

@@ -14,7 +14,7 @@ from helpers.scripted_policy import Scripted, base
 from safetensors.torch import load_file, save_file
 
 from etude.errors import ConnectionLost, RecipeError
-from etude.trainers.recipe.recipe import parse
+from etude.trainers.recipe.load import parse
 from etude.trainers.run.callbacks import Watch, read_metrics
 from etude.trainers.run.checkpoints import Keeper, last_checkpoint
 from etude.trainers.run.train import Result, run

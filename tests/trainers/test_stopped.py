@@ -13,7 +13,7 @@ from helpers.scripted_policy import Scripted, base
 from safetensors.torch import load_file
 
 from etude.errors import RecipeError
-from etude.trainers.recipe.recipe import parse
+from etude.trainers.recipe.load import parse
 from etude.trainers.run.callbacks import METRICS, read_metrics
 from etude.trainers.run.train import Result, run
 

@@ -18,7 +18,8 @@ from etude.environments.drill.dialogues import CONFLICTING, dialogues
 from etude.errors import RecipeError
 from etude.trainers.chat.chat_policy import TemplateChat
 from etude.trainers.grpo.trainer import EtudeTrainer
-from etude.trainers.recipe.recipe import Sizes, load, parse
+from etude.trainers.recipe.load import load, parse
+from etude.trainers.recipe.recipe import Sizes
 from etude.trainers.run.callbacks import read_metrics
 from etude.trainers.run.train import Result, run
 from etude.trainers.tiny_models.dialogues import encode, read_dialogues, with_roles

@@ -28,7 +28,8 @@ from etude.errors import RecipeError
 from etude.trainers.chat.chat_policy import TemplateChat
 from etude.trainers.grpo.objectives import objective
 from etude.trainers.grpo.trainer import Channels, EtudeTrainer, Parts, reset_rows
-from etude.trainers.recipe.recipe import Recipe, parse
+from etude.trainers.recipe.load import parse
+from etude.trainers.recipe.recipe import Recipe
 from etude.trainers.rollouts.session_pool import Limits
 from etude.trainers.run import builder as building
 from etude.trainers.run import train

@@ -25,7 +25,7 @@ from etude.trainers.distillation.hidden_states import (
     teacher_rows,
     tokens_read,
 )
-from etude.trainers.recipe.recipe import parse
+from etude.trainers.recipe.load import parse
 from etude.trainers.run.builder import build
 
 IDS = [(5 * number + 1) % VOCABULARY for number in range(70)]

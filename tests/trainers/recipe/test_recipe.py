@@ -12,7 +12,9 @@ import pytest
 from etude.errors import RecipeError
 from etude.hints.chooser import Chooser
 from etude.trainers.grpo.objectives import OBJECTIVES
-from etude.trainers.recipe.recipe import Objective, Recipe, Replay, Schedule, chooser_of, load, parse
+from etude.trainers.recipe.load import load, load_chooser, parse
+from etude.trainers.recipe.recipe import Objective, Recipe, Replay
+from etude.trainers.recipe.schedule import Schedule
 from etude.trainers.replay.loss import LOSSES
 
 GOOD: dict[str, Any] = {"model": {"name": "m"}, "environment": {"serve": "drill"}}

@@ -17,7 +17,7 @@ from helpers.scripted_policy import Scripted, base
 from etude.errors import RecipeError, TrainingRunError
 from etude.models import ErrorTurn
 from etude.trainers.distillation.divergence import divergence
-from etude.trainers.recipe.recipe import parse
+from etude.trainers.recipe.load import parse
 from etude.trainers.run import train
 from etude.trainers.run.builder import watched
 from etude.trainers.run.callbacks import BOARD, METRICS, Metrics, Watch, good_turns_kl, open_board, read_metrics

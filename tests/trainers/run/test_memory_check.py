@@ -9,7 +9,8 @@ import torch
 from transformers import Qwen3Config
 
 from etude.errors import RecipeError
-from etude.trainers.recipe.recipe import Recipe, parse
+from etude.trainers.recipe.load import parse
+from etude.trainers.recipe.recipe import Recipe
 from etude.trainers.run.memory_check import bytes_a_parameter, check_memory
 
 CONFIG = Qwen3Config(

@@ -15,7 +15,7 @@ from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNot
 from transformers import AutoConfig
 
 from etude.errors import RecipeError
-from etude.trainers.recipe.recipe import parse
+from etude.trainers.recipe.load import parse
 from etude.trainers.run import model_loading as loading
 from etude.trainers.run.metrics_summary import MOE
 

@@ -16,7 +16,8 @@ import torch
 from safetensors.torch import save_file
 
 from etude.errors import RecipeError
-from etude.trainers.recipe.recipe import Recipe, parse
+from etude.trainers.recipe.load import parse
+from etude.trainers.recipe.recipe import Recipe
 from etude.trainers.run.checkpoints import writing
 from etude.trainers.run.run_dir import check_folder, held, read_json, write_json
 

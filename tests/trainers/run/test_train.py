@@ -17,7 +17,7 @@ from helpers.scripted_policy import Scripted, base
 
 from etude.cli import app as cli
 from etude.errors import RecipeError
-from etude.trainers.recipe.recipe import load, parse
+from etude.trainers.recipe.load import load, parse
 from etude.trainers.run import model_loading as loading
 from etude.trainers.run.callbacks import read_metrics
 from etude.trainers.run.train import Result, order, plan, run
