@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 import tomllib
@@ -55,7 +56,8 @@ def parse_table(model: type[T], table: Any, where: str) -> T:
         message = _MESSAGES.get(first["type"], first["msg"].removeprefix("Value error, "))
         if first["type"] == "literal_error" and isinstance(first["input"], str):
             choices = re.findall(r"'([^']*)'", first["ctx"]["expected"])
-            message = did_you_mean("value", first["input"], choices)
+            nearest = difflib.get_close_matches(first["input"], choices, n=1)
+            message += f". Did you mean {nearest[0]!r}?" if nearest else ""
         raise TableError(f"{where}: {place}: {message}" if place else f"{where}: {message}") from None
 
 
