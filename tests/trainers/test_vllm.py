@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from datasets import Dataset
 from helpers.model_factory import qwen
-from helpers.scripted_policy import ASKED, TASKS, known
+from helpers.scripted_policy import ASKED, TASKS, tasks_by_question
 from helpers.tokenizer_factory import tokenizer
 from trl import GRPOConfig
 from trl.generation import vllm_client, vllm_generation
@@ -208,7 +208,7 @@ def test_a_step_with_turns_from_a_server(drill_url: str, sent: list[str], tmp_pa
 
     def answer(prompt: list[int], room: int) -> list[int]:
         text = words.decode(prompt)
-        drill = TASKS.drill(known()[ASKED.findall(text)[0]])
+        drill = TASKS.drill(tasks_by_question()[ASKED.findall(text)[0]])
         calls = [*drill.solution(), ("submit", {"answer": drill.answer})]
         name, given = calls[text.count("<tool_response>")]
         said = json.dumps({"name": name, "arguments": given})
