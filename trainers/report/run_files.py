@@ -163,5 +163,5 @@ def _one_line(error: ValueError) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
     first = error.errors(include_url=False)[0]
-    message = "it is not a table" if first["type"] == "model_type" else first["msg"]
+    message = "not a table" if first["type"] == "model_type" else first["msg"]
     return ": ".join(filter(None, [".".join(map(str, first["loc"])), message]))
