@@ -347,8 +347,8 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Show runs as one HTML page: each turn, where it went wrong, what would have helped. Of a training run: curves."""
-    from ..trainers.report import is_run
-    from ..trainers.report import write_report as write_training
+    from ..trainers.report.page import write_report as write_training
+    from ..trainers.report.run_files import is_run
 
     if len(runs) == 1 and is_run(runs[0]) and tasks is None:
         page = write_training(runs[0], out)

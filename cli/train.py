@@ -34,18 +34,18 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train a model on what a server plays, or on solved episodes. Run again, an interrupted run goes on."""
-    from ..trainers.recipe.recipe import load
-    from ..trainers.report import REPORT
+    from ..trainers.recipe.load import load
+    from ..trainers.report.page import REPORT
     from ..trainers.run.train import check, run
 
     found = load(recipe, change or [])
     if dry_run:
-        _, resolved = check(found, read_episodes)
+        _, resolved = check(found, read_episodes, DIALOGUES)
         _show(resolved, _flat(resolved), as_json)
         return
     _hush()
     with console.progress_bar("train") as progress, sigterm_interrupts() as heard:
-        result = run(found, progress, dialogues=write_dialogues, episodes=read_episodes)
+        result = run(found, progress, dialogues=DIALOGUES, episodes=read_episodes)
     for warning in result.warnings:
         console.show_warning(warning)
     page = str(Path(result.out) / REPORT)
@@ -141,15 +141,15 @@ def demo_training(out: Path) -> dict[str, Any] | None:
 
     if find_spec("torch") is None:
         return None
-    from ..trainers.recipe.recipe import load
-    from ..trainers.report import REPORT
+    from ..trainers.recipe.load import load
+    from ..trainers.report.page import REPORT
     from ..trainers.run.train import run
 
     _hush()
     shutil.rmtree(out, ignore_errors=True)
     recipe = load(Path(__file__).parent / "recipes" / "tiny.toml", [f"out={out}"])
     with console.progress_bar("train") as progress:
-        result = run(recipe, progress, dialogues=write_dialogues)
+        result = run(recipe, progress, dialogues=DIALOGUES)
     return {**console.plain(result), "ok": result.ok, "report": str(out / REPORT)}
 
 
@@ -204,6 +204,10 @@ def write_dialogues(path: Path, recipe: Recipe) -> None:
     with path.open("w", encoding="utf-8") as file:
         for row in dialogues(sizes.dialogues, level=sizes.level, skill=sizes.skill, seed=recipe.seed):
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+DIALOGUES = {"drill": write_dialogues}
+"""What ``model.make`` may name, and what writes its dialogues."""
 
 
 def _flat(resolved: dict[str, Any], place: str = "") -> list[dict[str, Any]]:

@@ -20,7 +20,8 @@ from etude.research.error_turns.arms import Arm
 from etude.research.error_turns.driver import Refused, Run
 from etude.research.error_turns.stack_arms import ARMS, ArmTrainer, NoRounding, erred
 from etude.research.error_turns.worlds import World
-from etude.trainers.recipe.recipe import Recipe, parse
+from etude.trainers.recipe.load import parse
+from etude.trainers.recipe.recipe import Recipe
 from etude.trainers.rollouts.rollout import Rollout
 from etude.trainers.run.builder import Made, build
 from etude.trainers.run.callbacks import METRICS, good_turns_kl, read_metrics

@@ -1,4 +1,4 @@
-"""The formula of every objective, written out token by token, and batches to compare it on with what TRL computes."""
+"""Formula of every objective, written out token by token, and batches on which it is compared with TRL's loss."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from torch import Tensor
 B, T, PROMPT = 4, 6, 3
 ACCUMULATION = 2
 ITEMS = 23
-"""Tokens of the whole step, of which this micro-batch has a part."""
+"""Tokens of the whole step; this micro-batch has a part of them."""
 CLIPPED = ("grpo", "dr_grpo", "bnpo", "dapo")
 PER_SEQUENCE = ("gspo", "luspo")
 SPREAD = {"gspo": 8e-4, "luspo": 5e-3}
-"""Of log ratios, where clips are narrower than those of single tokens."""
+"""Spread of log ratios for objectives whose clips are narrower than those of single tokens."""
 SEEDS = 6
 Formula = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-"""The loss of log-probabilities [B, T], now and old, advantages [B] and a mask [B, T]."""
+"""Returns the loss of log-probabilities [B, T], current and old, advantages [B] and a mask [B, T]."""
 
 
 def clip(ratio: Tensor, low: float, high: float) -> Tensor:
@@ -36,7 +36,7 @@ def tokens(mask: Tensor) -> list[list[int]]:
 
 
 def grpo(now: Tensor, old: Tensor, a: Tensor, mask: Tensor) -> Tensor:
-    """1/B sum_i 1/|o_i| sum_t (arXiv:2402.03300, equation 3)."""
+    """Return 1/B sum_i 1/|o_i| sum_t (arXiv:2402.03300, equation 3)."""
     total = torch.zeros((), dtype=now.dtype)
     for i, places in enumerate(tokens(mask)):
         for t in places:
@@ -44,45 +44,45 @@ def grpo(now: Tensor, old: Tensor, a: Tensor, mask: Tensor) -> Tensor:
     return total / ACCUMULATION
 
 
-def _summed(now: Tensor, old: Tensor, a: Tensor, mask: Tensor, high: float) -> Tensor:
-    each = [surrogate((now[i, t] - old[i, t]).exp(), a[i], 0.2, high) for i, ts in enumerate(tokens(mask)) for t in ts]
-    return torch.stack(each).sum()
+def _total(now: Tensor, old: Tensor, a: Tensor, mask: Tensor, high: float) -> Tensor:
+    terms = [surrogate((now[i, t] - old[i, t]).exp(), a[i], 0.2, high) for i, ts in enumerate(tokens(mask)) for t in ts]
+    return torch.stack(terms).sum()
 
 
 def dr_grpo(now: Tensor, old: Tensor, a: Tensor, mask: Tensor) -> Tensor:
-    """The same sum over a constant (arXiv:2503.20783): the longest completion that there may be."""
-    return _summed(now, old, a, mask, 0.2) / (B * ROOM) / ACCUMULATION
+    """Return the sum over all tokens, divided by a constant: the length limit (arXiv:2503.20783)."""
+    return _total(now, old, a, mask, 0.2) / (B * ROOM) / ACCUMULATION
 
 
 def bnpo(now: Tensor, old: Tensor, a: Tensor, mask: Tensor) -> Tensor:
-    return _summed(now, old, a, mask, 0.2) / mask.sum() / ACCUMULATION
+    return _total(now, old, a, mask, 0.2) / mask.sum() / ACCUMULATION
 
 
 def dapo(now: Tensor, old: Tensor, a: Tensor, mask: Tensor) -> Tensor:
-    """Over the tokens of the step (arXiv:2503.14476, equation 8), with a higher upper clip."""
-    return _summed(now, old, a, mask, 0.28) / ITEMS
+    """Return the mean over the tokens of the step, with a higher upper clip (arXiv:2503.14476, equation 8)."""
+    return _total(now, old, a, mask, 0.28) / ITEMS
 
 
 def sequence_ratio(now: Tensor, old: Tensor, i: int, places: list[int]) -> Tensor:
-    """(pi / pi_old)^(1/|y|) (arXiv:2507.18071, equation 7)."""
+    """Return (pi / pi_old)^(1/|y|) (arXiv:2507.18071, equation 7)."""
     return torch.stack([now[i, t] - old[i, t] for t in places]).mean().exp()
 
 
 def gspo(now: Tensor, old: Tensor, a: Tensor, mask: Tensor) -> Tensor:
-    each = [surrogate(sequence_ratio(now, old, i, ts), a[i], 3e-4, 4e-4) for i, ts in enumerate(tokens(mask))]
-    return torch.stack(each).mean() / ACCUMULATION
+    terms = [surrogate(sequence_ratio(now, old, i, ts), a[i], 3e-4, 4e-4) for i, ts in enumerate(tokens(mask))]
+    return torch.stack(terms).mean() / ACCUMULATION
 
 
 def luspo(now: Tensor, old: Tensor, a: Tensor, mask: Tensor) -> Tensor:
-    """GSPO's ratio, each sequence weighted by its length."""
-    each = [
+    """Return the loss with GSPO's ratio and each sequence weighted by its length."""
+    terms = [
         len(ts) * surrogate(sequence_ratio(now, old, i, ts), a[i], 2e-3, 2.5e-3) for i, ts in enumerate(tokens(mask))
     ]
-    return torch.stack(each).mean() / ACCUMULATION
+    return torch.stack(terms).mean() / ACCUMULATION
 
 
 def cispo(now: Tensor, old: Tensor, a: Tensor, mask: Tensor) -> Tensor:
-    """-sg(min(r, e)) A log pi (arXiv:2506.13585, equation 4), over the tokens of the step."""
+    """Return the mean of -sg(min(r, e)) A log pi over the tokens of the step (arXiv:2506.13585, equation 4)."""
     total = torch.zeros((), dtype=now.dtype)
     for i, places in enumerate(tokens(mask)):
         for t in places:
@@ -92,7 +92,7 @@ def cispo(now: Tensor, old: Tensor, a: Tensor, mask: Tensor) -> Tensor:
 
 
 def sapo(now: Tensor, old: Tensor, a: Tensor, mask: Tensor) -> Tensor:
-    """4/tau sigma(tau (r - 1)) A, with tau 1 for good sequences and 1.05 for bad ones (arXiv:2511.20347)."""
+    """Return 4/tau sigma(tau (r - 1)) A, with tau 1 for good sequences and 1.05 for bad ones (arXiv:2511.20347)."""
     total = torch.zeros((), dtype=now.dtype)
     for i, places in enumerate(tokens(mask)):
         tau = 1.0 if a[i] > 0 else 1.05
@@ -103,7 +103,7 @@ def sapo(now: Tensor, old: Tensor, a: Tensor, mask: Tensor) -> Tensor:
 
 
 def vespo(now: Tensor, old: Tensor, a: Tensor, mask: Tensor) -> Tensor:
-    """-sg(phi(w)) A log pi with phi(w) = w^k exp(l (1 - w)) of the sequence's whole ratio w."""
+    """Return -sg(phi(w)) A log pi with phi(w) = w^k exp(l (1 - w)) of the sequence's whole ratio w."""
     total = torch.zeros((), dtype=now.dtype)
     for i, places in enumerate(tokens(mask)):
         w = math.exp(sum(float(now[i, t] - old[i, t]) for t in places))
@@ -127,7 +127,7 @@ FORMULAS: dict[str, Formula] = {
 
 
 def draw(seed: int, spread: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Log-probabilities, old ones, advantages of both signs, and a mask with padding and tool tokens."""
+    """Return current and old log-probabilities, advantages of both signs, and a mask with padding and tool tokens."""
     generator = torch.Generator().manual_seed(seed)
     old = -3 * torch.rand(B, T, dtype=torch.float64, generator=generator)
     now = old + spread * torch.randn(B, T, dtype=torch.float64, generator=generator)
@@ -137,10 +137,10 @@ def draw(seed: int, spread: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def inputs_of(old: Tensor | None, advantages: Tensor, mask: Tensor) -> dict[str, Any]:
-    """TRL's batch. The mask is split into what is padding, behind the last 1, and what a tool wrote."""
+    """Return TRL's batch. Zeros of the mask after its last 1 become padding, all others tool tokens."""
     completion = mask.flip(-1).cummax(-1).values.flip(-1)
     rows = mask.shape[0]
-    found = {
+    inputs = {
         "prompt_ids": torch.ones(rows, PROMPT, dtype=torch.long),
         "prompt_mask": torch.ones(rows, PROMPT, dtype=torch.long),
         "completion_ids": torch.ones_like(mask),
@@ -149,18 +149,18 @@ def inputs_of(old: Tensor | None, advantages: Tensor, mask: Tensor) -> dict[str,
         "advantages": advantages,
         "num_items_in_batch": torch.tensor(ITEMS),
     }
-    return found if old is None else {**found, "old_per_token_logps": old}
+    return inputs if old is None else {**inputs, "old_per_token_logps": old}
 
 
 def loss_of(trainer: Unplayed, now: Tensor, inputs: dict[str, Any], accumulation: int = ACCUMULATION) -> Tensor:
-    """What the trainer's own loss is for these log-probabilities."""
+    """Return the trainer's own loss for these log-probabilities."""
     trainer.model.train()
     trainer.current_gradient_accumulation_steps = accumulation
     trainer._get_per_token_logps_and_entropies = lambda *a, **k: (now, torch.zeros_like(now).detach(), None)
-    found: Tensor = trainer._compute_loss(trainer.model, inputs)
-    return found
+    loss: Tensor = trainer._compute_loss(trainer.model, inputs)
+    return loss
 
 
 def gradient(loss: Tensor, now: Tensor) -> Tensor:
-    (found,) = torch.autograd.grad(loss, now)
-    return found
+    (result,) = torch.autograd.grad(loss, now)
+    return result

@@ -1,4 +1,4 @@
-"""A trainer that plays nothing: its rollouts are made up of ids, so that a test chooses rewards, masks and lengths."""
+"""Trainer that plays nothing: its rollouts are made up, so that a test chooses rewards, masks and lengths."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from trl import GRPOConfig
 from etude.models import Reward
 from etude.trainers.chat.chat_policy import TemplateChat
 from etude.trainers.grpo.objectives import objective
-from etude.trainers.grpo.trainer import EtudeTrainer, Parts, reset_rows
+from etude.trainers.grpo.parts import Parts
+from etude.trainers.grpo.trainer import EtudeTrainer
+from etude.trainers.rollouts.dataset_rows import reset_rows
 from etude.trainers.rollouts.rollout import Rollout, Span
 from etude.trainers.rollouts.session_pool import Limits
 
 GROUP = 4
 ROOM = 64
-"""TRL's max_completion_length, the constant that Dr.GRPO divides by."""
+"""TRL's max_completion_length, the constant by which Dr.GRPO divides."""
 
 
 def made_up(
     reward: float | None, task: str = "t", *, turns: Sequence[int] = (3, 2), truncated: bool = False
 ) -> Rollout:
-    """A prompt of 4 ids, and turns of so many ids with 2 ids of the environment between; ``None`` is an invalid one.
+    """Return a rollout: a prompt of 4 ids, and turns of these lengths with 2 ids of the environment between them.
 
-    The ids depend on the task alone.
+    The ids depend on the task alone. Without a reward the episode is invalid.
     """
     generator = torch.Generator().manual_seed(sum(map(ord, task)))
     spans: list[Span] = []
@@ -39,31 +41,31 @@ def made_up(
         spans.append(Span(begin, begin, begin + length))
         end = begin + length
     ids = torch.randint(3, 90, (end,), generator=generator).tolist()
-    found = Reward(valid=False) if reward is None else Reward(value=reward)
-    return Rollout(task, "e", ids, 4, spans, [], found, "submit", truncated)
+    result = Reward(valid=False) if reward is None else Reward(value=reward)
+    return Rollout(task, "e", ids, 4, spans, [], result, "submit", truncated)
 
 
 Invent = Callable[[str, int], Rollout]
-"""The rollout of a task, the so-many-eth of it that is asked for."""
+"""Returns a rollout of a task; the number counts the rollouts of this task so far."""
 
 
 class Unplayed(EtudeTrainer):
-    """``asked``: the tasks of each round of generation."""
+    """Trainer with made-up rollouts; ``rounds`` are the tasks of each round of generation."""
 
     invent: Invent = staticmethod(lambda task, number: made_up(float(number % 2), task))
 
     def play(self, tasks: Sequence[Mapping[str, Any]]) -> list[Rollout]:
         names = [task["task_id"] for task in tasks]
-        self.asked = [*getattr(self, "asked", []), names]
+        self.rounds = [*getattr(self, "rounds", []), names]
         return [type(self).invent(name, names[:number].count(name)) for number, name in enumerate(names)]
 
 
 def unplayed(
     out: Path, name: str = "dr_grpo", invent: Invent | None = None, parts: Any = None, tasks: int = 12, **config: Any
 ) -> Unplayed:
-    """Two groups of four a step, in micro-batches of two, and an objective by name."""
+    """Return a trainer with two groups of four a step, in micro-batches of two, and an objective by name."""
     kind = type("Invented", (Unplayed,), {"invent": staticmethod(invent)}) if invent else Unplayed
-    given = {
+    options = {
         "url": "http://127.0.0.1:9",
         "objective": objective(name),
         "limits": Limits(max_ids=ROOM, max_turn_ids=ROOM),
@@ -71,12 +73,12 @@ def unplayed(
     }
     settings = {"gradient_accumulation_steps": 4, "max_completion_length": ROOM, **objective(name).arguments, **config}
     rows = [{"task_id": f"task-{number}"} for number in range(tasks)]
-    found: Unplayed = _made(kind, out, given, rows, {"per_device_train_batch_size": 2, **settings})
-    return found
+    trainer: Unplayed = _build(kind, out, options, rows, {"per_device_train_batch_size": 2, **settings})
+    return trainer
 
 
-def _made(kind: Any, out: Path, parts: dict[str, Any], tasks: Sequence[Any], config: dict[str, Any]) -> Any:
-    made = tokenizer("qwen3-no-thinking")
+def _build(kind: Any, out: Path, parts: dict[str, Any], tasks: Sequence[Any], config: dict[str, Any]) -> Any:
+    words = tokenizer("qwen3-no-thinking")
     arguments = {
         **on_cpu(out),
         "disable_tqdm": True,
@@ -88,30 +90,30 @@ def _made(kind: Any, out: Path, parts: dict[str, Any], tasks: Sequence[Any], con
         "save_strategy": "no",
         **config,
     }
-    given = Parts(chat=lambda sampler: TemplateChat(made, sampler, arguments={"enable_thinking": False}), **parts)
+    built = Parts(chat=lambda sampler: TemplateChat(words, sampler, arguments={"enable_thinking": False}), **parts)
     rows = Dataset.from_list(reset_rows(tasks))
-    model = qwen(len(made))
-    for kept in filter(None, (given.teacher, given.reference)):
-        kept.start(model)  # as a recipe does: before TRL has changed the model
-    return kind(model, given, args=GRPOConfig(**arguments), train_dataset=rows, processing_class=made)
+    model = qwen(len(words))
+    for teacher in filter(None, (built.teacher, built.reference)):
+        teacher.start(model)  # as the builder does: before TRL has changed the model
+    return kind(model, built, args=GRPOConfig(**arguments), train_dataset=rows, processing_class=words)
 
 
 def batch(trainer: Unplayed, *tasks: int) -> dict[str, Any]:
-    """TRL's scored batch for a group of each of these rows."""
+    """Return TRL's scored batch for a group of each of these rows."""
     trainer.model.train()
     rows = [{**trainer.train_dataset[task]} for task in tasks for _ in range(trainer.num_generations)]
-    found: dict[str, Any] = trainer._generate_and_score_completions(rows)
-    return found
+    scored: dict[str, Any] = trainer._generate_and_score_completions(rows)
+    return scored
 
 
 def drilled(kind: Any, url: str, out: Path, parts: dict[str, Any], *, tasks: Sequence[Any] = (), **config: Any) -> Any:
-    """A trainer of this kind that plays choose drills of a server: two groups of four, in micro-batches of four."""
-    wanted = tasks or [{"task_id": f"drill-choose-{seed}-l1"} for seed in (1, 2)]
-    return _made(
+    """Return a trainer that plays choose drills of a server: two groups of four, in micro-batches of four."""
+    rows = tasks or [{"task_id": f"drill-choose-{seed}-l1"} for seed in (1, 2)]
+    return _build(
         kind,
         out,
         {"url": url, "limits": Limits(max_ids=6000, max_turn_ids=400), **parts},
-        wanted,
+        rows,
         {
             "per_device_train_batch_size": 4,
             "gradient_accumulation_steps": 2,

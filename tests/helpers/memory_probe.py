@@ -1,6 +1,4 @@
-"""The most memory that this process ever held, in MiB, before and after each divergence of growing size, as JSON; or
-each measurement of a guard.
-"""
+"""Print this process's peak memory in MiB, as JSON, after each divergence or measurement of a growing size."""
 
 from __future__ import annotations
 
@@ -16,27 +14,27 @@ H, ROWS, COLUMNS = 8, 64, 8192
 
 
 def peak() -> float:
-    """Not getrusage's: that begins with what the parent held when it forked."""
+    """Return the peak memory in MiB. That of getrusage starts with the memory of the parent when it forked."""
     (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
     return int(line.split()[1]) / 1024
 
 
 def learn(kind: str, vocabulary: int, rows: int) -> None:
-    """Forward and backward."""
+    """Compute a divergence forward and backward."""
     hidden, weight = torch.randn(rows, H, requires_grad=True), torch.randn(vocabulary, H, requires_grad=True)
     teacher, other = torch.randn(rows, H), torch.randn(vocabulary, H)
-    given = hidden, Head(weight), teacher, Head(other)
+    arguments = hidden, Head(weight), teacher, Head(other)
     if kind == "fused":
-        value = fused_divergence(*given, rows=ROWS, columns=COLUMNS)
+        value = fused_divergence(*arguments, rows=ROWS, columns=COLUMNS)
     elif kind == "top_k":
-        value = fused_top_k(*given, k=10, rows=ROWS)
+        value = fused_top_k(*arguments, k=10, rows=ROWS)
     else:
-        value = divergence(given[1].logits(hidden), given[3].logits(teacher))
+        value = divergence(arguments[1].logits(hidden), arguments[3].logits(teacher))
     value.sum().backward()
 
 
-def watch(kind: str, vocabulary: int, rows: int) -> None:
-    """A turn of so many ids, in blocks as small as ``learn``'s."""
+def measure(kind: str, vocabulary: int, rows: int) -> None:
+    """Measure a turn of this many ids, in blocks as small as those of ``learn``."""
     from helpers.model_factory import qwen
 
     from etude.models import Reward
@@ -58,13 +56,13 @@ def watch(kind: str, vocabulary: int, rows: int) -> None:
 
 def main(kind: str, sizes: list[list[int]]) -> None:
     torch.set_num_threads(1)
-    once = watch if kind in ("good_turns", "drift") else learn
-    once(kind, 100, 4)
-    found = [peak()]
+    run_once = measure if kind in ("good_turns", "drift") else learn
+    run_once(kind, 100, 4)
+    peaks = [peak()]
     for vocabulary, rows in sizes:
-        once(kind, vocabulary, rows)
-        found.append(peak())
-    print(json.dumps(found))
+        run_once(kind, vocabulary, rows)
+        peaks.append(peak())
+    print(json.dumps(peaks))
 
 
 if __name__ == "__main__":

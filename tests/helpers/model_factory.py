@@ -40,7 +40,7 @@ CONFIGS: dict[str, Any] = {
 
 
 def on_cpu(out: Path) -> dict[str, Any]:
-    """Of GRPOConfig: where every test trains, and quietly."""
+    """Return arguments of GRPOConfig for training on the CPU without reports."""
     return {
         "output_dir": str(out),
         "use_cpu": True,
@@ -51,23 +51,23 @@ def on_cpu(out: Path) -> dict[str, Any]:
 
 
 def model(name: str = "qwen3", seed: int = 0) -> Any:
-    """In float32, on the CPU."""
+    """Return a model with random weights, in float32 on the CPU."""
     torch.manual_seed(seed)
-    made = AutoModelForCausalLM.from_config(CONFIGS[name](), dtype=torch.float32)
+    built = AutoModelForCausalLM.from_config(CONFIGS[name](), dtype=torch.float32)
     with torch.no_grad():
-        for parameter in made.parameters():
+        for parameter in built.parameters():
             if parameter.dim() > 1:
                 parameter.normal_(0, 0.3)
-    return made
+    return built
 
 
 def qwen(vocabulary: int, seed: int = 0) -> Any:
-    """A Qwen3 over another vocabulary, with room for whole episodes."""
+    """Return a Qwen3 with a vocabulary of this size and room for complete episodes."""
     torch.manual_seed(seed)
     config = Qwen3Config(**{**_SIZE, "vocab_size": vocabulary, "max_position_embeddings": 8192})
-    made = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    built = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     with torch.no_grad():
-        for parameter in made.parameters():
+        for parameter in built.parameters():
             if parameter.dim() > 1:
                 parameter.normal_(0, 0.2)
-    return made
+    return built

@@ -1,4 +1,4 @@
-"""A trainer whose turns a script writes: some rollouts solve, some name a tool that there is not."""
+"""Trainer with scripted turns: some rollouts solve their task, some call a tool that does not exist."""
 
 from __future__ import annotations
 
@@ -21,23 +21,25 @@ ASKED = re.compile(r"What is the [a-z ]+ of the [a-z ]+ [A-Z]{3}-\d{5}\?")
 
 
 @functools.cache
-def known() -> dict[str, str]:
-    """The id of each listed task, by its question."""
+def tasks_by_question() -> dict[str, str]:
+    """Return the id of each listed task, by its question."""
     return {ASKED.findall(TASKS.drill(task.task_id).statement)[0]: task.task_id for task in TASKS}
 
 
 class Scripted(EtudeTrainer):
-    """Errs first in half of the rollouts, as torch's chance has it; in some of those it then gives up."""
+    """Trainer whose rollouts err first with the probability ``erring``, and then give up with ``giving_up``."""
+
+    erring, giving_up = 0.5, 0.3
 
     def _generate_turns(self, prompts: list[list[int]], rooms: list[int]) -> list[Sample]:
         draws = torch.rand(len(prompts), 2).tolist()
-        each = zip(prompts, rooms, draws, strict=True)
         return [
-            Sample(self._turn(ids, errs < self.erring, gives < self.giving)[:room]) for ids, room, (errs, gives) in each
+            Sample(self._turn(ids, err < self.erring, give_up < self.giving_up)[:room])
+            for ids, room, (err, give_up) in zip(prompts, rooms, draws, strict=True)
         ]
 
     def task_of(self, ids: list[int]) -> str:
-        return known()[ASKED.findall(self.processing_class.decode(ids))[0]]
+        return tasks_by_question()[ASKED.findall(self.processing_class.decode(ids))[0]]
 
     def _turn(self, ids: list[int], errs: bool, gives_up: bool) -> list[int]:
         text = self.processing_class.decode(ids)
@@ -49,22 +51,20 @@ class Scripted(EtudeTrainer):
             name, arguments = "submit", {"answer": drill.answer if done else "unknown"}
         elif errs and not failed:
             name = "no_such_tool"
-        return self._said(name, arguments)
+        return self._call(name, arguments)
 
-    def _said(self, name: str, arguments: dict[str, Any]) -> list[int]:
+    def _call(self, name: str, arguments: dict[str, Any]) -> list[int]:
         call = json.dumps({"name": name, "arguments": arguments})
-        said: list[int] = self.processing_class.encode(
+        ids: list[int] = self.processing_class.encode(
             f"<tool_call>\n{call}\n</tool_call><|im_end|>", add_special_tokens=False
         )
-        return said
-
-    erring, giving = 0.5, 0.3
+        return ids
 
 
 def base(folder: Path) -> Path:
-    """A tiny random model with its tokenizer, saved: what a recipe's model.name may name."""
-    made: Any = tokenizer("qwen3-no-thinking")
-    made.pad_token = "<|endoftext|>"
-    qwen(len(made)).save_pretrained(folder)
-    made.save_pretrained(folder)
+    """Save a tiny random model with its tokenizer, for a recipe's model.name, and return the folder."""
+    words: Any = tokenizer("qwen3-no-thinking")
+    words.pad_token = "<|endoftext|>"
+    qwen(len(words)).save_pretrained(folder)
+    words.save_pretrained(folder)
     return folder

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from datasets import Dataset
 from helpers.model_factory import on_cpu, qwen
-from helpers.scripted_policy import ASKED, TASKS, known
+from helpers.scripted_policy import ASKED, TASKS, tasks_by_question
 from helpers.tokenizer_factory import tokenizer
 from trl import GRPOConfig, GRPOTrainer
 
@@ -40,7 +40,7 @@ class Scripted(GRPOTrainer):
             self.places, self.number = list(range(len(prompt_ids))), 0
         texts = [self.processing_class.decode(ids) for ids in prompt_ids]
         answers = [
-            self.turn(known()[ASKED.findall(text)[0]], place, self.number)
+            self.turn(tasks_by_question()[ASKED.findall(text)[0]], place, self.number)
             for text, place in zip(texts, self.places, strict=True)
         ]
         self.places = [place for place, answer in zip(self.places, answers, strict=True) if "<tool_call>" in answer]

@@ -1,4 +1,4 @@
-"""Shared by the tests of trainers: small models and tokenizers, importable by their names, and a served drill."""
+"""Fixtures of the trainer tests: served drills, and one thread for torch."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 if importlib.util.find_spec("torch") is not None:
     import torch
 
-    torch.set_num_threads(1)  # the same sums in the same order, on any machine
+    torch.set_num_threads(1)  # so that sums have the same order on any machine
 
 
-def _served(*options: str) -> Iterator[str]:
+def _serve(*options: str) -> Iterator[str]:
     command = [sys.executable, "-u", "-m", "etude.cli", "serve", "--env", "drill", "--port", "0", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -27,11 +27,11 @@ def _served(*options: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def drills_url() -> Iterator[str]:
-    """`etude serve --env drill` in a process of its own: drills of every family."""
-    yield from _served()
+    """Yield the address of `etude serve --env drill` with drills of every family."""
+    yield from _serve()
 
 
 @pytest.fixture(scope="session")
 def drill_url() -> Iterator[str]:
-    """The same: choose drills of level 1."""
-    yield from _served("--knob", 'families=["choose"]', "--knob", "level=1")
+    """Yield the address of a server with choose drills of level 1."""
+    yield from _serve("--knob", 'families=["choose"]', "--knob", "level=1")

@@ -1,8 +1,8 @@
-"""The gradient of the real total loss, all three channels on, is exactly 0 on every row of logits whose target is not
-the policy's: the ids of the environment and of the prompt, and padding.
+"""Gradient of the real loss with all three channels: exactly 0 on every row of logits whose target the policy did not
+sample, which are the ids of the environment and of the prompt, and padding.
 
-A row of logits is the head times a row of the last hidden states, and nothing else reads those: their gradient is seen
-where each channel's forward ends.
+A row of logits is the head times a row of the last hidden states, and nothing else uses those. So the test reads their
+gradient where the forward pass of each channel ends.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from torch import Tensor
 from etude.trainers.distillation.distiller import Settings
 from etude.trainers.distillation.teachers import Teacher
 from etude.trainers.grpo.objectives import objective
-from etude.trainers.grpo.trainer import Channels
+from etude.trainers.grpo.parts import ChannelWeights
+from etude.trainers.grpo.scored_batch import ScoredBatch
 from etude.trainers.replay.encoding import Encoded
 from etude.trainers.replay.loss import Replay
 from etude.trainers.rollouts.rollout import Sample
@@ -28,33 +29,35 @@ CHANNELS = ("rlvr", "distillation", "replay")
 
 
 class Watched(Scripted):
-    """Half of each group errs and gives up. ``seen``: channel, ids [B, T] and last hidden states [B, T, H] of each
-    forward that a gradient goes through."""
+    """Trainer that records its forward passes; half of each group errs and gives up.
+
+    ``forwards`` has the channel, ids [B, T] and last hidden states [B, T, H] of each forward pass with a gradient.
+    """
 
     channel = ""
 
     def _generate_turns(self, prompts: list[list[int]], rooms: list[int]) -> list[Sample]:
         places = [prompts[:number].count(ids) for number, ids in enumerate(prompts)]
-        each = zip(prompts, rooms, places, strict=True)
-        return [Sample(self._turn(ids, place % 2 == 0, gives_up=True)[:room]) for ids, room, place in each]
+        turns = zip(prompts, rooms, places, strict=True)
+        return [Sample(self._turn(ids, place % 2 == 0, gives_up=True)[:room]) for ids, room, place in turns]
 
     def watch(self) -> None:
-        self.seen: list[tuple[str, Tensor, Tensor]] = []
+        self.forwards: list[tuple[str, Tensor, Tensor]] = []
         self.batches: list[dict[str, Any]] = []
         self.model.base_model.register_forward_hook(self._hook, with_kwargs=True)
 
-    def _hook(self, module: Any, args: Any, given: dict[str, Any], output: Any) -> None:
+    def _hook(self, module: Any, args: Any, inputs: dict[str, Any], output: Any) -> None:
         hidden = output.last_hidden_state
         if hidden.requires_grad and self.channel:
             hidden.retain_grad()
-            self.seen.append((self.channel, given["input_ids"], hidden))
+            self.forwards.append((self.channel, inputs["input_ids"], hidden))
 
     def _get_per_token_logps_and_entropies(self, *args: Any, **more: Any) -> Any:
         return self._in("rlvr", super()._get_per_token_logps_and_entropies, *args, **more)
 
-    def _distilled(self, *args: Any) -> Tensor:
-        found: Tensor = self._in("distillation", super()._distilled, *args)
-        return found
+    def _distillation_loss(self, *args: Any) -> Tensor:
+        loss: Tensor = self._in("distillation", super()._distillation_loss, *args)
+        return loss
 
     def _in(self, channel: str, call: Any, *args: Any, **more: Any) -> Any:
         self.channel = channel
@@ -70,20 +73,20 @@ class Watched(Scripted):
 
 class WatchedReplay(Replay):
     def loss(self, trainer: Any, model: Any) -> Tensor:
-        found: Tensor = trainer._in("replay", super().loss, trainer, model)
-        return found
+        loss: Tensor = trainer._in("replay", super().loss, trainer, model)
+        return loss
 
 
 @pytest.fixture(scope="module", params=["dr_grpo", "dapo"])
 def trained(request: pytest.FixtureRequest, drill_url: str, tmp_path_factory: pytest.TempPathFactory) -> Watched:
-    """One step of real episodes, real sites, and a pair."""
-    found: Watched = drilled(
+    """Return a trainer after one step on real episodes, real sites, and a pair."""
+    trainer: Watched = drilled(
         Watched,
         drill_url,
         tmp_path_factory.mktemp("out"),
         {
             "objective": objective(request.param),
-            "channels": Channels(*[lambda done: 1.0] * 3),
+            "channels": ChannelWeights(*[lambda share: 1.0] * 3),
             "distillation": Settings(gate=False),
             "teacher": Teacher("frozen"),
             "replay": WatchedReplay([PAIR, PAIR], batch=2),
@@ -91,58 +94,63 @@ def trained(request: pytest.FixtureRequest, drill_url: str, tmp_path_factory: py
         max_steps=1,
         **objective(request.param).arguments,
     )
-    with torch.no_grad():  # a hidden row is then zero only where the row of logits is
-        found.model.lm_head.weight.normal_(0, 0.2)
-    found.watch()
-    found.train()
-    found.close()
-    return found
+    with torch.no_grad():  # so that a row of hidden states is 0 only where the row of logits is
+        trainer.model.lm_head.weight.normal_(0, 0.2)
+    trainer.watch()
+    trainer.train()
+    trainer.close()
+    return trainer
 
 
 def touched(ids: Tensor, hidden: Tensor) -> list[set[int]]:
-    """Which rows of each sequence have any gradient at all."""
+    """Return the rows of each sequence that have a gradient other than 0."""
     assert hidden.grad is not None
     return [set(row.abs().amax(-1).nonzero().flatten().tolist()) for row in hidden.grad]
 
 
-def of(trained: Watched, channel: str) -> list[tuple[Tensor, set[int]]]:
-    found = [(ids, hidden) for name, ids, hidden in trained.seen if name == channel]
-    return [pair for ids, hidden in found for pair in zip(ids, touched(ids, hidden), strict=True)]
+def rows_of(trained: Watched, channel: str) -> list[tuple[Tensor, set[int]]]:
+    forwards = [(ids, hidden) for name, ids, hidden in trained.forwards if name == channel]
+    return [pair for ids, hidden in forwards for pair in zip(ids, touched(ids, hidden), strict=True)]
 
 
-def test_rlvr_touches_the_rows_of_sampled_tokens_alone(trained: Watched) -> None:
-    """All of them, in each sequence with an advantage."""
-    some = False
-    sequences = [(r, a) for b in trained.batches for r, a in zip(b["rollouts"], b["advantages"].tolist(), strict=True)]
-    rows = of(trained, "rlvr")
+def test_rlvr_gradient_reaches_exactly_the_rows_of_sampled_tokens(trained: Watched) -> None:
+    """It reaches all of them, in each sequence with an advantage."""
+    any_touched = False
+    sequences = [
+        (row.rollout, advantage)
+        for inputs in trained.batches
+        for row, advantage in zip(ScoredBatch.from_inputs(inputs).rows, inputs["advantages"].tolist(), strict=True)
+    ]
+    rows = rows_of(trained, "rlvr")
     assert len(rows) == len(sequences)
-    for (rollout, advantage), (ids, found) in zip(sequences, rows, strict=True):
+    for (rollout, advantage), (ids, touched_rows) in zip(sequences, rows, strict=True):
         start = next(at for at in range(len(ids)) if ids[at : at + len(rollout.ids)].tolist() == rollout.ids)
         mask = [0] * rollout.prompt + rollout.mask
-        sampled = {start + place - 1 for place, mine in enumerate(mask) if mine}
-        assert found == (sampled if advantage else set())
-        some = some or bool(found)
-    assert some
+        sampled = {start + place - 1 for place, own in enumerate(mask) if own}
+        assert touched_rows == (sampled if advantage else set())
+        any_touched = any_touched or bool(touched_rows)
+    assert any_touched
 
 
-def test_distillation_touches_the_rows_of_its_sites_alone(trained: Watched) -> None:
-    pairs = [(r, s) for b in trained.batches for r, s in zip(b["rollouts"], b["sites"], strict=True) if s]
-    rows = of(trained, "distillation")
+def test_distillation_gradient_reaches_exactly_the_rows_of_its_sites(trained: Watched) -> None:
+    scored = [row for inputs in trained.batches for row in ScoredBatch.from_inputs(inputs).rows]
+    pairs = [(row.rollout, row.sites) for row in scored if row.sites]
+    rows = rows_of(trained, "distillation")
     assert len(rows) == len(pairs) > 0
-    for (rollout, sites), (ids, found) in zip(pairs, rows, strict=True):
+    for (rollout, sites), (ids, touched_rows) in zip(pairs, rows, strict=True):
         assert rollout.ids[: len(ids)] == ids.tolist()
-        assert found == {row for site in sites for row in range(site.start - 1, site.end - 1)}
+        assert touched_rows == {row for site in sites for row in range(site.start - 1, site.end - 1)}
         mask = [0] * rollout.prompt + rollout.mask
-        assert all(mask[row + 1] for row in found)
+        assert all(mask[row + 1] for row in touched_rows)
 
 
-def test_replay_touches_the_rows_of_turns_alone(trained: Watched) -> None:
-    rows = of(trained, "replay")
+def test_replay_gradient_reaches_exactly_the_rows_of_the_turns(trained: Watched) -> None:
+    rows = rows_of(trained, "replay")
     assert len(rows) == 2 * len(trained.batches)
-    for ids, found in rows:
+    for ids, touched_rows in rows:
         turn = PAIR.chosen if ids.tolist()[5:8] == PAIR.chosen else PAIR.rejected
-        assert found == set(range(len(PAIR.prompt) - 1, len(PAIR.prompt) + len(turn) - 1))
+        assert touched_rows == set(range(len(PAIR.prompt) - 1, len(PAIR.prompt) + len(turn) - 1))
 
 
-def test_every_forward_with_a_gradient_belongs_to_a_channel(trained: Watched) -> None:
-    assert {name for name, _, _ in trained.seen} == set(CHANNELS)
+def test_every_forward_pass_with_a_gradient_belongs_to_a_channel(trained: Watched) -> None:
+    assert {name for name, _, _ in trained.forwards} == set(CHANNELS)

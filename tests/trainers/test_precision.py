@@ -1,4 +1,4 @@
-"""Computed in bfloat16, with activations kept or made again: weights stay float32, and all channels run."""
+"""Precision: bfloat16 computation with float32 weights, and activations that are stored or computed again."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 from helpers.scripted_policy import Scripted, base
 from transformers import AutoModelForCausalLM
 
-from etude.trainers.recipe.recipe import parse
-from etude.trainers.run.callbacks import read_metrics
+from etude.trainers.recipe.load import parse
+from etude.trainers.report.run_files import read_metrics
 from etude.trainers.run.train import run
 
 
@@ -20,8 +20,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base(tmp_path_factory.mktemp("model"))
 
 
-class Noting(Scripted):
-    """Whether evaluations are computed in bfloat16: also that before the first step, which wraps the model in it."""
+class RecordsPrecision(Scripted):
+    """Trainer that records whether evaluations run in bfloat16; the first step of training wraps the model in it."""
 
     evaluated: list[bool] = []
 
@@ -34,7 +34,7 @@ class Noting(Scripted):
 def trained(
     model: Path, url: str, out: Path, /, kind: type[Scripted] = Scripted, **tables: Any
 ) -> list[dict[str, Any]]:
-    """The metrics of two steps of two micro-batches, with k1 and the guards on."""
+    """Train for two steps of two micro-batches, with k1 and the limits on, and return the metrics."""
     table: dict[str, Any] = {
         "out": str(out),
         "model": {"name": str(model), "template": {"enable_thinking": False}},
@@ -52,33 +52,35 @@ def trained(
     return read_metrics(out / "metrics.jsonl")
 
 
-def test_bfloat16_is_computed_in_and_weights_are_float32(model: Path, drill_url: str, tmp_path: Path) -> None:
-    """Steps of 1e-6 would be rounded away in most of them."""
-    found = trained(model, drill_url, tmp_path / "bf16", Noting, model={"dtype": "bfloat16"})
-    assert len(Noting.evaluated) > 2 and all(Noting.evaluated)
+def test_weights_are_float32_when_the_computation_is_bfloat16(model: Path, drill_url: str, tmp_path: Path) -> None:
+    """In bfloat16, steps of 1e-6 would be rounded away for most weights."""
+    rounded = trained(model, drill_url, tmp_path / "bf16", RecordsPrecision, model={"dtype": "bfloat16"})
+    assert len(RecordsPrecision.evaluated) > 2 and all(RecordsPrecision.evaluated)
     exact = trained(model, drill_url, tmp_path / "fp32")
     before, after = (AutoModelForCausalLM.from_pretrained(path) for path in (model, tmp_path / "bf16" / "model"))
     assert {value.dtype for value in after.parameters()} == {torch.float32}
-    moved = [(one != other).float().mean() for one, other in zip(before.parameters(), after.parameters(), strict=True)]
-    assert float(torch.stack(moved).mean()) > 0.5
+    pairs = zip(before.parameters(), after.parameters(), strict=True)
+    changed = [(old != new).float().mean() for old, new in pairs]
+    assert float(torch.stack(changed).mean()) > 0.5
     for name in ("distillation/loss", "distillation/teacher_gain", "grad_norm"):
-        assert found[0][name] == pytest.approx(exact[0][name], rel=0.1) and found[0][name] != exact[0][name]
-    assert found[0]["distillation/teacher_tokens"] == exact[0]["distillation/teacher_tokens"], "packed as well"
+        assert rounded[0][name] == pytest.approx(exact[0][name], rel=0.1) and rounded[0][name] != exact[0][name]
+    assert rounded[0]["distillation/teacher_tokens"] == exact[0]["distillation/teacher_tokens"], "both are packed"
 
 
-def test_activations_made_again_change_nothing(model: Path, drill_url: str, tmp_path: Path) -> None:
-    kept, again = (
-        trained(model, drill_url, tmp_path / str(each), train={"gradient_checkpointing": each})
-        for each in (False, True)
+def test_gradient_checkpointing_does_not_change_the_metrics(model: Path, drill_url: str, tmp_path: Path) -> None:
+    plain, checkpointed = (
+        trained(model, drill_url, tmp_path / str(on), train={"gradient_checkpointing": on}) for on in (False, True)
     )
-    for one, other in zip(kept, again, strict=True):
-        assert {"gradient/distillation", "gradient/rlvr"} <= one.keys() or one["step"] > 1
-        for name in {"loss", "grad_norm", "gradient/distillation", "gradient/rlvr", "distillation/loss"} & one.keys():
-            assert one[name] == pytest.approx(other[name], rel=1e-4, abs=1e-7), name
+    names = {"loss", "grad_norm", "gradient/distillation", "gradient/rlvr", "distillation/loss"}
+    for row, other in zip(plain, checkpointed, strict=True):
+        assert {"gradient/distillation", "gradient/rlvr"} <= row.keys() or row["step"] > 1
+        for name in names & row.keys():
+            assert row[name] == pytest.approx(other[name], rel=1e-4, abs=1e-7), name
 
 
-def test_a_step_is_summed_over_its_micro_batches(model: Path, drill_url: str, tmp_path: Path) -> None:
-    """Metrics of sites are those of the step, however it is cut."""
+def test_metrics_of_sites_do_not_depend_on_the_size_of_micro_batches(
+    model: Path, drill_url: str, tmp_path: Path
+) -> None:
     whole, parts = (trained(model, drill_url, tmp_path / str(size), train={"micro": size}) for size in (8, 2))
     for name in ("distillation/loss", "distillation/sites", "distillation/tokens", "distillation/divergence"):
         assert whole[0][name] == pytest.approx(parts[0][name], rel=1e-4), name

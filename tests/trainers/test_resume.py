@@ -1,4 +1,4 @@
-"""An interrupted run goes on with the very losses that it would have had."""
+"""Resumed runs: they have exactly the losses that an uninterrupted run has."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from helpers.scripted_policy import Scripted, base
 from safetensors.torch import load_file, save_file
 
 from etude.errors import ConnectionLost, RecipeError
-from etude.trainers.recipe.recipe import parse
-from etude.trainers.run.callbacks import Watch, read_metrics
-from etude.trainers.run.checkpoints import Keeper, last_checkpoint
-from etude.trainers.run.train import Result, run
+from etude.trainers.recipe.load import parse
+from etude.trainers.report.run_files import read_metrics
+from etude.trainers.run.callbacks import PolicyMonitor
+from etude.trainers.run.checkpoints import StateSaver, last_checkpoint
+from etude.trainers.run.records import Result
+from etude.trainers.run.train import run
 
 STEPS = 4
 
 
-class Stopping(Scripted):
-    """Gets Ctrl-C in the middle of a step, once."""
+class Interrupted(Scripted):
+    """Trainer that gets Ctrl-C in the middle of step ``at``, once."""
 
     at = 0
 
@@ -34,16 +36,16 @@ class Stopping(Scripted):
         return super()._compute_loss(model, inputs)
 
 
-class Losing(Scripted):
-    """Its server is lost for good when it would play this step, once."""
+class LosesServer(Scripted):
+    """Trainer whose server is lost for good when step ``at`` would play, once."""
 
     at = 0
 
-    def _sampled(self) -> Any:
+    def _play_batch(self) -> Any:
         if self.model.training and self.state.global_step + 1 == type(self).at:
             type(self).at = 0
             raise ConnectionLost("cannot connect")
-        return super()._sampled()
+        return super()._play_batch()
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +78,7 @@ def play(model: Path, out: Path, url: str, kind: type[Scripted] = Scripted, **ta
     return run(parse(table), trainer=kind)
 
 
-def traced(out: Path) -> list[dict[str, Any]]:
+def logged(out: Path) -> list[dict[str, Any]]:
     names = (
         "step",
         "loss",
@@ -92,61 +94,67 @@ def traced(out: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("stop", "epochs", "objective"), [(2, 1, "dr_grpo"), (1, 2, "dr_grpo"), (2, 1, "dapo")])
-def test_interrupted_and_resumed_gives_the_same_losses(
+def test_interrupted_and_resumed_run_is_bit_equal_to_an_uninterrupted_one(
     stop: int, epochs: int, objective: str, model: Path, drill_url: str, tmp_path: Path
 ) -> None:
-    more = {"train": {"epochs_on_a_batch": epochs}, "objective": {"name": objective}}
-    whole = play(model, tmp_path / "whole", drill_url, **more)
-    Stopping.at = stop
-    first = play(model, tmp_path / "parts", drill_url, Stopping, **more)
+    tables = {"train": {"epochs_on_a_batch": epochs}, "objective": {"name": objective}}
+    whole = play(model, tmp_path / "whole", drill_url, **tables)
+    Interrupted.at = stop
+    first = play(model, tmp_path / "parts", drill_url, Interrupted, **tables)
     assert first.interrupted and not first.ok
     assert first.steps == 2
-    second = play(model, tmp_path / "parts", drill_url, Stopping, **more)
+    second = play(model, tmp_path / "parts", drill_url, Interrupted, **tables)
     assert (second.ok, second.resumed_from, second.steps) == (True, first.steps, STEPS)
-    assert traced(tmp_path / "parts") == traced(tmp_path / "whole")
-    assert len({row["loss"] for row in traced(tmp_path / "whole")}) == STEPS
-    replaced = [row["groups/replaced"] for row in traced(tmp_path / "parts")[2:]]
+    assert logged(tmp_path / "parts") == logged(tmp_path / "whole")
+    assert len({row["loss"] for row in logged(tmp_path / "whole")}) == STEPS
+    replaced = [row["groups/replaced"] for row in logged(tmp_path / "parts")[2:]]
     assert any(replaced) if objective == "dapo" else replaced == [None] * 2
     assert second.before == whole.before
-    ours, theirs = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("whole", "parts"))
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    expected, actual = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("whole", "parts"))
+    assert all(torch.equal(actual[name], expected[name]) for name in expected)
 
 
 @pytest.mark.parametrize(("lost", "every"), [(4, 4), (3, 2)])
-def test_a_server_that_is_lost_for_good_costs_no_step(
+def test_run_resumes_after_the_last_complete_step_when_its_server_was_lost(
     lost: int, every: int, model: Path, drill_url: str, tmp_path: Path
 ) -> None:
     saving = {"train": {"save_every": every}}
     whole = play(model, tmp_path / "whole", drill_url, **saving)
-    Losing.at = lost
-    with pytest.raises(ConnectionLost, match=f"^cannot connect; the same command goes on behind step {lost - 1}$"):
-        play(model, tmp_path / "parts", drill_url, Losing, **saving)
-    again = play(model, tmp_path / "parts", drill_url, Losing, **saving)
+    LosesServer.at = lost
+    with pytest.raises(
+        ConnectionLost, match=f"^cannot connect; run the same command again to resume after step {lost - 1}$"
+    ):
+        play(model, tmp_path / "parts", drill_url, LosesServer, **saving)
+    again = play(model, tmp_path / "parts", drill_url, LosesServer, **saving)
     assert (again.ok, again.resumed_from, again.after) == (True, lost - 1, whole.after)
-    assert traced(tmp_path / "parts") == traced(tmp_path / "whole")
+    assert logged(tmp_path / "parts") == logged(tmp_path / "whole")
 
 
-def test_lost_before_its_first_step_it_keeps_nothing(model: Path, drill_url: str, tmp_path: Path) -> None:
-    Losing.at = 1
+def test_run_writes_no_checkpoint_when_its_server_is_lost_before_the_first_step(
+    model: Path, drill_url: str, tmp_path: Path
+) -> None:
+    LosesServer.at = 1
     with pytest.raises(ConnectionLost, match="^cannot connect$"):
-        play(model, tmp_path, drill_url, Losing)
+        play(model, tmp_path, drill_url, LosesServer)
     assert not any((tmp_path / "checkpoints").glob("checkpoint-*"))
 
 
-def test_killed_behind_its_last_checkpoint_it_learns_no_more(model: Path, drill_url: str, tmp_path: Path) -> None:
+def test_run_is_only_saved_again_when_it_was_killed_after_its_last_checkpoint(
+    model: Path, drill_url: str, tmp_path: Path
+) -> None:
     whole = play(model, tmp_path, drill_url)
     weights = load_file(tmp_path / "model" / "model.safetensors")
     (tmp_path / "result.json").unlink()
     shutil.rmtree(tmp_path / "model")
     again = play(model, tmp_path, drill_url)
     assert (again.ok, again.steps, again.resumed_from, again.after) == (True, STEPS, STEPS, whole.after)
-    assert [row["step"] for row in traced(tmp_path)] == [1, 2, 3, 4]
-    ours = load_file(tmp_path / "model" / "model.safetensors")
-    assert all(torch.equal(ours[name], weights[name]) for name in ours)
+    assert [row["step"] for row in logged(tmp_path)] == [1, 2, 3, 4]
+    resumed = load_file(tmp_path / "model" / "model.safetensors")
+    assert all(torch.equal(resumed[name], weights[name]) for name in weights)
 
 
-def checkpoint(out: Path, step: int) -> Path:
-    """As whole as they are looked at."""
+def write_checkpoint(out: Path, step: int) -> Path:
+    """Write a checkpoint with the files that are checked, and return its folder."""
     folder = out / "checkpoints" / f"checkpoint-{step}"
     folder.mkdir(parents=True)
     (folder / "trainer_state.json").write_text("{}")
@@ -156,21 +164,21 @@ def checkpoint(out: Path, step: int) -> Path:
     return folder
 
 
-def test_one_that_was_not_written_to_its_end_is_passed_over(tmp_path: Path) -> None:
+def test_last_checkpoint_skips_an_incomplete_one(tmp_path: Path) -> None:
     assert last_checkpoint(tmp_path) is None
-    checkpoint(tmp_path, 9)
-    (checkpoint(tmp_path, 12) / "etude.pt").unlink()
+    write_checkpoint(tmp_path, 9)
+    (write_checkpoint(tmp_path, 12) / "etude.pt").unlink()
     assert last_checkpoint(tmp_path) == tmp_path / "checkpoints" / "checkpoint-9"
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.pt", "etude.pt", "trainer_state.json"])
-def test_a_damaged_one_is_named(name: str, tmp_path: Path) -> None:
-    file = checkpoint(tmp_path, 9) / name
+def test_last_checkpoint_names_a_damaged_one(name: str, tmp_path: Path) -> None:
+    file = write_checkpoint(tmp_path, 9) / name
     file.write_bytes(file.read_bytes()[:-1])
-    with pytest.raises(RecipeError, match="checkpoint-9 is damaged .*: remove it, and the same command goes on"):
+    with pytest.raises(RecipeError, match="checkpoint-9 is damaged .*; remove it and run the same command again"):
         last_checkpoint(tmp_path)
 
 
-def test_one_of_another_version_is_one_line(tmp_path: Path) -> None:
+def test_checkpoint_of_another_version_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="checkpoint-9 was written by another version of Etude"):
-        Keeper(None, None, Watch).load(checkpoint(tmp_path, 9), torch.nn.Linear(1, 1).weight)  # type: ignore[arg-type]
+        StateSaver(None, None, PolicyMonitor).load(write_checkpoint(tmp_path, 9), torch.nn.Linear(1, 1).weight)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A run that the kill-switch ended: what it leaves, and when it goes on."""
+"""Stopped runs: what the kill switch leaves behind, and when a stopped run may resume."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from helpers.scripted_policy import Scripted, base
 from safetensors.torch import load_file
 
 from etude.errors import RecipeError
-from etude.trainers.recipe.recipe import parse
-from etude.trainers.run.callbacks import METRICS, read_metrics
-from etude.trainers.run.train import Result, run
+from etude.trainers.recipe.load import parse
+from etude.trainers.report.run_files import METRICS, read_metrics
+from etude.trainers.run.records import Result
+from etude.trainers.run.train import run
 
 
 @pytest.fixture(scope="module")
@@ -37,45 +38,45 @@ def play(table: dict[str, Any], kind: type[Scripted] = Scripted) -> Result:
     return run(parse(table), trainer=kind)
 
 
-@pytest.mark.parametrize("how", ["removed", "raised", "off"])
-def test_a_stopped_run_goes_on_when_it_may(how: str, model: Path, drill_url: str, tmp_path: Path) -> None:
-    tight, more = {"kl_to_base": 1e-9}, {"removed": 1e-9, "raised": 1e6, "off": 0.0}
+@pytest.mark.parametrize("remedy", ["removed", "raised", "off"])
+def test_stopped_run_resumes_when_its_limit_allows_it(remedy: str, model: Path, drill_url: str, tmp_path: Path) -> None:
+    tight, limits = {"kl_to_base": 1e-9}, {"removed": 1e-9, "raised": 1e6, "off": 0.0}
     table = recipe(model, tmp_path, drill_url, learning_rate=1e-2) | {"safety": tight}
     first = play(table)
     assert first.stopped
-    if how == "removed":
+    if remedy == "removed":
         (tmp_path / "stopped.json").unlink()
-    second = play({**table, "safety": {"kl_to_base": more[how]}})
+    second = play({**table, "safety": {"kl_to_base": limits[remedy]}})
     assert second.resumed_from == first.steps
     assert json.loads((tmp_path / "result.json").read_text())["stopped"] == second.stopped
-    if how == "removed":
+    if remedy == "removed":
         assert (second.steps, bool(second.stopped)) == (first.steps + 1, True)
     else:
         assert second.ok and second.steps == 4 and not (tmp_path / "stopped.json").exists()
-        assert json.loads((tmp_path / "recipe.json").read_text())["safety"]["kl_to_base"] == more[how]
-        with pytest.raises(RecipeError, match="holds a run that is done"):
-            play({**table, "safety": {"kl_to_base": more[how]}})
+        assert json.loads((tmp_path / "recipe.json").read_text())["safety"]["kl_to_base"] == limits[remedy]
+        with pytest.raises(RecipeError, match="holds a finished run"):
+            play({**table, "safety": {"kl_to_base": limits[remedy]}})
 
 
-class Poisoned(Scripted):
-    """The loss of the third step is no number."""
+class Diverging(Scripted):
+    """Trainer whose loss is NaN in the third step."""
 
     def _compute_loss(self, model: Any, inputs: Any) -> Any:
         loss = super()._compute_loss(model, inputs)
         return loss * float("nan") if self.model.training and self.state.global_step == 2 else loss
 
 
-def test_weights_that_are_no_numbers_are_kept_nowhere(model: Path, drill_url: str, tmp_path: Path) -> None:
+def test_weights_that_are_not_finite_are_saved_nowhere(model: Path, drill_url: str, tmp_path: Path) -> None:
     table = recipe(model, tmp_path, drill_url, save_every=1)
-    result = play(table, Poisoned)
+    result = play(table, Diverging)
     good = tmp_path / "checkpoints" / "checkpoint-2"
-    left = f"loss is nan, its weights are not saved; {good} is the last good checkpoint"
-    assert (result.steps, result.stopped) == (3, f"stopped at step 3: {left}")
+    reason = f"loss is nan, its weights are not saved; {good} is the last good checkpoint"
+    assert (result.steps, result.stopped) == (3, f"stopped at step 3: {reason}")
     assert {path.name for path in good.parent.glob("checkpoint-*")} == {"checkpoint-1", "checkpoint-2"}
     assert not (tmp_path / "model").exists() and result.after is None
-    assert left in (tmp_path / "report.html").read_text()
+    assert reason in (tmp_path / "report.html").read_text()
     assert [math.isnan(row["loss"]) for row in read_metrics(tmp_path / METRICS)] == [False, False, True]
-    with pytest.raises(RecipeError, match=r"checkpoint-2 is the last good checkpoint; remove .*stopped.json to go on"):
+    with pytest.raises(RecipeError, match=r"checkpoint-2 is the last good checkpoint; remove .*stopped.json to resume"):
         play(table)
     (tmp_path / "stopped.json").unlink()
     again = play(table)

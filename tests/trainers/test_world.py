@@ -1,5 +1,7 @@
-"""Two processes learn what one learns from the same rollouts and pairs, also when one of them has no error turn or
-fewer pairs; so do larger and smaller micro-batches, whose rows are padded differently.
+"""Several processes: they learn what one process learns from the same rollouts and pairs, and stop together.
+
+This also holds when one of them has no error turn or fewer pairs, and for micro-batches of other sizes, whose rows are
+padded differently.
 """
 
 from __future__ import annotations
@@ -18,18 +20,18 @@ from helpers.replay_files import pairs_file
 from helpers.scripted_policy import base
 from safetensors.torch import load_file
 
-from etude.trainers.run.callbacks import read_metrics
+from etude.trainers.report.run_files import read_metrics
 
 SCRIPT = Path(__file__).parents[1] / "helpers" / "training_world.py"
-NOTED = [f"replay/{name}" for name in ("loss", "margin", "accuracy", "chosen_logp", "rejected_logp")]
-QUIET = {"PYTHONPATH": str(SCRIPT.parents[1]), "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
-COUNTED = [f"distillation/{name}" for name in ("chosen", "sites", "tokens", "sites_helped", "student_tokens")]
+REPLAY_METRICS = [f"replay/{name}" for name in ("loss", "margin", "accuracy", "chosen_logp", "rejected_logp")]
+ENVIRONMENT = {"PYTHONPATH": str(SCRIPT.parents[1]), "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
+COUNTS = [f"distillation/{name}" for name in ("chosen", "sites", "tokens", "sites_helped", "student_tokens")]
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 def train(
@@ -42,72 +44,70 @@ def train(
     objective: str = "dr_grpo",
     wrong: str = "",
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The metrics, and the parameters at the end; none when the run was interrupted."""
-    told = {"out": out, "model": model, "url": url, "micro": micro, "prompts": prompts, "objective": objective}
-    told["wrong"] = wrong
-    told["pairs"] = pairs_file(out.parent / "pairs.jsonl")
-    given = json.dumps({name: str(value) for name, value in told.items()})
+    """Train with ``world`` processes, and return the metrics and the final parameters, none for an unfinished run."""
+    options = {"out": out, "model": model, "url": url, "micro": micro, "prompts": prompts, "objective": objective}
+    options["wrong"] = wrong
+    options["pairs"] = pairs_file(out.parent / "pairs.jsonl")
+    arguments = json.dumps({name: str(value) for name, value in options.items()})
     shared = {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     ranks = []
     for rank in range(world):
-        own = {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} if world > 1 else {}
+        ranked = {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} if world > 1 else {}
         ranks.append(
             subprocess.Popen(
-                [sys.executable, "-W", "ignore", str(SCRIPT), given],
-                env={
-                    **os.environ,
-                    **own,
-                    "PYTHONPATH": str(SCRIPT.parents[1]),
-                    "OMP_NUM_THREADS": "1",
-                    "ACCELERATE_USE_CPU": "true",
-                },
+                [sys.executable, "-W", "ignore", str(SCRIPT), arguments],
+                env={**os.environ, **ranked, **ENVIRONMENT},
                 stderr=subprocess.PIPE,
                 text=True,
             )
         )
-    said = [rank.communicate()[1] for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0] * world, said[0][-2000:] + said[-1][-2000:]
+    errors = [rank.communicate()[1] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0] * world, errors[0][-2000:] + errors[-1][-2000:]
     weights = out / "model" / "model.safetensors"
     return read_metrics(out / "metrics.jsonl"), load_file(weights) if weights.exists() else {}
 
 
 @pytest.mark.slow
-def test_processes_and_micro_batches_change_nothing(drill_url: str, tmp_path: Path) -> None:
+def test_number_of_processes_and_size_of_micro_batches_change_nothing(drill_url: str, tmp_path: Path) -> None:
     model = base(tmp_path / "base")
     rows, weights = train(tmp_path / "one", model, drill_url, world=1, micro=8)
     assert all(row["distillation/chosen"] == 2 for row in rows)
     assert all(row["reward"] == 0.75 for row in rows)
     for name, world, micro in (("two", 2, 4), ("small", 1, 2)):
-        alike((rows, weights), train(tmp_path / name, model, drill_url, world, micro))
+        assert_alike((rows, weights), train(tmp_path / name, model, drill_url, world, micro))
 
 
 @pytest.mark.slow
-def test_nor_do_they_for_dapo_whose_ranks_have_unequal_groups_to_play_again(drill_url: str, tmp_path: Path) -> None:
-    """Three groups of four on two ranks: the second lies on both, is flat as the third is not, and is replaced."""
+def test_number_of_processes_changes_nothing_when_dapo_replaces_different_groups(
+    drill_url: str, tmp_path: Path
+) -> None:
+    """Of three groups of four on two ranks, the second lies on both; it is flat and replaced, the third is not."""
     model = base(tmp_path / "base")
     one, two = (
         train(tmp_path / name, model, drill_url, world, micro, prompts=3, objective="dapo")
         for name, world, micro in (("one", 1, 12), ("two", 2, 3))
     )
-    alike(one, two)
+    assert_alike(one, two)
     for row, other in zip(one[0], two[0], strict=True):
         assert row["groups/replaced"] == other["groups/replaced"] > 0
         assert row["groups/given_up"] == other["groups/given_up"]
         assert row["reward"] == pytest.approx(other["reward"])
 
 
-def alike(one: tuple[list[dict[str, Any]], dict[str, Any]], two: tuple[list[dict[str, Any]], dict[str, Any]]) -> None:
+def assert_alike(
+    one: tuple[list[dict[str, Any]], dict[str, Any]], two: tuple[list[dict[str, Any]], dict[str, Any]]
+) -> None:
     for row, other in zip(one[0], two[0], strict=True):
         assert abs(row["loss"] - other["loss"]) <= 1e-5 * max(1, abs(row["loss"]))
         assert abs(row["grad_norm"] - other["grad_norm"]) <= 1e-4 * row["grad_norm"]
-        counted = {name for name in {*row, *other} if name.startswith("episodes/") or name in COUNTED}
-        assert {name: row.get(name) for name in counted} == {name: other.get(name) for name in counted}
-        for name in ("distillation/divergence", "distillation/teacher_gain", "distillation/loss", *NOTED):
+        counts = {name for name in {*row, *other} if name.startswith("episodes/") or name in COUNTS}
+        assert {name: row.get(name) for name in counts} == {name: other.get(name) for name in counts}
+        for name in ("distillation/divergence", "distillation/teacher_gain", "distillation/loss", *REPLAY_METRICS):
             assert row[name] == pytest.approx(other[name], rel=1e-4, abs=1e-6)
     assert max(float((one[1][key] - two[1][key]).abs().max()) for key in one[1]) <= 1e-5
 
 
-# --- one rank has a reason to stop -------------------------------------------------------------------------------
+# --- one rank stops ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -119,10 +119,10 @@ def alike(one: tuple[list[dict[str, Any]], dict[str, Any]], two: tuple[list[dict
         ("asked", ""),
     ],
 )
-def test_all_ranks_stop_with_the_second_and_say_the_same(
+def test_all_ranks_stop_for_the_same_reason_when_the_second_stops(
     wrong: str, stopped: str, drill_url: str, tmp_path: Path
 ) -> None:
-    """What they return is compared where they run; a rank that stops alone leaves the other waiting for it."""
+    """The ranks compare their results themselves. If one stopped alone, the other would wait for it forever."""
     train(tmp_path / "out", base(tmp_path / "base"), drill_url, world=2, micro=4, wrong=wrong)
     result = json.loads((tmp_path / "out" / "result.json").read_text())
     assert (result["steps"], result["interrupted"]) == (1, not stopped)
@@ -131,9 +131,9 @@ def test_all_ranks_stop_with_the_second_and_say_the_same(
 
 
 @pytest.mark.slow
-def test_all_ranks_end_when_one_loses_its_server_and_the_run_goes_on(drill_url: str, tmp_path: Path) -> None:
+def test_all_ranks_end_when_one_loses_its_server_and_the_run_can_be_resumed(drill_url: str, tmp_path: Path) -> None:
     model = base(tmp_path / "base")
     whole = train(tmp_path / "whole", model, drill_url, world=2, micro=4)
     train(tmp_path / "run", model, drill_url, world=2, micro=4, wrong="lost")
     assert [path.name for path in (tmp_path / "run" / "checkpoints").glob("checkpoint-*")] == ["checkpoint-1"]
-    alike(whole, train(tmp_path / "run", model, drill_url, world=2, micro=4))
+    assert_alike(whole, train(tmp_path / "run", model, drill_url, world=2, micro=4))

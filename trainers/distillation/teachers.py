@@ -1,8 +1,8 @@
-"""Who teaches: the policy's own earlier weights, with the hint that the policy does not see.
+"""Teachers: the policy's own weights, current or earlier, with the hint that the policy does not see.
 
-A teacher that moves with its student may follow it anywhere: in our measurements a live one always collapsed, and an
-average of 5 % a step did after it had taught well, while the authors of SDPO report gains from them. Frozen is the
-default; every other kind is watched by ``drift``.
+A teacher that moves with its student may follow it anywhere. In our measurements a live teacher always collapsed, and
+an average of 5 % a step collapsed after it had taught well, while the authors of SDPO report gains from them. Frozen is
+the default; ``Drift`` measures how far any other kind has moved.
 """
 
 from __future__ import annotations
@@ -26,11 +26,20 @@ KINDS: tuple[Kind, ...] = ("frozen", "periodic", "trust_region", "ema", "live")
 
 
 class Teacher:
-    """``every``: steps between refreshes (periodic). ``rate``: how much of the student comes in, at each step (ema) or
-    once into the first weights (trust_region: first + rate x (student - first)). Raises UnknownName.
+    """Teacher of one of five kinds.
 
-    Averages are made in float32 or finer: in bfloat16 a part of a thousandth is rounded away. Of a student in less, the
-    average is kept apart, and the model that teaches is rounded from it.
+    ============  ====================================================================================================
+    kind          weights
+    ============  ====================================================================================================
+    frozen        the policy's first weights
+    periodic      the policy's weights, copied every ``every`` steps
+    trust_region  first + ``rate`` x (policy - first)
+    ema           an average of the policy's weights, into which each step enters with the share ``rate``
+    live          the policy's current weights
+    ============  ====================================================================================================
+
+    Averages are computed in float32 or finer, because bfloat16 rounds a thousandth of a weight away. For a policy in a
+    coarser type, the average is stored separately, and the teaching model is rounded from it. Raise UnknownName.
     """
 
     def __init__(self, kind: str = "frozen", *, every: int = 100, rate: float = 0.001) -> None:
@@ -42,18 +51,20 @@ class Teacher:
         self._average: dict[str, torch.Tensor] = {}
 
     def start(self, student: Any) -> None:
-        """Remember the weights as they are now."""
+        """Take the student's current weights as the first weights."""
         if self.kind == "live":
             return
         self._copy = copy.deepcopy(student).eval().requires_grad_(False)
         if self.kind == "trust_region":
             self._first = {name: value.clone() for name, value in self._copy.named_parameters()}
         if self.kind == "ema":
-            self._average = _finer(self._copy)
+            self._average = _coarse_in_float32(self._copy)
 
     def model(self, student: Any) -> Any:
-        """The model that teaches now, on the student's device, where it then stays. It is started by the first call,
-        unless ``start`` was called."""
+        """Return the model that teaches now, moved to the student's device.
+
+        The first call starts the teacher, unless ``start`` was called before.
+        """
         if self.kind == "live":
             return student
         if self._copy is None:
@@ -67,31 +78,31 @@ class Teacher:
 
     @torch.no_grad()
     def step(self, student: Any, number: int) -> None:
-        """After optimizer step ``number``, counted from 1."""
+        """Update the teacher after optimizer step ``number``, counted from 1."""
         if self.kind in ("frozen", "live"):
             return
-        mine: dict[str, Any] = dict(self.model(student).named_parameters())
+        parameters: dict[str, Any] = dict(self.model(student).named_parameters())
         if self.kind == "periodic":
             if number % self.every == 0:
                 for name, value in student.named_parameters():
-                    mine[name].copy_(value)
+                    parameters[name].copy_(value)
             return
         for name, value in student.named_parameters():
-            kept = self._average.get(name, mine[name])
-            base = self._first[name] if self.kind == "trust_region" else kept
-            finer = torch.promote_types(base.dtype, torch.float32)
-            kept.copy_(torch.lerp(base.to(finer), value.to(finer), self.rate))
-            if kept is not mine[name]:
-                mine[name].copy_(kept)
+            target = self._average.get(name, parameters[name])
+            base = self._first[name] if self.kind == "trust_region" else target
+            dtype = torch.promote_types(base.dtype, torch.float32)
+            target.copy_(torch.lerp(base.to(dtype), value.to(dtype), self.rate))
+            if target is not parameters[name]:
+                parameters[name].copy_(target)
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint must hold for a resumed run to be taught the same."""
+        """Return the state that a checkpoint must hold for a resumed run to be taught the same."""
         if self._copy is None:
             return {}
         return {"copy": self._copy.state_dict(), "first": self._first, "average": self._average}
 
     def load_state_dict(self, state: dict[str, Any], student: Any) -> None:
-        """An average that an earlier version did not keep apart goes on from the rounded one."""
+        """Restore a state. One of an earlier version, without a separate average, resumes from the rounded average."""
         if state:
             self.start(student)
             self._copy.load_state_dict(state["copy"])
@@ -99,14 +110,14 @@ class Teacher:
             self._first = {name: value.to(device) for name, value in state["first"].items()}
             self._average = {name: value.to(device) for name, value in average.items()}
             if self.kind == "ema":
-                self._average = _finer(self._copy) | self._average
+                self._average = _coarse_in_float32(self._copy) | self._average
 
 
 class Drift:
-    """How far a teacher has gone from its first self on a few sites that are held for this, in nats a token.
+    """Distance of a teacher from its first weights on the sites of a few rollouts, in nats a token.
 
-    Of the first self, hidden states [R, H] and the head [V, H] are held, on the CPU, and no logits [R, V]. A pickle
-    that holds those, of an earlier version, raises KeyError when it is read.
+    It stores the hidden states [R, H] and the head [V, H] of the first weights, on the CPU, and no logits [R, V]. A
+    pickle of an earlier version, which stores logits, raises KeyError when it is loaded.
     """
 
     def __init__(self, probe: Sequence[tuple[Rollout, Sequence[Site]]]) -> None:
@@ -115,38 +126,38 @@ class Drift:
         self._head: Head | None = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """``torch.load`` puts tensors where it was told to."""
+        """Restore a pickle; ``torch.load`` may have moved its tensors to another device."""
         self._probe = state["_probe"]
         self._rows = [rows.cpu() for rows in state["_rows"]]
-        self._head = None if state["_head"] is None else _at(state["_head"], torch.device("cpu"))
+        self._head = None if state["_head"] is None else _move_head(state["_head"], torch.device("cpu"))
 
     @torch.no_grad()
     def measure(self, teacher: Any) -> float:
-        """The mean Jensen-Shannon divergence from the first measurement; 0 at that one, at most log 2."""
+        """Return the mean Jensen-Shannon divergence from the first measurement: 0 at the first, at most log 2."""
         head = head_of(teacher)
-        now = [teacher_rows(teacher, r.ids, sites, packed=False) for r, sites in self._probe]
+        current = [teacher_rows(teacher, r.ids, sites, packed=False) for r, sites in self._probe]
         if self._head is None:
-            self._rows, self._head = [rows.cpu() for rows in now], _at(head, torch.device("cpu"), copy=True)
+            self._rows, self._head = [rows.cpu() for rows in current], _move_head(head, torch.device("cpu"), copy=True)
             return 0.0
-        first = _at(self._head, head.weight.device)
-        each = [
-            fused_divergence(rows, head, held.to(rows.device), first)
-            for rows, held in zip(now, self._rows, strict=True)
+        first_head = _move_head(self._head, head.weight.device)
+        divergences = [
+            fused_divergence(rows, head, first_rows.to(rows.device), first_head)
+            for rows, first_rows in zip(current, self._rows, strict=True)
         ]
-        return float(torch.cat(each).mean()) if each else 0.0
+        return float(torch.cat(divergences).mean()) if divergences else 0.0
 
 
-def _finer(model: Any) -> dict[str, torch.Tensor]:
-    """In float32, the parameters that are not so fine."""
+def _coarse_in_float32(model: Any) -> dict[str, torch.Tensor]:
+    """Return the parameters of types coarser than float32, in float32."""
     return {name: value.float() for name, value in model.named_parameters() if value.dtype.itemsize < 4}
 
 
 def _device(model: Any) -> torch.device:
-    found: torch.device = next(model.parameters()).device
-    return found
+    device: torch.device = next(model.parameters()).device
+    return device
 
 
-def _at(head: Head, device: torch.device, *, copy: bool = False) -> Head:
-    """``copy``: of its own also there, for a head that moves."""
+def _move_head(head: Head, device: torch.device, *, copy: bool = False) -> Head:
+    """Return the head on a device; with ``copy`` a copy of it even if it is there already."""
     bias = None if head.bias is None else head.bias.detach().to(device, copy=copy)
     return replace(head, weight=head.weight.detach().to(device, copy=copy), bias=bias)

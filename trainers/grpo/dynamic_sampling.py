@@ -1,10 +1,9 @@
-"""Groups whose episodes all got the same reward: they have no advantage. They are counted and left out of the loss, and
-in dynamic sampling (DAPO, arXiv:2503.14476, section 3.2) another task is played in the place of each, until every group
-has some variance or the rounds are used up.
+"""Groups whose episodes all got the same reward: they have no advantage, so RLVR cannot learn from them.
 
-What was replaced is no part of RLVR; its error turns still teach, and its episodes count in what is logged. Which tasks
-come in is a function of the run's seed, the step and what was played, so that all ranks, and a resumed run, take the
-same.
+They are counted and left out of the loss. With dynamic sampling (DAPO, arXiv:2503.14476, section 3.2) another task is
+played instead of each, until every group has some variance or ``ROUNDS`` are used up. A replaced group is no part of
+RLVR, but its error turns are still sites of distillation, and its episodes count in the metrics. Replacement tasks
+depend on the run's seed, the step and the rewards alone, so that all ranks, and a resumed run, choose the same.
 """
 
 from __future__ import annotations
@@ -16,29 +15,32 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from accelerate.utils import gather_object
 from torch import Tensor
 
+from ..distributed import gather_from_ranks
 from ..rollouts.rollout import Rollout
 from .objectives import Objective, flat_groups
 
 ROUNDS = 3
-"""Of generation, at most, the first one included; what is flat after the last is given up."""
+"""Rounds of generation, at most, the first one included; groups that are flat after the last one are given up."""
 
 
 @dataclass(frozen=True)
-class Sampled:
-    """This rank's ``rollouts``, with what was played in each one's place ``before`` it; and of all ranks: how many
-    groups were ``replaced``, each time counted, and how many are still without variance."""
+class SampledBatch:
+    """Rollouts of a batch of episodes on this rank."""
 
     rollouts: list[Rollout]
-    before: list[list[Rollout]]
-    replaced: int
-    given_up: int
+    """One rollout for each row of this rank, [B]."""
+    replaced: list[list[Rollout]]
+    """For each row, the earlier rollouts that its rollout replaced; empty lists without dynamic sampling."""
+    groups_replaced: int = 0
+    """Replacements of groups on all ranks; a group that was replaced twice counts twice."""
+    groups_given_up: int = 0
+    """Groups on all ranks that are still without variance."""
 
 
 class _Trainer(Protocol):
-    """What of ``trainer.EtudeTrainer`` is used here."""
+    """The part of ``trainer.EtudeTrainer`` that is used here."""
 
     args: Any
     state: Any
@@ -48,42 +50,44 @@ class _Trainer(Protocol):
     def play(self, tasks: Sequence[Mapping[str, Any]]) -> list[Rollout]: ...
 
 
-def play_varied(trainer: _Trainer, tasks: Sequence[str], pool: Sequence[str]) -> Sampled:
-    """``sample`` for this rank's rows of a step. ``tasks`` and ``pool`` are arguments of ``reset``, as JSON."""
-    chance = random.Random(f"fresh {trainer.args.seed} {trainer.state.global_step}")
+def play_until_varied(trainer: _Trainer, tasks: Sequence[str], pool: Sequence[str]) -> SampledBatch:
+    """Play this rank's tasks with dynamic sampling. ``tasks`` and ``pool`` hold arguments of ``reset`` as JSON."""
+    all_tasks = [task for of_rank in gather_from_ranks(list(tasks)) for task in of_rank]
+    rng = random.Random(f"fresh {trainer.args.seed} {trainer.state.global_step}")
     return sample(
         tasks,
         lambda some: trainer.play([json.loads(task) for task in some]),
-        lambda played: flat_groups(rewards_of(trainer, played), trainer.num_generations),
-        fresh_tasks(pool, gather_object(list(tasks)), chance),
+        lambda rollouts: flat_groups(gather_rewards(trainer, rollouts), trainer.num_generations),
+        fresh_tasks(pool, all_tasks, rng),
         group=trainer.num_generations,
         first=trainer.accelerator.process_index * len(tasks),
     )
 
 
-def rewards_of(trainer: _Trainer, played: Sequence[Rollout]) -> Tensor:
-    """The verified rewards of all ranks' rollouts; NaN for an invalid episode."""
-    mine = torch.tensor([r.reward.value if r.reward.valid else torch.nan for r in played])
-    found: Tensor = trainer.accelerator.gather(mine.to(trainer.accelerator.device))
-    return found
+def gather_rewards(trainer: _Trainer, rollouts: Sequence[Rollout]) -> Tensor:
+    """Return the verified rewards of all ranks' rollouts, [B of all ranks]; NaN for an invalid episode."""
+    local = torch.tensor([r.reward.value if r.reward.valid else torch.nan for r in rollouts])
+    rewards: Tensor = trainer.accelerator.gather(local.to(trainer.accelerator.device))
+    return rewards
 
 
-def leave_out(
-    trainer: _Trainer, output: dict[str, Any], played: Sequence[Rollout], flat: Tensor, objective: Objective
+def exclude_from_rlvr(
+    trainer: _Trainer, output: dict[str, Any], rollouts: Sequence[Rollout], flat: Tensor, objective: Objective
 ) -> None:
-    """Take out of TRL's scored batch, in place, what RLVR is not to learn from. ``flat``: groups of the whole batch.
+    """Change TRL's scored batch in place so that RLVR learns nothing from some of its rows.
 
-    A flat group has no advantage, but rounding leaves one of 1e-8 (of 1e-4, divided by a standard deviation), which
-    AdamW makes a whole step of: it is set to 0. Rows that do not count at all, as those of invalid episodes, leave
-    ``tool_mask`` too, and so the number of tokens that a loss is divided by, and the KL.
+    ``flat`` marks the groups of all ranks without variance. A flat group has no advantage, but rounding leaves one of
+    1e-8 (1e-4 after the division by a standard deviation), which AdamW turns into a full step: it is set to 0. Rows
+    that must not count at all, such as those of invalid episodes, are also removed from ``tool_mask``, and so from the
+    number of tokens that a loss is divided by, and from the KL.
     """
-    first = trainer.accelerator.process_index * len(played)
-    rows = flat.repeat_interleave(trainer.num_generations)[first : first + len(played)]
-    truncated = torch.tensor([rollout.truncated for rollout in played]).to(rows)
-    void = torch.tensor([not rollout.reward.valid for rollout in played]).to(rows)
-    output["advantages"] = output["advantages"].masked_fill(rows, 0.0)
-    gone = void | (rows & objective.dynamic_sampling) | (truncated & objective.mask_truncated)
-    output["tool_mask"] = output["tool_mask"].masked_fill(gone[:, None], 0)
+    first = trainer.accelerator.process_index * len(rollouts)
+    flat_rows = flat.repeat_interleave(trainer.num_generations)[first : first + len(rollouts)]
+    truncated = torch.tensor([rollout.truncated for rollout in rollouts]).to(flat_rows)
+    invalid = torch.tensor([not rollout.reward.valid for rollout in rollouts]).to(flat_rows)
+    output["advantages"] = output["advantages"].masked_fill(flat_rows, 0.0)
+    excluded = invalid | (flat_rows & objective.dynamic_sampling) | (truncated & objective.mask_truncated)
+    output["tool_mask"] = output["tool_mask"].masked_fill(excluded[:, None], 0)
     tokens = (output["completion_mask"] * output["tool_mask"]).sum()
     output["num_items_in_batch"] = trainer.accelerator.gather(tokens).sum()
 
@@ -97,41 +101,37 @@ def sample(
     group: int,
     first: int = 0,
     rounds: int = ROUNDS,
-) -> Sampled:
-    """One rollout of each of this rank's ``tasks``, or of those that came in their place.
+) -> SampledBatch:
+    """Return one rollout of each of this rank's ``tasks``, or of the task that replaced it.
 
-    They are rows ``first``, ``first + 1``, ... of the whole batch, whose groups are ``group`` rows each; one may lie on
-    two ranks. ``flat`` sees this rank's rollouts and says which groups of the whole batch are without variance: all
-    ranks get the same answer, and so agree on how many rounds there are. ``fresh`` yields the same on all ranks.
+    The tasks are rows ``first``, ``first + 1``, ... of the batch of all ranks, whose groups have ``group`` rows each; a
+    group may lie on two ranks. ``flat`` takes this rank's rollouts and returns which groups of all ranks have no
+    variance: it gives all ranks the same answer, so they agree on the number of rounds. ``fresh`` yields the same
+    tasks on all ranks.
     """
-    now = list(tasks)
-    played, replaced = play(now), 0
-    before: list[list[Rollout]] = [[] for _ in now]
-    again = _numbers(flat(played))
+    current = list(tasks)
+    rollouts, groups_replaced = play(current), 0
+    replaced: list[list[Rollout]] = [[] for _ in current]
+    flat_numbers = flat(rollouts).nonzero().flatten().tolist()
     for _ in range(rounds - 1):
-        if not again:
+        if not flat_numbers:
             break
-        instead = {number: next(fresh) for number in again}
-        mine = [row for row in range(len(now)) if (first + row) // group in instead]
-        for row in mine:
-            now[row] = instead[(first + row) // group]
-        for row, rollout in zip(mine, play([now[row] for row in mine]), strict=True):
-            before[row].append(played[row])
-            played[row] = rollout
-        replaced += len(again)
-        again = _numbers(flat(played))
-    return Sampled(played, before, replaced, len(again))
+        replacement = {number: next(fresh) for number in flat_numbers}
+        rows = [row for row in range(len(current)) if (first + row) // group in replacement]
+        for row in rows:
+            current[row] = replacement[(first + row) // group]
+        for row, rollout in zip(rows, play([current[row] for row in rows]), strict=True):
+            replaced[row].append(rollouts[row])
+            rollouts[row] = rollout
+        groups_replaced += len(flat_numbers)
+        flat_numbers = flat(rollouts).nonzero().flatten().tolist()
+    return SampledBatch(rollouts, replaced, groups_replaced, len(flat_numbers))
 
 
-def fresh_tasks(pool: Sequence[str], used: Iterable[str], chance: random.Random) -> Iterator[str]:
-    """Those of ``pool`` that are not ``used``, in random order; then, without end, all of them, shuffled each time."""
-    taken = set(used)
-    unused = [task for task in pool if task not in taken]
-    yield from chance.sample(unused, len(unused))
+def fresh_tasks(pool: Sequence[str], used: Iterable[str], rng: random.Random) -> Iterator[str]:
+    """Yield the tasks of ``pool`` that are not in ``used``, in random order; then, endlessly, all tasks, shuffled."""
+    excluded = set(used)
+    unused = [task for task in pool if task not in excluded]
+    yield from rng.sample(unused, len(unused))
     while True:
-        yield from chance.sample(list(pool), len(pool))
-
-
-def _numbers(flat: Tensor) -> list[int]:
-    found: list[int] = flat.nonzero().flatten().tolist()
-    return found
+        yield from rng.sample(list(pool), len(pool))

@@ -1,293 +1,273 @@
-"""Recipes: what a training run is, as typed TOML. Whatever is wrong in one is said in one line, before a model loads.
+"""Recipe of a training run: every table and key of its TOML file, typed, with defaults and limits.
 
-etude train recipe.toml -o train.steps=20 -o channels.distillation=0.5
+``load`` reads a recipe from a file and checks it. ``recipe_checks`` has the rules that need more than one key.
 """
 
 from __future__ import annotations
 
 import os
-import tomllib
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from ...errors import RecipeError, TableError, UnknownName
-from ...hints.write.hint_choice import HintChoice, load_choice
-from .recipe_checks import problems, unread
-from .typed_toml import of_json, read_toml, validated
+from .schedule import Schedule
+from .typed_toml import Table, as_json_table
 
-
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-_Plain = Annotated[dict[str, Any], AfterValidator(of_json)]
+_JsonTable = Annotated[dict[str, Any], AfterValidator(as_json_table)]
 _Path = Annotated[str, AfterValidator(os.path.expanduser)]
-_MANY = 2**31
-"""What a report takes for a number of steps or episodes."""
+_MAX_COUNT = 2**31
+"""Limit of step and episode counts, the same as in the report."""
 
 
-class Schedule(_Table):
-    """A weight over the run. ``start`` goes to ``end`` between the shares ``after`` and ``until`` of all steps; where
-    these are equal it is a step: ``start`` before, ``end`` from there on."""
-
-    start: float = Field(ge=0)
-    end: float = Field(ge=0)
-    after: float = Field(default=0.0, ge=0, le=1)
-    until: float = Field(default=1.0, ge=0, le=1)
-
-    @model_validator(mode="after")
-    def _forward(self) -> Schedule:
-        if self.until < self.after:
-            raise ValueError(f"until ({self.until:g}) is less than after ({self.after:g}): swap them")
-        return self
-
-    def __call__(self, done: float) -> float:
-        """The weight when the share ``done`` of the steps has been made."""
-        if self.until == self.after:
-            return self.start if done < self.after else self.end
-        part = min(max((done - self.after) / (self.until - self.after), 0.0), 1.0)
-        return self.start + part * (self.end - self.start)
-
-    @property
-    def used(self) -> bool:
-        """Whether it is ever more than 0."""
-        return self.start > 0 or self.end > 0
-
-
-class Sizes(_Table):
-    """Of a model that is made here, in ``copying`` steps on ids that repeat, ``reading`` steps on dialogues without the
-    tools' schemas, half as long, and ``steps`` on whole ones. ``skill``: how often its base heeds a hint, and else
-    guesses as without one; ``level``: of the drills it reads."""
+class Sizes(Table):
+    """Size and pretraining of a tiny model that is made from nothing (``trainers/tiny_models``)."""
 
     hidden: int = Field(default=128, ge=16, multiple_of=16)
+    """Width of the hidden states."""
     layers: int = Field(default=3, ge=1)
+    """Number of transformer layers."""
     heads: int = Field(default=4, ge=1)
+    """Number of query heads."""
     vocabulary: int = Field(default=1500, ge=400)
+    """Number of ids of the tokenizer, which is trained on the same dialogues."""
     dialogues: int = Field(default=32_800, ge=1)
+    """Number of dialogues that are written for pretraining."""
     copying: int = Field(default=400, ge=0)
+    """Steps of the first stage, on random ids that repeat."""
     reading: int = Field(default=800, ge=0)
+    """Steps of the second stage, on dialogues without the schemas of their tools, about half as long."""
     steps: int = Field(default=450, ge=1)
+    """Steps of the last stage, on complete dialogues."""
     batch: int = Field(default=16, ge=1)
+    """Complete dialogues in one step; shorter ones are twice as many."""
     learning_rate: float = Field(default=3e-3, gt=0)
+    """Peak learning rate of pretraining."""
     skill: float = Field(default=0.99, ge=0, le=1)
+    """Share of hints in the dialogues that the assistant follows; at the others it guesses."""
     level: int = Field(default=1, ge=1, le=5)
+    """Level of the tasks that the dialogues are about."""
 
 
-class Model(_Table):
-    """``name``: a folder, or a name on the Hub; or ``make``: a small one of ``sizes``, made from nothing on
-    dialogues of drills. ``dtype``: that is computed in; weights are float32 all the same, since bfloat16 rounds an
-    update of 1e-6 away. ``template``: arguments of the chat template."""
+class Model(Table):
+    """Model that is trained: an existing one by ``name``, or a tiny one that the run makes."""
 
     name: str = ""
-    make: Literal["", "drill"] = ""
+    """Folder of the model, or its name on the Hub."""
+    make: str = ""
+    """Environment whose dialogues a tiny model is pretrained on, such as "drill"; "" makes none."""
     sizes: Sizes = Sizes()
+    """Size and pretraining of the tiny model."""
     dtype: Literal["float32", "bfloat16"] = "float32"
-    template: _Plain = {}
+    """Type of the computation; weights stay float32, because bfloat16 rounds an update of 1e-6 away."""
+    template: _JsonTable = {}
+    """Arguments of the chat template."""
 
 
-class Environment(_Table):
-    """``url`` of a running server, or ``serve``: the word ``drill`` or a folder of tasks, served for this run alone,
-    with ``knobs`` as ``etude serve --knob`` takes them. ``tasks``: at most so many of the split are learned from."""
+class Environment(Table):
+    """Server that plays the episodes: a running one by ``url``, or one that the run starts for itself."""
 
     url: str = ""
+    """Address of a running server."""
     serve: _Path = ""
-    knobs: _Plain = {}
+    """Folder of tasks, or name of an environment that makes its own tasks, served for this run alone."""
+    knobs: _JsonTable = {}
+    """Knobs of the served environment, as ``etude serve --knob`` takes them."""
     split: str = "train"
+    """Split of the tasks that are learned from."""
     tasks: int = Field(default=256, ge=1)
+    """Number of tasks of the split that are learned from, at most."""
     system: str = ""
+    """System message of every episode; "" for none."""
 
 
-class Train(_Table):
-    """``prompts`` tasks a step, ``group`` episodes each; ``micro`` episodes in one forward. ``gradients_every``: each
-    channel's own gradient is measured once in so many steps, at the cost of its backward pass; 0: never.
-    ``gradient_checkpointing``: activations are made again for the backward pass, not kept."""
+class Train(Table):
+    """Steps, batches and optimizer."""
 
-    steps: int = Field(default=100, ge=1, lt=_MANY)
-    prompts: int = Field(default=4, ge=1, lt=_MANY)
-    group: int = Field(default=8, ge=2, lt=_MANY)
-    micro: int = Field(default=4, ge=1, lt=_MANY)
+    steps: int = Field(default=100, ge=1, lt=_MAX_COUNT)
+    """Optimizer steps of the run."""
+    prompts: int = Field(default=4, ge=1, lt=_MAX_COUNT)
+    """Tasks in one batch of episodes."""
+    group: int = Field(default=8, ge=2, lt=_MAX_COUNT)
+    """Episodes of each task in one batch."""
+    micro: int = Field(default=4, ge=1, lt=_MAX_COUNT)
+    """Episodes in one forward pass on one process."""
     learning_rate: float = Field(default=1e-6, gt=0)
+    """Learning rate after the warm-up, constant."""
     warmup: float = Field(default=0.0, ge=0, lt=1)
+    """Share of all steps in which the learning rate rises from 0."""
     weight_decay: float = Field(default=0.0, ge=0)
+    """Weight decay of AdamW."""
     clip_grad: float = Field(default=1.0, gt=0)
+    """Largest norm of the gradient; a larger one is scaled down."""
     epochs_on_a_batch: int = Field(default=1, ge=1)
+    """Optimizer steps on one batch of episodes."""
     save_every: int = Field(default=50, ge=1)
+    """Steps between two checkpoints."""
     evaluate_tasks: int = Field(default=32, ge=1)
+    """Held-out tasks played before and after training, at most."""
     gradients_every: int = Field(default=10, ge=0)
+    """Steps between two measurements of each channel's own gradient, which cost a backward pass each; 0 for never."""
     gradient_checkpointing: bool = False
+    """Whether activations are computed again in the backward pass instead of stored."""
 
 
-class Sft(_Table):
-    """Stage "sft": learned from are ``batch`` episodes a step that have at least this ``reward`` and no confirmed
-    finding, at most ``per_task`` of a task (0: all)."""
+class Sft(Table):
+    """Stage "sft": which stored episodes are learned from."""
 
     reward: float = Field(default=1.0, gt=0, le=1)
+    """Least reward of an episode that is learned from."""
     per_task: int = Field(default=0, ge=0)
+    """Episodes of one task, at most; 0 for all."""
     batch: int = Field(default=8, ge=1)
+    """Episodes in one step."""
 
 
-class Objective(_Table):
-    """Channel one. ``kl``: to the first weights, off, as k1 in the reward, or as a bias-corrected k3 in the loss."""
+class Objective(Table):
+    """Channel RLVR (reinforcement learning on the verified reward)."""
 
     name: Literal["grpo", "dr_grpo", "bnpo", "dapo", "gspo", "cispo", "sapo", "luspo", "vespo"] = "dr_grpo"
+    """Objective; ``grpo/objectives.py`` has the papers."""
     kl: Literal["off", "k1_in_reward", "k3"] = "off"
+    """KL to the first weights: none, k1 in the reward, or a bias-corrected k3 in the loss."""
     kl_weight: float = Field(default=0.0, ge=0)
+    """Weight of that KL."""
 
 
-class Channels(_Table):
-    """The weights a, b and c of the three channels: numbers, or schedules."""
+class Channels(Table):
+    """Weights of the three channels in the loss, each a number or a schedule."""
 
     rlvr: Schedule = Schedule(start=1.0, end=1.0)
+    """Weight of reinforcement learning on the verified reward."""
     distillation: Schedule = Schedule(start=0.0, end=0.0)
+    """Weight of distillation at error turns."""
     replay: Schedule = Schedule(start=0.0, end=0.0)
+    """Weight of replay-DPO."""
 
     @model_validator(mode="before")
     @classmethod
-    def _numbers(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
-        for name, weight in given.items():
+    def _as_schedules(cls, table: Any) -> Any:
+        if not isinstance(table, dict):
+            return table
+        for name, weight in table.items():
             if isinstance(weight, bool) or not isinstance(weight, int | float | dict | Schedule):
-                raise ValueError(f"{name} is a number, or a schedule such as {{ start = 1.0, end = 0.0 }}")
-        plain = (int, float)
-        return {k: {"start": v, "end": v} if isinstance(v, plain) else v for k, v in given.items()}
+                raise ValueError(f"{name} must be a number or a schedule such as {{ start = 1.0, end = 0.0 }}")
+        constant = (int, float)
+        return {k: {"start": v, "end": v} if isinstance(v, constant) else v for k, v in table.items()}
 
 
-class Distillation(_Table):
-    """Channel two; see ``distillation`` and ``teachers``. ``chooser``: the name of the hint that comes
-    first, or MODULE:FUNCTION (see ``hints.write.hint_choice``)."""
+class Distillation(Table):
+    """Channel distillation at error turns (``trainers/distillation``)."""
 
     beta: float = Field(default=0.5, ge=0, le=1)
+    """Mixture of the divergence: 0 is KL(teacher || student), 1 is KL(student || teacher)."""
     normalised: bool = False
+    """Whether the divergence is divided by beta (1 - beta), which makes it continuous at both ends."""
     estimator: Literal["full", "top_k", "sampled"] = "full"
+    """Tokens of the divergence: the vocabulary, the student's likeliest and one bucket, or the sampled token."""
     top_k: int = Field(default=100, ge=1)
+    """Number of likeliest tokens for the estimator "top_k"."""
     clip: float | None = Field(default=None, gt=0)
+    """Largest divergence of one token, in nats; unset for no limit."""
     gate: bool = True
+    """Whether sites are left out at which the hint does not make the failed turn less likely."""
     cap: int = Field(default=8, ge=1)
+    """Sites of one episode, at most."""
     recovery: bool = False
+    """Whether the turn after an unforeseeable fault is a site."""
     teacher: Literal["frozen", "periodic", "trust_region", "ema", "live"] = "frozen"
+    """How the teacher's weights follow the policy; ``distillation/teachers.py`` explains each kind."""
     every: int = Field(default=100, ge=1)
+    """Steps between two refreshes of a periodic teacher."""
     rate: float = Field(default=0.001, ge=0, le=1)
+    """Share of the policy's weights that enters a trust_region or ema teacher."""
     chooser: str = ""
+    """Name of the hint that comes first at an error turn, or MODULE:FUNCTION (see ``hints/write/hint_choice.py``)."""
 
 
-class Replay(_Table):
-    """Channel three. ``pairs``: what ``etude replay`` wrote. ``batch``: pairs of a step, over all ranks. ``losses``:
-    TRL's names; see ``replay.loss``. ``flipped``: the rate of wrong pairs, for ``robust`` alone."""
+class Replay(Table):
+    """Channel replay-DPO on preference pairs (``trainers/replay``)."""
 
     pairs: _Path = ""
+    """File of pairs that ``etude replay`` wrote."""
     batch: int = Field(default=4, ge=1)
+    """Pairs of one step, over all ranks."""
     beta: float = Field(default=0.1, gt=0)
+    """Strength of the preference loss."""
     losses: tuple[Literal["sigmoid", "sigmoid_norm", "ipo", "hinge", "robust", "sft"], ...] = ("sigmoid_norm", "sft")
+    """TRL's names of the losses that are summed."""
     weights: tuple[Annotated[float, Field(ge=0)], ...] = (1.0, 0.2)
+    """Weight of each loss."""
     flipped: float = Field(default=0.0, ge=0, lt=0.5)
+    """Measured rate of wrong pairs, for the loss "robust" only."""
 
 
-class Generation(_Table):
-    """Room in ids of a whole episode and of one turn; how turns are sampled; vLLM inside (colocate) or beside us."""
+class Generation(Table):
+    """How turns are sampled, and how long they may be."""
 
     max_ids: int = Field(default=8192, ge=16)
+    """Length limit of an episode with its prompt, in ids."""
     max_turn_ids: int = Field(default=1024, ge=1)
+    """Length limit of one turn, in ids."""
     temperature: float = Field(default=1.0, gt=0)
+    """Sampling temperature."""
     vllm: Literal["off", "colocate", "server"] = "off"
+    """Sampler: transformers, vLLM inside this process, or a vLLM server."""
     vllm_url: str = ""
+    """Address of the vLLM server."""
 
 
-class Safety(_Table):
-    """When a run stops by itself, saves, and says why. 0 turns a limit off."""
+class Safety(Table):
+    """Limits at which a run saves a checkpoint and stops, with the reason. 0 turns a limit off."""
 
     kl_to_base: float = Field(default=0.0, ge=0)
+    """KL to the first weights on turns that did not err, in nats a token."""
     teacher_drift: float = Field(default=0.1, ge=0)
+    """Divergence of a moving teacher from its first weights, in nats a token."""
     hack_rate: float = Field(default=0.2, ge=0, le=1)
+    """Share of episodes with a confirmed exploit."""
     dollars: float = Field(default=0.0, ge=0)
+    """Cost of the run."""
     dollars_per_hour: float = Field(default=0.0, ge=0)
+    """Price of one hour of this machine."""
     hours: float = Field(default=0.0, ge=0)
+    """Wall-clock time of the run, earlier parts of a resumed run included."""
 
 
-class Recipe(_Table):
-    """A whole run. ``episodes``: the folder of a run, or several; stage "sft" learns from them. ``tensorboard``: its
-    files too, in ``out``/tensorboard."""
+class Recipe(Table):
+    """Complete recipe of one training run."""
 
     stage: Literal["rl", "sft"] = "rl"
+    """Kind of training: "rl" on episodes that it plays, "sft" on stored, solved episodes."""
     seed: int = Field(default=0, ge=0, lt=2**32)
+    """Seed of every random choice of the run."""
     out: _Path = Field(default="runs/train", min_length=1)
+    """Folder of the run."""
     episodes: tuple[_Path, ...] = ()
+    """Folders of the runs that stage "sft" learns from; one may be given as a string."""
     tensorboard: bool = False
+    """Whether metrics are also written for TensorBoard, to ``out``/tensorboard."""
     model: Model = Model()
+    """Model that is trained."""
     environment: Environment = Environment()
+    """Server that plays the episodes."""
     train: Train = Train()
+    """Steps, batches and optimizer."""
     sft: Sft = Sft()
+    """Episodes of stage "sft"."""
     objective: Objective = Objective()
+    """Channel RLVR."""
     channels: Channels = Channels()
+    """Weights of the channels."""
     distillation: Distillation = Distillation()
+    """Channel distillation."""
     replay: Replay = Replay()
+    """Channel replay-DPO."""
     generation: Generation = Generation()
+    """Sampling of turns."""
     safety: Safety = Safety()
+    """Limits that stop the run."""
 
     @field_validator("episodes", mode="before")
     @classmethod
-    def _folders(cls, given: Any) -> Any:
-        return ((given,) if given else ()) if isinstance(given, str) else given
-
-    @model_validator(mode="after")
-    def _possible(self) -> Recipe:
-        for problem in problems(self):
-            raise ValueError(problem)
-        return self
-
-
-def load(path: Path, changes: Sequence[str] = ()) -> Recipe:
-    """The recipe of a file, with ``key.key=value`` put over it. Raises RecipeError."""
-    try:
-        table = read_toml(path)
-    except FileNotFoundError:
-        raise RecipeError(f"there is no recipe {path}") from None
-    except TableError as error:
-        raise RecipeError(str(error)) from None
-    for change in changes:
-        _put(table, change)
-    return parse(table, str(path))
-
-
-def parse(table: dict[str, Any], where: str = "the recipe") -> Recipe:
-    """Raises RecipeError that names the first wrong key, with the nearest right one."""
-    try:
-        recipe = validated(Recipe, table, where)
-    except TableError as error:
-        raise RecipeError(str(error)) from None
-    for problem in unread(recipe.stage, table):
-        raise RecipeError(f"{where}: {problem}")
-    return recipe
-
-
-def chooser_of(recipe: Recipe) -> HintChoice | None:
-    """Return the choice among hints that the recipe names. Raises RecipeError for one that cannot be loaded."""
-    name = recipe.distillation.chooser
-    try:
-        return load_choice(name) if name else None
-    except UnknownName as error:
-        raise RecipeError(f"distillation.chooser: {error}") from None
-
-
-def _put(table: dict[str, Any], change: str) -> None:
-    """``train.steps=20`` into the table; a value that is no TOML is a string."""
-    key, equals, text = change.partition("=")
-    if not equals or not key.strip():
-        raise RecipeError(f"-o {change!r} is not KEY=VALUE, such as -o train.steps=20")
-    try:
-        found = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
-        found = {"value": text}
-    if len(found) > 1:
-        raise RecipeError(f"-o {change!r} is more than one KEY=VALUE: give each its own -o")
-    value = found["value"]
-    *tables, last = key.strip().split(".")
-    inner = table
-    for name in tables:
-        inner = inner.setdefault(name, {})
-        if not isinstance(inner, dict):
-            raise RecipeError(f"-o {change!r}: {name} is a value, not a table")
-    inner[last] = value
+    def _as_list(cls, value: Any) -> Any:
+        return ((value,) if value else ()) if isinstance(value, str) else value

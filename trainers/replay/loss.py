@@ -24,7 +24,7 @@ from ...errors import ReplayError
 from ...registry import did_you_mean
 from ..distillation.divergence import log_probabilities
 from ..distillation.hidden_states import head_of
-from ..distributed import summed
+from ..distributed import sum_over_ranks
 from .encoding import Encoded, encode
 from .pairs import read_pairs
 
@@ -155,7 +155,7 @@ class _Trainer(Protocol):
     current_gradient_accumulation_steps: int
     _step: int
 
-    def _note(self, name: str, value: float) -> None: ...
+    def record_metric(self, name: str, value: float) -> None: ...
 
 
 @dataclass
@@ -208,8 +208,10 @@ class Replay:
         place = trainer._step % parts * ranks + trainer.accelerator.process_index
         mine = drawn[place :: parts * ranks]
         loss, found = self._share(student, mine, drawn) if mine else (torch.zeros((), device=student.device), NOTHING)
-        for name, value in zip(found, summed([*found.values()]), strict=True):
-            trainer._note(f"replay/{name}", value * parts)  # TRL averages what is noted of a step's micro-batches
+        for name, value in zip(found, sum_over_ranks([*found.values()]), strict=True):
+            trainer.record_metric(
+                f"replay/{name}", value * parts
+            )  # TRL averages what is noted of a step's micro-batches
         return loss * ranks
 
     def drawn(self, trainer: _Trainer) -> list[int]:

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ...errors import ReplayError, TableError
 from ...llm import BASE_URL
-from ..recipe.typed_toml import read_toml, validated
+from ..recipe.typed_toml import parse_table, read_toml
 
 
 class _Table(BaseModel):
@@ -142,6 +142,6 @@ def load_settings(path: Path) -> ReplaySettings:
 def parse_settings(table: dict[str, Any], where: str = "the teachers") -> ReplaySettings:
     """Raises ReplayError that names the first wrong key, with the nearest right one."""
     try:
-        return validated(ReplaySettings, table, where)
+        return parse_table(ReplaySettings, table, where)
     except TableError as error:
         raise ReplayError(str(error)) from None

@@ -1,4 +1,4 @@
-"""Curves as geometry: where the points of a chart lie in its picture, and what is read off at each step."""
+"""Geometry of charts: where points, lines and ticks lie in the picture, and the texts that show values at a step."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from itertools import pairwise
 
 Point = tuple[float, float]
 """A step and a value."""
-Place = Callable[[float], float]
+Scale = Callable[[float], float]
+"""Returns the place of a step or value in the picture."""
 WIDTH, HEIGHT = 360, 176
 LEFT, RIGHT, TOP, BOTTOM = 46, 8, 8, 20
 MAX_POINTS = 200
-"""Points of one curve on a page; of more steps, means of neighbours are drawn."""
-_LINE = 14
-_LEAST = 1e-290
-"""What is nearer to 0 is 0: a step between such numbers has no logarithm."""
-_LETTER = 6.2
-"""Height of a line, and about the width of a letter, of what is read off."""
+"""Points of one curve, at most; of more steps, means of neighbours are drawn."""
+_LINE_HEIGHT = 14
+_LETTER_WIDTH = 6.2
+"""Height of a line and approximate width of a letter in the box that shows values."""
+_SMALLEST = 1e-290
+"""Numbers nearer to 0 count as 0, because a distance between them has no logarithm."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Curve:
-    """``line`` and ``dots`` are SVG paths. ``last`` is the newest value as text."""
+    """One curve as SVG paths, with its last value as text."""
 
     name: str
     line: str
@@ -41,32 +42,39 @@ class Curve:
 
 @dataclass(frozen=True)
 class Strip:
-    """What is shown where the pointer is: the lines of text, in a box at ``box`` (x, y, width, height)."""
+    """Vertical strip of the picture, and the lines of text that appear in a box while the pointer is on it."""
 
     x: float
     width: float
     middle: float
     box: tuple[float, float, float, float]
+    """x, y, width and height."""
     lines: list[str]
 
 
 @dataclass(frozen=True)
 class Picture:
-    """``rows`` and ``columns`` are ticks: (place, text). ``limit``: the height of its line."""
+    """One chart."""
 
     curves: list[Curve]
     strips: list[Strip]
     rows: list[tuple[float, str]]
+    """Ticks of the values, as (place, text)."""
     columns: list[tuple[float, str]]
+    """Ticks of the steps, as (place, text)."""
     limit: float | None = None
+    """Place of the line of a limit."""
 
 
 def picture(series: Sequence[Series], *, share: bool = False, limit: float | None = None) -> Picture:
-    """``share``: the axis goes from 0 to 1. ``limit`` is drawn where it lies within the axis. Needs two steps."""
-    steps = [step for each in series for step, _ in each.points]
-    values = [value for each in series for _, value in thinned(each.points)]
+    """Return the picture of curves over two steps or more.
+
+    ``share``: the axis goes from 0 to 1. ``limit`` is drawn if it lies within the axis.
+    """
+    steps = [step for one in series for step, _ in one.points]
+    values = [value for one in series for _, value in thinned(one.points)]
     first, last = min(steps), max(steps)
-    low, high, heights = _axis(min(values), max(values), share)
+    low, high, ticks = _axis(min(values), max(values), share)
 
     def x(step: float) -> float:
         return LEFT + (WIDTH - LEFT - RIGHT) * (step - first) / max(last - first, 1)
@@ -74,15 +82,15 @@ def picture(series: Sequence[Series], *, share: bool = False, limit: float | Non
     def y(value: float) -> float:
         return TOP + (HEIGHT - TOP - BOTTOM) * (high - value) / (high - low)
 
-    curves = [_curve(each, x, y) for each in series]
-    columns = [(x(step), f"{step:,.0f}") for step in nice(first, last, 5) if step == int(step)]
-    rows = [(y(value), short(value)) for value in heights]
+    curves = [_curve(one, x, y) for one in series]
+    columns = [(x(step), f"{step:,.0f}") for step in round_numbers(first, last, 5) if step == int(step)]
+    rows = [(y(value), short(value)) for value in ticks]
     height = y(limit) if limit is not None and low <= limit <= high else None
     return Picture(curves, _strips(series, x), rows, columns, height)
 
 
-def _curve(series: Series, x: Place, y: Place) -> Curve:
-    """Over a twelfth of its own points: one that is measured more seldom than its neighbours is not flattened."""
+def _curve(series: Series, x: Scale, y: Scale) -> Curve:
+    """Return a curve smoothed over a twelfth of its own points, so that one with few points is not flattened."""
     smooth = thinned(smoothed(series.points, len(series.points) // 24))
     dots = "".join(f"M{x(step):.1f} {y(value):.1f}h0" for step, value in thinned(series.points))
     line = "M" + "L".join(f"{x(step):.1f} {y(value):.1f}" for step, value in smooth)
@@ -90,21 +98,21 @@ def _curve(series: Series, x: Place, y: Place) -> Curve:
 
 
 def smoothed(points: Sequence[Point], half: int) -> list[Point]:
-    """Each value as the mean of itself and of up to ``half`` values at either side, fewer at the ends."""
+    """Return each value as the mean of itself and up to ``half`` values on either side, fewer at the ends."""
     sums = [0.0]
     for _, value in points:
         sums.append(sums[-1] + value)
-    found = []
+    means = []
     for place, (step, _) in enumerate(points):
         start, end = max(0, place - half), min(len(points), place + half + 1)
-        found.append((step, (sums[end] - sums[start]) / (end - start)))
-    return found
+        means.append((step, (sums[end] - sums[start]) / (end - start)))
+    return means
 
 
 def thinned(points: Sequence[Point]) -> list[Point]:
-    """At most MAX_POINTS: means of as many neighbours as that takes."""
-    many = math.ceil(len(points) / MAX_POINTS)
-    return [_mean(points[start : start + many]) for start in range(0, len(points), many)]
+    """Return at most MAX_POINTS points, which are means of neighbours if there are more."""
+    size = math.ceil(len(points) / MAX_POINTS)
+    return [_mean(points[start : start + size]) for start in range(0, len(points), size)]
 
 
 def _mean(points: Sequence[Point]) -> Point:
@@ -112,53 +120,52 @@ def _mean(points: Sequence[Point]) -> Point:
     return sum(steps) / len(points), sum(values) / len(points)
 
 
-def _strips(series: Sequence[Series], x: Place) -> list[Strip]:
-    """One for each step, or for as many steps as are drawn as one point, wherever any curve has a value."""
-    steps = sorted({step for each in series for step, _ in each.points})
-    many = math.ceil(len(steps) / MAX_POINTS)
-    bins = [steps[start : start + many] for start in range(0, len(steps), many)]
-    middles = [x(sum(each) / len(each)) for each in bins]
+def _strips(series: Sequence[Series], x: Scale) -> list[Strip]:
+    """Return a strip for each step at which any curve has a value, or for as many steps as one point stands for."""
+    steps = sorted({step for one in series for step, _ in one.points})
+    size = math.ceil(len(steps) / MAX_POINTS)
+    bins = [steps[start : start + size] for start in range(0, len(steps), size)]
+    middles = [x(sum(bin_steps) / len(bin_steps)) for bin_steps in bins]
     edges = [float(LEFT), *((a + b) / 2 for a, b in pairwise(middles)), float(WIDTH - RIGHT)]
-    held = [dict(each.points) for each in series]
-    found = []
+    values_by_step = [dict(one.points) for one in series]
+    strips = []
     for place, inside in enumerate(bins):
-        title = f"step {inside[0]:g}" + (f" to {inside[-1]:g}, mean" if len(inside) > 1 else "")
-        lines = [title]
-        for each, values in zip(series, held, strict=True):
-            here = [values[step] for step in inside if step in values]
-            if here:
-                lines.append(f"{each.name} {exact(sum(here) / len(here))}")
+        lines = [f"step {inside[0]:g}" + (f" to {inside[-1]:g}, mean" if len(inside) > 1 else "")]
+        for one, values in zip(series, values_by_step, strict=True):
+            present = [values[step] for step in inside if step in values]
+            if present:
+                lines.append(f"{one.name} {exact(sum(present) / len(present))}")
         start, end = edges[place], edges[place + 1]
-        found.append(Strip(start, end - start, middles[place], _box(middles[place], lines), lines))
-    return found
+        strips.append(Strip(start, end - start, middles[place], _box(middles[place], lines), lines))
+    return strips
 
 
 def _box(middle: float, lines: Sequence[str]) -> tuple[float, float, float, float]:
-    """Beside the pointer, on the side that has the room."""
-    width = min(max(map(len, lines)) * _LETTER + 12, WIDTH - LEFT)
+    """Return a box beside the pointer, on the side with more room."""
+    width = min(max(map(len, lines)) * _LETTER_WIDTH + 12, WIDTH - LEFT)
     start = middle + 8 if middle < (LEFT + WIDTH) / 2 else middle - 8 - width
-    return max(2.0, min(start, WIDTH - width - 2)), TOP + 2.0, width, len(lines) * _LINE + 6.0
+    return max(2.0, min(start, WIDTH - width - 2)), TOP + 2.0, width, len(lines) * _LINE_HEIGHT + 6.0
 
 
 def _axis(low: float, high: float, share: bool) -> tuple[float, float, list[float]]:
-    """Ends and ticks. From 0 where the values come near it."""
+    """Return both ends of the axis and its ticks. The axis starts at 0 if the values come near it."""
     if share and low >= 0 and high <= 1:
         return 0.0, 1.0, [0.0, 0.25, 0.5, 0.75, 1.0]
     if 0 <= low < 0.6 * high:
         low = 0.0
     elif 0.6 * low < high <= 0:
         high = 0.0
-    if high - low <= 1e-9 * max(abs(low), abs(high), _LEAST):
+    if high - low <= 1e-9 * max(abs(low), abs(high), _SMALLEST):
         low = high  # floats between them are too few for ticks
-    ticks = nice(low, high, 4)
-    step = ticks[1] - ticks[0] if len(ticks) > 1 else abs(high) if abs(high) > _LEAST else 1.0
+    ticks = round_numbers(low, high, 4)
+    step = ticks[1] - ticks[0] if len(ticks) > 1 else abs(high) if abs(high) > _SMALLEST else 1.0
     low, high = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
     high = high if high > low else low + step
-    return low, high, nice(low, high, 4)
+    return low, high, round_numbers(low, high, 4)
 
 
-def nice(low: float, high: float, about: int) -> list[float]:
-    """Round numbers from ``low`` to ``high``, roughly ``about`` of them: 1, 2 or 5 times a power of ten apart."""
+def round_numbers(low: float, high: float, about: int) -> list[float]:
+    """Return about ``about`` round numbers from ``low`` to ``high``, 1, 2 or 5 times a power of ten apart."""
     if high <= low:
         return [low]
     rough = (high - low) / about
@@ -169,12 +176,12 @@ def nice(low: float, high: float, about: int) -> list[float]:
 
 
 def exact(value: float) -> str:
-    """As it is read off."""
+    """Return a value as the text that shows it."""
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
 
 
 def short(value: float) -> str:
-    """Beside a tick."""
+    """Return a value as the text beside a tick."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:g}{letter}"

@@ -1,4 +1,4 @@
-"""A server for one run alone: ``etude serve`` in a process of its own, on the loopback, ended with the run."""
+"""Server for one run: ``etude serve`` in a process of its own, on the loopback interface, that ends with the run."""
 
 from __future__ import annotations
 
@@ -16,41 +16,44 @@ from pathlib import Path
 from ...errors import RecipeError
 from ..recipe.recipe import Environment
 
-DRILL = "drill"
 _GRACE_S = 10.0
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
 
 
 @contextmanager
-def served(environment: Environment) -> Iterator[str]:
-    """The address of the server: the recipe's own, or one started now, or '' without either. Raises RecipeError."""
+def local_server(environment: Environment) -> Iterator[str]:
+    """Yield the address of the recipe's server, which is started here if the recipe says so; '' without a server.
+
+    Raise RecipeError with the server's own message when it does not start.
+    """
     if environment.url or not environment.serve:
         yield environment.url
         return
-    with tempfile.TemporaryFile("w+") as said, _started(environment, said.fileno()) as process:
+    with tempfile.TemporaryFile("w+") as log, _process(environment, log.fileno()) as process:
         assert process.stdout is not None
-        first = process.stdout.readline()
-        if not first.startswith("serving "):
+        first_line = process.stdout.readline()
+        if not first_line.startswith("serving "):
             process.wait(_GRACE_S)
-            said.seek(0)
-            lines = said.read().strip().splitlines() or [first.strip() or "it ended without a word"]
-            raise RecipeError(f"cannot serve {environment.serve!r}: {lines[-1].removeprefix('error: ')}")
-        yield first.removeprefix("serving ").strip()
+            log.seek(0)
+            lines = log.read().strip().splitlines() or [first_line.strip() or "the server ended without a message"]
+            role = "as a folder of tasks" if Path(environment.serve).exists() else "as an environment"
+            raise RecipeError(f"cannot serve {environment.serve!r} {role}: {lines[-1].removeprefix('error: ')}")
+        yield first_line.removeprefix("serving ").strip()
 
 
 @contextmanager
-def _started(environment: Environment, errors: int) -> Iterator[subprocess.Popen[str]]:
-    # A session of its own: an interrupt is ours to hear, and the step under way still needs the server.
+def _process(environment: Environment, log: int) -> Iterator[subprocess.Popen[str]]:
+    # In a process session of its own: Ctrl-C is for this process, whose current step still needs the server.
     process = subprocess.Popen(
         _command(environment),
         stdout=subprocess.PIPE,
-        stderr=errors,
+        stderr=log,
         text=True,
         start_new_session=True,
-        preexec_fn=_end_with_us,
+        preexec_fn=_end_with_parent,
     )
-    with process, _ended_by_sigterm():
+    with process, _exit_on_sigterm():
         try:
             yield process
         finally:
@@ -61,17 +64,19 @@ def _started(environment: Environment, errors: int) -> Iterator[subprocess.Popen
                 process.kill()
 
 
-def _end_with_us() -> None:
-    """In the server, before it begins: the system ends it when this process is killed."""
+def _end_with_parent() -> None:
+    """Ask the kernel, in the server before it starts, to end the server when this process is killed."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 @contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """Whoever ends this process ends the server with it: SIGTERM unwinds like an exit. Main thread only, and only
-    where nobody hears it yet: whoever does unwinds too."""
-    unheard = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    if threading.current_thread() is not threading.main_thread() or not unheard:
+def _exit_on_sigterm() -> Iterator[None]:
+    """Make SIGTERM exit this process normally, so that the server is ended with it.
+
+    This applies to the main thread, and only if SIGTERM has no handler yet: a handler unwinds the stack too.
+    """
+    unhandled = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if threading.current_thread() is not threading.main_thread() or not unhandled:
         yield
         return
     before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
@@ -84,10 +89,10 @@ def _ended_by_sigterm() -> Iterator[None]:
 def _command(environment: Environment) -> list[str]:
     package = (__package__ or "").partition(".")[0]
     command = [sys.executable, "-u", "-m", f"{package}.cli", "serve", "--port", "0"]
-    if environment.serve == DRILL:
-        command += ["--env", DRILL]
-    else:
+    if Path(environment.serve).exists():
         command += ["--tasks", str(Path(environment.serve).resolve())]
+    else:
+        command += ["--env", environment.serve]
     for name, value in environment.knobs.items():
         command += ["--knob", f"{name}={json.dumps(value)}"]
     return command

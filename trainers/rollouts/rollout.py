@@ -1,8 +1,8 @@
-"""One episode, played by a policy over the wire, as the token ids a trainer learns from.
+"""One episode, played by a policy through the client, as the token ids that a trainer learns from.
 
-``rollout(task, chat, client)`` needs nothing but the wire's client: any framework that can turn messages into ids and
-ids into more ids (a ``Chat``) can use it. Ids are recorded as they were sampled and as the template wrote them between;
-nothing is ever tokenised again, so masks and spans are exact.
+``rollout(task, chat, client)`` needs the client only: any framework that turns messages into ids and ids into more ids
+(a ``Chat``) can use it. Ids are recorded as they were sampled and as the chat template wrote them between the turns.
+Nothing is tokenised a second time, so masks and spans are exact.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Span:
-    """One turn in a Rollout's ``ids``: [begin, start) is the template's generation prompt, [start, end) was sampled."""
+    """Place of one turn in ``Rollout.ids``: [begin, start) is the generation prompt, [start, end) was sampled."""
 
     begin: int
     start: int
@@ -29,17 +29,18 @@ class Span:
 
 @dataclass(frozen=True)
 class Sample:
-    """A sampled turn. ``logprobs`` has one number for each id, or is empty when the sampler gives none. ``cut``: its
-    room ended it."""
+    """One sampled turn."""
 
     ids: list[int]
     logprobs: list[float] = field(default_factory=list)
+    """One log-probability for each id; empty if the sampler gives none."""
     cut: bool = False
+    """Whether the turn ended because its room was used up."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """Ids that the template writes; those from ``generation`` on are the generation prompt."""
+    """Ids that the chat template writes; those from ``generation`` on are the generation prompt."""
 
     ids: list[int]
     generation: int
@@ -47,28 +48,30 @@ class Written:
 
 @dataclass
 class Rollout:
-    """An Episode as ids: ``ids[:prompt]`` is the prompt, then come sampled turns and, between them, the environment's.
-
-    ``logprobs`` belongs to ``ids[prompt:]`` and is 0.0 where the environment wrote; empty when the sampler gave none.
-    ``truncated``: the policy's context was full before the episode was over; what was there is graded.
-    """
+    """One episode as ids: the prompt, then sampled turns with the environment's messages between them."""
 
     task_id: str
     episode_id: str
     ids: list[int]
+    """All ids, [T]."""
     prompt: int
+    """Length of the prompt: ``ids[:prompt]``."""
     turns: list[Span]
+    """The sampled turns, in order."""
     logprobs: list[float]
+    """Log-probabilities of ``ids[prompt:]``, 0.0 where the environment wrote; empty if the sampler gave none."""
     reward: Reward
     end: str | None
+    """Why the environment ended the episode."""
     truncated: bool = False
+    """Whether the policy's context was full before the episode was over; the unfinished work was graded."""
     error_turns: list[ErrorTurn] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     messages: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def mask(self) -> list[int]:
-        """1 where ``ids[prompt:]`` was sampled, 0 where the environment wrote."""
+        """Return 1 for each of ``ids[prompt:]`` that was sampled, and 0 where the environment wrote."""
         mask = [0] * (len(self.ids) - self.prompt)
         for turn in self.turns:
             mask[turn.start - self.prompt : turn.end - self.prompt] = [1] * (turn.end - turn.start)
@@ -76,23 +79,27 @@ class Rollout:
 
 
 class Chat(Protocol):
-    """A policy behind its chat template. ``room`` is how many more ids a turn may take, at most."""
+    """Policy behind its chat template."""
 
-    def prompt(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Written: ...
+    def prompt(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Written:
+        """Return the ids of the first messages and of a generation prompt."""
+        ...
 
-    async def sample(self, ids: Sequence[int], room: int) -> Sample: ...
+    async def sample(self, ids: Sequence[int], room: int) -> Sample:
+        """Return a turn of at most ``room`` ids."""
+        ...
 
     def action(self, ids: Sequence[int]) -> dict[str, Any]:
-        """A turn as the wire takes it: text and tool calls, broken ones as they are."""
+        """Return a turn as the environment takes it: text and tool calls, malformed ones unchanged."""
         ...
 
     def reply(self, ids: Sequence[int], messages: Sequence[Mapping[str, Any]]) -> Written:
-        """What follows the sampled ``ids``: the end of the turn if they lack it, the results, a generation prompt."""
+        """Return the ids after a sampled turn: its end if it lacks one, the tool results, a generation prompt."""
         ...
 
 
 class Wire(Protocol):
-    """What an episode is played through: ``client.Client``, or whoever stands in for it."""
+    """Session that plays an episode: ``client.Client``, or anything with the same three methods."""
 
     async def reset(self, **arguments: Any) -> Observation: ...
 
@@ -110,44 +117,42 @@ async def rollout(
     max_ids: int = 32_768,
     max_turn_ids: int = 4096,
 ) -> Rollout:
-    """Play one episode. ``task`` are the arguments of ``reset``: ``task_id``, or ``split`` and ``index``, and more.
+    """Play one episode. ``task`` holds the arguments of ``reset``: ``task_id``, or ``split`` and ``index``, and more.
 
-    The episode ends when the environment says so, or when the next turn does not fit into ``max_ids``: it is then
-    submitted without a word, and so graded. An episode that the server's machine spoils comes back with an invalid
-    reward, its cause in the log: it is data for nobody, and no crash. Raises ServerError for anything else that the
-    server refuses.
+    The episode ends when the environment ends it, or when the next turn does not fit into ``max_ids``; it is then
+    submitted without an answer, and so graded. An episode that fails because of the server's machine comes back with
+    an invalid reward, and its cause is logged. Raise ServerError for anything else that the server refuses.
     """
     first = await client.reset(**task)
     messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
     messages.append({"role": "user", "content": first.prompt or ""})
     written = chat.prompt(messages, first.tools or [])
-    played = _Played(list(written.ids), len(written.ids), written.generation)
-    seen, truncated = first, False
+    recording = _Recording(list(written.ids), len(written.ids), written.generation)
+    observation, truncated = first, False
     try:
-        while not seen.done:
-            left = max_ids - len(played.ids)
-            if left <= 0:
+        while not observation.done:
+            room = max_ids - len(recording.ids)
+            if room <= 0:
                 truncated = True
-                seen = await client.step({"tool_calls": [{"id": "end", "name": "submit", "arguments": {}}]})
+                await client.step({"tool_calls": [{"id": "end", "name": "submit", "arguments": {}}]})
                 break
-            sample = await chat.sample(played.ids, min(max_turn_ids, left))
-            truncated = sample.cut and len(sample.ids) >= left
+            sample = await chat.sample(recording.ids, min(max_turn_ids, room))
+            truncated = sample.cut and len(sample.ids) >= room
             action = chat.action(sample.ids)
-            seen = await client.step(action)
-            played.turn(sample)
-            answers = [message.model_dump(exclude_none=True) for message in seen.messages]
+            observation = await client.step(action)
+            recording.add_turn(sample)
+            answers = [message.model_dump(exclude_none=True) for message in observation.messages]
             messages += [{"role": "assistant", **action}, *answers]
-            if not seen.done:
-                played.write(chat.reply(sample.ids, answers))
+            if not observation.done:
+                recording.add_written(chat.reply(sample.ids, answers))
     except ServerInfrastructureError as error:
         logger.warning("an episode of %s is not valid: %s", task.get("task_id", "a task"), error)
-        seen = Observation(done=True)
-        return await _finished(played, client, seen, messages, truncated=truncated, void=True)
-    return await _finished(played, client, seen, messages, truncated=truncated, void=False)
+        return _finish(recording, await client.state(), messages, truncated=truncated, valid=False)
+    return _finish(recording, await client.state(), messages, truncated=truncated, valid=True)
 
 
-class _Played:
-    """The ids so far. ``begin`` is where the next turn's generation prompt starts."""
+class _Recording:
+    """Ids of an episode so far. ``begin`` is where the next turn's generation prompt starts."""
 
     def __init__(self, ids: list[int], prompt: int, generation: int) -> None:
         self.ids, self.prompt, self.begin = ids, prompt, generation
@@ -155,36 +160,34 @@ class _Played:
         self.logprobs: list[float] = []
         self.scored = True
 
-    def turn(self, sample: Sample) -> None:
+    def add_turn(self, sample: Sample) -> None:
         start = len(self.ids)
         self.ids += sample.ids
         self.turns.append(Span(self.begin, start, len(self.ids)))
         self.scored = self.scored and len(sample.logprobs) == len(sample.ids)
         self.logprobs += sample.logprobs
 
-    def write(self, written: Written) -> None:
+    def add_written(self, written: Written) -> None:
         self.begin = len(self.ids) + written.generation
         self.ids += written.ids
         self.logprobs += [0.0] * len(written.ids)
 
 
-async def _finished(
-    played: _Played, client: Wire, seen: Observation, messages: list[dict[str, Any]], *, truncated: bool, void: bool
+def _finish(
+    recording: _Recording, state: State, messages: list[dict[str, Any]], *, truncated: bool, valid: bool
 ) -> Rollout:
-    state = await client.state()
-    end = played.turns[-1].end if played.turns else played.prompt
-    reward = state.reward if state.reward is not None and not void else Reward(valid=False)
+    end = recording.turns[-1].end if recording.turns else recording.prompt
     return Rollout(
         task_id=state.task_id or "",
         episode_id=state.episode_id or "",
-        ids=played.ids[:end],
-        prompt=played.prompt,
-        turns=played.turns,
-        logprobs=played.logprobs[: end - played.prompt] if played.scored else [],
-        reward=reward,
+        ids=recording.ids[:end],
+        prompt=recording.prompt,
+        turns=recording.turns,
+        logprobs=recording.logprobs[: end - recording.prompt] if recording.scored else [],
+        reward=state.reward if state.reward is not None and valid else Reward(valid=False),
         end=state.end,
         truncated=truncated,
-        error_turns=[error for error in state.error_turns if error.turn < len(played.turns)],
+        error_turns=[error for error in state.error_turns if error.turn < len(recording.turns)],
         findings=list(state.findings),
         messages=messages,
     )

@@ -1,4 +1,4 @@
-"""Many rollouts at once: sessions that are used again, and what happens when one breaks."""
+"""Pool of sessions on one server, and the rollouts that share it: what happens when a session or the server fails."""
 
 from __future__ import annotations
 
@@ -14,38 +14,40 @@ from .batcher import Batcher
 from .rollout import Chat, Rollout, rollout
 
 PAUSE_S = 1.0
-"""Between two tries to reach a server that is started again."""
+"""Pause between two attempts to reach a server that is restarting."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """In ids: of a whole rollout, and of one turn."""
+    """Length limits of an episode, in ids."""
 
     max_ids: int = 32_768
+    """Length of the whole rollout, its prompt included."""
     max_turn_ids: int = 4096
+    """Length of one turn."""
 
 
-class Sessions:
-    """Open sessions on one server, lent to one rollout at a time and opened as more are wanted."""
+class SessionPool:
+    """Open sessions on one server, checked out to one rollout at a time and opened when more are needed."""
 
     def __init__(self, url: str, *, patience_s: float = 60.0) -> None:
         self.url, self._patience_s = url, patience_s
         self._idle: list[Client] = []
-        self._lent = 0
-        self._ended = asyncio.Event()
+        self._checked_out = 0
+        self._returned = asyncio.Event()
 
     @asynccontextmanager
-    async def one(self, *, anew: bool = False) -> AsyncIterator[Client]:
-        """A connected session; one whose rollout failed is closed, not used again. Raises ConnectionLost.
+    async def checkout(self, *, fresh: bool = False) -> AsyncIterator[Client]:
+        """Yield a connected session; close it if its rollout fails. Raise ConnectionLost.
 
-        ``anew``: none that was open before, and those that are not lent are closed: they are lost too. A server that
-        is started again is waited for, up to ``patience_s``.
+        ``fresh``: open a new session, and close the idle ones, which are lost too. This waits up to ``patience_s`` for
+        a server that is restarting.
         """
-        self._lent += 1
+        self._checked_out += 1
         try:
-            if anew:
+            if fresh:
                 await self.close()
-            client = self._idle.pop() if self._idle else await self._connected(self._patience_s if anew else 0.0)
+            client = self._idle.pop() if self._idle else await self._connect(self._patience_s if fresh else 0.0)
             try:
                 yield client
             except BaseException:
@@ -53,31 +55,31 @@ class Sessions:
                 raise
             self._idle.append(client)
         finally:
-            self._lent -= 1
-            self._ended.set()
+            self._checked_out -= 1
+            self._returned.set()
 
-    async def _connected(self, patience_s: float) -> Client:
+    async def _connect(self, patience_s: float) -> Client:
         clock = asyncio.get_running_loop().time
-        until = clock() + patience_s
+        deadline = clock() + patience_s
         while True:
             try:
                 return await Client(self.url).connect()
             except ConnectionLost:
-                if clock() >= until:
+                if clock() >= deadline:
                     raise
             await asyncio.sleep(PAUSE_S)
 
-    async def back(self) -> bool:
-        """Wait until one that is lent comes back; False when none is lent any more. The next ``one`` is that one."""
+    async def wait_for_return(self) -> bool:
+        """Wait until a session is idle; the next ``checkout`` gets it. Return False when none is checked out."""
         while not self._idle:
-            if not self._lent:
+            if not self._checked_out:
                 return False
-            self._ended.clear()
-            await self._ended.wait()
+            self._returned.clear()
+            await self._returned.wait()
         return True
 
     async def close(self) -> None:
-        """End every session that is not lent."""
+        """Close every idle session."""
         idle, self._idle = self._idle, []
         await asyncio.gather(*(client.close() for client in idle))
 
@@ -86,49 +88,51 @@ async def play(
     tasks: Sequence[Mapping[str, Any]],
     chat: Chat,
     batcher: Batcher,
-    sessions: Sessions,
+    sessions: SessionPool,
     limits: Limits | None = None,
     *,
     system: str = "",
 ) -> list[Rollout]:
-    """One rollout of each task, in their order. Tools of different rollouts run at the same time.
+    """Play one episode of each task and return the rollouts in the order of the tasks.
 
-    A session that is lost, as when the server starts again, costs its rollout one new try in a fresh session, and a
-    machine that fails before the first turn one new try. Raises ConnectionLost or ServerInfrastructureError when that
-    fails too.
-    On a server that is full a rollout waits until a session of another one comes back. Raises ServerFull when there is
-    none, and ServerError for what else the server refuses. Whatever it raises, no rollout is under way any more.
+    The tools of different rollouts run at the same time. Failures are handled as follows:
+
+    - A lost session, as when the server restarts: one more attempt in a fresh session.
+    - A machine that fails before the first turn: one more attempt.
+    - A full server: the rollout waits until another one returns its session.
+
+    Raise ConnectionLost or ServerInfrastructureError when the second attempt fails too, ServerFull when there is no
+    session to wait for, and ServerError for what else the server refuses. No rollout is running after an exception.
     """
-    given = limits or Limits()
+    limits = limits or Limits()
+    max_ids, max_turn_ids = limits.max_ids, limits.max_turn_ids
 
-    async def once(task: Mapping[str, Any], *, anew: bool = False) -> Rollout:
-        async with sessions.one(anew=anew) as client:
-            return await rollout(
-                task, chat, client, system=system, max_ids=given.max_ids, max_turn_ids=given.max_turn_ids
-            )
+    async def attempt(task: Mapping[str, Any], *, fresh: bool = False) -> Rollout:
+        async with sessions.checkout(fresh=fresh) as client:
+            return await rollout(task, chat, client, system=system, max_ids=max_ids, max_turn_ids=max_turn_ids)
 
-    async def twice(task: Mapping[str, Any]) -> Rollout:
+    async def attempt_twice(task: Mapping[str, Any]) -> Rollout:
         try:
-            return await once(task)
+            return await attempt(task)
         except ConnectionLost:
-            return await once(task, anew=True)
+            return await attempt(task, fresh=True)
         except ServerInfrastructureError:
-            return await once(task)
+            return await attempt(task)
 
-    async def one(task: Mapping[str, Any]) -> Rollout:
+    async def play_one(task: Mapping[str, Any]) -> Rollout:
         with batcher.playing():
             while True:
                 try:
-                    return await twice(task)
+                    return await attempt_twice(task)
                 except ServerFull:
-                    with batcher.aside():
-                        if not await sessions.back():
+                    with batcher.paused():
+                        if not await sessions.wait_for_return():
                             raise
 
-    under_way = [asyncio.ensure_future(one(task)) for task in tasks]
+    running = [asyncio.ensure_future(play_one(task)) for task in tasks]
     try:
-        return list(await asyncio.gather(*under_way))
+        return list(await asyncio.gather(*running))
     finally:
-        for each in under_way:
-            each.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
+        for episode in running:
+            episode.cancel()
+        await asyncio.gather(*running, return_exceptions=True)

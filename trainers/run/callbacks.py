@@ -1,4 +1,4 @@
-"""What is written down while a run goes on: a line of metrics for each step, and what the kill-switch watches."""
+"""Callbacks that measure a run: the metrics of each step, and the drift and KL that the limits of [safety] need."""
 
 from __future__ import annotations
 
@@ -16,27 +16,25 @@ from ..distillation.distill_sites import Site
 from ..distillation.divergence import fused_divergence
 from ..distillation.hidden_states import head_of, student_rows
 from ..distillation.teachers import Drift, Teacher
-from ..report import write_report
-from ..report.stored import METRICS, read_metrics
+from ..report.page import write_report
+from ..report.run_files import METRICS, read_metrics
 from ..rollouts.rollout import Rollout
-from .metrics_summary import Steps
+from .metrics_summary import StepLines
+from .records import Progress
 
-BOARD = "tensorboard"
-Progress = Callable[[str, int, int], None]
+TENSORBOARD = "tensorboard"
 DRIFT_EVERY = 5
 """Steps between two measurements of a moving teacher."""
 _PROBES = 8
-"""Rollouts that the drift is measured on, the first ones with sites."""
-_GOOD = 4
-"""Rollouts of a batch that the KL to the base is measured on."""
+"""Rollouts on which drift is measured: the first ones with sites."""
+_KL_ROLLOUTS = 4
+"""Rollouts of a batch on which the KL to the base is measured."""
 
 
-class Metrics(TrainerCallback):
-    """Writes ``metrics.jsonl`` and says a line for each step; the report is written anew with each checkpoint. All of
-    it by the first rank alone.
+class MetricsWriter(TrainerCallback):
+    """Writes ``metrics.jsonl``, reports a line for each step, and writes the report with each checkpoint.
 
-    ``prompts``: groups of a step. ``board``: TensorBoard's files too. ``costs``: what was used so far, as metrics.
-    ``clock``: seconds.
+    Only the first rank writes.
     """
 
     def __init__(
@@ -45,40 +43,41 @@ class Metrics(TrainerCallback):
         progress: Progress,
         *,
         prompts: int = 1,
-        board: bool = False,
+        tensorboard: bool = False,
         costs: Callable[[], Mapping[str, float]] = dict,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.path, self._progress, self._steps = out / METRICS, progress, Steps(prompts)
-        self._wants_board, self._costs, self._clock = board, costs, clock
+        """``prompts``: groups of a step. ``costs`` returns the costs so far as metrics. ``clock`` is in seconds."""
+        self.path, self._progress, self._lines = out / METRICS, progress, StepLines(prompts)
+        self._tensorboard, self._costs, self._clock = tensorboard, costs, clock
         self._board: Any = None
-        self._began = 0.0
+        self._step_start = 0.0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        """Lines of steps that a resumed run makes again are dropped, here and from TensorBoard."""
+        """Remove the metrics of steps that a resumed run repeats, here and from TensorBoard."""
         self._progress("training", state.global_step, state.max_steps)
         if not state.is_world_process_zero:
             return
-        kept = [row for row in read_metrics(self.path) if row["step"] <= state.global_step]
+        rows = [row for row in read_metrics(self.path) if row["step"] <= state.global_step]
         part = self.path.with_name(f"{METRICS}.part")
-        part.write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
+        part.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         part.replace(self.path)
-        if self._wants_board:
+        if self._tensorboard:
             self._board = open_board(self.path.parent, state.global_step + 1)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        self._began = self._clock()
+        self._step_start = self._clock()
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **more: Any) -> None:
         if not state.is_world_process_zero or not logs or "loss" not in logs:
             return
-        took = {"seconds/step": self._clock() - self._began, **_memory()}
-        row = {"step": state.global_step, **{k: v for k, v in logs.items() if _plain(v)}, **took, **self._costs()}
+        usage = {"seconds/step": self._clock() - self._step_start, **_peak_memory()}
+        row = {"step": state.global_step, **{k: v for k, v in logs.items() if _is_number(v)}, **usage, **self._costs()}
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
-        self._progress(self._steps.line(row, state.max_steps), state.global_step, state.max_steps)
+        self._progress(self._lines.line(row, state.max_steps), state.global_step, state.max_steps)
         if self._board is not None:
             for name in row.keys() - {"step"}:
                 self._board.add_scalar(name, row[name], state.global_step)
@@ -93,15 +92,11 @@ class Metrics(TrainerCallback):
             self._board.close()
 
 
-def _memory() -> dict[str, float]:
-    """The most that this rank's GPU held during the step, GiB; nothing without a GPU."""
-    return {"memory/peak_gib": torch.cuda.max_memory_allocated() / 2**30} if torch.cuda.is_available() else {}
+class PolicyMonitor(TrainerCallback):
+    """Updates the teacher after each step, and measures what the limits of [safety] need.
 
-
-class Watch(TrainerCallback):
-    """After each step: moves the teacher, and measures what the limits of [safety] need that is not measured anyway.
-
-    ``trainer`` is an EtudeTrainer. ``drift`` and ``kl`` switch the two measurements on.
+    The two measurements are the drift of a moving teacher and the KL of the policy to its first weights. ``drift`` and
+    ``kl`` switch them on. ``trainer`` is an EtudeTrainer.
     """
 
     def __init__(self, trainer: Any, teacher: Teacher | None, *, drift: bool, kl: bool) -> None:
@@ -118,63 +113,70 @@ class Watch(TrainerCallback):
         student = self._trainer.accelerator.unwrap_model(self._trainer.model)
         if self._teacher is not None:
             if self._first is not None and self.drift is None:
-                self._probe(self._first.model(student))
+                self._start_drift(self._first.model(student))
             self._first = self._first if self.drift is None else None
             self._teacher.step(student, state.global_step)
             if self._measure_drift and state.global_step % DRIFT_EVERY == 0:
-                # A rank that never had a site has nothing to measure, but takes part.
-                self._note("teacher_drift", self._drifted(self._teacher.model(student)))
+                # A rank that never had a site has nothing to measure, but must take part in the gather.
+                self._record("teacher_drift", self._drift_of(self._teacher.model(student)))
         if self._base is not None:
             base = self._base.model(student)
             with self._trainer.accelerator.autocast():
-                kl = good_turns_kl(student, base, self._trainer.measured())
-            self._note("kl_good_turns", kl)  # nothing where no turn of any rank was good
+                kl = good_turns_kl(student, base, self._trainer.last_rollouts())
+            self._record("kl_good_turns", kl)
 
-    def _probe(self, first: Any) -> None:
-        """What the teacher's drift is measured from: its first self, however late the first sites come."""
-        held = [(rollout, sites) for rollout, sites in self._trainer.measured() if sites][:_PROBES]
-        if held:
-            self.drift = Drift(held)
-            self._drifted(first)
+    def _start_drift(self, first: Any) -> None:
+        """Measure the teacher's first weights on the first rollouts with sites, however late those come."""
+        probe = [(rollout, sites) for rollout, sites in self._trainer.last_rollouts() if sites][:_PROBES]
+        if probe:
+            self.drift = Drift(probe)
+            self._drift_of(first)
 
-    def _drifted(self, teacher: Any) -> float:
+    def _drift_of(self, teacher: Any) -> float:
         with self._trainer.accelerator.autocast():
             return self.drift.measure(teacher) if self.drift is not None else 0.0
 
-    def _note(self, name: str, measured: float | None) -> None:
-        """The most over ranks that measured, so that all of them stop, or none. What is no number is infinite: TRL
-        averages without NaN, and no limit would see it."""
-        known = -math.inf if measured is None else measured
-        most = self._trainer.accelerator.gather(torch.tensor(known, device=self._trainer.accelerator.device)).max()
-        if not most.isneginf():
-            self._trainer._note(name, math.inf if most.isnan() else float(most))
+    def _record(self, name: str, value: float | None) -> None:
+        """Record the largest value over the ranks that measured one, so that all ranks stop, or none.
+
+        NaN is recorded as infinity, because TRL leaves NaN out of its averages, and no limit would see it.
+        """
+        local = -math.inf if value is None else value
+        largest = self._trainer.accelerator.gather(torch.tensor(local, device=self._trainer.accelerator.device)).max()
+        if not largest.isneginf():
+            self._trainer.record_metric(name, math.inf if largest.isnan() else float(largest))
 
 
 @torch.no_grad()
-def good_turns_kl(student: Any, base: Any, played: list[tuple[Rollout, list[Site]]]) -> float | None:
-    """KL(student || base) in nats a token, exact over the vocabulary, on turns that did not err; None without any."""
+def good_turns_kl(student: Any, base: Any, rollouts: list[tuple[Rollout, list[Site]]]) -> float | None:
+    """Return KL(student || base) in nats a token on turns that did not err; None if there is no such turn.
+
+    It is exact over the vocabulary.
+    """
     parts = []
-    for rollout, _ in played:
+    for rollout, _ in rollouts:
         erred = {error.turn for error in rollout.error_turns}
         spans = [(t, span) for t, span in enumerate(rollout.turns) if t not in erred and span.end > span.start]
         good = [Site(t, "", span.begin, span.start, span.end, []) for t, span in spans]
         if good:
-            ours, theirs = ((student_rows(m, rollout.ids, good), head_of(m)) for m in (student, base))
-            parts.append(fused_divergence(*ours, *theirs, 1.0))
-        if len(parts) == _GOOD:
+            student_part, base_part = ((student_rows(m, rollout.ids, good), head_of(m)) for m in (student, base))
+            parts.append(fused_divergence(*student_part, *base_part, 1.0))
+        if len(parts) == _KL_ROLLOUTS:
             break
     return float(torch.cat(parts).mean()) if parts else None
 
 
-def _plain(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def open_board(out: Path, step: int) -> Any:
-    """A writer of TensorBoard's files; what they hold from ``step`` on is not shown any more."""
+    """Return a TensorBoard writer; earlier records from ``step`` on are no longer shown."""
     from torch.utils.tensorboard import SummaryWriter
 
-    return SummaryWriter(str(out / BOARD), purge_step=step)
+    return SummaryWriter(str(out / TENSORBOARD), purge_step=step)
 
 
-__all__ = ["BOARD", "METRICS", "Metrics", "Progress", "Watch", "good_turns_kl", "read_metrics"]
+def _peak_memory() -> dict[str, float]:
+    """Return the peak memory of this rank's GPU during the step, in GiB, as a metric; nothing without a GPU."""
+    return {"memory/peak_gib": torch.cuda.max_memory_allocated() / 2**30} if torch.cuda.is_available() else {}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

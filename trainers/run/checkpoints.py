@@ -1,7 +1,8 @@
-"""Where a run goes on after it was interrupted. transformers keeps weights, optimizer, schedule and the position in the
-data; here is the rest: the teacher, the replay channel's reference, and what the teacher's drift is measured from.
+"""Checkpoints: what a run needs to resume where it was interrupted.
 
-Sampling needs no state of its own: it is seeded anew for each step.
+transformers saves weights, optimizer, schedule and the position in the data. This module saves the rest: the teacher,
+the reference of the replay channel, and the measurement that the teacher's drift starts from. Sampling needs no state,
+because it is seeded for each step.
 """
 
 from __future__ import annotations
@@ -24,37 +25,40 @@ from transformers.trainer import TRAINER_STATE_NAME
 
 from ...errors import RecipeError, ServerError
 from ..distillation.teachers import Teacher
-from ..distributed import agreed
-from .callbacks import Watch
+from ..distributed import first_over_ranks
+from .callbacks import PolicyMonitor
 
 CHECKPOINTS = "checkpoints"
 STATE = "etude.pt"
 
 
 def last_checkpoint(out: Path) -> Path | None:
-    """The newest one. Raises RecipeError when it cannot be read."""
-    found = newest(out)
-    if found is not None:
-        _check(found)
-    return found
+    """Return the newest complete checkpoint of a run, or None. Raise RecipeError if it is damaged."""
+    checkpoint = newest_checkpoint(out)
+    if checkpoint is not None:
+        _check_files(checkpoint)
+    return checkpoint
 
 
-def newest(out: Path) -> Path | None:
-    """Of the checkpoints that were written to their end, unread."""
+def newest_checkpoint(out: Path) -> Path | None:
+    """Return the newest checkpoint that was written completely, without reading it, or None."""
     folders = (out / CHECKPOINTS).glob("checkpoint-*")
-    written = [path for path in folders if path.name.rpartition("-")[2].isdigit() and (path / STATE).is_file()]
-    return max(written, key=step_of, default=None)
+    complete = [path for path in folders if path.name.rpartition("-")[2].isdigit() and (path / STATE).is_file()]
+    return max(complete, key=step_of, default=None)
 
 
 def step_of(checkpoint: Path) -> int:
-    """That it was written after."""
+    """Return the step after which a checkpoint was written."""
     return int(checkpoint.name.rpartition("-")[2])
 
 
-def resume(trainer: Any, checkpoint: Path | None) -> None:
-    """Train, from a checkpoint or the start; after the last step not at all: transformers would make one more."""
+def train_from(trainer: Any, checkpoint: Path | None) -> None:
+    """Train from a checkpoint, or from the start without one.
+
+    A checkpoint of the last step is only loaded, because transformers would train one more step.
+    """
     if checkpoint is None or step_of(checkpoint) < trainer.args.max_steps:
-        with writing():
+        with reporting_full_disk():
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         return
     trainer._load_from_checkpoint(str(checkpoint))
@@ -62,108 +66,117 @@ def resume(trainer: Any, checkpoint: Path | None) -> None:
 
 
 @contextmanager
-def kept(trainer: Any, out: Path) -> Iterator[None]:
-    """Around training. An environment that is lost for good ends the run, on all ranks, with a checkpoint of its last
-    whole step: playing comes before anything that a step changes."""
+def saving_on_lost_server(trainer: Any, out: Path) -> Iterator[None]:
+    """Save a checkpoint of the last complete step when the server is lost for good during training.
+
+    Playing comes before anything that a step changes, so that step can be saved. The ServerError is raised again, on
+    all ranks, with a remark on how to resume.
+    """
     try:
         yield
     except ServerError as error:
-        step, last = trainer.state.global_step, newest(out)
+        step, last = trainer.state.global_step, newest_checkpoint(out)
         if not step:
             raise
         if last is None or step_of(last) < step:
-            with writing():
+            with reporting_full_disk():
                 trainer._save_checkpoint(trainer.model, trial=None)
             trainer.callback_handler.on_save(trainer.args, trainer.state, trainer.control)
-        raise type(error)(f"{error}; the same command goes on behind step {step}", error.code) from error
+        raise type(error)(f"{error}; run the same command again to resume after step {step}", error.code) from error
 
 
 @contextmanager
-def writing() -> Iterator[None]:
-    """Around what saves weights. Raises RecipeError when the disk takes no more, as torch and safetensors say it."""
+def reporting_full_disk() -> Iterator[None]:
+    """Raise RecipeError when weights cannot be written, in place of the errors of torch and safetensors."""
     try:
         yield
     except (SafetensorError, RuntimeError) as error:
-        said = str(error)
-        if isinstance(error, RuntimeError) and "PytorchStreamWriter" not in said and "inline_container" not in said:
+        message = str(error)
+        if isinstance(error, RuntimeError) and not ("PytorchStreamWriter" in message or "inline_container" in message):
             raise
-        raise RecipeError(f"out: weights cannot be written ({said.splitlines()[0]}): make room for them") from None
+        raise RecipeError(f"out: cannot write weights ({message.splitlines()[0]}); free some disk space") from None
 
 
-def _check(checkpoint: Path) -> None:
+def _check_files(checkpoint: Path) -> None:
     try:
         json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
         for path in checkpoint.iterdir():
             if path.suffix in (".pt", ".pth"):
                 zipfile.ZipFile(path).close()
             elif path.suffix == ".safetensors":
-                safe_open(path, "pt")  # reads the header, and the length that it tells
+                safe_open(path, "pt")  # reads the header, and compares the length in it
     except (OSError, ValueError, zipfile.BadZipFile, SafetensorError) as error:
         raise RecipeError(
-            f"{checkpoint} is damaged ({error}): remove it, and the same command goes on from the one before"
+            f"{checkpoint} is damaged ({error}); remove it and run the same command again to resume from an earlier one"
         ) from None
 
 
-class Keeper(TrainerCallback):
-    """Writes the rest into each checkpoint as it is saved, and reads it back."""
+class StateSaver(TrainerCallback):
+    """Saves the state of teacher, replay channel and drift in each checkpoint, and restores it."""
 
-    def __init__(self, teacher: Teacher | None, replay: Any, watch: Watch | None = None) -> None:
-        self._teacher, self._replay, self._watch = teacher, replay, watch
+    def __init__(self, teacher: Teacher | None, replay: Any, monitor: PolicyMonitor | None = None) -> None:
+        self._teacher, self._replay, self._monitor = teacher, replay, monitor
 
     def on_save(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         if state.is_world_process_zero:
-            kept = {
+            saved = {
                 "teacher": self._teacher.state_dict() if self._teacher else {},
                 "replay": self._replay.state_dict() if self._replay else {},
-                "drift": self._watch.drift if self._watch else None,
+                "drift": self._monitor.drift if self._monitor else None,
             }
             folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-            torch.save(kept, folder / f"{STATE}.part")
+            torch.save(saved, folder / f"{STATE}.part")
             (folder / f"{STATE}.part").rename(folder / STATE)
 
     def load(self, checkpoint: Path, student: Any) -> None:
-        """Before training goes on. Raises ReplayError for other pairs, RecipeError for what it cannot read."""
+        """Restore the state before training resumes.
+
+        Raise ReplayError if the pairs have changed, RecipeError if the state is of another version of Etude.
+        """
         try:
-            # It holds rollouts of ours, and comes from the run's own folder.
-            kept = torch.load(checkpoint / STATE, weights_only=False, map_location=student.device)
+            # The file holds objects of this package, and comes from the run's own folder.
+            saved = torch.load(checkpoint / STATE, weights_only=False, map_location=student.device)
             if self._teacher:
-                self._teacher.load_state_dict(kept["teacher"], student)
+                self._teacher.load_state_dict(saved["teacher"], student)
             if self._replay:
-                self._replay.load_state_dict(kept["replay"])
-            if self._watch:
-                self._watch.drift = kept["drift"]
+                self._replay.load_state_dict(saved["replay"])
+            if self._monitor:
+                self._monitor.drift = saved["drift"]
         except (LookupError, AttributeError, ImportError, TypeError, RuntimeError, pickle.UnpicklingError):
-            raise RecipeError(f"{checkpoint} was written by another version of Etude: choose another out") from None
+            raise RecipeError(f"{checkpoint} was written by another version of Etude; choose another out") from None
 
 
 class Interrupt(TrainerCallback):
-    """The first Ctrl-C ends the run behind the batch of episodes under way, with a checkpoint; the second one ends it
-    at once. All ranks end with the one that heard it. ``every``: steps that one batch is used for."""
+    """Ends the run after the current batch of episodes, with a checkpoint, at the first Ctrl-C; at once at the second.
+
+    All ranks end together. ``every``: steps on one batch of episodes.
+    """
 
     def __init__(self, every: int = 1) -> None:
-        self.asked, self.heard, self._every = False, False, every
+        self._requested, self._every = False, every
+        self.interrupted = False
 
     def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> Any:
-        between = state.global_step % self._every == 0 and state.global_step < state.max_steps
-        if between and agreed(self.asked or None):
-            self.heard = control.should_training_stop = control.should_save = True
+        between_batches = state.global_step % self._every == 0 and state.global_step < state.max_steps
+        if between_batches and first_over_ranks(self._requested or None):
+            self.interrupted = control.should_training_stop = control.should_save = True
         return control
 
     @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Only the main thread hears signals."""
+    def handling_ctrl_c(self) -> Iterator[None]:
+        """Handle Ctrl-C, in the main thread only, where Python allows it."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
         before = signal.getsignal(signal.SIGINT)
 
-        def ask(number: int, frame: Any) -> None:
-            if self.asked:
+        def handle(number: int, frame: Any) -> None:
+            if self._requested:
                 raise KeyboardInterrupt
-            self.asked = True
-            sys.stderr.write("train: ending behind this step, with a checkpoint; once more ends it at once\n")
+            self._requested = True
+            sys.stderr.write("train: ending after this step, with a checkpoint; press Ctrl-C again to end at once\n")
 
-        signal.signal(signal.SIGINT, ask)
+        signal.signal(signal.SIGINT, handle)
         try:
             yield
         finally:

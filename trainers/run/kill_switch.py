@@ -1,4 +1,4 @@
-"""The kill-switch: a run that goes wrong stops by itself, saves what there is, and says why."""
+"""Kill switch: a run that breaks a limit of [safety] saves a checkpoint, stops, and reports why."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from ..distributed import agreed
+from ..distributed import first_over_ranks
 from ..recipe.recipe import Safety
-from ..report.stored import STOPPED
-from .checkpoints import newest
+from ..report.run_files import STOPPED
+from .checkpoints import newest_checkpoint
 from .run_dir import write_json
 
 NAN = "nan"
-WATCHED = {
+"""Limit of a Stop whose loss or gradient is not finite."""
+LIMITED_METRICS = {
     "kl_to_base": "kl_good_turns",
     "teacher_drift": "teacher_drift",
     "hack_rate": "episodes/hack_rate",
@@ -30,31 +31,39 @@ WATCHED = {
 
 @dataclass(frozen=True)
 class Stop:
-    """Why a run was stopped. ``limit`` is the recipe's key, or ``nan``: the weights are lost then, and ``good`` is the
-    last checkpoint before, if there is one."""
+    """Reason why a run was stopped."""
 
     step: int
+    """Step after which it stopped."""
     limit: str
+    """Key in [safety], or ``nan``: then the weights are lost."""
     metric: str
+    """Metric that broke the limit."""
     value: float
+    """Value of the metric."""
     most: float
+    """Value of the limit."""
     good: str = ""
+    """Last checkpoint before the weights were lost, if there is one."""
 
     def __str__(self) -> str:
         if self.limit == NAN:
-            left = f"{self.good} is the last good checkpoint" if self.good else "there is no checkpoint before it"
-            return f"stopped at step {self.step}: {self.metric} is {self.value}, its weights are not saved; {left}"
+            remedy = f"{self.good} is the last good checkpoint" if self.good else "there is no checkpoint before it"
+            return f"stopped at step {self.step}: {self.metric} is {self.value}, its weights are not saved; {remedy}"
         limit = f"safety.{self.limit} = {self.most:g}"
         return f"stopped at step {self.step}: {self.metric} is {self.value:.4g}, more than {limit}"
 
 
-def verdict(step: int, logs: Mapping[str, Any], limits: Safety) -> Stop | None:
-    """The first limit that these metrics break; a loss or gradient that is no number always does."""
+def broken_limit(step: int, logs: Mapping[str, Any], limits: Safety) -> Stop | None:
+    """Return the first limit that these metrics break, or None.
+
+    A loss or gradient norm that is not finite always breaks one.
+    """
     for name in ("loss", "grad_norm"):
         value = logs.get(name)
         if isinstance(value, int | float) and not math.isfinite(value):
             return Stop(step, NAN, name, float(value), 0.0)
-    for limit, metric in WATCHED.items():
+    for limit, metric in LIMITED_METRICS.items():
         most, value = getattr(limits, limit), logs.get(metric)
         if most and isinstance(value, int | float) and not value <= most:
             return Stop(step, limit, metric, float(value), most)
@@ -62,12 +71,11 @@ def verdict(step: int, logs: Mapping[str, Any], limits: Safety) -> Stop | None:
 
 
 class KillSwitch(TrainerCallback):
-    """Asked whenever metrics are logged. ``stop`` says why it stopped, the same on all ranks, and so does
-    ``stopped.json`` in ``out``. A checkpoint is saved, but none of weights that are no numbers.
+    """Checks the limits whenever metrics are logged, and stops all ranks together.
 
-    Wall clock and cost are counted here: ``hours`` that the run took before it was interrupted and those since the
-    start, and dollars at ``dollars_per_hour``. ``every``: steps that one batch of episodes is used for. A run goes on
-    between batches alone, so that is where it stops, but at once where weights are no numbers.
+    ``stop`` is the reason, the same on all ranks, and so is ``stopped.json`` in ``out``. A checkpoint is saved unless
+    the weights are lost. A run can only resume between two batches of episodes, so it stops there, but at once if its
+    weights are lost.
     """
 
     def __init__(
@@ -79,41 +87,42 @@ class KillSwitch(TrainerCallback):
         hours: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """``every``: steps on one batch of episodes. ``hours``: time of earlier parts of a resumed run."""
         self.limits, self.out, self._every, self._clock = limits, out, every, clock
         self.stop: Stop | None = None
-        self._found: Stop | None = None
-        self._started = clock() - 3600 * hours
+        self._pending: Stop | None = None
+        self._start = clock() - 3600 * hours
 
     def costs(self) -> dict[str, float]:
-        """What was used so far, as metrics."""
-        hours = (self._clock() - self._started) / 3600
+        """Return hours and dollars of the run so far, as metrics."""
+        hours = (self._clock() - self._start) / 3600
         return {"cost/hours": hours, "cost/usd": hours * self.limits.dollars_per_hour}
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **more: Any) -> Any:
         if self.stop is None and logs:
-            found = agreed(self._wrong(state.global_step, logs))
-            self._found = found if self._found is None or _is_poison(found) else self._found
-            between = state.global_step % self._every == 0 or state.global_step >= state.max_steps
-            if self._found is not None and (between or _is_poison(self._found)):
-                self.stop = replace(self._found, step=state.global_step)
-                control.should_training_stop, control.should_save = True, not self.poisoned
+            stop = first_over_ranks(self._check(state.global_step, logs))
+            self._pending = stop if self._pending is None or _weights_lost(stop) else self._pending
+            between_batches = state.global_step % self._every == 0 or state.global_step >= state.max_steps
+            if self._pending is not None and (between_batches or _weights_lost(self._pending)):
+                self.stop = replace(self._pending, step=state.global_step)
+                control.should_training_stop, control.should_save = True, not self.weights_lost
                 if state.is_world_process_zero:
                     self.out.mkdir(parents=True, exist_ok=True)
                     write_json(self.out / STOPPED, {**vars(self.stop), "reason": str(self.stop)})
         return control
 
     @property
-    def poisoned(self) -> bool:
-        """Whether the weights are no numbers any more."""
-        return _is_poison(self.stop)
+    def weights_lost(self) -> bool:
+        """Return whether the run stopped because its weights are no longer finite."""
+        return _weights_lost(self.stop)
 
-    def _wrong(self, step: int, logs: Mapping[str, Any]) -> Stop | None:
-        stop = verdict(step, {**self.costs(), **logs}, self.limits)
+    def _check(self, step: int, logs: Mapping[str, Any]) -> Stop | None:
+        stop = broken_limit(step, {**self.costs(), **logs}, self.limits)
         if stop is None or stop.limit != NAN:
             return stop
-        good = newest(self.out)
+        good = newest_checkpoint(self.out)
         return replace(stop, good=str(good) if good else "")
 
 
-def _is_poison(stop: Stop | None) -> bool:
+def _weights_lost(stop: Stop | None) -> bool:
     return stop is not None and stop.limit == NAN

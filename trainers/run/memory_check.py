@@ -1,4 +1,4 @@
-"""Whether a GPU can hold what a run keeps of its model on each rank, reckoned before weights are loaded."""
+"""Estimate of a run's GPU memory, before weights are loaded: what each rank stores for every parameter of its model."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from ...errors import RecipeError
+from ..distributed import world_size
 from ..recipe.recipe import Recipe
-from .train import world
 
 _LEARNING = 16
-"""Bytes a parameter: weights, gradient and Adam's two averages, all in float32."""
+"""Bytes of a parameter that learns: weight, gradient and Adam's two averages, in float32."""
 _COPY = 4
-_VLLM = 0.3
-"""Of the card: TRL's vllm_gpu_memory_utilization."""
+"""Bytes of a parameter in one more copy."""
+_VLLM_SHARE = 0.3
+"""Share of the GPU that vLLM inside this process takes (TRL's vllm_gpu_memory_utilization)."""
 
 
-def bytes_a_parameter(recipe: Recipe, processes: int = 1) -> int:
-    """What is held besides activations: the student; a teacher that is not the student; the first weights, for k1, for
-    the KL to the base and for a teacher's drift; the buckets of several processes; the copies that autocast makes."""
-    teaches = recipe.channels.distillation.used
-    teacher = recipe.distillation.teacher if teaches else "none"
+def bytes_per_parameter(recipe: Recipe, processes: int = 1) -> int:
+    """Return the bytes that each parameter takes, without activations.
+
+    Besides the policy these are: a teacher with weights of its own; the first weights, for k1, for the KL to the base
+    and for a teacher's drift; the reference of k3; the gradient buckets of several processes; autocast's copies.
+    """
+    teacher = recipe.distillation.teacher if recipe.channels.distillation.used else "none"
     copies = (teacher not in ("none", "live")) + (recipe.objective.kl == "k1_in_reward" and teacher != "frozen")
     copies += bool(recipe.safety.kl_to_base or (teacher not in ("none", "frozen") and recipe.safety.teacher_drift))
     copies += (recipe.objective.kl == "k3") + (processes > 1)
@@ -30,17 +33,21 @@ def bytes_a_parameter(recipe: Recipe, processes: int = 1) -> int:
 
 
 def check_memory(recipe: Recipe, config: Any) -> None:
-    """Raises RecipeError where that alone is more than the GPU has; without a GPU it checks nothing."""
+    """Raise RecipeError if the parameters of a model with this config take more than the GPU has free.
+
+    Without a GPU, nothing is checked.
+    """
     if not torch.cuda.is_available():
         return
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
-    parameters, a_parameter = sum(each.numel() for each in model.parameters()), bytes_a_parameter(recipe, world())
-    free, whole = torch.cuda.mem_get_info()
-    room = free - _VLLM * whole * (recipe.generation.vllm == "colocate")
-    if parameters * a_parameter > room:
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    per_parameter = bytes_per_parameter(recipe, world_size())
+    free, size = torch.cuda.mem_get_info()
+    room = free - _VLLM_SHARE * size * (recipe.generation.vllm == "colocate")
+    if parameters * per_parameter > room:
         raise RecipeError(
-            f"model.name: {parameters / 1e9:.2f}e9 parameters take {parameters * a_parameter / 2**30:.0f} GiB "
-            f"({a_parameter} bytes each, without activations), and the GPU has {max(room, 0) / 2**30:.0f} for them: "
-            "train a smaller model, or let another GPU run vLLM"
+            f"model.name: {parameters / 1e9:.2f}e9 parameters take {parameters * per_parameter / 2**30:.0f} GiB "
+            f"({per_parameter} bytes each, without activations), but the GPU has {max(room, 0) / 2**30:.0f} GiB for "
+            "them; train a smaller model, or run vLLM on another GPU"
         )

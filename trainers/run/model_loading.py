@@ -1,4 +1,4 @@
-"""What a run starts from: a recipe's tokenizer, chat template and model, each checked before weights are loaded."""
+"""Tokenizer, chat template and model of a recipe, each checked before weights are loaded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from huggingface_hub import model_info, try_to_load_from_cache
@@ -23,195 +23,208 @@ from ...errors import RecipeError
 from ..chat.chat_policy import Sampler, TemplateChat
 from ..chat.templates import TOOLS
 from ..distillation.hidden_states import check_model
+from ..distributed import world_size
 from ..recipe.recipe import Recipe
 from ..tiny_models.model import CONTEXT
 from ..tiny_models.pretrain import is_made, make_base
 from .metrics_summary import MOE
+from .records import Progress, WriteDialogues
 from .run_dir import write_json
-from .train import Progress, WriteDialogues, world
 
 logger = logging.getLogger(__name__)
 BASE = "base"
 ARGUMENTS = "template_arguments.json"
-"""In a saved model's folder: the arguments of the chat template that it was trained with."""
-_PLAIN = {"enable_thinking": False}
-"""What a model that is made here knows."""
-_PATIENCE_S = 10.0
-_STRETCHED = ("linear", "dynamic", "yarn")
-"""Rotations whose positions are ``factor`` times those that the config tells."""
+"""File in a saved model's folder with the arguments of the chat template that it was trained with."""
+_TINY_ARGUMENTS = {"enable_thinking": False}
+"""Arguments of the chat template with which a tiny model is pretrained."""
+_HUB_PATIENCE_S = 10.0
+_STRETCHED_ROTATIONS = ("linear", "dynamic", "yarn")
+"""Rotary embeddings that extend the context by ``factor``."""
 
 
 @dataclass(frozen=True)
-class Start:
-    """``where``: a folder or a name on the Hub; ``arguments`` go to the chat template."""
+class LoadableModel:
+    """Model that has passed the checks; its weights are not loaded yet."""
 
     recipe: Recipe
     where: str
+    """Folder, or name on the Hub."""
     tokenizer: Any
     arguments: Mapping[str, Any]
+    """Arguments of the chat template."""
     config: Any
 
     def chat(self, sampler: Sampler) -> TemplateChat:
+        """Return the policy's chat around a sampler."""
         return TemplateChat(self.tokenizer, sampler, arguments=self.arguments)
 
-    def weights(self) -> Any:
-        """The model, in float32 (see ``recipe.Model``). Seeds every chance first. Raises RecipeError."""
+    def load_weights(self) -> Any:
+        """Return the model with its weights in float32 (see ``recipe.Model``), after seeding all randomness.
+
+        Raise RecipeError.
+        """
         set_seed(self.recipe.seed)
         try:
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 self.where,
                 config=self.config,
                 dtype=torch.float32,
-                ignore_mismatched_sizes=True,  # it says which
+                ignore_mismatched_sizes=True,  # they are reported below
                 output_loading_info=True,
             )
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # noqa: BLE001 - files of any content, read by libraries that trust them
-            raise RecipeError(f"model.name: no weights can be read from {self.where}: {_line(error)}") from None
-        model, told = loaded
-        made_up = sorted({*told["missing_keys"], *(key for key, *_ in told["mismatched_keys"])})
-        if made_up:
+            raise RecipeError(f"model.name: cannot read weights from {self.where}: {_one_line(error)}") from None
+        model, info = loaded
+        missing = sorted({*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])})
+        if missing:
             raise RecipeError(
-                f"model.name: the weights in {self.where} are not those of its config.json: {len(made_up)} are missing "
-                f"or of another shape, such as {made_up[0]}"
+                f"model.name: the weights in {self.where} do not fit its config.json ({len(missing)} are missing or of "
+                f"another shape, such as {missing[0]}); give a folder with matching files"
             )
         return model
 
     @property
     def moe(self) -> bool:
-        """Whether the config, or a part of it, counts more than one expert, under whatever name."""
-        return _counts_experts(self.config.get_text_config().to_dict())
+        """Return whether the config, or a part of it, has more than one expert, under any name."""
+        return _has_experts(self.config.get_text_config().to_dict())
 
 
-def _counts_experts(config: Mapping[str, Any]) -> bool:
+def _has_experts(config: Mapping[str, Any]) -> bool:
     parts = (value for value in config.values() if isinstance(value, dict))
-    numbers = (value for name, value in config.items() if "experts" in str(name) and isinstance(value, int))
-    return any(number > 1 for number in numbers) or any(map(_counts_experts, parts))
+    counts = (value for name, value in config.items() if "experts" in str(name) and isinstance(value, int))
+    return any(count > 1 for count in counts) or any(map(_has_experts, parts))
 
 
-async def never(ids: Sequence[int], room: int) -> Any:
-    """The sampler of a chat that only reads and writes."""
-    raise AssertionError("only looked at")
+async def never_sample(ids: Sequence[int], room: int) -> Any:
+    """Fail: the sampler of a chat that only reads and writes ids."""
+    raise AssertionError("this chat cannot sample")
 
 
-def open_model(recipe: Recipe, dialogues: WriteDialogues | None, progress: Progress) -> Start:
-    """Raises RecipeError, ChatError for a template without tools, UnfitModel for what is no text decoder."""
+def open_model(recipe: Recipe, dialogues: WriteDialogues | None, progress: Progress) -> LoadableModel:
+    """Check the recipe's model, after making it if it is a tiny one, and return it without its weights.
+
+    ``dialogues`` writes what a tiny model is pretrained on. Raise RecipeError, ChatError for a template without tools,
+    and UnsuitableModel for a model that is not a decoder of text.
+    """
     hf_logging.disable_progress_bar()
     hf_logging.set_verbosity_error()
     if recipe.model.make:
-        _check_room(recipe, CONTEXT)
-    where = _base(recipe, Path(recipe.out), dialogues, progress)
-    _check_there(where)
-    plain = _PLAIN if recipe.model.make else _kept_arguments(Path(where))
-    tokenizer, arguments = _tokenizer(where), {**plain, **recipe.model.template}
-    TemplateChat(tokenizer, never, arguments=arguments)
-    _check_arguments(recipe.model.template, str(tokenizer.get_chat_template(tools=TOOLS)))
-    config = _config(where)
-    _check_room(recipe, _context(config))
+        _check_context(recipe, CONTEXT)
+    where = _model_folder(recipe, Path(recipe.out), dialogues, progress)
+    _check_on_hub(where)
+    defaults = _TINY_ARGUMENTS if recipe.model.make else _saved_template_arguments(Path(where))
+    tokenizer, arguments = _load_tokenizer(where), {**defaults, **recipe.model.template}
+    TemplateChat(tokenizer, never_sample, arguments=arguments)
+    _check_template_arguments(recipe.model.template, str(tokenizer.get_chat_template(tools=TOOLS)))
+    config = _load_config(where)
+    _check_context(recipe, _context_length(config))
     _check_vocabulary(where, tokenizer, config)
-    start = Start(recipe, where, tokenizer, arguments, config)
-    if start.moe:
+    model = LoadableModel(recipe, where, tokenizer, arguments, config)
+    if model.moe:
         logger.warning(MOE)
-    return start
+    return model
 
 
-def keep_arguments(folder: Path, arguments: Mapping[str, Any]) -> None:
-    """Beside a saved model: a recipe that names ``folder`` then writes the same prompts, unless it says otherwise."""
+def save_template_arguments(folder: Path, arguments: Mapping[str, Any]) -> None:
+    """Save the arguments of the chat template beside a model; a recipe that names the folder uses them as defaults."""
     write_json(folder / ARGUMENTS, dict(arguments))
 
 
-def _kept_arguments(folder: Path) -> dict[str, Any]:
-    """None in a folder of somebody else's. Raises RecipeError."""
+def _saved_template_arguments(folder: Path) -> dict[str, Any]:
+    """Return the saved arguments, empty for a model of other origin. Raise RecipeError."""
     path = folder / ARGUMENTS
     if not path.is_file():
         return {}
     try:
-        found = json.loads(path.read_bytes())
+        arguments = json.loads(path.read_bytes())
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise RecipeError(f"model.name: {path} holds no arguments: remove it, and give them as model.template")
-    return found
+        arguments = None
+    if not isinstance(arguments, dict):
+        raise RecipeError(f"model.name: {path} holds no arguments; remove it, and give them as model.template")
+    return arguments
 
 
-def _base(recipe: Recipe, out: Path, dialogues: WriteDialogues | None, progress: Progress) -> str:
-    """Where the first weights are; a small model is made there when it is not there yet."""
+def _model_folder(recipe: Recipe, out: Path, dialogues: WriteDialogues | None, progress: Progress) -> str:
+    """Return the folder or Hub name of the first weights; make a tiny model if the recipe says so."""
     if not recipe.model.make:
         return os.path.expanduser(recipe.model.name) if recipe.model.name[:1] in "./~" else recipe.model.name
     folder = out / BASE
     if not is_made(folder, recipe.model.sizes, recipe.seed):
         assert dialogues is not None
-        if world() > 1:
-            raise RecipeError("model.make is for one process: make it there, and give its folder as model.name")
+        if world_size() > 1:
+            raise RecipeError(
+                "model.make works with one process only; make it there, and give its folder as model.name"
+            )
         out.mkdir(parents=True, exist_ok=True)
         rows = out / "dialogues.jsonl"
         progress("dialogues", 0, 0)
         dialogues(rows, recipe)
         make_base(rows, recipe.model.sizes, folder, seed=recipe.seed, progress=progress)
-        keep_arguments(folder, _PLAIN)
+        save_template_arguments(folder, _TINY_ARGUMENTS)
     return str(folder)
 
 
-def _check_there(where: str) -> None:
-    """Asks the Hub once, where what would read a model asks for every file, again and again."""
+def _check_on_hub(where: str) -> None:
+    """Ask the Hub once for a model that is not a folder; loading it would ask for every file several times."""
     if Path(where).is_dir():
         return
     try:
         if not isinstance(try_to_load_from_cache(where, "config.json"), str):
-            model_info(where, timeout=_PATIENCE_S)
+            model_info(where, timeout=_HUB_PATIENCE_S)
     except HfHubHTTPError as error:
         if isinstance(error, GatedRepoError):
-            _nowhere(where, "wants its terms accepted first, with the account of HF_TOKEN")
+            _refuse_name(where, "asks you to accept its terms first, with the account of HF_TOKEN")
         if isinstance(error, RepositoryNotFoundError):
-            _nowhere(where, "has none of that name for you: mend it, or set HF_TOKEN if it is private")
+            _refuse_name(where, "has no such model for you; correct the name, or set HF_TOKEN if it is private")
     except HFValidationError:
-        _nowhere(where, "has no such names: mend it")
+        _refuse_name(where, "allows no such name; correct it")
     except ValueError:
-        return  # a mirror that answers otherwise may have the files
-    except Exception as error:  # noqa: BLE001 - of whatever library the Hub's client speaks with
-        _nowhere(where, f"was not reached: {_line(error)}")
+        return  # a mirror with other answers may still have the files
+    except Exception as error:  # noqa: BLE001 - raised by any library that the Hub's client uses
+        _refuse_name(where, f"was not reached: {_one_line(error)}")
 
 
-def _nowhere(where: str, hub: str) -> None:
-    raise RecipeError(f"model.name: {where} is no folder here, and the Hub {hub}") from None
+def _refuse_name(where: str, hub: str) -> NoReturn:
+    raise RecipeError(f"model.name: {where} is not a folder here, and the Hub {hub}") from None
 
 
-def _tokenizer(where: str) -> Any:
+def _load_tokenizer(where: str) -> Any:
     try:
         tokenizer = AutoTokenizer.from_pretrained(where)
     except Exception as error:  # noqa: BLE001 - files of any content, read by libraries that trust them
-        raise RecipeError(f"model.name: no tokenizer can be read from {where}: {_line(error)}") from None
+        raise RecipeError(f"model.name: cannot read a tokenizer from {where}: {_one_line(error)}") from None
     if getattr(tokenizer, "pad_token", None) is None and getattr(tokenizer, "eos_token", None) is not None:
         tokenizer.pad_token = tokenizer.eos_token
     if getattr(tokenizer, "pad_token", None) is None:
-        raise RecipeError(f"model.name: the tokenizer of {where} has no eos_token: name one in tokenizer_config.json")
+        raise RecipeError(f"model.name: the tokenizer of {where} has no eos_token; name one in tokenizer_config.json")
     return tokenizer
 
 
-def _config(where: str) -> Any:
+def _load_config(where: str) -> Any:
     try:
         config = AutoConfig.from_pretrained(where)
-    except Exception as error:  # noqa: BLE001 - as of a tokenizer's files
-        raise RecipeError(f"model.name: no model can be read from {where}: {_line(error)}") from None
+    except Exception as error:  # noqa: BLE001 - files of any content, read by libraries that trust them
+        raise RecipeError(f"model.name: cannot read a model from {where}: {_one_line(error)}") from None
     check_model(config)
     return config
 
 
-def _context(config: Any) -> int | None:
-    """Positions that the model reads; None where its config tells of no end."""
+def _context_length(config: Any) -> int | None:
+    """Return the number of positions that the model reads, or None if its config gives no limit."""
     text = config.get_text_config()
-    most, rope = getattr(text, "max_position_embeddings", None), getattr(text, "rope_parameters", None) or {}
-    if not most or rope.get("rope_type") not in _STRETCHED:
-        return most
-    return max(most, int((rope.get("original_max_position_embeddings") or most) * (rope.get("factor") or 1)))
+    positions, rope = getattr(text, "max_position_embeddings", None), getattr(text, "rope_parameters", None) or {}
+    if not positions or rope.get("rope_type") not in _STRETCHED_ROTATIONS:
+        return positions
+    return max(positions, int((rope.get("original_max_position_embeddings") or positions) * (rope.get("factor") or 1)))
 
 
-def _check_room(recipe: Recipe, context: int | None) -> None:
-    room = recipe.generation.max_ids
-    if context and room > context:
+def _check_context(recipe: Recipe, context: int | None) -> None:
+    max_ids = recipe.generation.max_ids
+    if context and max_ids > context:
         raise RecipeError(
-            f"generation.max_ids ({room}) is more than the model's context (max_position_embeddings: {context}): "
+            f"generation.max_ids ({max_ids}) is more than the model's context (max_position_embeddings: {context}); "
             f"set it to {context} or less"
         )
 
@@ -221,19 +234,19 @@ def _check_vocabulary(where: str, tokenizer: Any, config: Any) -> None:
     rows = getattr(config.get_text_config(), "vocab_size", None)
     if rows and ids > rows:
         raise RecipeError(
-            f"model.name: the tokenizer of {where} has {ids} ids, but its model's embedding {rows} rows: give the "
-            "tokenizer that it was trained with, or resize_token_embeddings"
+            f"model.name: the tokenizer of {where} has {ids} ids, but its model's embedding has {rows} rows; give the "
+            "tokenizer that it was trained with, or call resize_token_embeddings"
         )
 
 
-def _check_arguments(given: Mapping[str, Any], template: str) -> None:
-    """Jinja takes a name that it does not know without a word."""
-    for name in given:
+def _check_template_arguments(arguments: Mapping[str, Any], template: str) -> None:
+    """Raise RecipeError for an argument that the template does not read; Jinja would ignore it silently."""
+    for name in arguments:
         if not re.search(rf"\b{re.escape(name)}\b", template):
-            raise RecipeError(f"model.template: the chat template reads no {name!r}: mend its name, or take it out")
+            raise RecipeError(f"model.template: the chat template does not read {name!r}; correct or remove it")
 
 
-def _line(error: Exception) -> str:
-    said = " ".join(str(error).split())
-    plain = isinstance(error, OSError | ValueError | RuntimeError | SafetensorError)
-    return (said if plain else f"{type(error).__name__}: {said}")[:200]
+def _one_line(error: Exception) -> str:
+    message = " ".join(str(error).split())
+    own_words = isinstance(error, OSError | ValueError | RuntimeError | SafetensorError)
+    return (message if own_words else f"{type(error).__name__}: {message}")[:200]

@@ -1,5 +1,4 @@
-"""The folder of a run: files of JSON that are whole or not there, one process that writes to it, and what may be run
-there."""
+"""Run directory: atomic JSON files, an exclusive lock, the resume check."""
 
 from __future__ import annotations
 
@@ -15,40 +14,39 @@ from typing import Any
 
 from ...errors import RecipeError
 from ..recipe.recipe import Recipe
-from ..recipe.recipe_checks import ignored
-from ..report.stored import STOPPED, is_run, read_run
+from ..recipe.recipe_checks import ignored_keys
+from ..report.run_files import STOPPED, is_run, read_run
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Whole, or not at all."""
+    """Write a JSON file atomically."""
     part = path.with_name(f"{path.name}.part")
     part.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
     part.replace(path)
 
 
 def read_json(path: Path) -> Any:
-    """Raises RecipeError for a file that is damaged."""
+    """Return the value in a JSON file. Raise RecipeError if it is damaged."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise RecipeError(f"{path} is damaged ({error}): remove it, or choose another out") from None
+        raise RecipeError(f"{path} is damaged ({error}); remove it, or choose another out") from None
 
 
 @contextmanager
-def held(out: Path) -> Iterator[None]:
-    """``out`` is there, and this process's alone; it goes again when nothing was written. Raises RecipeError."""
+def lock_run_dir(out: Path) -> Iterator[None]:
+    """Create the folder and lock it for this process; remove it at the end if it is empty. Raise RecipeError."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         folder = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        raise RecipeError(f"out: {out} cannot be made ({error.strerror}): choose another out") from None
+        raise RecipeError(f"out: {out} cannot be made ({error.strerror}); choose another out") from None
     try:
-        if not os.access(out, os.W_OK):
-            raise RecipeError(f"out: {out} cannot be written to: choose another out")
+        _check_writable(out)
         try:
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise RecipeError(f"out: another process trains in {out}: wait, or choose another out") from None
+            raise RecipeError(f"out: another process trains in {out}; wait, or choose another out") from None
         yield
     finally:
         os.close(folder)
@@ -56,55 +54,63 @@ def held(out: Path) -> Iterator[None]:
             out.rmdir()
 
 
-def check_folder(recipe: Recipe, out: Path) -> None:
-    """A folder holds one run. It goes on where it was interrupted or stopped, unless its limit holds it still."""
-    near = next(each for each in (out, *out.parents) if each.exists())
-    if not near.is_dir():
-        raise RecipeError(f"out: {near} is a file: choose another out")
-    if not os.access(near, os.W_OK):
-        raise RecipeError(f"out: {near} cannot be written to: choose another out")
+def check_run_dir(recipe: Recipe, out: Path) -> None:
+    """Raise RecipeError unless the recipe can start in the folder, or resume the run there.
+
+    A folder holds one run. It can be resumed if it was interrupted, or stopped by a limit that allows it now.
+    """
+    existing = next(folder for folder in (out, *out.parents) if folder.exists())
+    if not existing.is_dir():
+        raise RecipeError(f"out: {existing} is a file; choose another out")
+    _check_writable(existing)
     if not is_run(out):
         return
-    found, known = read_run(out), recipe.model_dump(mode="json")
-    kept = _over(type(recipe).model_construct().model_dump(mode="json"), found.recipe)  # what is newer has its default
-    free = {"safety", "out", *ignored(recipe)}  # a folder may be named otherwise, or moved
-    others = [name for name in _changed(kept, known) if not free & {name, name.partition(".")[0]}]
-    if others:
-        raise RecipeError(f"{out} holds a run of another recipe ({', '.join(others)}): choose another out")
-    _check_stopped(out, known["safety"])
-    if found.result is not None and not (found.result["interrupted"] or found.result["stopped"]):
-        raise RecipeError(f"{out} holds a run that is done: choose another out")
+    run, current = read_run(out), recipe.model_dump(mode="json")
+    stored = _overlay(type(recipe).model_construct().model_dump(mode="json"), run.recipe)  # newer keys have defaults
+    free = {"safety", "out", *ignored_keys(recipe)}  # the folder may have been moved, or be named differently
+    changed = [name for name in _changed_keys(stored, current) if not free & {name, name.partition(".")[0]}]
+    if changed:
+        raise RecipeError(f"{out} holds a run of another recipe ({', '.join(changed)}); choose another out")
+    _check_stopped(out, current["safety"])
+    if run.result is not None and not (run.result["interrupted"] or run.result["stopped"]):
+        raise RecipeError(f"{out} holds a finished run; choose another out")
 
 
-def _over(below: Any, above: Any) -> Any:
-    if not (isinstance(below, Mapping) and isinstance(above, Mapping)):
-        return above
-    return {**below, **{name: _over(below.get(name), value) for name, value in above.items()}}
+def _check_writable(folder: Path) -> None:
+    if not os.access(folder, os.W_OK):
+        raise RecipeError(f"out: {folder} cannot be written to; choose another out")
 
 
-def _changed(one: Any, other: Any, where: str = "") -> list[str]:
-    """The dotted names of what is not the same in two tables."""
-    if not (isinstance(one, Mapping) and isinstance(other, Mapping)):
-        return [] if one == other else [where]
-    names = {**one, **other}
-    return [found for name in names for found in _changed(one.get(name), other.get(name), f"{where}.{name}".strip("."))]
+def _overlay(base: Any, changes: Any) -> Any:
+    """Return nested tables with changes applied."""
+    if not (isinstance(base, Mapping) and isinstance(changes, Mapping)):
+        return changes
+    return {**base, **{name: _overlay(base.get(name), value) for name, value in changes.items()}}
+
+
+def _changed_keys(first: Any, second: Any, place: str = "") -> list[str]:
+    """Return the dotted names of the keys with different values in two nested tables."""
+    if not (isinstance(first, Mapping) and isinstance(second, Mapping)):
+        return [] if first == second else [place]
+    names = {**first, **second}
+    pairs = [(first.get(name), second.get(name), f"{place}.{name}".strip(".")) for name in names]
+    return [key for pair in pairs for key in _changed_keys(*pair)]
 
 
 def _check_stopped(out: Path, limits: Mapping[str, float]) -> None:
-    """A limit that is off, or not broken by what stopped the run, lets it go on."""
+    """Raise RecipeError if a limit stopped the run and would stop it again."""
     stopped = out / STOPPED
     if not stopped.exists():
         return
-    told = read_json(stopped)
-    told = told if isinstance(told, dict) else {}
-    limit, value, raised = told.get("limit"), told.get("value"), ""
+    stop = read_json(stopped)
+    stop = stop if isinstance(stop, dict) else {}
+    limit, value, raise_limit = stop.get("limit"), stop.get("value"), ""
     most = limits.get(str(limit))
     if most is not None and isinstance(value, int | float):
         if not most or value <= most:
             return
         more = f"more than {value:.4g} or to " if math.isfinite(value) else ""
-        raised = f"set safety.{limit} to {more}0, or "
+        raise_limit = f"set safety.{limit} to {more}0, or "
     raise RecipeError(
-        f"{out} was {told.get('reason') or 'stopped'}; {raised}remove {stopped} to go on all the same, "
-        "or choose another out"
+        f"{out} was {stop.get('reason') or 'stopped'}; {raise_limit}remove {stopped} to resume, or choose another out"
     )

@@ -16,15 +16,18 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
 
-from ..grpo.trainer import EtudeTrainer, Parts, reset_rows
+from ..distributed import world_size
+from ..grpo.parts import Parts
+from ..grpo.trainer import EtudeTrainer
 from ..recipe.recipe import Recipe
+from ..rollouts.dataset_rows import repeat_shuffled, reset_rows
 from ..rollouts.rollout import Rollout
 from ..rollouts.session_pool import Limits
-from ..run.builder import Made, generation_arguments, shared_arguments, watched
-from ..run.checkpoints import Keeper
+from ..run.builder import BuiltRun, add_callbacks, generation_arguments, shared_arguments
+from ..run.checkpoints import StateSaver
 from ..run.memory_check import check_memory
-from ..run.model_loading import Start, never, open_model
-from ..run.train import Progress, WriteDialogues, order, world
+from ..run.model_loading import LoadableModel, never_sample, open_model
+from ..run.records import Progress, WriteDialogues
 from .rows import Rows, Solved, encode, plan
 
 _Base: Any = SFTTrainer
@@ -59,13 +62,13 @@ def build(
     trainer: Any,
     dialogues: WriteDialogues | None,
     progress: Progress,
-) -> Made:
+) -> BuiltRun:
     """Template and ids first, weights last. Raises RecipeError, ChatError, UnfitModel."""
     start = open_model(recipe, dialogues, progress)
     system, room = recipe.environment.system, recipe.generation
-    rows = encode(solved.episodes, start.chat(never), system=system, max_ids=room.max_ids)
+    rows = encode(solved.episodes, start.chat(never_sample), system=system, max_ids=room.max_ids)
     check_memory(recipe, start.config)
-    model = start.weights()
+    model = start.load_weights()
     made = (trainer or SolvedTrainer)(
         model,
         _player(start, model, url) if url else None,
@@ -73,15 +76,15 @@ def build(
         train_dataset=dataset(rows, recipe),
         processing_class=start.tokenizer,
     )
-    callbacks = watched(made, recipe, Keeper(None, rows), progress)
+    callbacks = add_callbacks(made, recipe, StateSaver(None, rows), progress)
     warnings = [f"{number} episodes left out: {reason}" for reason, number in rows.left.items()]
-    return Made(recipe, made, start.tokenizer, callbacks, warnings, start.moe, start.arguments)
+    return BuiltRun(recipe, made, start.tokenizer, callbacks, warnings, start.moe, start.arguments)
 
 
 def dataset(rows: Rows, recipe: Recipe) -> Dataset:
     """``sft.batch`` rows for each step: all of them, shuffled by the seed, then all shuffled anew, and so on."""
     places = [str(place) for place in range(len(rows.rows))]
-    drawn = order(places, recipe.train.steps * recipe.sft.batch, recipe.seed)
+    drawn = repeat_shuffled(places, recipe.train.steps * recipe.sft.batch, recipe.seed)
     return Dataset.from_list(rows.rows).select([int(row["task_id"]) for row in drawn])
 
 
@@ -89,14 +92,14 @@ def _arguments(recipe: Recipe, solved: Solved) -> dict[str, Any]:
     """SFTConfig's. The rows are ids already, and are never cut."""
     return {
         **shared_arguments(recipe, Path(recipe.out)),
-        "gradient_accumulation_steps": plan(recipe, world(), solved)["gradient_accumulation"],
+        "gradient_accumulation_steps": plan(recipe, world_size(), solved)["gradient_accumulation"],
         "train_sampling_strategy": "sequential",
         "dataset_kwargs": {"skip_prepare_dataset": True},
         "max_length": None,
     }
 
 
-def _player(start: Start, model: Any, url: str) -> EtudeTrainer:
+def _player(start: LoadableModel, model: Any, url: str) -> EtudeTrainer:
     """Plays with ``model``, and is never trained."""
     recipe, room = start.recipe, start.recipe.generation
     given = {
@@ -108,7 +111,7 @@ def _player(start: Start, model: Any, url: str) -> EtudeTrainer:
         "per_device_train_batch_size": 2,
         "num_generations": 2,
         "steps_per_generation": -(
-            -recipe.train.evaluate_tasks // (2 * world())
+            -recipe.train.evaluate_tasks // (2 * world_size())
         ),  # vLLM plays so many times two at once
         "report_to": [],
         "disable_tqdm": True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,11 @@ from torch import Tensor
 from ...errors import RecipeError
 from ..chat.chat_policy import TemplateChat
 from ..recipe.recipe import Sizes
+from ..run.records import Progress
 from .dialogues import Dialogue, encode, read_dialogues, with_roles
 from .model import make_model
 from .tokenizer import make_tokenizer, text_of
 
-Progress = Callable[[str, int, int], None]
 MADE = "made.json"
 SHORT = 2
 """So many times ``batch`` dialogues make one step while they are short."""

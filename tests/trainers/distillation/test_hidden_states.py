@@ -1,4 +1,4 @@
-"""Hidden states at error turns: packed as apart, and the same as the model's own logits."""
+"""Hidden states at sites: packed rows equal separate ones, and give the model's own logits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from helpers.scripted_policy import base
 from transformers import AutoConfig, AutoModelForCausalLM, Qwen3ForCausalLM, T5Config
 
 from etude.errors import UnsuitableModel
-from etude.trainers.distillation import hidden_states as forwards
+from etude.trainers.distillation import hidden_states
 from etude.trainers.distillation.distill_sites import Site
 from etude.trainers.distillation.hidden_states import (
     can_pack,
@@ -25,7 +25,7 @@ from etude.trainers.distillation.hidden_states import (
     teacher_rows,
     tokens_read,
 )
-from etude.trainers.recipe.recipe import parse
+from etude.trainers.recipe.load import parse
 from etude.trainers.run.builder import build
 
 IDS = [(5 * number + 1) % VOCABULARY for number in range(70)]
@@ -39,54 +39,54 @@ SITES = [
 
 
 @pytest.mark.parametrize("name", ["qwen3", "qwen3-tied", "llama", "qwen2-unused-window"])
-def test_packed_rows_are_those_of_single_sites(name: str) -> None:
-    """To 1e-6 where arithmetic allows it: in float32 single rows are a few times that apart by their order of sums."""
-    made = model(name)
-    assert can_pack(made)
+def test_packed_rows_equal_those_of_separate_sites(name: str) -> None:
+    """They agree to 1e-6 in float64; in float32 the order of sums alone makes rows differ by a few times that."""
+    tiny = model(name)
+    assert can_pack(tiny)
     for dtype, bound in ((torch.float32, 1e-5), (torch.float64, 1e-6)):
-        made = made.to(dtype)
+        tiny = tiny.to(dtype)
         with torch.no_grad():
-            apart, together = (teacher_rows(made, IDS, SITES, packed=packed) for packed in (False, True))
-            one, other = (head_of(made).logits(rows).log_softmax(-1) for rows in (apart, together))
-        assert apart.shape == (sum(site.end - site.start for site in SITES), 32)
-        assert (apart - together).abs().max() <= bound
-        assert (one - other).abs().max() <= bound
+            separate, packed = (teacher_rows(tiny, IDS, SITES, packed=pack) for pack in (False, True))
+            separate_logps, packed_logps = (head_of(tiny).logits(rows).log_softmax(-1) for rows in (separate, packed))
+        assert separate.shape == (sum(site.end - site.start for site in SITES), 32)
+        assert (separate - packed).abs().max() <= bound
+        assert (separate_logps - packed_logps).abs().max() <= bound
 
 
-def test_whether_rows_can_be_packed_is_no_question_of_precision() -> None:
+def test_can_pack_does_not_depend_on_autocast() -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert can_pack(model("qwen3"))
 
 
-def test_packed_reads_less_than_half_at_five_sites_of_a_long_rollout() -> None:
+def test_packing_halves_the_tokens_of_a_long_rollout_with_five_sites() -> None:
     ids = list(range(2000))
     sites = [Site(n, "", at, at + 3, at + 40, [0] * 30) for n, at in enumerate((300, 700, 1100, 1500, 1900))]
-    packed, apart = tokens_read(ids, sites, packed=True), tokens_read(ids, sites, packed=False)
-    assert apart == sum(at + 40 + 30 for at in (300, 700, 1100, 1500, 1900))
+    packed, separate = tokens_read(ids, sites, packed=True), tokens_read(ids, sites, packed=False)
+    assert separate == sum(at + 40 + 30 for at in (300, 700, 1100, 1500, 1900))
     assert packed == 1900 + 5 * 70
-    assert apart >= 2 * packed
+    assert separate >= 2 * packed
 
 
 @pytest.mark.parametrize("name", ["mistral-window", "gemma2"])
-def test_a_model_with_a_sliding_window_reads_each_site_by_itself(name: str) -> None:
+def test_can_pack_is_false_for_a_sliding_window(name: str) -> None:
     assert not can_pack(model(name))
 
 
 @pytest.mark.parametrize("name", ["mistral-wide-window", "gemma3"])
-def test_so_does_one_whose_window_is_longer_than_what_is_tried_out(name: str) -> None:
-    made = model(name)
+def test_can_pack_is_false_for_a_window_longer_than_its_test(name: str) -> None:
+    tiny = model(name)
     ids = [(5 * number + 1) % VOCABULARY for number in range(220)]
     sites = [Site(0, "a", 100, 102, 130, [3, 4, 5]), Site(1, "b", 180, 182, 220, [9] * 7)]
     with torch.no_grad():
-        apart, together = (teacher_rows(made, ids, sites, packed=packed) for packed in (False, True))
-    assert (apart - together).abs().max() > 0.01 * apart.abs().max()
-    assert not can_pack(made)
+        separate, packed = (teacher_rows(tiny, ids, sites, packed=pack) for pack in (False, True))
+    assert (separate - packed).abs().max() > 0.01 * separate.abs().max()
+    assert not can_pack(tiny)
 
 
-def test_a_window_that_stands_in_the_config_unused_is_none() -> None:
-    made = model("qwen2-unused-window")
-    made.config.sliding_window = 64
-    assert can_pack(made)
+def test_can_pack_is_true_for_a_window_that_is_turned_off() -> None:
+    tiny = model("qwen2-unused-window")
+    tiny.config.sliding_window = 64
+    assert can_pack(tiny)
 
 
 @pytest.mark.parametrize(
@@ -95,28 +95,29 @@ def test_a_window_that_stands_in_the_config_unused_is_none() -> None:
         {"sliding_window": 4096},
         {"attention_chunk_size": 8192},
         {"layer_types": ["full_attention", "linear_attention"]},
-        {"layer_types": ["full_attention"] * 2, "sliding_window": 4096},  # a list that Mistral's model never reads
+        {"layer_types": ["full_attention"] * 2, "sliding_window": 4096},  # Mistral does not read the list
         {"window_size": 256},
         {"index_topk": 2048},
     ],
 )
-def test_what_narrows_attention_has_many_names(narrow: dict[str, Any]) -> None:
-    made = model("llama")
-    assert can_pack(made)
-    made.config.update(narrow)
-    assert not can_pack(made)
+def test_can_pack_is_false_for_every_config_key_that_narrows_attention(narrow: dict[str, Any]) -> None:
+    tiny = model("llama")
+    assert can_pack(tiny)
+    tiny.config.update(narrow)
+    assert not can_pack(tiny)
 
 
 @pytest.mark.parametrize("name", list(CONFIGS))
-def test_rows_and_head_give_the_models_own_logits(name: str) -> None:
-    made = model(name)
+def test_rows_through_the_head_are_the_models_own_logits(name: str) -> None:
+    tiny = model(name)
     with torch.no_grad():
         (site,) = SITES[1:2]
-        whole = made(torch.tensor([IDS[: site.end]])).logits[0, site.start - 1 : site.end - 1]
-        torch.testing.assert_close(head_of(made).logits(student_rows(made, IDS, [site])), whole, rtol=1e-4, atol=1e-4)
-        hinted = made(torch.tensor([site.teacher_ids(IDS)])).logits[0, -3:-1]
-        found = head_of(made).logits(teacher_rows(made, IDS, [site], packed=False))
-        torch.testing.assert_close(found, hinted, rtol=1e-4, atol=1e-4)
+        expected = tiny(torch.tensor([IDS[: site.end]])).logits[0, site.start - 1 : site.end - 1]
+        student = head_of(tiny).logits(student_rows(tiny, IDS, [site]))
+        torch.testing.assert_close(student, expected, rtol=1e-4, atol=1e-4)
+        hinted = tiny(torch.tensor([site.teacher_ids(IDS)])).logits[0, -3:-1]
+        teacher = head_of(tiny).logits(teacher_rows(tiny, IDS, [site], packed=False))
+        torch.testing.assert_close(teacher, hinted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -128,26 +129,26 @@ def test_rows_and_head_give_the_models_own_logits(name: str) -> None:
         ("falcon_h1", {"lm_head_multiplier": 0.25, "mamba_d_ssm": 32, "mamba_n_heads": 4, "mamba_d_head": 8}),
     ],
 )
-def test_families_that_scale_their_logits_each_in_its_way(family: str, scale: dict[str, Any]) -> None:
-    made = AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **{**_small(), **scale}), dtype=torch.float32)
-    check_head(made)
+def test_head_has_the_scale_of_each_model_family(family: str, scale: dict[str, Any]) -> None:
+    tiny = AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **{**_small(), **scale}), dtype=torch.float32)
+    check_head(tiny)
     with torch.no_grad():
-        made.lm_head.weight.normal_(0, 0.3)
-        whole = made(torch.tensor([IDS[:9]])).logits[0, 5:8]
-        found = head_of(made).logits(student_rows(made, IDS, [Site(0, "a", 6, 6, 9, [])]))
-    torch.testing.assert_close(found, whole, rtol=1e-4, atol=1e-4)
+        tiny.lm_head.weight.normal_(0, 0.3)
+        expected = tiny(torch.tensor([IDS[:9]])).logits[0, 5:8]
+        logits = head_of(tiny).logits(student_rows(tiny, IDS, [Site(0, "a", 6, 6, 9, [])]))
+    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_a_model_that_changes_its_logits_unknown_to_its_config_is_refused() -> None:
-    made = model().train()
-    check_head(made)
-    assert made.training
-    made.register_forward_hook(lambda module, given, output: SimpleNamespace(logits=output.logits * 2))
-    with pytest.raises(UnsuitableModel, match="Qwen3ForCausalLM changes its logits behind its head"):
-        check_head(made)
+def test_check_head_refuses_a_model_that_changes_its_logits_in_an_unknown_way() -> None:
+    tiny = model().train()
+    check_head(tiny)
+    assert tiny.training
+    tiny.register_forward_hook(lambda module, inputs, output: SimpleNamespace(logits=output.logits * 2))
+    with pytest.raises(UnsuitableModel, match="Qwen3ForCausalLM changes its logits after its head"):
+        check_head(tiny)
 
 
-def test_weights_that_hold_no_numbers_are_said_to() -> None:
+def test_check_head_reports_weights_with_nan() -> None:
     broken = model("qwen3")
     with torch.no_grad():
         broken.get_input_embeddings().weight[0] = math.nan
@@ -155,12 +156,12 @@ def test_weights_that_hold_no_numbers_are_said_to() -> None:
         check_head(broken)
 
 
-def test_a_model_whose_hidden_states_are_elsewhere_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nowhere(*given: Any) -> Any:
+def test_check_head_reports_a_model_of_unknown_structure_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: Any) -> Any:
         raise AttributeError("no last_hidden_state\nfurther")
 
-    monkeypatch.setattr(forwards, "_hidden", nowhere)
-    with pytest.raises(UnsuitableModel, match=r"is not built as others are \(no last_hidden_state\): leave out"):
+    monkeypatch.setattr(hidden_states, "_hidden", fail)
+    with pytest.raises(UnsuitableModel, match=r"has an unknown structure \(no last_hidden_state\); leave out"):
         check_head(model("qwen3"))
 
 
@@ -174,25 +175,27 @@ def test_a_model_whose_hidden_states_are_elsewhere_is_one_line(monkeypatch: pyte
         ({"safety": {"kl_to_base": 1}}, True),
     ],
 )
-def test_a_run_needs_the_head_for_all_but_trl_s_own_loss(
+def test_build_checks_the_head_for_everything_but_trls_own_loss(
     tables: dict[str, Any], refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = Qwen3ForCausalLM.forward
-    monkeypatch.setattr(
-        Qwen3ForCausalLM, "forward", lambda *a, **given: SimpleNamespace(logits=real(*a, **given).logits * 2)
-    )
+    original = Qwen3ForCausalLM.forward
 
-    def reached(*given: Any, **more: Any) -> Any:
+    def doubled(*args: Any, **options: Any) -> Any:
+        return SimpleNamespace(logits=original(*args, **options).logits * 2)
+
+    monkeypatch.setattr(Qwen3ForCausalLM, "forward", doubled)
+
+    def trainer(*args: Any, **options: Any) -> Any:
         raise InterruptedError
 
     table = {"model": {"name": str(base(tmp_path))}, "environment": {"url": "http://127.0.0.1:9"}, **tables}
     with pytest.raises(UnsuitableModel if refused else InterruptedError):
-        build(parse(table), "", ["t"], trainer=reached, dialogues=None, progress=lambda phase, done, total: None)
+        build(parse(table), "", ["t"], trainer=trainer, dialogues=None, progress=lambda phase, done, total: None)
 
 
-def test_a_temperature_divides_the_logits() -> None:
-    made, hidden = model(), torch.randn(2, 32)
-    torch.testing.assert_close(head_of(made, 2.0).logits(hidden), head_of(made).logits(hidden) / 2)
+def test_temperature_divides_the_logits() -> None:
+    tiny, hidden = model(), torch.randn(2, 32)
+    torch.testing.assert_close(head_of(tiny, 2.0).logits(hidden), head_of(tiny).logits(hidden) / 2)
 
 
 def _small() -> dict[str, Any]:
@@ -211,8 +214,8 @@ class Vision(T5Config):  # type: ignore[misc]
         self.vision_config: Any = {}
 
 
-def test_what_is_no_decoder_of_text_is_refused() -> None:
-    with pytest.raises(UnsuitableModel, match="t5 is an encoder-decoder model: train a decoder-only one"):
+def test_check_model_accepts_only_decoders_of_text() -> None:
+    with pytest.raises(UnsuitableModel, match="t5 is an encoder-decoder model; train a decoder-only one"):
         check_model(T5Config())
     with pytest.raises(UnsuitableModel, match="qwen2_vl reads images or sound"):
         check_model(Vision())

@@ -1,4 +1,4 @@
-"""Objectives by name, and the parts that TRL leaves out."""
+"""Objectives by name, and the parts of them that TRL does not have."""
 
 from __future__ import annotations
 
@@ -9,46 +9,46 @@ import pytest
 import torch
 
 from etude.errors import UnknownName
-from etude.trainers.grpo.objectives import OBJECTIVES, flat_groups, k1_in_reward, objective, overlong_penalty
+from etude.trainers.grpo.objectives import OBJECTIVES, flat_groups, objective, overlong_penalty, subtract_k1
 
 
-def test_true_dr_grpo_has_no_standard_deviation() -> None:
+def test_dr_grpo_has_no_standard_deviation() -> None:
     assert objective("dr_grpo").arguments == {"loss_type": "dr_grpo", "scale_rewards": "none"}
 
 
-def test_dapo_is_whole() -> None:
+def test_dapo_has_all_its_parts() -> None:
     dapo = objective("dapo")
     assert dapo.arguments["loss_type"] == "dapo" and dapo.arguments["epsilon_high"] == 0.28
     assert dapo.dynamic_sampling and dapo.mask_truncated and dapo.overlong
 
 
-def test_trl_takes_the_arguments_of_each() -> None:
+def test_trl_accepts_the_arguments_of_every_objective() -> None:
     from trl import GRPOConfig
 
-    for name, found in OBJECTIVES.items():
-        config = GRPOConfig(output_dir="x", use_cpu=True, bf16=False, report_to=[], **found.arguments)
-        assert config.loss_type == found.arguments["loss_type"], name
+    for name, one in OBJECTIVES.items():
+        config = GRPOConfig(output_dir="x", use_cpu=True, bf16=False, report_to=[], **one.arguments)
+        assert config.loss_type == one.arguments["loss_type"], name
 
 
-def test_a_misspelt_objective() -> None:
+def test_objective_suggests_the_nearest_name() -> None:
     with pytest.raises(UnknownName, match="Did you mean 'dr_grpo'"):
         objective("drgrpo")
 
 
-def test_groups_without_variance() -> None:
+def test_flat_groups_ignores_invalid_episodes() -> None:
     nan = math.nan
     rewards = torch.tensor([1.0, 1, 0, 1, nan, 1, nan, nan])
     assert flat_groups(rewards, 2).tolist() == [True, False, True, True]
 
 
-def test_the_overlong_penalty_falls_softly_to_minus_one() -> None:
+def test_overlong_penalty_falls_linearly_to_minus_one() -> None:
     assert [overlong_penalty(length, 100, 0.2) for length in (0, 80, 90, 100, 120)] == [0, 0, -0.5, -1, -1]
     assert overlong_penalty(100, 100, 0.0) == 0
     assert [overlong_penalty(0, room, 0.2) for room in (0, -10)] == [0, 0]
 
 
-def test_k1_in_the_reward_has_the_gradient_of_the_reverse_kl() -> None:
-    """Six actions, one token, every outcome enumerated: E[A grad log pi] against the gradient of KL(pi || ref)."""
+def test_subtract_k1_has_the_gradient_of_the_reverse_kl() -> None:
+    """Enumerate six actions of one token: E[A grad log pi] is compared with the gradient of KL(pi || ref)."""
     torch.manual_seed(0)
     logits, reference = torch.randn(6, dtype=torch.float64, requires_grad=True), torch.randn(6, dtype=torch.float64)
     log_pi, log_ref = logits.log_softmax(-1), reference.log_softmax(-1)
@@ -59,15 +59,15 @@ def test_k1_in_the_reward_has_the_gradient_of_the_reverse_kl() -> None:
         chosen = log_pi[list(actions)]
         mask = torch.ones(group, 1, dtype=torch.float64)
         zero = torch.zeros(group, dtype=torch.float64)
-        advantages = k1_in_reward(zero, chosen.detach()[:, None], log_ref[list(actions)][:, None], mask, group, 1.0)
+        advantages = subtract_k1(zero, chosen.detach()[:, None], log_ref[list(actions)][:, None], mask, group, 1.0)
         (gradient,) = torch.autograd.grad((advantages * chosen).sum(), logits, retain_graph=True)
         expected += chosen.detach().sum().exp() * gradient
-    # The group's mean contains the sample itself: with G samples, (G - 1) / G of the gradient of each.
+    # The mean of the group contains the sample itself, which leaves (G - 1) / G of each gradient for G samples.
     torch.testing.assert_close(expected, -exact * group * (group - 1) / group)
 
 
-def test_k1_counts_sampled_tokens_alone_and_leaves_empty_rollouts_out() -> None:
+def test_subtract_k1_counts_sampled_tokens_and_leaves_out_empty_rollouts() -> None:
     policy = torch.tensor([[1.0, 5.0], [3.0, 0.0], [9.0, 9.0], [1.0, 1.0]])
     mask = torch.tensor([[1, 0], [1, 0], [0, 0], [1, 0]])
     zero = torch.zeros(4)
-    assert k1_in_reward(zero, policy, torch.zeros(4, 2), mask, 2, 0.5).tolist() == [0.5, -0.5, 0.0, 0.0]
+    assert subtract_k1(zero, policy, torch.zeros(4, 2), mask, 2, 0.5).tolist() == [0.5, -0.5, 0.0, 0.0]

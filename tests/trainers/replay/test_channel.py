@@ -17,7 +17,7 @@ from etude.models import Episode
 from etude.trainers.chat.chat_policy import TemplateChat
 from etude.trainers.grpo.objectives import objective
 from etude.trainers.grpo.trainer import Channels, EtudeTrainer, Parts, reset_rows
-from etude.trainers.recipe.recipe import parse
+from etude.trainers.recipe.load import parse
 from etude.trainers.replay.loss import open_replay
 from etude.trainers.replay.pairs import Pair
 from etude.trainers.replay.prefixes import State

@@ -1,4 +1,4 @@
-"""Requests of many rollouts, in batches."""
+"""Batcher: which requests of many rollouts are sampled together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from etude.trainers.rollouts.rollout import Sample
 
 
 class Model:
-    """Answers with the last id of the prompt and its room; remembers the sizes of its batches."""
+    """Model that answers with the last id of the prompt and its room, and records the sizes of its batches."""
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
@@ -23,42 +23,42 @@ class Model:
 
 
 def run(model: Any, turns: list[int], **options: Any) -> list[list[Sample]]:
-    """Rollouts of so many turns each, at the same time."""
+    """Run rollouts of these numbers of turns at the same time, and return their samples."""
 
     async def rollout(batcher: Batcher, number: int, count: int) -> list[Sample]:
         with batcher.playing():
             return [await batcher.sample([number, turn], 9) for turn in range(count)]
 
-    async def all_of_them() -> list[list[Sample]]:
+    async def play_all() -> list[list[Sample]]:
         batcher = Batcher(model, **options)
         return await asyncio.gather(*(rollout(batcher, number, count) for number, count in enumerate(turns)))
 
-    return asyncio.run(all_of_them())
+    return asyncio.run(play_all())
 
 
-def test_everyone_gets_their_own_answer() -> None:
+def test_each_rollout_gets_its_own_answer() -> None:
     answers = run(Model(), [3, 1, 2])
-    assert [[sample.ids for sample in each] for each in answers] == [
+    assert [[sample.ids for sample in samples] for samples in answers] == [
         [[0, 9], [1, 9], [2, 9]],
         [[0, 9]],
         [[0, 9], [1, 9]],
     ]
 
 
-def test_a_turn_of_all_rollouts_is_one_batch_and_the_last_one_is_not_waited_for() -> None:
+def test_batch_has_one_turn_of_every_unfinished_rollout() -> None:
     model = Model()
     run(model, [3, 1, 2])
     assert model.sizes == [3, 2, 1]
 
 
-def test_no_batch_is_larger_than_allowed() -> None:
+def test_batch_has_at_most_the_largest_size() -> None:
     model = Model()
     run(model, [2] * 7, largest=3)
     assert max(model.sizes) <= 3
     assert sum(model.sizes) == 14
 
 
-def test_a_model_that_fails_fails_every_rollout_of_its_batch() -> None:
+def test_error_of_the_model_is_raised_in_every_rollout_of_the_batch() -> None:
     def broken(prompts: list[list[int]], rooms: list[int]) -> list[Sample]:
         raise RuntimeError("out of memory")
 
@@ -66,80 +66,80 @@ def test_a_model_that_fails_fails_every_rollout_of_its_batch() -> None:
         run(broken, [1, 1])
 
 
-def test_a_rollout_that_dies_is_not_waited_for() -> None:
+def test_batch_does_not_wait_for_a_rollout_that_failed() -> None:
     async def play() -> Sample:
         batcher = Batcher(Model())
         started = asyncio.Event()
 
-        async def dies() -> None:
+        async def fail() -> None:
             with batcher.playing():
                 started.set()
                 await asyncio.sleep(0)
-                raise ValueError("gone")
+                raise ValueError("failed")
 
-        async def lives() -> Sample:
+        async def succeed() -> Sample:
             with batcher.playing():
                 await started.wait()
                 return await batcher.sample([1], 2)
 
-        dead, alive = await asyncio.gather(dies(), lives(), return_exceptions=True)
-        assert isinstance(dead, ValueError)
-        assert isinstance(alive, Sample)
-        return alive
+        error, sample = await asyncio.gather(fail(), succeed(), return_exceptions=True)
+        assert isinstance(error, ValueError)
+        assert isinstance(sample, Sample)
+        return sample
 
     assert asyncio.run(play()).ids == [1, 2]
 
 
-def test_a_turn_that_nobody_waits_for_any_more_is_not_sampled() -> None:
-    asked: list[list[list[int]]] = []
+def test_turn_of_a_cancelled_rollout_is_not_sampled() -> None:
+    batches: list[list[list[int]]] = []
 
     def generate(prompts: list[list[int]], rooms: list[int]) -> list[Sample]:
-        asked.append(prompts)
+        batches.append(prompts)
         return [Sample([1]) for _ in prompts]
 
     async def play() -> None:
-        batcher, going_on = Batcher(generate), asyncio.Event()
+        batcher, cancelled = Batcher(generate), asyncio.Event()
 
-        async def plays(number: int) -> None:
+        async def play_one(number: int) -> None:
             with batcher.playing():
                 if number:
-                    await going_on.wait()
+                    await cancelled.wait()
                 await batcher.sample([number], 1)
 
-        first, second = (asyncio.ensure_future(plays(number)) for number in range(2))
+        first, second = (asyncio.ensure_future(play_one(number)) for number in range(2))
         await asyncio.sleep(0)
         first.cancel()
         await asyncio.wait([first])
-        going_on.set()
+        cancelled.set()
         await second
 
     asyncio.run(play())
-    assert asked == [[[1]]]
+    assert batches == [[[1]]]
 
 
-def test_a_rollout_that_stands_aside_is_not_waited_for_and_keeps_its_place() -> None:
-    prompts: list[list[list[int]]] = []
+def test_paused_rollout_is_not_waited_for_and_keeps_its_place() -> None:
+    batches: list[list[list[int]]] = []
 
-    def generate(asked: list[list[int]], rooms: list[int]) -> list[Sample]:
-        prompts.append(asked)
-        return [Sample([1]) for _ in asked]
+    def generate(prompts: list[list[int]], rooms: list[int]) -> list[Sample]:
+        batches.append(prompts)
+        return [Sample([1]) for _ in prompts]
 
     async def play() -> None:
         batcher, done = Batcher(generate), asyncio.Event()
 
-        async def stands_aside() -> None:
+        async def pause_first() -> None:
             with batcher.playing():
-                with batcher.aside():
+                with batcher.paused():
                     await done.wait()
                 await batcher.sample([0], 1)
 
-        async def plays() -> None:
+        async def play_on() -> None:
             with batcher.playing():
                 await batcher.sample([1], 1)
                 done.set()
                 await batcher.sample([2], 1)
 
-        await asyncio.gather(stands_aside(), plays())
+        await asyncio.gather(pause_first(), play_on())
 
     asyncio.run(play())
-    assert prompts == [[[1]], [[0], [2]]]
+    assert batches == [[[1]], [[0], [2]]]

@@ -1,4 +1,4 @@
-"""Sessions that break under a rollout, and what that costs."""
+"""Session pool: lost sessions, failing machines, and servers that are full or restart."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import pytest
 from etude.errors import ConnectionLost, ServerError, ServerFull, ServerInfrastructureError
 from etude.models import Observation, State
 from etude.trainers.recipe.recipe import Environment
-from etude.trainers.rollouts import session_pool as playing
+from etude.trainers.rollouts import session_pool
 from etude.trainers.rollouts.batcher import Batcher
-from etude.trainers.rollouts.local_server import served
+from etude.trainers.rollouts.local_server import local_server
 from etude.trainers.rollouts.rollout import Rollout, Sample, Written
-from etude.trainers.rollouts.session_pool import Limits, Sessions, play
+from etude.trainers.rollouts.session_pool import Limits, SessionPool, play
 
 
-class Broken:
-    """A session whose resets fail so many times, on behalf of all sessions; then its episodes are over at once."""
+class FailingSession:
+    """Pool with one session, whose resets fail as often as there are failures; then its episodes end at once."""
 
     def __init__(self, failures: list[Exception]) -> None:
         self.failures, self.resets = failures, 0
 
     @asynccontextmanager
-    async def one(self, *, anew: bool = False) -> AsyncIterator[Broken]:
+    async def checkout(self, *, fresh: bool = False) -> AsyncIterator[FailingSession]:
         yield self
 
     async def reset(self, **task: Any) -> Observation:
@@ -39,61 +39,66 @@ class Broken:
         return State(task_id="a", episode_id="e")
 
 
-class Plain:
+class SilentChat:
+    """Chat for episodes without turns."""
+
     def prompt(self, messages: Any, tools: Any) -> Written:
         return Written([1, 2], 1)
 
 
-def played(sessions: Broken) -> list[str]:
-    there: Any = sessions
-    chat: Any = Plain()
-    return [done.task_id for done in asyncio.run(play([{"task_id": "a"}], chat, Batcher(lambda ids, rooms: []), there))]
+def play_one(sessions: Any) -> list[str]:
+    chat: Any = SilentChat()
+    return [
+        done.task_id for done in asyncio.run(play([{"task_id": "a"}], chat, Batcher(lambda ids, rooms: []), sessions))
+    ]
 
 
 @pytest.mark.parametrize("failure", [ServerInfrastructureError, ConnectionLost])
-def test_a_session_or_a_machine_that_fails_at_the_start_costs_one_new_try(failure: type[Exception]) -> None:
-    once, twice = Broken([failure("gone")]), Broken([failure("gone"), failure("gone")])
-    assert (played(once), once.resets) == (["a"], 2)
+def test_rollout_is_tried_twice_when_its_session_or_machine_fails_at_the_start(failure: type[Exception]) -> None:
+    once, twice = FailingSession([failure("gone")]), FailingSession([failure("gone"), failure("gone")])
+    assert (play_one(once), once.resets) == (["a"], 2)
     with pytest.raises(failure, match="gone"):
-        played(twice)
+        play_one(twice)
     assert twice.resets == 2
 
 
-class Starting:
-    """A server that is started again: it listens from the ``ready``-th time on that it is asked."""
+class RestartingServer:
+    """Client of a server that restarts: the third attempt to connect succeeds."""
 
-    asked, ready = 0, 3
+    attempts = 0
 
     def __init__(self, url: str) -> None:
         pass
 
-    async def connect(self) -> Starting:
-        type(self).asked += 1
-        if self.asked < self.ready:
-            raise ConnectionLost("nobody listens")
+    async def connect(self) -> RestartingServer:
+        type(self).attempts += 1
+        if self.attempts < 3:
+            raise ConnectionLost("connection refused")
         return self
 
 
-@pytest.mark.parametrize(("anew", "asked"), [(True, 3), (False, 1)])
-def test_a_server_that_is_started_again_is_waited_for(anew: bool, asked: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(playing, "Client", type("Client", (Starting,), {}))
-    monkeypatch.setattr(playing, "PAUSE_S", 0.0)
+@pytest.mark.parametrize(("fresh", "attempts"), [(True, 3), (False, -1)])
+def test_checkout_waits_for_a_restarting_server_when_it_is_fresh(
+    fresh: bool, attempts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_pool, "Client", type("Client", (RestartingServer,), {}))
+    monkeypatch.setattr(session_pool, "PAUSE_S", 0.0)
 
-    async def lent() -> int:
+    async def attempts_made() -> int:
         try:
-            async with Sessions("").one(anew=anew) as client:
-                return int(client.asked)  # type: ignore[attr-defined]
+            async with SessionPool("").checkout(fresh=fresh) as client:
+                return int(client.attempts)  # type: ignore[attr-defined]
         except ConnectionLost:
             return -1
 
-    assert asyncio.run(lent()) == (asked if anew else -1)
+    assert asyncio.run(attempts_made()) == attempts
 
 
-# --- a server with few sessions, and one that starts again ------------------------------------------------------
+# --- a server with few sessions, and one that restarts ----------------------------------------------------------
 
 
 class Server:
-    """Has ``most`` sessions. An episode is over with its second turn; ``refused`` and ``opened`` are counted."""
+    """Server with at most ``most`` sessions, whose episodes end with the second turn."""
 
     def __init__(self, most: int) -> None:
         self.most, self.refused, self.opened = most, 0, 0
@@ -105,7 +110,7 @@ class Server:
 
 
 class Session:
-    """What ``client.Client`` is to a rollout. A server that is full says so when it is first asked."""
+    """Client of that server. A full server refuses the first reset."""
 
     def __init__(self, server: Server) -> None:
         self.server, self.turns, self.task = server, 0, ""
@@ -143,8 +148,8 @@ class Session:
         self.server.alive.discard(self)
 
 
-class Talks:
-    """Says one id a turn, in batches whose sizes are kept."""
+class OneIdChat:
+    """Chat that samples one id a turn and records the sizes of the batches."""
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
@@ -169,107 +174,106 @@ class Talks:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
-    made = Server(3)
-    monkeypatch.setattr(playing, "Client", made.client)
-    return made
+    server = Server(3)
+    monkeypatch.setattr(session_pool, "Client", server.client)
+    return server
 
 
-async def episodes(number: int, sessions: Sessions, chat: Talks) -> list[str]:
+async def play_episodes(number: int, sessions: SessionPool, chat: Any) -> list[str]:
     tasks = [{"task_id": f"t{task}"} for task in range(number)]
-    there: Any = chat
-    found: list[Rollout] = await asyncio.wait_for(play(tasks, there, chat.batcher, sessions), 60)
-    return [rollout.task_id for rollout in found]
+    rollouts: list[Rollout] = await asyncio.wait_for(play(tasks, chat, chat.batcher, sessions), 60)
+    return [rollout.task_id for rollout in rollouts]
 
 
-def test_on_a_full_server_rollouts_wait_for_those_that_play(server: Server) -> None:
-    """Each is refused once: whoever waits asks for nothing meanwhile, and keeps no batch waiting."""
-    chat = Talks()
-    assert asyncio.run(episodes(8, Sessions(""), chat)) == [f"t{task}" for task in range(8)]
+def test_rollouts_wait_for_a_session_when_the_server_is_full(server: Server) -> None:
+    """Each is refused once: a waiting rollout asks for nothing meanwhile, and no batch waits for it."""
+    chat = OneIdChat()
+    assert asyncio.run(play_episodes(8, SessionPool(""), chat)) == [f"t{task}" for task in range(8)]
     assert (server.opened, server.refused) == (3, 5)
     assert sum(chat.sizes) == 16 and chat.sizes[0] == 3
 
 
-def test_one_that_is_full_of_others_is_a_failure(server: Server) -> None:
+def test_play_fails_when_other_clients_use_all_sessions(server: Server) -> None:
     server.most = 0
     with pytest.raises(ServerFull, match="0/0 sessions in use"):
-        asyncio.run(episodes(4, Sessions(""), Talks()))
+        asyncio.run(play_episodes(4, SessionPool(""), OneIdChat()))
     assert server.refused == 4
 
 
-def test_idle_sessions_are_no_reason_to_be_refused(server: Server) -> None:
-    async def twice() -> None:
-        sessions = Sessions("")
-        await episodes(2, sessions, Talks())
+def test_rollouts_use_idle_sessions_before_they_open_new_ones(server: Server) -> None:
+    async def play_twice() -> None:
+        sessions = SessionPool("")
+        await play_episodes(2, sessions, OneIdChat())
         server.most = 2
-        assert await episodes(5, sessions, Talks()) == [f"t{task}" for task in range(5)]
+        assert await play_episodes(5, sessions, OneIdChat()) == [f"t{task}" for task in range(5)]
 
-    asyncio.run(twice())
+    asyncio.run(play_twice())
     assert server.opened == 2
 
 
-def test_after_a_restart_stale_sessions_are_forgotten(server: Server) -> None:
-    """More of them than rollouts: the new try would take another one of those."""
+def test_stale_sessions_are_closed_after_a_restart(server: Server) -> None:
+    """There are more of them than rollouts, so the second attempt could take another stale one."""
 
-    async def restarted() -> int:
-        sessions = Sessions("")
-        await episodes(3, sessions, Talks())
+    async def play_over_restart() -> int:
+        sessions = SessionPool("")
+        await play_episodes(3, sessions, OneIdChat())
         server.alive.clear()
-        assert await episodes(1, sessions, Talks()) == ["t0"]
+        assert await play_episodes(1, sessions, OneIdChat()) == ["t0"]
         return len(sessions._idle)
 
-    assert asyncio.run(restarted()) == 1
+    assert asyncio.run(play_over_restart()) == 1
     assert (server.opened, len(server.alive)) == (4, 1)
 
 
-def test_a_restart_of_a_full_server_fails_nobody(server: Server) -> None:
-    async def restarted() -> None:
-        sessions, chat = Sessions(""), Talks()
-        await episodes(3, sessions, chat)
+def test_all_rollouts_finish_when_a_full_server_restarts(server: Server) -> None:
+    async def play_over_restart() -> None:
+        sessions, chat = SessionPool(""), OneIdChat()
+        await play_episodes(3, sessions, chat)
         server.alive.clear()
         server.most = 2
-        assert await episodes(6, sessions, chat) == [f"t{task}" for task in range(6)]
+        assert await play_episodes(6, sessions, chat) == [f"t{task}" for task in range(6)]
 
-    asyncio.run(restarted())
+    asyncio.run(play_over_restart())
     assert server.opened == 5
 
 
-def test_a_machine_that_fails_on_a_full_server_costs_a_new_try(server: Server) -> None:
+def test_all_rollouts_finish_when_machines_fail_on_a_full_server(server: Server) -> None:
     server.broken = 2
-    assert len(asyncio.run(episodes(7, Sessions(""), Talks()))) == 7
+    assert len(asyncio.run(play_episodes(7, SessionPool(""), OneIdChat()))) == 7
 
 
-def test_when_one_is_refused_the_others_end_and_their_sessions_too(server: Server) -> None:
-    refuse = Session.reset
+def test_other_rollouts_are_cancelled_and_their_sessions_closed_when_one_is_refused(server: Server) -> None:
+    original = Session.reset
 
     async def reset(self: Session, task_id: str) -> Observation:
         if task_id == "t1":
             await asyncio.sleep(0)
             raise ServerError("no such task")
-        return await refuse(self, task_id)
+        return await original(self, task_id)
 
-    async def refused() -> tuple[int, int]:
+    async def remaining() -> tuple[int, int]:
         with pytest.raises(ServerError, match="no such task"):
-            await episodes(3, Sessions(""), Talks())
+            await play_episodes(3, SessionPool(""), OneIdChat())
         return len(server.alive), len(asyncio.all_tasks())
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Session, "reset", reset)
-        assert asyncio.run(refused()) == (0, 1)
+        assert asyncio.run(remaining()) == (0, 1)
 
 
-def test_a_real_server_that_is_full_plays_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_real_server_plays_all_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAX_CONCURRENT_ENVS", "2")
-    with served(Environment(serve="drill")) as url:
+    with local_server(Environment(serve="drill")) as url:
         tasks = [{"task_id": f"drill-choose-{seed}-l1"} for seed in range(6)]
 
-        async def all_of_them() -> list[Rollout]:
-            sessions, chat = Sessions(url), Talks()
-            there: Any = chat
+        async def play_all() -> list[Rollout]:
+            sessions, chat = SessionPool(url), OneIdChat()
+            policy: Any = chat
             try:
-                return await asyncio.wait_for(play(tasks, there, chat.batcher, sessions, Limits(6, 2)), 60)
+                return await asyncio.wait_for(play(tasks, policy, chat.batcher, sessions, Limits(6, 2)), 60)
             finally:
                 await sessions.close()
 
-        found = asyncio.run(all_of_them())
-    assert [rollout.task_id for rollout in found] == [task["task_id"] for task in tasks]
-    assert all(rollout.turns and rollout.reward.valid for rollout in found)
+        rollouts = asyncio.run(play_all())
+    assert [rollout.task_id for rollout in rollouts] == [task["task_id"] for task in tasks]
+    assert all(rollout.turns and rollout.reward.valid for rollout in rollouts)

@@ -1,9 +1,10 @@
-"""What is said and written down while a run goes on."""
+"""Progress lines, warnings, measurements and files of a run."""
 
 from __future__ import annotations
 
 import json
 import math
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,15 +18,25 @@ from helpers.scripted_policy import Scripted, base
 from etude.errors import RecipeError, TrainingRunError
 from etude.models import ErrorTurn
 from etude.trainers.distillation.divergence import divergence
-from etude.trainers.recipe.recipe import parse
-from etude.trainers.run import train
-from etude.trainers.run.builder import watched
-from etude.trainers.run.callbacks import BOARD, METRICS, Metrics, Watch, good_turns_kl, open_board, read_metrics
-from etude.trainers.run.checkpoints import Keeper, newest
-from etude.trainers.run.metrics_summary import Steps, a_token, duration, groups_of, left_out, warnings_of
-from etude.trainers.run.train import Result, run
+from etude.trainers.recipe.load import parse
+from etude.trainers.report.run_files import METRICS, read_metrics
+from etude.trainers.run import callbacks, preflight
+from etude.trainers.run.builder import add_callbacks
+from etude.trainers.run.callbacks import TENSORBOARD, MetricsWriter, PolicyMonitor, good_turns_kl, open_board
+from etude.trainers.run.checkpoints import StateSaver, newest_checkpoint
+from etude.trainers.run.metrics_summary import (
+    StepLines,
+    duration,
+    group_counts,
+    left_out_counts,
+    per_token,
+    run_warnings,
+)
+from etude.trainers.run.records import Result
+from etude.trainers.run.train import run
 
-Said = list[tuple[str, int, int]]
+Reports = list[tuple[str, int, int]]
+"""Calls of the progress callback."""
 
 
 def recipe(**channels: float) -> dict[str, Any]:
@@ -36,7 +47,7 @@ def recipe(**channels: float) -> dict[str, Any]:
 # --- A line for each step ---------------------------------------------------------------------------------------
 
 
-def test_a_line_says_how_the_run_does_and_how_long_it_will_take() -> None:
+def test_step_line_has_the_metrics_and_the_remaining_time() -> None:
     row = {
         "step": 3,
         "loss": 0.25,
@@ -49,38 +60,40 @@ def test_a_line_says_how_the_run_does_and_how_long_it_will_take() -> None:
         "groups/unsolved": 0.5,
         "seconds/step": 4.0,
     }
-    steps = Steps(prompts=2)
-    said = "step 3 of 10: reward 0.125, loss 0.25, solved 50%, error turns 40%, divergence 0.25, 4 s a step, 28 s left"
-    assert steps.line(row, 10) == said
-    assert steps.line({"step": 4, "loss": float("nan"), "seconds/step": 8.0}, 10) == (
+    lines = StepLines(prompts=2)
+    expected = (
+        "step 3 of 10: reward 0.125, loss 0.25, solved 50%, error turns 40%, divergence 0.25, 4 s a step, 28 s left"
+    )
+    assert lines.line(row, 10) == expected
+    assert lines.line({"step": 4, "loss": float("nan"), "seconds/step": 8.0}, 10) == (
         "step 4 of 10: loss nan, 8 s a step, 36 s left"
     )
 
 
-def test_a_line_warns_while_most_groups_are_unsolved() -> None:
-    steps = Steps(prompts=2)
-    assert "unsolved groups 2 of 2" in steps.line({"step": 1, "groups/flat": 1.0, "groups/unsolved": 1.0}, 9)
-    assert "unsolved" not in steps.line({"step": 2, "groups/flat": 1.0, "groups/unsolved": 0.0}, 9)
+def test_step_line_warns_when_most_groups_are_unsolved() -> None:
+    lines = StepLines(prompts=2)
+    assert "unsolved groups 2 of 2" in lines.line({"step": 1, "groups/flat": 1.0, "groups/unsolved": 1.0}, 9)
+    assert "unsolved" not in lines.line({"step": 2, "groups/flat": 1.0, "groups/unsolved": 0.0}, 9)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "text"),
     [(0.0421, "0.042 s"), (4.25, "4.2 s"), (59.4, "59 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")],
 )
-def test_durations(seconds: float, said: str) -> None:
-    assert duration(seconds) == said
+def test_duration_is_readable(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
 
 
 # --- Warnings ---------------------------------------------------------------------------------------------------
 
 
-def test_groups_are_counted_where_some_were_played() -> None:
+def test_group_counts_skip_steps_that_played_nothing() -> None:
     rows = [{"groups/flat": 1.0, "groups/unsolved": 0.5}, {"loss": 1.0}, {"groups/flat": 0.5, "groups/unsolved": 0.0}]
-    assert groups_of(rows, prompts=4) == (8, 6, 2)
+    assert group_counts(rows, prompts=4) == (8, 6, 2)
 
 
 @pytest.mark.parametrize(
-    ("row", "channels", "said"),
+    ("row", "channels", "warnings"),
     [
         ({"groups/flat": 1.0, "groups/unsolved": 1.0}, {}, ["pass@4 was 0 on 2 of 2 groups"]),
         ({"groups/flat": 1.0, "groups/unsolved": 0.5}, {}, ["2 of 2 groups had no variance"]),
@@ -91,7 +104,7 @@ def test_groups_are_counted_where_some_were_played() -> None:
         (
             {"distillation/chosen": 0.0, "distillation/left_out/no_hint": 2.0, "distillation/left_out/too_long": 1.0},
             {"distillation": 1.0},
-            ["distillation had no site to learn at; most were left out: no hint"],
+            ["distillation had no site; most errors were left out for the reason: no hint"],
         ),
         (
             {"distillation/chosen": 40.0, "distillation/sites": 40.0, "distillation/sites_helped": 2.0},
@@ -107,71 +120,81 @@ def test_groups_are_counted_where_some_were_played() -> None:
         ({"groups/flat": 0.5, "groups/given_up": 2.0}, {}, ["2 of 2 groups had no variance after all rounds"]),
     ],
 )
-def test_a_run_warns_of_what_teaches_nothing(
-    row: dict[str, float], channels: dict[str, float], said: list[str]
+def test_run_warns_of_what_teaches_nothing(
+    row: dict[str, float], channels: dict[str, float], warnings: list[str]
 ) -> None:
-    found = warnings_of([row], recipe(**channels))
-    assert len(found) == len(said) and all(map(str.startswith, found, said)), found
+    found = run_warnings([row], recipe(**channels))
+    assert len(found) == len(warnings) and all(map(str.startswith, found, warnings)), found
 
 
-def test_a_limit_that_was_never_measured_is_warned_of() -> None:
-    told = {**recipe(), "safety": {"kl_to_base": 0.1}}
-    assert "kl_to_base was never measured" in warnings_of([{"loss": 1.0}], told)[0]
-    assert warnings_of([{"kl_good_turns": 0.0}], told) == []
+def test_run_warns_of_a_limit_that_was_never_measured() -> None:
+    limited = {**recipe(), "safety": {"kl_to_base": 0.1}}
+    assert "kl_to_base was never measured" in run_warnings([{"loss": 1.0}], limited)[0]
+    assert run_warnings([{"kl_good_turns": 0.0}], limited) == []
 
 
-def test_a_mixture_of_experts_is_warned_of() -> None:
-    assert "mixture of experts" in warnings_of([], recipe(), moe=True)[0]
+def test_run_warns_of_a_mixture_of_experts() -> None:
+    assert "mixture of experts" in run_warnings([], recipe(), moe=True)[0]
 
 
-def test_sums_and_reasons_are_read_from_rows() -> None:
-    assert a_token({"distillation/tokens": 0.0, "distillation/divergence": 0.0}, "distillation/divergence") is None
+def test_per_token_values_and_reasons_are_read_from_rows() -> None:
+    assert per_token({"distillation/tokens": 0.0, "distillation/divergence": 0.0}, "distillation/divergence") is None
     rows = [{"distillation/left_out/too_long": 2.0}, {"distillation/left_out/too_long": 1.0, "loss": 1.0}]
-    assert left_out(rows) == {"too long": 3}
+    assert left_out_counts(rows) == {"too long": 3}
 
 
-# --- What a limit watches --------------------------------------------------------------------------------------
+# --- Measurements for the limits --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["qwen3", "gemma2"])
-def test_the_kl_to_the_base_is_exact_over_the_good_turns(name: str) -> None:
-    student, base_ = model(name, 1), model(name, 2)
-    played = [made_up(1.0, task, turns=(5, 3, 4)) for task in ("a", "b")]
-    played[1].error_turns = [ErrorTurn(turn=1, kind="wasteful")]
-    found = good_turns_kl(student, base_, [(rollout, []) for rollout in played])
-    each = []
+def test_good_turns_kl_is_exact_over_the_vocabulary(name: str) -> None:
+    student, first = model(name, 1), model(name, 2)
+    rollouts = [made_up(1.0, task, turns=(5, 3, 4)) for task in ("a", "b")]
+    rollouts[1].error_turns = [ErrorTurn(turn=1, kind="wasteful")]
+    measured = good_turns_kl(student, first, [(rollout, []) for rollout in rollouts])
+    parts = []
     with torch.no_grad():
-        for rollout, turns in zip(played, ((0, 1, 2), (0, 2)), strict=True):
-            mine, theirs = (m(torch.tensor([rollout.ids])).logits[0] for m in (student, base_))
+        for rollout, turns in zip(rollouts, ((0, 1, 2), (0, 2)), strict=True):
+            logits = [m(torch.tensor([rollout.ids])).logits[0] for m in (student, first)]
             rows = [p - 1 for turn in turns for p in range(rollout.turns[turn].start, rollout.turns[turn].end)]
-            each.append(divergence(mine[rows], theirs[rows], 1.0))
-    assert found == pytest.approx(float(torch.cat(each).mean()), rel=1e-6)
-    assert good_turns_kl(student, base_, []) is None
+            parts.append(divergence(logits[0][rows], logits[1][rows], 1.0))
+    assert measured == pytest.approx(float(torch.cat(parts).mean()), rel=1e-6)
+    assert good_turns_kl(student, first, []) is None
 
 
 @pytest.mark.parametrize(
-    ("measured", "noted"), [(0.25, [("kl_good_turns", 0.25)]), (math.nan, [("kl_good_turns", math.inf)]), (None, [])]
+    ("measured", "recorded"), [(0.25, [("kl_good_turns", 0.25)]), (math.nan, [("kl_good_turns", math.inf)]), (None, [])]
 )
-def test_a_divergence_that_is_no_number_reaches_the_limit(measured: float | None, noted: list[Any]) -> None:
-    """TRL leaves NaN out of its averages."""
-    found: list[Any] = []
-    accelerator = SimpleNamespace(gather=lambda tensor: tensor, device="cpu")
-    trainer = SimpleNamespace(accelerator=accelerator, _note=lambda *each: found.append(each))
-    Watch(trainer, None, drift=False, kl=False)._note("kl_good_turns", measured)
-    assert found == noted
+def test_monitor_records_nan_as_infinity(
+    measured: float | None, recorded: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TRL leaves NaN out of its averages, so no limit would see it."""
+    records: list[Any] = []
+    accelerator = SimpleNamespace(
+        gather=lambda tensor: tensor, device="cpu", unwrap_model=lambda model: model, autocast=nullcontext
+    )
+    trainer = SimpleNamespace(
+        accelerator=accelerator,
+        model=torch.nn.Linear(1, 1),
+        last_rollouts=list,
+        record_metric=lambda *values: records.append(values),
+    )
+    monkeypatch.setattr(callbacks, "good_turns_kl", lambda *arguments: measured)
+    PolicyMonitor(trainer, None, drift=False, kl=True).on_step_end(None, state(1), None)
+    assert records == recorded
 
 
-# --- What is written --------------------------------------------------------------------------------------------
+# --- Files ------------------------------------------------------------------------------------------------------
 
 
 def state(step: int, first: bool = True) -> Any:
     return SimpleNamespace(global_step=step, max_steps=9, is_world_process_zero=first)
 
 
-def test_a_resumed_run_drops_the_lines_of_steps_that_it_makes_again(tmp_path: Path) -> None:
+def test_resumed_run_removes_the_metrics_of_steps_that_it_repeats(tmp_path: Path) -> None:
     lines = "".join(json.dumps({"step": step, "loss": 1.0}) + "\n" for step in range(1, 6)) + '{"step": 6, "lo'
     (tmp_path / METRICS).write_text(lines)
-    metrics = Metrics(
+    metrics = MetricsWriter(
         tmp_path, lambda phase, done, total: None, costs=lambda: {"cost/usd": 2.0}, clock=iter([1.0, 3.5]).__next__
     )
     metrics.on_train_begin(None, state(3), None)
@@ -183,44 +206,47 @@ def test_a_resumed_run_drops_the_lines_of_steps_that_it_makes_again(tmp_path: Pa
     assert rows[-1] == {"step": 4, "loss": 2.0, "seconds/step": 2.5, "cost/usd": 2.0}
 
 
-def test_a_report_that_cannot_be_written_costs_no_checkpoint(tmp_path: Path) -> None:
-    callbacks: list[Any] = []
-    trainer = SimpleNamespace(remove_callback=lambda kind: None, add_callback=callbacks.append)
+def test_checkpoint_is_complete_when_the_report_cannot_be_written(tmp_path: Path) -> None:
+    added: list[Any] = []
+    trainer = SimpleNamespace(remove_callback=lambda kind: None, add_callback=added.append)
     table = {"model": {"make": "drill"}, "environment": {"serve": "drill"}, "out": str(tmp_path)}
-    watched(trainer, parse(table), Keeper(None, None), lambda phase, done, total: None)
+    add_callbacks(trainer, parse(table), StateSaver(None, None), lambda phase, done, total: None)
     checkpoint = tmp_path / "checkpoints" / "checkpoint-2"
     checkpoint.mkdir(parents=True)
-    with pytest.raises(TrainingRunError, match="no training run in"):  # its recipe is gone
-        for each in callbacks:
-            each.on_save(SimpleNamespace(output_dir=str(checkpoint.parent)), state(2), None)
-    assert newest(tmp_path) == checkpoint
+    with pytest.raises(TrainingRunError, match="there is no training run in"):  # without recipe.json
+        for callback in added:
+            callback.on_save(SimpleNamespace(output_dir=str(checkpoint.parent)), state(2), None)
+    assert newest_checkpoint(tmp_path) == checkpoint
 
 
-def test_a_step_tells_the_most_memory_that_its_gpu_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    held = {"peak": 9 * 2**30}
+def test_metrics_have_the_peak_memory_of_the_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = {"peak": 9 * 2**30}
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: held["peak"])
-    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: held.update(peak=0))
-    state = SimpleNamespace(is_world_process_zero=True, global_step=1, max_steps=2)
-    metrics = Metrics(tmp_path, lambda *said: None)
-    metrics.on_step_begin(None, state, None)
-    held["peak"] = 3 * 2**29
-    metrics.on_log(None, state, None, logs={"loss": 1.0})
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: memory["peak"])
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: memory.update(peak=0))
+    metrics = MetricsWriter(tmp_path, lambda *report: None)
+    metrics.on_step_begin(None, state(1), None)
+    memory["peak"] = 3 * 2**29
+    metrics.on_log(None, state(1), None, logs={"loss": 1.0})
     assert read_metrics(tmp_path / METRICS)[0]["memory/peak_gib"] == 1.5
 
 
-def test_other_ranks_write_nothing(tmp_path: Path) -> None:
-    metrics = Metrics(tmp_path, lambda phase, done, total: None, board=True)
+def test_only_the_first_rank_writes(tmp_path: Path) -> None:
+    metrics = MetricsWriter(tmp_path, lambda phase, done, total: None, tensorboard=True)
     for event in (metrics.on_train_begin, metrics.on_step_begin, metrics.on_log, metrics.on_save, metrics.on_train_end):
         event(None, state(1, first=False), None, logs={"loss": 1.0})
     assert not list(tmp_path.iterdir())
 
 
-def test_without_tensorboard_a_recipe_that_wants_it_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    find = train.importlib.util.find_spec
-    monkeypatch.setattr(train.importlib.util, "find_spec", lambda name: None if name == "tensorboard" else find(name))
+def test_run_is_refused_when_its_recipe_needs_tensorboard_and_it_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    find = preflight.importlib.util.find_spec
+    monkeypatch.setattr(
+        preflight.importlib.util, "find_spec", lambda name: None if name == "tensorboard" else find(name)
+    )
     table = {"model": {"make": "drill"}, "environment": {"serve": "drill"}, "out": str(tmp_path / "out")}
-    with pytest.raises(RecipeError, match=r"tensorboard = true needs tensorboard: pip install 'etude\[train\]'"):
+    with pytest.raises(RecipeError, match=r"tensorboard = true needs tensorboard; pip install 'etude\[train\]'"):
         run(parse({**table, "tensorboard": True}))
     assert not (tmp_path / "out").exists()
 
@@ -228,11 +254,11 @@ def test_without_tensorboard_a_recipe_that_wants_it_is_refused(monkeypatch: pyte
 def scalars(out: Path) -> dict[str, list[tuple[int, float]]]:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    events = EventAccumulator(str(out / BOARD), size_guidance={"scalars": 0}).Reload()
-    return {name: [(each.step, each.value) for each in events.Scalars(name)] for name in events.Tags()["scalars"]}
+    events = EventAccumulator(str(out / TENSORBOARD), size_guidance={"scalars": 0}).Reload()
+    return {name: [(scalar.step, scalar.value) for scalar in events.Scalars(name)] for name in events.Tags()["scalars"]}
 
 
-def test_tensorboard_shows_a_step_that_was_made_twice_once(tmp_path: Path) -> None:
+def test_tensorboard_shows_a_repeated_step_once(tmp_path: Path) -> None:
     for begin, end, value in ((1, 4, 1.0), (3, 6, 2.0)):
         board = open_board(tmp_path, begin)
         for step in range(begin, end):
@@ -241,20 +267,20 @@ def test_tensorboard_shows_a_step_that_was_made_twice_once(tmp_path: Path) -> No
     assert scalars(tmp_path)["loss"] == [(1, 1.0), (2, 1.0), (3, 2.0), (4, 2.0), (5, 2.0)]
 
 
-class Breaking(Scripted):
-    """Breaks in the middle of a step, once."""
+class FailsOnce(Scripted):
+    """Trainer that fails in the middle of step ``at``, once."""
 
     at = 0
 
     def _compute_loss(self, model: Any, inputs: Any) -> Any:
         if self.model.training and self.state.global_step + 1 == type(self).at:
             type(self).at = 0
-            raise ConnectionError("the machine is gone")
+            raise ConnectionError("the machine failed")
         return super()._compute_loss(model, inputs)
 
 
-def broken_and_resumed(tmp_path: Path, url: str, said: Said) -> Result:
-    """Four steps, a checkpoint at the second, broken in the fourth, and run again."""
+def fail_and_resume(tmp_path: Path, url: str, reports: Reports) -> Result:
+    """Run four steps with a checkpoint after the second and a failure in the fourth, and resume."""
     table = {
         "out": str(tmp_path / "run"),
         "tensorboard": True,
@@ -265,25 +291,25 @@ def broken_and_resumed(tmp_path: Path, url: str, said: Said) -> Result:
         "distillation": {"gate": False},
         "generation": {"max_ids": 6000, "max_turn_ids": 400},
     }
-    Breaking.at = 4
+    FailsOnce.at = 4
     with pytest.raises(ConnectionError):
-        run(parse(table), lambda *each: said.append(each), trainer=Breaking)
-    assert "Under way: 2 of 4 steps" in (tmp_path / "run" / "report.html").read_text()
+        run(parse(table), lambda *report: reports.append(report), trainer=FailsOnce)
+    assert "Running: 2 of 4 steps" in (tmp_path / "run" / "report.html").read_text()
     assert [row["step"] for row in read_metrics(tmp_path / "run" / METRICS)] == [1, 2, 3]
-    return run(parse(table), lambda *each: said.append(each), trainer=Breaking)
+    return run(parse(table), lambda *report: reports.append(report), trainer=FailsOnce)
 
 
-def test_a_run_that_broke_has_every_step_once_everywhere(tmp_path: Path, drill_url: str) -> None:
-    said: Said = []
-    result, out = broken_and_resumed(tmp_path, drill_url, said), tmp_path / "run"
+def test_resumed_run_has_every_step_once_in_all_files(tmp_path: Path, drill_url: str) -> None:
+    reports: Reports = []
+    result, out = fail_and_resume(tmp_path, drill_url, reports), tmp_path / "run"
     assert (result.resumed_from, result.steps) == (2, 4)
     rows = read_metrics(out / METRICS)
     assert [row["step"] for row in rows] == [1, 2, 3, 4]
-    found = scalars(out)
+    board = scalars(out)
     for name in ("loss", "reward", "episodes/solved", "distillation/tokens", "seconds/playing"):
-        assert found[name] == [(row["step"], pytest.approx(row[name])) for row in rows]
+        assert board[name] == [(row["step"], pytest.approx(row[name])) for row in rows]
     assert all(0 < row["seconds/playing"] < row["seconds/step"] for row in rows)
-    assert [phase.partition(":")[0] for phase, _, _ in said if phase.startswith("step")] == [
+    assert [phase.partition(":")[0] for phase, _, _ in reports if phase.startswith("step")] == [
         f"step {step} of 4" for step in (1, 2, 3, 3, 4)
     ]
     page = (out / "report.html").read_text()

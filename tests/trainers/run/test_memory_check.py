@@ -1,4 +1,4 @@
-"""A model that no GPU of this kind holds is refused before its weights are read."""
+"""Memory estimate: a model that does not fit the GPU is refused before its weights are read."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import torch
 from transformers import Qwen3Config
 
 from etude.errors import RecipeError
-from etude.trainers.recipe.recipe import Recipe, parse
-from etude.trainers.run.memory_check import bytes_a_parameter, check_memory
+from etude.trainers.recipe.load import parse
+from etude.trainers.recipe.recipe import Recipe
+from etude.trainers.run.memory_check import bytes_per_parameter, check_memory
 
 CONFIG = Qwen3Config(
     vocab_size=1000, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=16
@@ -22,7 +23,7 @@ def recipe(**tables: Any) -> Recipe:
 
 
 @pytest.mark.parametrize(
-    ("tables", "processes", "each"),
+    ("tables", "processes", "expected"),
     [
         ({}, 1, 16),
         ({"channels": {"distillation": 1.0}}, 1, 20),
@@ -32,24 +33,26 @@ def recipe(**tables: Any) -> Recipe:
         ({"objective": {"kl": "k3", "kl_weight": 0.1}, "model": {"name": "m", "dtype": "bfloat16"}}, 8, 26),
     ],
 )
-def test_what_is_held_of_a_parameter(tables: dict[str, Any], processes: int, each: int) -> None:
-    assert bytes_a_parameter(recipe(**tables), processes) == each
+def test_bytes_per_parameter_count_every_copy(tables: dict[str, Any], processes: int, expected: int) -> None:
+    assert bytes_per_parameter(recipe(**tables), processes) == expected
 
 
 @pytest.mark.parametrize(
     ("vllm", "spare", "fits"), [("off", 1.01, True), ("off", 0.99, False), ("colocate", 1.4, False)]
 )
-def test_what_does_not_fit_is_one_line(vllm: str, spare: float, fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_memory_refuses_a_model_that_does_not_fit_in_one_line(
+    vllm: str, spare: float, fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from transformers import AutoModelForCausalLM
 
-    needed = 16 * sum(each.numel() for each in AutoModelForCausalLM.from_config(CONFIG).parameters())
+    needed = 16 * sum(parameter.numel() for parameter in AutoModelForCausalLM.from_config(CONFIG).parameters())
     room = int(needed * spare)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (room, room))
-    asked = recipe(generation={"vllm": vllm})
+    checked = recipe(generation={"vllm": vllm})
     if fits:
-        check_memory(asked, CONFIG)
+        check_memory(checked, CONFIG)
         return
-    with pytest.raises(RecipeError, match=r"^model.name: 0.01e9 parameters take .* train a smaller model") as said:
-        check_memory(asked, CONFIG)
-    assert "\n" not in str(said.value)
+    with pytest.raises(RecipeError, match=r"^model.name: 0.01e9 parameters take .* train a smaller model") as caught:
+        check_memory(checked, CONFIG)
+    assert "\n" not in str(caught.value)

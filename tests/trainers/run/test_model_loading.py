@@ -1,4 +1,4 @@
-"""What a model's folder holds is looked at before a run begins: whatever is wrong with it is one line."""
+"""Model loading: a model's files are checked before a run starts, and every mistake is one line."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNot
 from transformers import AutoConfig
 
 from etude.errors import RecipeError
-from etude.trainers.recipe.recipe import parse
-from etude.trainers.run import model_loading as loading
+from etude.trainers.recipe.load import parse
+from etude.trainers.run import model_loading
 from etude.trainers.run.metrics_summary import MOE
 
 MINIMAL: dict[str, Any] = {"model": {"name": "x"}, "environment": {"serve": "drill"}}
@@ -27,49 +27,48 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base(tmp_path_factory.mktemp("model"))
 
 
-def started(folder: Path, **template: Any) -> loading.Start:
-    room = {"max_ids": 4000}
-    table = {**MINIMAL, "model": {"name": str(folder), "template": template}}
-    return loading.open_model(parse({**table, "generation": room}), None, lambda phase, done, total: None)
+def open_folder(folder: Path, **template: Any) -> model_loading.LoadableModel:
+    table = {**MINIMAL, "model": {"name": str(folder), "template": template}, "generation": {"max_ids": 4000}}
+    return model_loading.open_model(parse(table), None, lambda phase, done, total: None)
 
 
-def configured(**changes: Any) -> Callable[[str], str]:
+def with_config(**changes: Any) -> Callable[[str], str]:
     return lambda text: json.dumps({**json.loads(text), **changes})
 
 
 DAMAGES: dict[str, tuple[str, Callable[[str], str], str]] = {
-    "a tokenizer without its parts": ("tokenizer.json", lambda text: "{}", "no tokenizer can be read from"),
-    "a tokenizer's list": ("tokenizer_config.json", lambda text: "[]", "no tokenizer can be read from"),
-    "a model's list": ("config.json", lambda text: "[]", "can be read from"),
-    "a width in words": ("config.json", configured(hidden_size="x"), "can be read from"),
-    "fewer layers than types": ("config.json", configured(num_hidden_layers=1), "can be read from"),
+    "an empty tokenizer": ("tokenizer.json", lambda text: "{}", "cannot read a tokenizer from"),
+    "a list as tokenizer_config": ("tokenizer_config.json", lambda text: "[]", "cannot read a tokenizer from"),
+    "a list as config": ("config.json", lambda text: "[]", "cannot read a .* from"),
+    "a width that is not a number": ("config.json", with_config(hidden_size="x"), "cannot read a .* from"),
+    "fewer layers than layer types": ("config.json", with_config(num_hidden_layers=1), "cannot read a .* from"),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_file_is_one_line(damage: str, model: Path, tmp_path: Path) -> None:
-    name, change, said = DAMAGES[damage]
+def test_damaged_file_is_reported_in_one_line(damage: str, model: Path, tmp_path: Path) -> None:
+    name, change, message = DAMAGES[damage]
     shutil.copytree(model, tmp_path / "model")
     (tmp_path / "model" / name).write_text(change((model / name).read_text()))
-    with pytest.raises(RecipeError, match=f"model.name: .*{said} .*/model: ") as refused:
-        started(tmp_path / "model")
-    assert "\n" not in str(refused.value)
+    with pytest.raises(RecipeError, match=f"model.name: {message} .*/model: ") as caught:
+        open_folder(tmp_path / "model")
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("changes", "number"),
     [({"num_hidden_layers": 3, "layer_types": ["full_attention"] * 3}, 11), ({"intermediate_size": 64}, 6)],
 )
-def test_weights_of_another_shape_are_not_made_up(
+def test_weights_of_another_shape_are_refused(
     changes: dict[str, Any], number: int, model: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(model, tmp_path / "model")
-    (tmp_path / "model" / "config.json").write_text(configured(**changes)((model / "config.json").read_text()))
+    (tmp_path / "model" / "config.json").write_text(with_config(**changes)((model / "config.json").read_text()))
     with pytest.raises(
-        RecipeError, match=rf"are not those of its config.json: {number} are missing or of another"
-    ) as no:
-        started(tmp_path / "model").weights()
-    assert "\n" not in str(no.value) and "such as model.layers." in str(no.value)
+        RecipeError, match=rf"do not fit its config.json \({number} are missing or of another"
+    ) as caught:
+        open_folder(tmp_path / "model").load_weights()
+    assert "\n" not in str(caught.value) and "such as model.layers." in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -84,76 +83,78 @@ def test_weights_of_another_shape_are_not_made_up(
         ("granitemoehybrid", {"num_local_experts": 0, "num_experts_per_tok": 1}, False),
     ],
 )
-def test_a_mixture_of_experts_is_known_by_its_config(name: str, changes: dict[str, Any], moe: bool) -> None:
-    start = loading.Start(parse(MINIMAL), "", None, {}, AutoConfig.for_model(name, **changes))
-    assert start.moe is moe
+def test_mixture_of_experts_is_recognised_by_its_config(name: str, changes: dict[str, Any], moe: bool) -> None:
+    loadable = model_loading.LoadableModel(parse(MINIMAL), "", None, {}, AutoConfig.for_model(name, **changes))
+    assert loadable.moe is moe
 
 
-def test_a_mixture_of_experts_is_warned_of_before_the_run(
+def test_open_model_warns_of_a_mixture_of_experts(
     tmp_path: Path, model: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     shutil.copytree(model, tmp_path / "model")
     config = tmp_path / "model" / "config.json"
-    config.write_text(configured(num_experts=4)(config.read_text()))
-    started(tmp_path / "model")
+    config.write_text(with_config(num_experts=4)(config.read_text()))
+    open_folder(tmp_path / "model")
     assert caplog.messages == [MOE]
 
 
-def test_an_argument_that_the_template_does_not_read_is_refused(model: Path) -> None:
-    assert started(model, enable_thinking=False).arguments == {"enable_thinking": False}
-    with pytest.raises(RecipeError, match="model.template: the chat template reads no 'enable_thinkng': mend its name"):
-        started(model, enable_thinkng=False)
+def test_template_argument_is_refused_when_the_template_does_not_read_it(model: Path) -> None:
+    assert open_folder(model, enable_thinking=False).arguments == {"enable_thinking": False}
+    with pytest.raises(
+        RecipeError, match="model.template: the chat template does not read 'enable_thinkng'; correct or"
+    ):
+        open_folder(model, enable_thinkng=False)
 
 
 ANSWER: Any = SimpleNamespace(headers={}, request=None)
 
 
 @pytest.mark.parametrize(
-    ("failure", "said"),
+    ("failure", "message"),
     [
         (ConnectionError("Name or service not known"), "was not reached: Name or service not known"),
-        (RepositoryNotFoundError("404", response=ANSWER), "has none of that name for you: .* HF_TOKEN"),
-        (GatedRepoError("403", response=ANSWER), "wants its terms accepted first"),
+        (RepositoryNotFoundError("404", response=ANSWER), "has no such model for you; .* HF_TOKEN"),
+        (GatedRepoError("403", response=ANSWER), "asks you to accept its terms first"),
     ],
 )
-def test_a_name_that_the_hub_does_not_give_is_asked_for_once(
-    failure: Exception, said: str, monkeypatch: pytest.MonkeyPatch
+def test_hub_is_asked_once_for_a_name_that_it_refuses(
+    failure: Exception, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = []
+    names = []
 
-    def ask(name: str, **given: Any) -> None:
-        asked.append(name)
+    def model_info(name: str, **options: Any) -> None:
+        names.append(name)
         raise failure
 
-    monkeypatch.setattr(loading, "model_info", ask)
-    with pytest.raises(RecipeError, match=f"model.name: nobody/none is no folder here, and the Hub .*{said}"):
-        started(Path("nobody/none"))
-    assert asked == ["nobody/none"]
+    monkeypatch.setattr(model_loading, "model_info", model_info)
+    with pytest.raises(RecipeError, match=f"model.name: nobody/none is not a folder here, and the Hub .*{message}"):
+        open_folder(Path("nobody/none"))
+    assert names == ["nobody/none"]
 
 
-def test_a_name_that_cannot_be_one_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "model_info", None)
-    with pytest.raises(RecipeError, match="runs/sft/modle is no folder here, and the Hub has no such names"):
-        loading._check_there("runs/sft/modle")
+def test_hub_is_not_asked_for_an_impossible_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_loading, "model_info", None)
+    with pytest.raises(RecipeError, match="runs/sft/modle is not a folder here, and the Hub allows no such name"):
+        model_loading._check_on_hub("runs/sft/modle")
 
 
-def test_what_the_hub_keeps_to_itself_or_is_here_already_is_read_all_the_same(
+def test_model_is_accepted_when_the_hub_gives_another_error_or_it_is_cached(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def ask(name: str, **given: Any) -> None:
+    def model_info(name: str, **options: Any) -> None:
         raise HfHubHTTPError("429", response=ANSWER)
 
-    monkeypatch.setattr(loading, "model_info", ask)
-    loading._check_there("nobody/none")
-    monkeypatch.setattr(loading, "model_info", None)
-    monkeypatch.setattr(loading, "try_to_load_from_cache", lambda name, file: str(tmp_path / file))
-    loading._check_there("nobody/none")
+    monkeypatch.setattr(model_loading, "model_info", model_info)
+    model_loading._check_on_hub("nobody/none")
+    monkeypatch.setattr(model_loading, "model_info", None)
+    monkeypatch.setattr(model_loading, "try_to_load_from_cache", lambda name, file: str(tmp_path / file))
+    model_loading._check_on_hub("nobody/none")
 
 
-def test_weights_that_are_no_weights_are_one_line(model: Path, tmp_path: Path) -> None:
+def test_file_without_weights_is_reported_in_one_line(model: Path, tmp_path: Path) -> None:
     shutil.copytree(model, tmp_path / "model")
     (tmp_path / "model" / "model.safetensors").unlink()
     (tmp_path / "model" / "pytorch_model.bin").write_text("version https://git-lfs.github.com/spec/v1\n")
-    with pytest.raises(RecipeError, match="no weights can be read from") as refused:
-        started(tmp_path / "model").weights()
-    assert "\n" not in str(refused.value)
+    with pytest.raises(RecipeError, match="cannot read weights from") as caught:
+        open_folder(tmp_path / "model").load_weights()
+    assert "\n" not in str(caught.value)

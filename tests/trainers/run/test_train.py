@@ -1,4 +1,4 @@
-"""Running a recipe: what is refused before weights load, what a run leaves behind, when it stops."""
+"""Running a recipe: what is refused before weights are loaded, what a run writes, when it stops."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from helpers.scripted_policy import Scripted, base
 
 from etude.cli import app as cli
 from etude.errors import RecipeError
-from etude.trainers.recipe.recipe import load, parse
-from etude.trainers.run import model_loading as loading
-from etude.trainers.run.callbacks import read_metrics
-from etude.trainers.run.train import Result, order, plan, run
+from etude.trainers.recipe.load import load, parse
+from etude.trainers.report.run_files import read_metrics
+from etude.trainers.rollouts.dataset_rows import repeat_shuffled
+from etude.trainers.run import model_loading
+from etude.trainers.run.records import Result, plan
+from etude.trainers.run.train import run
 
 DRILL = {"serve": "drill", "knobs": {"families": ["choose"], "level": 1}}
 
@@ -31,7 +33,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def recipe(folder: Path, out: Path, url: str = "", /, **tables: Any) -> dict[str, Any]:
-    given: dict[str, Any] = {
+    table: dict[str, Any] = {
         "out": str(out),
         "model": {"name": str(folder), "template": {"enable_thinking": False}},
         "environment": {"url": url} if url else DRILL,
@@ -49,19 +51,15 @@ def recipe(folder: Path, out: Path, url: str = "", /, **tables: Any) -> dict[str
         "generation": {"max_ids": 6000, "max_turn_ids": 400},
     }
     for name, value in tables.items():
-        given[name] = {**given.get(name, {}), **value} if isinstance(value, dict) else value
-    return given
+        table[name] = {**table.get(name, {}), **value} if isinstance(value, dict) else value
+    return table
 
 
 def play(table: dict[str, Any]) -> Result:
     return run(parse(table), trainer=Scripted)
 
 
-def losses(out: Path) -> list[float]:
-    return [row["loss"] for row in read_metrics(out / "metrics.jsonl")]
-
-
-def test_a_run_serves_trains_evaluates_and_saves(model: Path, tmp_path: Path) -> None:
+def test_run_serves_trains_evaluates_and_saves(model: Path, tmp_path: Path) -> None:
     result = play(recipe(model, tmp_path / "run", environment={**DRILL, "tasks": 8, "split": "train"}))
     assert result.ok and result.steps == 4
     assert result.before is not None and result.before.episodes == 2
@@ -73,41 +71,43 @@ def test_a_run_serves_trains_evaluates_and_saves(model: Path, tmp_path: Path) ->
     assert {path.name for path in (tmp_path / "run" / "model").iterdir()} >= {"config.json", "model.safetensors"}
     assert json.loads((tmp_path / "run" / "recipe.json").read_text())["model"]["name"] == str(model)
     assert json.loads((tmp_path / "run" / "result.json").read_text())["steps"] == 4
-    with pytest.raises(RecipeError, match="holds a run that is done: choose another out"):
+    with pytest.raises(RecipeError, match="holds a finished run; choose another out"):
         play(recipe(model, tmp_path / "run", environment={**DRILL, "tasks": 8, "split": "train"}))
     with pytest.raises(RecipeError, match=r"holds a run of another recipe \(seed\)"):
         play(recipe(model, tmp_path / "run", environment={**DRILL, "tasks": 8, "split": "train"}, seed=1))
 
 
-def test_the_kill_switch_ends_a_run_and_says_why(model: Path, drill_url: str, tmp_path: Path) -> None:
+def test_kill_switch_ends_a_run_with_its_reason(model: Path, drill_url: str, tmp_path: Path) -> None:
     table = recipe(model, tmp_path, drill_url, safety={"kl_to_base": 1e-9}, train={"learning_rate": 1e-2})
     result = play(table)
     assert not result.ok and result.steps < 4
     assert "kl_good_turns" in result.stopped and "safety.kl_to_base" in result.stopped
     assert json.loads((tmp_path / "stopped.json").read_text())["limit"] == "kl_to_base"
     assert (tmp_path / "checkpoints" / f"checkpoint-{result.steps}").is_dir()
-    still = r"was stopped at step .*; set safety.kl_to_base to more than .* or to 0, or remove .*stopped.json to go on"
+    refusal = (
+        r"was stopped at step .*; set safety.kl_to_base to more than .* or to 0, or remove .*stopped.json to resume"
+    )
     for limit in (1e-9, 2e-9):
-        with pytest.raises(RecipeError, match=still):
+        with pytest.raises(RecipeError, match=refusal):
             play({**table, "safety": {"kl_to_base": limit}})
 
 
 @pytest.mark.parametrize(("environment", "refused"), [({}, True), ({"LOCAL_RANK": "0", "WORLD_SIZE": "1"}, False)])
-def test_several_gpus_for_one_process_are_refused_before_weights_load(
+def test_run_is_refused_when_one_process_sees_several_gpus(
     environment: dict[str, str], refused: bool, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     start = "torchrun --nproc-per-node 4 --shutdown-timeout 3600 -m etude.cli train"
-    said = f"one process sees 4 GPUs: set CUDA_VISIBLE_DEVICES=0, or .*{start}"
-    said = said if refused else "is the server running?"
-    with pytest.raises(Exception, match=said.replace("?", r"\?")):
+    message = f"one process sees 4 GPUs; set CUDA_VISIBLE_DEVICES=0, or .*{start}"
+    message = message if refused else r"is the server running\?"
+    with pytest.raises(Exception, match=message):
         play(recipe(model, tmp_path / "run", "http://127.0.0.1:9"))
     assert not (tmp_path / "run").exists()
 
 
-def test_a_moving_teacher_is_watched(model: Path, drill_url: str, tmp_path: Path) -> None:
+def test_drift_of_a_moving_teacher_is_measured(model: Path, drill_url: str, tmp_path: Path) -> None:
     table = recipe(
         model,
         tmp_path,
@@ -122,37 +122,55 @@ def test_a_moving_teacher_is_watched(model: Path, drill_url: str, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"model": {"name": "./no/such/model"}}, "there is no model in ./no/such/model"),
         ({"channels": {"replay": 1.0}, "replay": {"pairs": "no.jsonl"}}, "there is no file no.jsonl"),
         ({"distillation": {"teacher": "live"}, "safety": {"teacher_drift": 0.0}}, "set safety.teacher_drift"),
-        ({"generation": {"vllm": "colocate"}}, "needs vllm: pip install"),
+        ({"generation": {"vllm": "colocate"}}, "needs vllm; pip install"),
         (
             {"generation": {"max_ids": 8193}},
-            "generation.max_ids (8193) is more than the model's context (max_position_embeddings: 8192): set it to",
+            "generation.max_ids (8193) is more than the model's context (max_position_embeddings: 8192); set it to",
         ),
         ({"environment": {"serve": "no/such/tasks", "knobs": {}}}, "there is no folder no/such/tasks"),
+        ({"environment": {"serve": "dril", "knobs": {}}}, "cannot serve 'dril' as an environment: unknown environment"),
+        ({"environment": {"serve": "dril", "knobs": {}}}, "Did you mean 'drill'?"),
         ({"environment": {"serve": "", "url": "http://127.0.0.1:9", "knobs": {}}}, "is the server running?"),
         ({"environment": {"knobs": {"families": ["chose"]}}}, "Did you mean 'choose'?"),
         ({"environment": {"split": "trian"}}, "trian"),
     ],
 )
-def test_what_cannot_run_is_refused_before_weights_load(
-    change: dict[str, Any], said: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_run_is_refused_before_weights_are_loaded_when_it_cannot_work(
+    change: dict[str, Any], message: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def never(*arguments: Any, **more: Any) -> None:
+    def from_pretrained(*arguments: Any, **more: Any) -> None:
         raise AssertionError("weights were loaded")
 
-    monkeypatch.setattr(loading, "AutoModelForCausalLM", type("No", (), {"from_pretrained": never}))
+    monkeypatch.setattr(
+        model_loading, "AutoModelForCausalLM", type("NoModel", (), {"from_pretrained": from_pretrained})
+    )
     with pytest.raises(Exception) as caught:
         play(recipe(model, tmp_path / "run", **change))
     assert type(caught.value).__module__.startswith("etude.")
-    assert said in str(caught.value) and "\n" not in str(caught.value)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
 
 
-def test_a_vocabulary_beyond_the_embedding_is_refused_before_weights_load(
+@pytest.mark.parametrize(
+    ("dialogues", "message"),
+    [
+        (None, "model.make needs dialogues to pretrain on"),
+        ({"drill": print}, "model.make: unknown environment with dialogues 'dril'. Did you mean 'drill'?"),
+    ],
+)
+def test_run_is_refused_when_nothing_writes_the_dialogues(dialogues: Any, message: str, tmp_path: Path) -> None:
+    table = recipe(Path(), tmp_path / "run", model={"name": "", "make": "dril", "template": {}})
+    with pytest.raises(RecipeError) as caught:
+        run(parse(table), dialogues=dialogues)
+    assert message in str(caught.value) and not (tmp_path / "run").exists()
+
+
+def test_tokenizer_is_refused_when_it_has_more_ids_than_the_embedding(
     model: Path, drill_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from transformers import AutoTokenizer
@@ -160,21 +178,21 @@ def test_a_vocabulary_beyond_the_embedding_is_refused_before_weights_load(
     made = AutoTokenizer.from_pretrained(model)
     qwen(len(made) - 3).save_pretrained(tmp_path / "model")
     made.save_pretrained(tmp_path / "model")
-    monkeypatch.setattr(loading, "AutoModelForCausalLM", None)
-    with pytest.raises(RecipeError) as refused:
+    monkeypatch.setattr(model_loading, "AutoModelForCausalLM", None)
+    with pytest.raises(RecipeError) as caught:
         play(recipe(tmp_path / "model", tmp_path / "run", drill_url))
-    assert f"has {len(made)} ids, but its model's embedding {len(made) - 3} rows: give the" in str(refused.value)
-    assert "\n" not in str(refused.value) and not (tmp_path / "run").exists()
+    assert f"has {len(made)} ids, but its model's embedding has {len(made) - 3} rows; give the" in str(caught.value)
+    assert "\n" not in str(caught.value) and not (tmp_path / "run").exists()
 
 
-def test_a_context_is_minded_before_a_model_is_made(tmp_path: Path) -> None:
+def test_context_is_checked_before_a_tiny_model_is_made(tmp_path: Path) -> None:
     table = recipe(Path(), tmp_path / "run", generation={"max_ids": 40_000}, model={"name": "", "make": "drill"})
 
-    def never(path: Path, given: Any) -> None:
+    def write_dialogues(path: Path, recipe: Any) -> None:
         raise AssertionError("dialogues were written")
 
     with pytest.raises(RecipeError, match=r"generation.max_ids \(40000\) is more than the model's context .*: 32768\)"):
-        loading.open_model(parse(table), never, lambda phase, done, total: None)
+        model_loading.open_model(parse(table), write_dialogues, lambda phase, done, total: None)
 
 
 @pytest.mark.parametrize(
@@ -186,14 +204,14 @@ def test_a_context_is_minded_before_a_model_is_made(tmp_path: Path) -> None:
         ({"rope_type": "linear", "factor": 2.0}, 8192),
     ],
 )
-def test_a_stretched_rotation_reads_further(rope: dict[str, Any], context: int) -> None:
+def test_context_length_counts_extended_rotations(rope: dict[str, Any], context: int) -> None:
     from transformers import Qwen3Config
 
     config = Qwen3Config(max_position_embeddings=4096, rope_parameters={**rope, "rope_theta": 10_000.0})
-    assert loading._context(config) == context
+    assert model_loading._context_length(config) == context
 
 
-def test_a_template_without_tools_is_refused_before_weights_load(
+def test_template_without_tools_is_refused(
     model: Path, drill_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from transformers import AutoTokenizer
@@ -207,7 +225,7 @@ def test_a_template_without_tools_is_refused_before_weights_load(
     assert "\n" not in str(caught.value)
 
 
-def test_an_encoder_decoder_is_refused_before_weights_load(model: Path, drill_url: str, tmp_path: Path) -> None:
+def test_encoder_decoder_is_refused(model: Path, drill_url: str, tmp_path: Path) -> None:
     from transformers import AutoTokenizer, T5Config
 
     AutoTokenizer.from_pretrained(model).save_pretrained(tmp_path / "model")
@@ -216,27 +234,24 @@ def test_an_encoder_decoder_is_refused_before_weights_load(model: Path, drill_ur
         play(recipe(tmp_path / "model", tmp_path / "run", drill_url))
 
 
-def test_the_plan_is_arithmetic(model: Path, tmp_path: Path) -> None:
-    found = plan(parse(recipe(model, tmp_path)), 2)
-    assert (found["gradient_accumulation"], found["episodes_a_batch"], found["episodes"]) == (1, 4, 16)
-    assert found["channels"] == ["rlvr", "distillation"]
+def test_plan_counts_episodes_and_micro_batches(model: Path, tmp_path: Path) -> None:
+    planned = plan(parse(recipe(model, tmp_path)), 2)
+    assert (planned["gradient_accumulation"], planned["episodes_a_batch"], planned["episodes"]) == (1, 4, 16)
+    assert planned["channels"] == ["rlvr", "distillation"]
     with pytest.raises(RecipeError, match="micro-batches of 2 on 3 processes"):
         plan(parse(recipe(model, tmp_path)), 3)
 
 
-def test_tasks_come_in_epochs() -> None:
-    names = [row["task_id"] for row in order(["a", "b", "c"], 7, seed=0)]
+def test_repeat_shuffled_uses_all_tasks_before_it_repeats_one() -> None:
+    names = [row["task_id"] for row in repeat_shuffled(["a", "b", "c"], 7, seed=0)]
     assert sorted(names[:3]) == sorted(names[3:6]) == ["a", "b", "c"] and len(names) == 7
-    assert names == [row["task_id"] for row in order(["a", "b", "c"], 7, seed=0)]
+    assert names == [row["task_id"] for row in repeat_shuffled(["a", "b", "c"], 7, seed=0)]
 
 
 RECIPE = '[model]\nname = "./m"\n[environment]\nserve = "drill"\n'
 
 
-def test_a_dry_run_prints_the_resolved_run_without_torch(tmp_path: Path) -> None:
-    import subprocess
-    import sys
-
+def test_dry_run_prints_the_resolved_run_without_torch(tmp_path: Path) -> None:
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "config.json").write_text("{}")
     (tmp_path / "r.toml").write_text(RECIPE.replace("./m", str(tmp_path / "m")))
@@ -252,7 +267,7 @@ def test_a_dry_run_prints_the_resolved_run_without_torch(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[trian]\nsteps = 3\n", "Did you mean 'train'?"),
         (RECIPE + "[train]\nmicro = 5\n", "do not divide"),
@@ -261,18 +276,18 @@ def test_a_dry_run_prints_the_resolved_run_without_torch(tmp_path: Path) -> None
         (RECIPE + "[channels]\nreplay = 1.0\n", "replay.pairs"),
     ],
 )
-def test_a_bad_recipe_is_one_line(
-    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_command_reports_a_bad_recipe_in_one_line(
+    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "r.toml").write_text(text)
     assert cli.main(["train", "r.toml"]) == 1
     shown = capsys.readouterr().err.splitlines()
-    assert len(shown) == 1 and shown[0].startswith("error: ") and said in shown[0]
+    assert len(shown) == 1 and shown[0].startswith("error: ") and message in shown[0]
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         (["model.name=./no"], "model.name: there is no model in ./no"),
         (["model.name=runs/x/modle"], "model.name: there is no model in runs/x/modle"),
@@ -285,18 +300,18 @@ def test_a_bad_recipe_is_one_line(
             ["channels.distillation=1", "distillation.chooser=bad"],
             "distillation.chooser: unknown hint 'bad'",
         ),
-        (["out=bad"], "out: bad is a file: choose another out"),
-        (["out=bad/x/y"], "out: bad is a file: choose another out"),
-        (["out=run"], "run holds a run of another recipe (seed): choose another out"),
-        (["out=run", "train.steps=9"], "run holds a run of another recipe (seed, train.steps): choose another out"),
-        (["out=run", "seed=1"], "run holds a run that is done: choose another out"),
-        (["out=torn", "seed=1"], "metrics.jsonl:1 is no JSON: remove the line"),
-        (["out=lost", "seed=1"], "lost has metrics.jsonl, but no recipe.json: put back what `etude train` wrote there"),
+        (["out=bad"], "out: bad is a file; choose another out"),
+        (["out=bad/x/y"], "out: bad is a file; choose another out"),
+        (["out=run"], "run holds a run of another recipe (seed); choose another out"),
+        (["out=run", "train.steps=9"], "run holds a run of another recipe (seed, train.steps); choose another out"),
+        (["out=run", "seed=1"], "run holds a finished run; choose another out"),
+        (["out=torn", "seed=1"], "metrics.jsonl:1 is not JSON; remove the line"),
+        (["out=lost", "seed=1"], "lost has metrics.jsonl, but no recipe.json; restore what `etude train` wrote there"),
     ],
 )
-def test_a_dry_run_says_what_the_run_would_say(
+def test_dry_run_reports_the_same_mistake_as_the_run(
     changes: list[str],
-    said: str,
+    message: str,
     model: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -311,56 +326,57 @@ def test_a_dry_run_says_what_the_run_would_say(
         Path(name).mkdir()
         Path(name, "metrics.jsonl").write_text(metrics)
         Path(name, "result.json").write_text(json.dumps(done))
-        kept = load(Path("r.toml"), [f"out={name}", "seed=1"]).model_dump(mode="json")
-        Path(name, "recipe.json").write_text(json.dumps(kept))
+        stored = load(Path("r.toml"), [f"out={name}", "seed=1"]).model_dump(mode="json")
+        Path(name, "recipe.json").write_text(json.dumps(stored))
     Path("lost", "recipe.json").unlink()
     options = [word for change in changes for word in ("-o", change)]
     lines = []
-    for how in (["--dry-run"], []):
-        assert cli.main(["train", "r.toml", *options, *how]) == 1
+    for dry_run in (["--dry-run"], []):
+        assert cli.main(["train", "r.toml", *options, *dry_run]) == 1
         lines += capsys.readouterr().err.splitlines()[-1:]
-    assert lines[0] == lines[1] and lines[0].startswith("error: ") and said in lines[0]
+    assert lines[0] == lines[1] and lines[0].startswith("error: ") and message in lines[0]
 
 
-def test_replay_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_replay_reports_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["replay", str(tmp_path), "--teachers", str(tmp_path / "t.toml")]) == 1
     assert "there is no file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("file", "said"),
+    ("file", "message"),
     [
-        ("model.safetensors", "model.name: no weights can be read from"),
-        ("tokenizer_config.json", "has no eos_token: name one in tokenizer_config.json"),
+        ("model.safetensors", "model.name: cannot read weights from"),
+        ("tokenizer_config.json", "has no eos_token; name one in tokenizer_config.json"),
     ],
 )
-def test_a_model_that_is_not_whole_is_one_line(
-    file: str, said: str, model: Path, drill_url: str, tmp_path: Path
+def test_incomplete_model_is_reported_in_one_line(
+    file: str, message: str, model: Path, drill_url: str, tmp_path: Path
 ) -> None:
     shutil.copytree(model, tmp_path / "model")
     broken = tmp_path / "model" / file
     if file.endswith(".json"):
-        kept = json.loads(broken.read_text())
-        broken.write_text(json.dumps({key: kept[key] for key in kept if key not in ("eos_token", "pad_token")}))
+        config = json.loads(broken.read_text())
+        broken.write_text(json.dumps({key: config[key] for key in config if key not in ("eos_token", "pad_token")}))
     else:
         broken.write_bytes(broken.read_bytes()[:-1])
-    with pytest.raises(RecipeError) as refused:
+    with pytest.raises(RecipeError) as caught:
         play(recipe(tmp_path / "model", tmp_path / "run", drill_url))
-    assert said in str(refused.value) and "\n" not in str(refused.value)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
 
 
-def test_a_server_of_ours_ends_with_us_even_when_we_are_killed() -> None:
+def test_local_server_ends_when_its_parent_is_killed() -> None:
     code = (
         "import os, signal\nfrom etude.trainers.recipe.recipe import Environment\n"
-        "from etude.trainers.rollouts.local_server import served\n"
-        "with served(Environment(serve='drill')) as url: print(url, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+        "from etude.trainers.rollouts.local_server import local_server\n"
+        "with local_server(Environment(serve='drill')) as url:\n"
+        "    print(url, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
     )
     url = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stdout.strip()
     assert url.startswith("http://")
-    for _ in range(1000):  # it has work to end
+    for _ in range(1000):  # the server needs some time to end
         try:
             httpx.get(f"{url}/health", timeout=1.0)
         except httpx.ConnectError:
             return
-    raise AssertionError("it serves on")
+    raise AssertionError("the server still answers")

@@ -19,7 +19,7 @@ from etude.environments.agents.openai import native_action, text_action
 from etude.errors import RecipeError
 from etude.models import Episode, Finding, Reward, ToolMessage, Turn
 from etude.trainers.chat.chat_policy import TemplateChat
-from etude.trainers.recipe.recipe import parse
+from etude.trainers.recipe.load import parse
 from etude.trainers.rollouts.rollout import Rollout, Sample, rollout
 from etude.trainers.sft.rows import Solved, encode, masked, select
 

@@ -22,7 +22,7 @@ from etude.cli import app as cli
 from etude.cli.train import read_episodes, write_dialogues
 from etude.errors import RecipeError
 from etude.models import Episode
-from etude.trainers.recipe.recipe import parse
+from etude.trainers.recipe.load import parse
 from etude.trainers.report import toml
 from etude.trainers.run import model_loading as loading
 from etude.trainers.run.callbacks import read_metrics
