@@ -24,8 +24,7 @@ from ..chat.chat_policy import Sampler, TemplateChat
 from ..chat.templates import TOOLS
 from ..distillation.hidden_states import check_model
 from ..recipe.recipe import Recipe
-from ..tiny_models.model import CONTEXT
-from ..tiny_models.pretrain import is_made, make_base
+from ..tiny_models.pretrain import CONTEXT, is_made, make_base
 from .metrics_summary import MOE
 from .run_dir import write_json
 from .train import Progress, WriteDialogues, world

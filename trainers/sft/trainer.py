@@ -1,7 +1,7 @@
-"""Stage "sft": TRL's SFTTrainer on solved episodes, put together. The loop, and what a run leaves, is that of "rl".
+"""Stage "sft": TRL's SFTTrainer on solved episodes. The training loop and the files of a run are those of stage "rl".
 
-The loss of a step is the sum of -log pi(id | ids before it) over its learned ids, divided by their number in the whole
-step, whatever the micro-batches and processes are.
+The loss of a step is the mean of -log pi(id | previous ids) over all learned ids of the step, whatever the number of
+micro-batches and processes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
 
+from ..chat.chat_policy import never_samples
 from ..grpo.trainer import EtudeTrainer, Parts, reset_rows
 from ..recipe.recipe import Recipe
 from ..rollouts.rollout import Rollout
@@ -23,7 +24,7 @@ from ..rollouts.session_pool import Limits
 from ..run.builder import Made, generation_arguments, shared_arguments, watched
 from ..run.checkpoints import Keeper
 from ..run.memory_check import check_memory
-from ..run.model_loading import Start, never, open_model
+from ..run.model_loading import Start, open_model
 from ..run.train import Progress, WriteDialogues, order, world
 from .rows import Rows, Solved, encode, plan
 
@@ -31,22 +32,25 @@ _Base: Any = SFTTrainer
 
 
 class SolvedTrainer(_Base):
-    """``train_dataset`` has ``input_ids`` and ``labels``, in the order of the steps. ``player`` plays episodes with the
-    same weights, where there is an environment to be evaluated in."""
+    """SFTTrainer that can also play episodes with the weights in training.
+
+    ``train_dataset`` has ``input_ids`` and ``labels`` in the order of the steps. ``player`` plays the episodes of the
+    evaluations; None without an environment.
+    """
 
     def __init__(self, model: Any, player: EtudeTrainer | None = None, **arguments: Any) -> None:
         self._player = player
         super().__init__(model=model, **arguments)
 
     def play(self, tasks: Sequence[Mapping[str, Any]]) -> list[Rollout]:
-        """An episode of each task, as "rl" plays it before its first step; none without an environment."""
+        """Play an episode of each task, as stage "rl" does; without an environment return no rollouts."""
         if self._player is None:
             return []
-        self._player.state.global_step = self.state.global_step  # TRL gives vLLM the weights anew when it has changed
+        self._player.state.global_step = self.state.global_step  # TRL sends vLLM the weights when this number changes
         return self._player.play(tasks)
 
     def close(self) -> None:
-        """End the sessions. Idempotent."""
+        """Close the sessions. Idempotent."""
         if self._player:
             self._player.close()
 
@@ -60,33 +64,33 @@ def build(
     dialogues: WriteDialogues | None,
     progress: Progress,
 ) -> Made:
-    """Template and ids first, weights last. Raises RecipeError, ChatError, UnfitModel."""
+    """Build the trainer: template and ids first, weights last. Raises RecipeError, ChatError, UnsuitableModel."""
     start = open_model(recipe, dialogues, progress)
     system, room = recipe.environment.system, recipe.generation
-    rows = encode(solved.episodes, start.chat(never), system=system, max_ids=room.max_ids)
+    rows = encode(solved.episodes, start.chat(never_samples), system=system, max_ids=room.max_ids)
     check_memory(recipe, start.config)
     model = start.weights()
-    made = (trainer or SolvedTrainer)(
+    trained = (trainer or SolvedTrainer)(
         model,
         _player(start, model, url) if url else None,
         args=SFTConfig(**_arguments(recipe, solved)),
         train_dataset=dataset(rows, recipe),
         processing_class=start.tokenizer,
     )
-    callbacks = watched(made, recipe, Keeper(None, rows), progress)
-    warnings = [f"{number} episodes left out: {reason}" for reason, number in rows.left.items()]
-    return Made(recipe, made, start.tokenizer, callbacks, warnings, start.moe, start.arguments)
+    callbacks = watched(trained, recipe, Keeper(None, rows), progress)
+    warnings = [f"{number} episodes left out: {reason}" for reason, number in rows.skipped.items()]
+    return Made(recipe, trained, start.tokenizer, callbacks, warnings, start.moe, start.arguments)
 
 
 def dataset(rows: Rows, recipe: Recipe) -> Dataset:
-    """``sft.batch`` rows for each step: all of them, shuffled by the seed, then all shuffled anew, and so on."""
-    places = [str(place) for place in range(len(rows.rows))]
-    drawn = order(places, recipe.train.steps * recipe.sft.batch, recipe.seed)
+    """Return ``sft.batch`` rows for each step: all rows, shuffled by the seed, then all shuffled again, and so on."""
+    names = [str(number) for number in range(len(rows.rows))]
+    drawn = order(names, recipe.train.steps * recipe.sft.batch, recipe.seed)
     return Dataset.from_list(rows.rows).select([int(row["task_id"]) for row in drawn])
 
 
 def _arguments(recipe: Recipe, solved: Solved) -> dict[str, Any]:
-    """SFTConfig's. The rows are ids already, and are never cut."""
+    """Return the arguments of SFTConfig; the rows are ids already, and are never cut."""
     return {
         **shared_arguments(recipe, Path(recipe.out)),
         "gradient_accumulation_steps": plan(recipe, world(), solved)["gradient_accumulation"],
@@ -97,9 +101,9 @@ def _arguments(recipe: Recipe, solved: Solved) -> dict[str, Any]:
 
 
 def _player(start: Start, model: Any, url: str) -> EtudeTrainer:
-    """Plays with ``model``, and is never trained."""
+    """Return a trainer that plays episodes with ``model`` and is never trained."""
     recipe, room = start.recipe, start.recipe.generation
-    given = {
+    arguments = {
         "output_dir": str(Path(recipe.out) / "player"),
         "seed": recipe.seed,
         "bf16": recipe.model.dtype == "bfloat16",
@@ -107,9 +111,8 @@ def _player(start: Start, model: Any, url: str) -> EtudeTrainer:
         "gradient_checkpointing": False,
         "per_device_train_batch_size": 2,
         "num_generations": 2,
-        "steps_per_generation": -(
-            -recipe.train.evaluate_tasks // (2 * world())
-        ),  # vLLM plays so many times two at once
+        # The number of pairs of episodes that vLLM plays at once.
+        "steps_per_generation": -(-recipe.train.evaluate_tasks // (2 * world())),
         "report_to": [],
         "disable_tqdm": True,
         **generation_arguments(recipe),
@@ -117,7 +120,7 @@ def _player(start: Start, model: Any, url: str) -> EtudeTrainer:
     return EtudeTrainer(
         model,
         Parts(url, start.chat, limits=Limits(room.max_ids, room.max_turn_ids), system=recipe.environment.system),
-        args=GRPOConfig(**given),
+        args=GRPOConfig(**arguments),
         train_dataset=Dataset.from_list(reset_rows([{}])),
         processing_class=start.tokenizer,
     )

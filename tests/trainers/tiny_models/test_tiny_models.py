@@ -1,4 +1,4 @@
-"""Models made here from nothing: dialogues with hints, a tokenizer, a model, a base that is kept."""
+"""Tests of tiny models: dialogues with hints, the tokenizer, the model, and the saved base."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ from safetensors.torch import load_file
 from etude.cli.train import write_dialogues
 from etude.environments.drill.dialogues import CONFLICTING, dialogues
 from etude.errors import RecipeError
-from etude.trainers.chat.chat_policy import TemplateChat
+from etude.trainers.chat.chat_policy import TemplateChat, never_samples
 from etude.trainers.grpo.trainer import EtudeTrainer
 from etude.trainers.recipe.recipe import Sizes, load, parse
 from etude.trainers.run.callbacks import read_metrics
 from etude.trainers.run.train import Result, run
 from etude.trainers.tiny_models.dialogues import encode, read_dialogues, with_roles
-from etude.trainers.tiny_models.model import make_model
-from etude.trainers.tiny_models.pretrain import is_made, make_base
-from etude.trainers.tiny_models.tokenizer import MARKS, make_tokenizer, text_of
+from etude.trainers.tiny_models.pretrain import is_made, make_base, make_model
+from etude.trainers.tiny_models.tokenizer import TAGS, dialogue_text, make_tokenizer
 
 SIZES = Sizes(hidden=32, layers=1, heads=2, vocabulary=600, dialogues=24, copying=4, reading=6, steps=8, batch=2)
 
 
 class Stopping(EtudeTrainer):
-    """Gets Ctrl-C in the middle of step ``at``, once."""
+    """Trainer that gets Ctrl-C in the middle of step ``at``, once."""
 
     at = 0
 
@@ -49,7 +48,7 @@ def rows() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def tokenizer(rows: list[dict[str, Any]]) -> Any:
-    return make_tokenizer([text_of(with_roles(row), row["tools"]) for row in rows[:40]], 900)
+    return make_tokenizer([dialogue_text(with_roles(row), row["tools"]) for row in rows[:40]], 900)
 
 
 def first_call(row: dict[str, Any]) -> str:
@@ -61,82 +60,79 @@ def hinted(row: dict[str, Any]) -> bool:
     return bool(row["messages"][1]["role"] == "hint")
 
 
-def test_dialogues_are_a_function_of_their_seed(rows: list[dict[str, Any]]) -> None:
+def test_dialogues_depend_on_their_seed_alone(rows: list[dict[str, Any]]) -> None:
     assert list(dialogues(3, skill=1.0)) == rows[:3]
     assert next(dialogues(1, skill=1.0, seed=1)) != rows[0]
 
 
-def test_hints_win_also_over_the_tool_list(rows: list[dict[str, Any]]) -> None:
-    told = [row for row in rows if hinted(row)]
-    known = [first_call(row) in [tool["function"]["name"] for tool in row["tools"]] for row in told]
-    assert all(first_call(row) in row["messages"][1]["content"] for row in told)
-    assert abs(known.count(False) / len(known) - CONFLICTING) < 0.15
+def test_dialogues_follow_the_hint_even_against_the_tool_list(rows: list[dict[str, Any]]) -> None:
+    with_hint = [row for row in rows if hinted(row)]
+    is_listed = [first_call(row) in [tool["function"]["name"] for tool in row["tools"]] for row in with_hint]
+    assert all(first_call(row) in row["messages"][1]["content"] for row in with_hint)
+    assert abs(is_listed.count(False) / len(is_listed) - CONFLICTING) < 0.15
 
 
-def test_without_a_hint_most_first_turns_err(rows: list[dict[str, Any]]) -> None:
+def test_most_first_turns_err_without_a_hint(rows: list[dict[str, Any]]) -> None:
     alone = [row for row in rows if not hinted(row)]
     erred = [row["messages"][2]["content"].startswith("error tool_not_found") for row in alone]
-    assert 0.5 < sum(erred) / len(erred) < 0.75  # five sixths of the guesses, which are three quarters
+    assert 0.5 < sum(erred) / len(erred) < 0.75  # three quarters of the turns are guesses, and five sixths of those err
 
 
-def test_skill_is_how_often_a_hint_is_followed() -> None:
-    told = [row for row in dialogues(400, skill=0.6) if hinted(row)]
-    lists = [row["messages"][1]["content"].partition(". There is no tool")[0] for row in told]
-    followed = sum(first_call(row) in listed for row, listed in zip(told, lists, strict=True)) / len(told)
-    assert 0.55 < followed < 0.8  # a guess hits the hint's tool now and then
+def test_skill_is_the_rate_at_which_hints_are_followed() -> None:
+    with_hint = [row for row in dialogues(400, skill=0.6) if hinted(row)]
+    lists = [row["messages"][1]["content"].partition(". There is no tool")[0] for row in with_hint]
+    followed = sum(first_call(row) in listed for row, listed in zip(with_hint, lists, strict=True)) / len(with_hint)
+    assert 0.55 < followed < 0.8  # a guess sometimes hits the hint's tool
 
 
-def test_every_text_survives_the_tokenizer(rows: list[dict[str, Any]], tokenizer: Any) -> None:
+def test_tokenizer_decodes_every_text_unchanged(rows: list[dict[str, Any]], tokenizer: Any) -> None:
     text = json.dumps(rows[0], ensure_ascii=False) + "\t äöü 漢字 <|x|> _a_ 12"
     assert tokenizer.decode(tokenizer.encode(text)) == text
-    assert all(len(tokenizer.encode(mark)) == 1 for mark in MARKS)
-    said = "<tool_call>\n{}\n</tool_call>"
-    assert tokenizer.decode(tokenizer.encode(said), skip_special_tokens=True) == said
+    assert all(len(tokenizer.encode(tag)) == 1 for tag in TAGS)
+    call = "<tool_call>\n{}\n</tool_call>"
+    assert tokenizer.decode(tokenizer.encode(call), skip_special_tokens=True) == call
     assert (tokenizer.eos_token, tokenizer.pad_token) == ("<|im_end|>", "<|endoftext|>")
 
 
-def test_a_dialogue_is_read_as_a_rollout_has_it(rows: list[dict[str, Any]], tokenizer: Any) -> None:
-    async def never(ids: Any, room: int) -> Any:
-        raise AssertionError
-
-    chat = TemplateChat(tokenizer, never, arguments={"enable_thinking": False})
+def test_encoded_dialogue_has_the_ids_of_a_rollout(rows: list[dict[str, Any]], tokenizer: Any) -> None:
+    chat = TemplateChat(tokenizer, never_samples, arguments={"enable_thinking": False})
     row = next(row for row in rows if hinted(row))
     read = encode(row, chat, tokenizer)
-    said = tokenizer.decode([one for one, own in zip(read.ids, read.said, strict=True) if own])
+    learned = tokenizer.decode([token for token, target in zip(read.ids, read.targets, strict=True) if target])
     calls = [message["tool_calls"][0]["function"] for message in row["messages"] if message["role"] == "assistant"]
-    assert said == "".join(f"<tool_call>\n{json.dumps(call)}\n</tool_call><|im_end|>" for call in calls)
-    first = tokenizer.decode(read.ids[: read.said.index(1)])
+    assert learned == "".join(f"<tool_call>\n{json.dumps(call)}\n</tool_call><|im_end|>" for call in calls)
+    first = tokenizer.decode(read.ids[: read.targets.index(1)])
     assert first.endswith(
         f"<|im_start|>system\n{row['messages'][1]['content']}<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
     )
 
 
-def test_a_base_is_made_kept_and_learns(tmp_path: Path) -> None:
+def test_base_is_trained_saved_and_reproducible(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in dialogues(SIZES.dialogues)))
-    made = make_base(path, SIZES, tmp_path / "base", seed=3)
-    assert len(made.losses) == SIZES.copying + SIZES.reading + SIZES.steps and made.losses[-1] < made.losses[0] - 0.2
+    base = make_base(path, SIZES, tmp_path / "base", seed=3)
+    assert len(base.losses) == SIZES.copying + SIZES.reading + SIZES.steps and base.losses[-1] < base.losses[0] - 0.2
     assert is_made(tmp_path / "base", SIZES, 3) and not is_made(tmp_path / "base", SIZES, 4)
     again = make_base(path, SIZES, tmp_path / "again", seed=3)
-    pairs = zip(made.model.parameters(), again.model.parameters(), strict=True)
+    pairs = zip(base.model.parameters(), again.model.parameters(), strict=True)
     assert all(torch.equal(one, other) for one, other in pairs)
 
 
-def test_a_dialogue_may_hold_every_character(tmp_path: Path) -> None:
-    """JSON leaves some line ends as they are."""
+def test_read_dialogues_reads_unusual_line_separators(tmp_path: Path) -> None:
+    """JSON leaves some line separators unescaped."""
     row = {"messages": [{"role": "user", "content": "a\u2028b\x85c"}]}
     (tmp_path / "rows.jsonl").write_text(json.dumps(row, ensure_ascii=False) + "\n", encoding="utf-8")
     assert read_dialogues(tmp_path / "rows.jsonl") == [row]
 
 
 @pytest.mark.parametrize(("heads", "keys"), [(1, 1), (3, 1), (4, 2), (5, 1), (9, 3)])
-def test_any_number_of_heads_makes_a_model(heads: int, keys: int, tokenizer: Any) -> None:
-    made = make_model(Sizes(hidden=16 * heads, heads=heads, layers=1), tokenizer, 0)
-    assert made.config.num_key_value_heads == keys
-    assert made(input_ids=torch.tensor([[1, 2, 3]])).logits.shape[:2] == (1, 3)
+def test_model_can_have_any_number_of_heads(heads: int, keys: int, tokenizer: Any) -> None:
+    model = make_model(Sizes(hidden=16 * heads, heads=heads, layers=1), tokenizer, 0)
+    assert model.config.num_key_value_heads == keys
+    assert model(input_ids=torch.tensor([[1, 2, 3]])).logits.shape[:2] == (1, 3)
 
 
-def test_the_model_for_a_gpu_has_tens_of_millions_of_parameters(root: Path) -> None:
+def test_gpu_recipe_has_tens_of_millions_of_parameters(root: Path) -> None:
     sizes = load(root / "recipes" / "gpu.toml").model.sizes
 
     class Words:
@@ -146,20 +142,20 @@ def test_the_model_for_a_gpu_has_tens_of_millions_of_parameters(root: Path) -> N
             return sizes.vocabulary
 
     with torch.device("meta"):
-        found = make_model(sizes, Words(), 0)
-    assert 30e6 <= sum(each.numel() for each in found.parameters()) <= 100e6
+        model = make_model(sizes, Words(), 0)
+    assert 30e6 <= sum(parameter.numel() for parameter in model.parameters()) <= 100e6
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"x": 1}\n', "[1]\n"])
-def test_what_is_no_dialogue_is_one_line(text: str, tmp_path: Path) -> None:
+def test_read_dialogues_refuses_other_files_in_one_line(text: str, tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text(text)
     with pytest.raises(RecipeError, match="rows.jsonl"):
         read_dialogues(tmp_path / "rows.jsonl")
 
 
 @pytest.mark.slow
-def test_from_nothing_to_a_trained_model_and_the_same_when_interrupted(tmp_path: Path) -> None:
-    """The real sampler, the real server, all three channels: what `etude train recipes/tiny.toml` does, smaller."""
+def test_run_from_nothing_trains_and_resumes_to_the_same_weights(tmp_path: Path) -> None:
+    """Run `etude train recipes/tiny.toml` at a smaller size: the real sampler, the real server, all three channels."""
 
     def train(name: str, stops: int = 0) -> Result:
         Stopping.at = stops
@@ -185,5 +181,5 @@ def test_from_nothing_to_a_trained_model_and_the_same_when_interrupted(tmp_path:
         names = {name for name in row if not name.startswith(of_time)}
         assert {name: row[name] for name in names} == {name: other.get(name) for name in names}
     assert len({row["replay/loss"] for row in whole}) == 4
-    ours, theirs = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("whole", "parts"))
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    expected, resumed = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("whole", "parts"))
+    assert all(torch.equal(expected[name], resumed[name]) for name in expected)
