@@ -8,6 +8,7 @@ reply.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntFlag
@@ -184,14 +185,11 @@ class Template:
 
     def _dialogue(self, answers: Sequence[Message], word: str, style: CallStyle) -> list[Message]:
         """Return a question, an assistant's turn that says or calls with ``word``, and the answers."""
-        if CallStyle.SHORT_IDS in style:
-            answers = [_with_id(message, short_id(message.get("tool_call_id", ""))) for message in answers]
-        arguments = f'{{"{ARGUMENT}": "{word}"}}' if CallStyle.ARGUMENTS_AS_TEXT in style else {ARGUMENT: word}
         calls = [
             {
                 "id": message.get("tool_call_id", ""),
                 "type": "function",
-                "function": {"name": message.get("name", "unknown"), "arguments": arguments},
+                "function": {"name": message.get("name", "unknown"), "arguments": {ARGUMENT: word}},
             }
             for message in answers
             if _is_tool(message)
@@ -199,11 +197,12 @@ class Template:
         if not calls:
             return [QUESTION, {"role": "assistant", "content": word}, *answers]
         calls = calls[-1:] if CallStyle.ONE_CALL in style else calls
-        return [QUESTION, {"role": "assistant", "content": "", "tool_calls": calls}, *answers]
+        turn: Message = {"role": "assistant", "content": "", "tool_calls": calls}
+        return [QUESTION, *(styled(message, style) for message in (turn, *answers))]
 
     def _styles(self, answers: Sequence[Message]) -> Iterator[CallStyle]:
         """Yield the styles in which the template renders a dialogue; the others raise, or lose the call's words."""
-        usual_ids = [_with_id(message, "call_0_0") for message in answers]
+        usual_ids = [{**message, "tool_call_id": "call_0_0"} if _is_tool(message) else message for message in answers]
         for number in range(8):
             try:
                 text = self._render(self._dialogue(usual_ids, "omega", CallStyle(number)), (), True, tokenize=False)
@@ -269,7 +268,27 @@ def answers_of(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
     return [{key: value for key, value in message.items() if value or key == "content"} for message in messages]
 
 
-def short_id(call_id: str) -> str:
+def styled(message: Message, style: CallStyle) -> Message:
+    """Return a message with its calls and ids in a template's style. Raises ChatError for calls that it cannot have."""
+    calls = message.get("tool_calls") or []
+    if CallStyle.ONE_CALL in style and len(calls) > 1:
+        raise ChatError("the chat template writes one call per turn; use a template for several")
+    message = dict(message)
+    if CallStyle.SHORT_IDS in style and _is_tool(message):
+        message["tool_call_id"] = _short_id(message.get("tool_call_id", ""))
+    if calls:
+        message["tool_calls"] = [_styled_call(call, style) for call in calls]
+    return message
+
+
+def _styled_call(call: Message, style: CallStyle) -> Message:
+    function = dict(call["function"])
+    if CallStyle.ARGUMENTS_AS_TEXT in style and not isinstance(function["arguments"], str):
+        function["arguments"] = json.dumps(function["arguments"], ensure_ascii=False)
+    return {**call, "id": _short_id(call["id"]) if CallStyle.SHORT_IDS in style else call["id"], "function": function}
+
+
+def _short_id(call_id: str) -> str:
     """Return nine letters and digits, the form of an id that Mistral's templates require."""
     return "".join(filter(str.isalnum, call_id))[-9:].zfill(9)
 
@@ -283,7 +302,3 @@ def _check(tokenizer: Any) -> None:
 
 def _is_tool(message: Mapping[str, Any]) -> bool:
     return message["role"] == "tool"
-
-
-def _with_id(message: Message, call_id: str) -> Message:
-    return {**message, "tool_call_id": call_id} if _is_tool(message) else message

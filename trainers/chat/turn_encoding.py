@@ -8,13 +8,12 @@ place, and the text of that call is then replaced.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...errors import ChatError, UnwritableTurn
 from ...hints.transcript.parsing import Call, parse_turn, read_arguments
-from .templates import ANSWER, ARGUMENT, QUESTION, TOOL, CallStyle, Message, Template, common_prefix, short_id
+from .templates import ANSWER, ARGUMENT, QUESTION, TOOL, Message, Template, common_prefix, styled
 from .tool_call_formats import Form, as_text, call_spans, written_calls
 
 ReadTurn = Callable[[Sequence[int]], Mapping[str, Any]]
@@ -167,26 +166,6 @@ class TurnEncoder:
         ids = ids[size:] if ids[:size] == list(opening) else template.encode(text)
         ends = [place for place, token in enumerate(ids) if token in (template.end, template.call_end)]
         return ids[: ends[-1] + 1] if ends else []
-
-
-def styled(message: Message, style: CallStyle) -> Message:
-    """Return a message with calls in the template's style. Raises ChatError for several calls where it accepts one."""
-    calls = message.get("tool_calls") or []
-    if CallStyle.ONE_CALL in style and len(calls) > 1:
-        raise ChatError("the chat template writes one call per turn; use a template for several")
-    message = dict(message)
-    if CallStyle.SHORT_IDS in style and message.get("tool_call_id"):
-        message["tool_call_id"] = short_id(message["tool_call_id"])
-    if calls:
-        message["tool_calls"] = [_styled_call(call, style) for call in calls]
-    return message
-
-
-def _styled_call(call: Message, style: CallStyle) -> Message:
-    body = dict(call["function"])
-    if CallStyle.ARGUMENTS_AS_TEXT in style and not isinstance(body["arguments"], str):
-        body["arguments"] = json.dumps(body["arguments"], ensure_ascii=False)
-    return {**call, "id": short_id(call["id"]) if CallStyle.SHORT_IDS in style else call["id"], "function": body}
 
 
 def split_thought(text: str) -> tuple[str, str]:

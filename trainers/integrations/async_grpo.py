@@ -180,6 +180,18 @@ class OwnedSessionFactory(EtudeSessionFactory):
         timeout_s: float | None = None,
     ) -> None:
         super().__init__(url, split=split, system=system)
+        self._options = {
+            "policy_url": policy_url,
+            "model": model,
+            "tokenizer": tokenizer,
+            "sampling": sampling,
+            "system": system,
+            "split": split,
+            "max_ids": max_ids,
+            "max_turn_ids": max_turn_ids,
+            "template": template,
+            "timeout_s": timeout_s,
+        }
         self._limits, self._timeout_s = Limits(max_ids, max_turn_ids), timeout_s
         completions = Completions(policy_url, model, dict(sampling or {}))
         self._policy = Policy(completions, tokenizer, dict(template or {}))
@@ -202,20 +214,7 @@ class OwnedSessionFactory(EtudeSessionFactory):
         super().close()
 
     def __reduce__(self) -> Any:
-        constructor = functools.partial(
-            OwnedSessionFactory,
-            policy_url=self._policy.completions.url,
-            model=self._policy.completions.model,
-            tokenizer=self._policy.tokenizer,
-            sampling=self._policy.completions.sampling,
-            system=self.system,
-            split=self.split,
-            max_ids=self._limits.max_ids,
-            max_turn_ids=self._limits.max_turn_ids,
-            template=self._policy.template,
-            timeout_s=self._timeout_s,
-        )
-        return constructor, (self.url,)
+        return functools.partial(OwnedSessionFactory, **self._options), (self.url,)
 
 
 def _load_tokenizer(name: str) -> Any:

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from ...client import Client, LoopThread
+from ...client import SyncClient
 from ...errors import ConnectionLost
 from ...models import ErrorTurn, Finding
 from ..rollouts.dataset_rows import RESET, reset_arguments, reset_rows
@@ -194,21 +194,10 @@ def _environment_class(tools: Sequence[tool_methods.Schema] | None, name: str) -
 
 def _fetch_toolsets(url: str, split: str) -> dict[str, list[Mapping[str, Any]]]:
     """Return each task's tools, by the task's id, as its episodes have them."""
-    thread = LoopThread()
-    try:
-        rows = thread.run(_fetch_rows(url, split))
-    finally:
-        thread.stop()
-    return {row["task_id"]: [_chat_style(tool) for tool in _tools_of(row)] for row in rows}
-
-
-async def _fetch_rows(url: str, split: str) -> list[Mapping[str, Any]]:
-    async with Client(url) as client:
-        return list(await client.rows(split))
-
-
-def _tools_of(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return list(row["responses_create_params"].get("tools") or [])
+    with SyncClient(url) as client:
+        rows = client.rows(split)
+    parameters = {row["task_id"]: row["responses_create_params"] for row in rows}
+    return {task: [_chat_style(tool) for tool in fields.get("tools") or []] for task, fields in parameters.items()}
 
 
 def _chat_style(tool: Mapping[str, Any]) -> dict[str, Any]:

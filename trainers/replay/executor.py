@@ -98,11 +98,8 @@ class Executor:
             observation = await self._client.step(action)
             value = await self._judge(state, dict(action), observation, source)
             return value if value.score else await self._probed(value, observation, passed)
-        except ConnectionLost:
-            raise
         except ServerError as error:
-            self._count("the server refused the action", error)
-            return None
+            return self._fail("the server refused the action", error)
 
     async def _judge(self, state: State, action: dict[str, Any], observation: Observation, source: str) -> Value:
         """Judge the turn itself, and play up to ``follow`` more turns."""
@@ -143,14 +140,10 @@ class Executor:
         if state.key not in self._passed:
             try:
                 passed = await self._tests()
-            except ConnectionLost:
-                raise
             except ServerError as error:
-                self._count("the visible tests cannot be run", error)
-                return None
+                return self._fail("the visible tests cannot be run", error)
             if passed is None:
-                self._count("there are no visible tests to run", None)
-                return None
+                return self._fail("there are no visible tests to run")
             self._passed[state.key] = passed
         return self._passed[state.key]
 
@@ -173,14 +166,10 @@ class Executor:
         try:
             observation = await self._replayed(state.episode, [turn.action for turn in state.past])
             server_state = await self._client.state()
-        except ConnectionLost:
-            raise
         except ServerError as error:
-            self._count("the state cannot be reached", error)
-            return None
+            return self._fail("the state cannot be reached", error)
         if not self._is_same(state, observation):
-            self._count("replaying the recorded actions gave different observations", None)
-            return None
+            return self._fail("replaying the recorded actions gave different observations")
         self._reached = (state.key, server_state.episode_id or "", server_state.token or "")
         return "replay"
 
@@ -206,7 +195,10 @@ class Executor:
         texts = [_untimed(message.content) for message in observation.messages]
         return observation.prompt == state.episode.prompt and texts == recorded_texts
 
-    def _count(self, reason: str, error: ServerError | None) -> None:
+    def _fail(self, reason: str, error: ServerError | None = None) -> None:
+        """Count why an action could not be played. Raises ConnectionLost, after which no action can be played."""
+        if isinstance(error, ConnectionLost):
+            raise error
         problem = (f"{reason}: {error}" if error else reason)[:200]
         self.problems[problem] = self.problems.get(problem, 0) + 1
 

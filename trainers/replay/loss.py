@@ -64,39 +64,20 @@ Loss = Callable[[Scores, Scores, float, float], Tensor]
 """``loss(chosen, rejected, beta, flipped)`` returns [B], or a scalar for ``sft``; flipped: the rate of wrong pairs."""
 
 
-def _sigmoid(chosen: Scores, rejected: Scores, beta: float, flipped: float) -> Tensor:
-    return -logsigmoid(beta * (chosen.ratio - rejected.ratio))
-
-
-def _sigmoid_norm(chosen: Scores, rejected: Scores, beta: float, flipped: float) -> Tensor:
-    return -logsigmoid(beta * (chosen.mean_ratio - rejected.mean_ratio))
-
-
-def _ipo(chosen: Scores, rejected: Scores, beta: float, flipped: float) -> Tensor:
-    return (chosen.mean_ratio - rejected.mean_ratio - 1 / (2 * beta)) ** 2
-
-
-def _hinge(chosen: Scores, rejected: Scores, beta: float, flipped: float) -> Tensor:
-    return torch.relu(1 - beta * (chosen.ratio - rejected.ratio))
-
-
 def _robust(chosen: Scores, rejected: Scores, beta: float, flipped: float) -> Tensor:
     margin = beta * (chosen.ratio - rejected.ratio)
     return (-(1 - flipped) * logsigmoid(margin) + flipped * logsigmoid(-margin)) / (1 - 2 * flipped)
 
 
-def _sft(chosen: Scores, rejected: Scores, beta: float, flipped: float) -> Tensor:
-    return -chosen.policy.sum() / chosen.tokens.sum().clamp(min=1)
-
-
 LOSSES: dict[str, Loss] = {
-    "sigmoid": _sigmoid,
-    "sigmoid_norm": _sigmoid_norm,
-    "ipo": _ipo,
-    "hinge": _hinge,
+    "sigmoid": lambda c, r, beta, _: -logsigmoid(beta * (c.ratio - r.ratio)),
+    "sigmoid_norm": lambda c, r, beta, _: -logsigmoid(beta * (c.mean_ratio - r.mean_ratio)),
+    "ipo": lambda c, r, beta, _: (c.mean_ratio - r.mean_ratio - 1 / (2 * beta)) ** 2,
+    "hinge": lambda c, r, beta, _: torch.relu(1 - beta * (c.ratio - r.ratio)),
     "robust": _robust,
-    "sft": _sft,
+    "sft": lambda c, r, beta, _: -c.policy.sum() / c.tokens.sum().clamp(min=1),
 }
+"""The losses of the table above; ``c`` are the chosen turns, ``r`` the rejected ones."""
 
 
 def check_losses(names: Sequence[str], flipped: float = 0.0) -> None:

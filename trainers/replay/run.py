@@ -24,6 +24,15 @@ _TEXT_ERRORS = frozenset(("false_claim", "style"))
 """Kinds of error that lie in a turn's words, not in its calls."""
 
 
+@dataclass(frozen=True)
+class _Question:
+    """One question to a teacher: its answer, the normalised action (None without one) and its executed value."""
+
+    answer: Answer
+    action: Canonical | None
+    value: Value | None
+
+
 @dataclass
 class _AskedTurn:
     """A turn that is asked about; ``costs`` are the USD that each teacher's answer was expected to cost."""
@@ -33,18 +42,12 @@ class _AskedTurn:
     own_value: Value
     look: Look
     costs: Mapping[str, float]
-    answers: list[Answer] = field(default_factory=list)
-    actions: list[Canonical | None] = field(default_factory=list)
-    values: list[Value | None] = field(default_factory=list)
+    questions: list[_Question] = field(default_factory=list)
 
     @property
     def kind(self) -> str:
         """Return the kind of the student's error; '' without one."""
         return self.state.error.kind if self.state.error else ""
-
-    def answered(self) -> list[int]:
-        """Return the indices of the questions that were answered."""
-        return [index for index, action in enumerate(self.actions) if action is not None]
 
 
 async def replay(
@@ -127,8 +130,9 @@ class _Replayer:
         pair = self._pair(turn, decision) if decision.kind else None
         self._learn(turn, row, answers, decision)
         self._gains.append((state.episode.episode_id, float(pair is not None), look.propensity))
-        log_row["usd"] = {answer.teacher: answer.usd for answer in turn.answers}
-        log_row["problems"] = {answer.teacher: answer.problem for answer in turn.answers if answer.problem}
+        received = [question.answer for question in turn.questions]
+        log_row["usd"] = {answer.teacher: answer.usd for answer in received}
+        log_row["problems"] = {answer.teacher: answer.problem for answer in received if answer.problem}
         return pair, {**log_row, "kind": decision.kind, "reason": decision.reason}
 
     def finished_report(self) -> Report:
@@ -169,11 +173,9 @@ class _Replayer:
             self._count(answer)
             action = None if answer.action is None else canonical(answer.action, turn.state.episode.tools)
             value = None if answer.action is None or action is None else await self._value(turn, answer.action, action)
-            turn.answers.append(answer)
-            turn.actions.append(action)
-            turn.values.append(value)
+            turn.questions.append(_Question(answer, action, value))
             inquiry.hear(index, action, None if value is None else value.score)
-        if not able or (turn.answers and all(answer.problem == "budget" for answer in turn.answers)):
+        if not able or (turn.questions and all(question.answer.problem == "budget" for question in turn.questions)):
             self.report.stopped = "no teacher is left to ask" if not able else "the budget is spent"
 
     def _count(self, answer: Answer) -> None:
@@ -195,9 +197,9 @@ class _Replayer:
             return None
         if action == turn.student and not (action.calls and turn.own_value.error in _TEXT_ERRORS):
             return turn.own_value
-        for earlier, value in zip(turn.actions, turn.values, strict=True):
-            if earlier == action:
-                return value
+        for question in turn.questions:
+            if question.action == action:
+                return question.value
         self.report.executed += 1
         return await self._executor.value(turn.state, wire_action(raw_action))
 
@@ -208,33 +210,40 @@ class _Replayer:
 
     def _weighted_answers(self, turn: _AskedTurn) -> list[WeightedAnswer]:
         answers = []
-        for answer, action, value in zip(turn.answers, turn.actions, turn.values, strict=True):
-            if action is not None:
-                accuracy = self._reliability.accuracy(answer.teacher, turn.kind)
-                answers.append(WeightedAnswer(action, accuracy, None if value is None else value.score))
+        for question in turn.questions:
+            if question.action is not None:
+                accuracy = self._reliability.accuracy(question.answer.teacher, turn.kind)
+                score = None if question.value is None else question.value.score
+                answers.append(WeightedAnswer(question.action, accuracy, score))
         return answers
 
     def _learn(
         self, turn: _AskedTurn, row: Mapping[str, float], answers: Sequence[WeightedAnswer], decision: Decision
     ) -> None:
-        for answer, value in zip(turn.answers, turn.values, strict=True):
-            if value is not None:
-                self._reliability.observe(answer.teacher, turn.kind, value.score)
+        for question in turn.questions:
+            if question.value is not None:
+                self._reliability.observe(question.answer.teacher, turn.kind, question.value.score)
         self.report.reasons[decision.reason] += 1
         self.report.pairs.update([decision.kind] if decision.kind else [])
         if not answers:
             return
         differed = disagreed(turn.student, turn.own_value.score, answers, decision, self.settings.consensus)
         cost_of_all = sum(turn.costs.values())
-        share = sum(turn.costs[answer.teacher] for answer in turn.answers) / cost_of_all if cost_of_all else 1.0
+        share = (
+            sum(turn.costs[question.answer.teacher] for question in turn.questions) / cost_of_all
+            if cost_of_all
+            else 1.0
+        )
         self._gate.learn(row, disagreed=differed, paired=bool(decision.kind), share=share)
 
     def _pair(self, turn: _AskedTurn, decision: Decision) -> Pair:
-        answer = turn.answers[turn.answered()[decision.answer]]
-        assert answer.action is not None and decision.agreement is not None
-        students, other = wire_action(turn.state.action), wire_action(answer.action)
+        answered = [question.answer for question in turn.questions if question.action is not None]
+        action = answered[decision.answer].action
+        assert action is not None and decision.agreement is not None
+        students, other = wire_action(turn.state.action), wire_action(action)
         chosen, rejected = (other, students) if decision.kind == "correct" else (students, other)
-        values = {a.teacher: v for a, v in zip(turn.answers, turn.values, strict=True) if v is not None}
+        answers = [question.answer for question in turn.questions]
+        values = {question.answer.teacher: question.value for question in turn.questions if question.value is not None}
         return Pair(
             kind=decision.kind or "correct",
             episode_id=turn.state.episode.episode_id,
@@ -248,11 +257,11 @@ class _Replayer:
             reason=decision.reason if values else f"{decision.reason}, by agreement alone",
             share=decision.agreement.share,
             margin=decision.agreement.margin,
-            teachers={a.teacher: None if a.action is None else wire_action(a.action) for a in turn.answers},
-            weights={a.teacher: self._reliability.accuracy(a.teacher, turn.kind) for a in turn.answers},
+            teachers={a.teacher: None if a.action is None else wire_action(a.action) for a in answers},
+            weights={a.teacher: self._reliability.accuracy(a.teacher, turn.kind) for a in answers},
             values={"student": turn.own_value.score, **{name: value.score for name, value in values.items()}},
             how={"student": turn.own_value.source, **{name: value.source for name, value in values.items()}},
-            tokens={a.teacher: (a.prompt_tokens, a.completion_tokens) for a in turn.answers},
-            usd={a.teacher: a.usd for a in turn.answers},
+            tokens={a.teacher: (a.prompt_tokens, a.completion_tokens) for a in answers},
+            usd={a.teacher: a.usd for a in answers},
             propensity=turn.look.propensity,
         )
