@@ -19,7 +19,7 @@ test-slow: setup
 
 # The trainer's tests, which need torch: the other two leave them out where it is not installed, and say so.
 test-train: setup-all
-	.venv/bin/pytest -m "slow or not slow" --ignore=tests/trainers/adapters tests/trainers tests/benchmarks
+	.venv/bin/pytest -m "slow or not slow" --ignore=tests/trainers/integrations/packages tests/trainers tests/benchmarks
 
 # mypy wants the package's folder to be called etude, which a clone's need not be.
 lint: setup

@@ -55,57 +55,64 @@ class Usage:
     usd: float = 0.0
 
 
-class Meter:
-    """Keeps calls within a budget, also when several run at once.
+Cost = tuple[float, float]
+"""Tokens and USD of one call."""
 
-    A call holds its upper bound while it runs. One that does not fit beside the others waits until it is alone, and
-    runs if anything is left: so the budget is exceeded by one call at most, if the endpoint keeps to the bound.
-    After a reply that did not, every call runs alone.
+
+class Meter:
+    """Spending of the calls that share a budget; keeps them within it, also when several run at once.
+
+    A call reserves its upper bound while it runs. A call that does not fit beside the others waits until it is alone,
+    and runs if anything is left: so the budget is exceeded by one call at most, if the endpoint keeps to the bound.
+    After a reply that did not, every call runs alone. A ``strict`` meter refuses a call whose bound does not fit, so
+    the budget is never exceeded by endpoints that keep to their bounds.
     """
 
-    def __init__(self, budget: Budget, price: Price) -> None:
-        if budget.usd is not None and not (price.prompt or price.completion):
-            raise LLMError("a budget in USD needs the price of a token: give --price IN,OUT in USD per million tokens")
-        self.price = price
+    def __init__(self, budget: Budget, *, strict: bool = False) -> None:
+        self._strict = strict
         self._limits = (
             math.inf if budget.tokens is None else budget.tokens,
             math.inf if budget.usd is None else budget.usd,
         )
-        self._charged, self._held, self._running, self._bounded = (0.0, 0.0), (0.0, 0.0), 0, True
+        self.charged: Cost = (0.0, 0.0)
+        self._held: Cost = (0.0, 0.0)
+        self._running, self._bounded = 0, True
         self._changed = asyncio.Event()
 
     @property
     def spent(self) -> bool:
-        return any(have >= limit for have, limit in zip(self._charged, self._limits, strict=True))
+        return any(have >= limit for have, limit in zip(self.charged, self._limits, strict=True))
 
     def check(self) -> None:
         """Raises BudgetSpent."""
         if self.spent:
-            tokens, usd = self._charged
+            tokens, usd = self.charged
             raise BudgetSpent(f"the budget is spent ({tokens:.0f} tokens, {usd:.4f} USD): raise it to go on")
 
-    def _cost(self, tokens: tuple[int, int]) -> tuple[float, float]:
-        return float(sum(tokens)), self.price.usd(*tokens)
-
-    def _fits(self, cost: tuple[float, float]) -> bool:
-        together = zip(self._charged, self._held, cost, self._limits, strict=True)
-        return self._bounded and all(have + held + more <= limit for have, held, more, limit in together)
-
-    async def admit(self, bound: tuple[int, int]) -> None:
-        """Wait until a call of at most ``bound`` (prompt, completion) tokens may run. Raises BudgetSpent."""
-        cost = self._cost(bound)
-        while not (self.spent or self._fits(cost) or not self._running):
+    async def admit(self, bound: Cost) -> None:
+        """Wait until a call that costs at most ``bound`` may run. Raises BudgetSpent."""
+        while not (self.spent or (self._bounded and self._has_room(bound)) or not self._running):
             await self._changed.wait()
         self.check()
+        if self._strict and not self._has_room(bound):
+            raise BudgetSpent("the next call may exceed the budget: raise it to go on")
         self._running += 1
-        self._held = (self._held[0] + cost[0], self._held[1] + cost[1])
+        self._held = (self._held[0] + bound[0], self._held[1] + bound[1])
 
-    def settle(self, bound: tuple[int, int], actual: tuple[int, int]) -> None:
-        """The call is over and cost ``actual``. Waits for nothing, so a call that is cancelled is settled too."""
-        held, cost = self._cost(bound), self._cost(actual)
+    def settle(self, bound: Cost, cost: Cost) -> None:
+        """Charge a call that is over. Waits for nothing, so a call that is cancelled is settled too."""
         self._running -= 1
-        self._held = (self._held[0] - held[0], self._held[1] - held[1]) if self._running else (0.0, 0.0)
-        self._charged = (self._charged[0] + cost[0], self._charged[1] + cost[1])
-        self._bounded = self._bounded and cost[0] <= held[0] and cost[1] <= held[1]
+        self._held = (self._held[0] - bound[0], self._held[1] - bound[1]) if self._running else (0.0, 0.0)
+        self.charged = (self.charged[0] + cost[0], self.charged[1] + cost[1])
+        self._bounded = self._bounded and cost[0] <= bound[0] and cost[1] <= bound[1]
         self._changed.set()
         self._changed = asyncio.Event()
+
+    async def charge_replayed(self, bound: Cost, cost: Cost) -> None:
+        """Charge an answer of a cassette as if it had been asked for."""
+        await self.admit(bound)
+        self.settle(bound, cost)
+
+    def _has_room(self, cost: Cost) -> bool:
+        columns = zip(self.charged, self._held, cost, self._limits, strict=True)
+        return all(charged + held + more <= limit for charged, held, more, limit in columns)

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..errors import AccessDenied, EndpointFailed, EndpointRefused, EndpointUnavailable
+from ..errors import AccessDenied, EndpointFailed, EndpointRefused, EndpointUnavailable, LLMError
 from .answers import Reply, read_message, refusal, reply_of, size
-from .budget import Budget, Meter, Price, Usage
+from .budget import Budget, Cost, Meter, Price, Usage
 from .cassettes import Cassette
 from .endpoints import BASE_URL, address, is_local, masked, secret_in, shown, usable
 from .errors import Again, one_line
@@ -30,7 +30,7 @@ class LLM:
     """A model behind an endpoint. ``options`` go into every request; ``max_tokens`` bounds each answer.
 
     ``timeout_s`` is for one attempt, from connecting to the last byte; ``concurrency`` is the number of attempts at
-    once. Use it in one event loop, in ``async with``, or ``close`` it.
+    once. ``shared_meter`` replaces the budget: several clients then share it. Use it in one event loop, in ``async with``, or ``close`` it.
     """
 
     model: str
@@ -44,13 +44,16 @@ class LLM:
     timeout_s: float = 300.0
     attempts: int = 5
     cassette: Cassette | None = None
+    shared_meter: Meter | None = None
     sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep
 
     def __post_init__(self) -> None:
         self.base_url = address(self.base_url)
         usable(self.api_key)
         self.usage = Usage()
-        self.meter = Meter(self.budget, self.price)
+        if self.budget.usd is not None and not (self.price.prompt or self.price.completion):
+            raise LLMError("a budget in USD needs the price of a token: give --price IN,OUT in USD per million tokens")
+        self.meter = self.shared_meter or Meter(self.budget)
         self._gate = asyncio.Semaphore(self.concurrency)
         self._http: httpx.AsyncClient | None = None
         self._limit_name = "max_tokens"
@@ -97,8 +100,7 @@ class LLM:
     async def _replayed(self, answer: Mapping[str, Any], bound: Bound) -> Reply:
         """An answer of the cassette, counted as if it had been asked for."""
         reply = reply_of(answer, self.price, bound[0])
-        await self.meter.admit(bound)
-        self.meter.settle(bound, (reply.prompt_tokens, reply.completion_tokens))
+        await self.meter.charge_replayed(self._cost(bound), self._cost((reply.prompt_tokens, reply.completion_tokens)))
         return reply
 
     async def _asked(self, body: dict[str, Any], bound: Bound) -> Reply:
@@ -122,7 +124,7 @@ class LLM:
     async def _attempt(self, body: dict[str, Any], bound: Bound) -> Reply:
         """One attempt, paid for whatever becomes of it. Raises Again and LLMError."""
         async with self._gate:
-            await self.meter.admit(bound)
+            await self.meter.admit(self._cost(bound))
             cost = bound  # until we know better: what is cut off while it runs may be charged for
             try:
                 status, headers, data = await self._post(body)
@@ -134,15 +136,18 @@ class LLM:
                     raise Again(f"{self._where} answered without a message: {self._quoted(data)}", lost=True)
                 reply = reply_of(answer, self.price, bound[0])
                 cost = (reply.prompt_tokens, reply.completion_tokens)
+                if self.cassette is not None:
+                    self.cassette.keep(body, answer)
             except Again as error:
                 cost = bound if error.lost else (0, 0)
                 self.usage.lost += error.lost
                 raise
             finally:
-                self.meter.settle(bound, cost)
-        if self.cassette is not None:
-            self.cassette.keep(body, answer)
+                self.meter.settle(self._cost(bound), self._cost(cost))
         return reply
+
+    def _cost(self, tokens: Bound) -> Cost:
+        return float(sum(tokens)), self.price.usd(*tokens)
 
     async def _post(self, body: dict[str, Any]) -> tuple[int, Mapping[str, str], bytes]:
         """Status, headers and body of one request. Raises Again."""

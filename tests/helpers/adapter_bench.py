@@ -1,4 +1,4 @@
-"""One version of verifiers beside a running server and a scripted policy that knows the solutions."""
+"""One version of verifiers, a running server, and a scripted policy that knows the solutions."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ type = "subprocess"
 
 @dataclass(frozen=True)
 class Ground:
-    """What is played: a server, some of its tasks, what the policy knows of them.
+    """A server, some of its tasks, and those that the policy can solve.
 
-    ``rows`` is a file for the stock taskset, ``options`` go into ours, ``kinds`` are the policy's three mistakes.
+    ``rows`` is a file for verifiers' own taskset, ``options`` go to ours, ``kinds`` are the policy's three mistakes.
     """
 
     name: str
     url: str
     rows: Path
-    known: Sequence[dict[str, Any]]
+    solvable: Sequence[dict[str, Any]]
     kinds: Sequence[str]
     options: str = ""
     task_options: str = ""
@@ -67,7 +67,7 @@ class Ground:
 
 @dataclass(frozen=True)
 class Bench:
-    """``policy`` is the running endpoint, ``out`` an empty folder, ``bin`` verifiers' virtual environment's."""
+    """One version of verifiers, installed in ``bin``; ``policy`` is running, and ``out`` is an empty folder."""
 
     version: str
     bin: Path
@@ -76,13 +76,13 @@ class Bench:
     out: Path
 
     def eval(self, taskset: str) -> list[dict[str, Any]]:
-        """The traces of `eval`."""
+        """Run `eval` and return its traces."""
         config = EVAL.format(policy=self.policy.url, taskset=taskset)
         written = self._run(COMMANDS[self.version][0], config, "traces.jsonl")
         return [trace for line in written.read_text().splitlines() for trace in json.loads(line)["traces"]]
 
     def validate(self, taskset: str, *options: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """The summary of `validate`, and what it found for each task."""
+        """Run `validate` and return its summary, and its result for each task."""
         config = VALIDATE.format(taskset=taskset)
         written = self._run(COMMANDS[self.version][1], config, "summary.json", *options)
         results = (written.parent / "results.jsonl").read_text().splitlines()
@@ -101,11 +101,11 @@ class Bench:
         out = self.out / f"{command}-{len(list(self.out.iterdir()))}"
         few = ["-n", str(len(self.ground.task_ids))]
         self.run([self.bin / command, "@", file, "--no-rich", "--output-dir", out, *few, *options])
-        (found,) = out.glob(f"*/{written}")
-        return found
+        (path,) = out.glob(f"*/{written}")
+        return path
 
-    def assert_told_and_not_shown(self, errors: Sequence[dict[str, Any]], hints: str, episode_id: str) -> None:
-        """The policy's mistakes are in what the host was told, with their hints; no request holds any of it."""
+    def assert_reported_but_not_shown(self, errors: Sequence[dict[str, Any]], hints: str, episode_id: str) -> None:
+        """Check that the host got the policy's mistakes with their hints, and that no request contains any of it."""
         assert [(error["turn"], error["kind"]) for error in errors][:3] == list(enumerate(self.ground.kinds))
         texts = [hint["text"] for error in errors for hint in error["hints"]]
         assert len(texts) >= 3 and set("\n".join(texts).split("\n")) == set(hints.split("\n"))
@@ -114,7 +114,7 @@ class Bench:
             assert not [text for text in secret if json.dumps(text)[1:-1] in request]
 
     def requests(self) -> list[str]:
-        """Everything that the policy was sent."""
+        """Return every request that the policy received."""
         requests = self.policy.log.read_text().split("\n")[:-1]
         assert any("grep_repo" in request for request in requests)
         return list(requests)

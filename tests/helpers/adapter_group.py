@@ -1,9 +1,9 @@
-"""A group of rollouts as prime-rl's orchestrator asks for them, with verifiers' own parts alone.
+"""Groups of rollouts as prime-rl's orchestrator requests them, with verifiers' own parts alone.
 
-The taskset is loaded here; agents and tools live in an environment server, a process of its own; each rollout ships its
-task's data there and comes back as one episode. Prints what a trainer reads of it, as JSON.
+The taskset is loaded here; agents and tools run in an environment server, another process. Each rollout sends its
+task's data there and returns as one episode. Prints the fields that a trainer reads, as JSON.
 
-    python group.py CONFIG.json MODEL_URL GROUP_SIZE
+    python adapter_group.py CONFIG.json MODEL_URL GROUP_SIZE
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from verifiers.v1.utils.loaders import resolve_env_config
 
 
 async def group(client: EnvClient, task: Any, model_url: str, size: int) -> list[Any]:
-    """The traces of ``size`` rollouts of one task."""
+    """Play ``size`` rollouts of one task and return their traces."""
     model = EvalClientConfig(base_url=model_url, api_key_var="NO_KEY")
     data = task.data.model_dump(mode="json")
     runs = [client.run(model, "scripted", vf.SamplingConfig(), data) for _ in range(size)]
@@ -33,22 +33,22 @@ async def group(client: EnvClient, task: Any, model_url: str, size: int) -> list
 async def play(config: Any, address: str, model_url: str, size: int) -> list[dict[str, Any]]:
     client = EnvClient(address)
     await client.wait_for_server_startup()
-    found = []
+    groups = []
     for task in list(vf.load_taskset(config.taskset))[:2]:
         traces = await group(client, task, model_url, size)
         rewards = [trace.reward for trace in traces]
-        told = [{"ok": trace.ok, "info": trace.info, "nodes": len(trace.nodes)} for trace in traces]
-        found.append({"key": task.key, "rewards": rewards, "traces": told})
+        fields = [{"ok": trace.ok, "info": trace.info, "nodes": len(trace.nodes)} for trace in traces]
+        groups.append({"key": task.key, "rewards": rewards, "traces": fields})
     await client.close()
-    return found
+    return groups
 
 
 def main() -> None:
     config = resolve_env_config(json.loads(Path(sys.argv[1]).read_text()))
     spawn = multiprocessing.get_context("spawn")
     addresses = spawn.Queue()
-    about = {"config_data": env_config_data(config), "address": "tcp://127.0.0.1:0", "address_queue": addresses}
-    server = spawn.Process(target=serve_env, kwargs={"max_workers": 2, **about})
+    options = {"config_data": env_config_data(config), "address": "tcp://127.0.0.1:0", "address_queue": addresses}
+    server = spawn.Process(target=serve_env, kwargs={"max_workers": 2, **options})
     server.start()
     try:
         print("\n" + json.dumps(asyncio.run(play(config, addresses.get(timeout=300), sys.argv[2], int(sys.argv[3])))))

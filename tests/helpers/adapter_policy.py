@@ -1,10 +1,10 @@
 """A scripted policy behind an OpenAI-compatible endpoint, with the standard library alone.
 
-It makes three mistakes (an unknown tool, broken JSON, a file that is not there or, without files, a wrong argument),
-then plays the solution of the task whose statement it reads in the prompt, when it knows it, submits, and says that it
-is done. A known task is a row with its ``patch``, or one with ``calls``: names and arguments. Every request is kept.
+It makes three mistakes (an unknown tool, malformed JSON, a missing file or, without files, a wrong argument). Then it
+plays the solution of the task whose statement is in the prompt, if it knows the task, submits, and stops. A known task
+is a row with its ``patch``, or one with ``calls``: names and arguments. Every request is logged.
 
-    python policy.py --tasks DIR/tasks.jsonl --log requests.jsonl
+    python adapter_policy.py --tasks DIR/tasks.jsonl --log requests.jsonl
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ PATCH_FILE = "/tmp/solution.patch"
 
 
 def mistakes(offered: Sequence[str]) -> list[tuple[str, str]]:
-    """The calls that a session with these tools answers with an error."""
+    """Return the calls that a session with these tools answers with an error."""
     first = offered[0] if offered else "bash"
     third = ("read_file", '{"path": "no/such/file.py"}') if "read_file" in offered else (first, '{"no_such": 1}')
     return [("grep_repo", '{"pattern": "def "}'), (first, '{"command": '), third]
 
 
 def solution(task: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The calls that solve a known task."""
+    """Return the calls that solve a known task."""
     if "calls" in task:
         return [(name, json.dumps(arguments)) for name, arguments in task["calls"]]
     write = {"path": PATCH_FILE, "content": task["patch"]}
@@ -40,16 +40,16 @@ def solution(task: Mapping[str, Any]) -> list[tuple[str, str]]:
 def script(
     messages: Sequence[Mapping[str, Any]], offered: Sequence[str], tasks: Sequence[Mapping[str, Any]]
 ) -> tuple[str, str] | None:
-    """The next call (name, arguments) after ``messages``; None: the policy is done."""
+    """Return the next call (name, arguments) after ``messages``; None when the policy is done."""
     shown = json.dumps([message.get("content") for message in messages if message["role"] == "user"])
-    known = [task for task in tasks if json.dumps(task["problem_statement"].strip())[1:-1] in shown]
-    calls = [*mistakes(offered), *(solution(known[0]) if known else [("submit", "{}")])]
-    at = sum(message["role"] == "assistant" for message in messages)
-    return calls[at] if at < len(calls) else None
+    solvable = [task for task in tasks if json.dumps(task["problem_statement"].strip())[1:-1] in shown]
+    calls = [*mistakes(offered), *(solution(solvable[0]) if solvable else [("submit", "{}")])]
+    place = sum(message["role"] == "assistant" for message in messages)
+    return calls[place] if place < len(calls) else None
 
 
 def completion(request: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A chat completion in OpenAI's format."""
+    """Return a chat completion in OpenAI's format."""
     number = sum(message["role"] == "assistant" for message in request["messages"])
     offered = [tool["function"]["name"] for tool in request.get("tools") or []]
     call = script(request["messages"], offered, tasks)
@@ -64,7 +64,7 @@ def completion(request: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -
 
 
 def chunks(whole: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The same completion as a stream: role and text, the call, the end, the usage."""
+    """Return a completion as a stream: role and text, the call, the end, the usage."""
     choice = whole["choices"][0]
     message = choice["message"]
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": message["content"]}]
@@ -76,7 +76,7 @@ def chunks(whole: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 class Policy(ThreadingHTTPServer):
-    """``with Policy(tasks, log) as policy``: ``policy.url`` is the base URL of the endpoint."""
+    """Endpoint of the policy, used as a context manager; ``url`` is its base URL."""
 
     daemon_threads = True
 
@@ -97,6 +97,8 @@ class Policy(ThreadingHTTPServer):
 
 
 class Answer(BaseHTTPRequestHandler):
+    """Handler that logs each request and answers it."""
+
     server: Policy
 
     def do_GET(self) -> None:
@@ -122,11 +124,11 @@ class Answer(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *about: Any) -> None:
-        """Quiet."""
+        """Log nothing."""
 
 
 def read_tasks(file: Path | None) -> list[dict[str, Any]]:
-    """The rows of a tasks.jsonl, secret parts included."""
+    """Return the rows of a tasks.jsonl, secret parts included."""
     lines = file.read_text("utf-8").split("\n") if file is not None else []
     return [json.loads(line) for line in lines if line.strip()]
 

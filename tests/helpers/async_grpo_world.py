@@ -1,4 +1,4 @@
-"""Sessions that play themselves over served drills, with a scripted engine for their policy."""
+"""Sessions that play whole episodes of served drills, with a scripted engine as their policy."""
 
 from __future__ import annotations
 
@@ -19,31 +19,36 @@ NOWHERE = "http://127.0.0.1:9"
 
 def solution() -> list[str]:
     drill = TASKS.drill(TASK)
-    return [say(name, given) for name, given in [*drill.solution(), ("submit", {"answer": drill.answer})]]
+    return [say(name, arguments) for name, arguments in [*drill.solution(), ("submit", {"answer": drill.answer})]]
 
 
 def script(*turns: str) -> Callable[[str], str]:
-    """These turns, one after the other; then it only talks."""
+    """Return a policy that writes these turns in order, then words alone."""
     return lambda text: turns[number(text)] if number(text) < len(turns) else "Done."
 
 
-def said(trace: TrainingTrace) -> list[str]:
+def turn_texts(trace: TrainingTrace) -> list[str]:
     return [WORDS.decode(turn.completion_token_ids) for turn in trace.turns]
 
 
 class World:
-    """A factory over the drills and over an engine that a test scripts."""
+    """Factories of sessions over the drills and over an engine that a test scripts."""
 
-    def __init__(self, url: str, saved: str) -> None:
-        self.url, self.saved = url, saved
-        self.made: list[OwnedSessionFactory] = []
+    def __init__(self, url: str, tokenizer_folder: str) -> None:
+        self.url, self.tokenizer_folder = url, tokenizer_folder
+        self.factories: list[OwnedSessionFactory] = []
 
     def factory(self, engine: Engine | None = None, **options: Any) -> OwnedSessionFactory:
-        given = {"policy_url": engine.url if engine else NOWHERE, "model": "served", "tokenizer": self.saved, **options}
-        self.made.append(OwnedSessionFactory(self.url, **given))
-        return self.made[-1]
+        arguments = {
+            "policy_url": engine.url if engine else NOWHERE,
+            "model": "served",
+            "tokenizer": self.tokenizer_folder,
+            **options,
+        }
+        self.factories.append(OwnedSessionFactory(self.url, **arguments))
+        return self.factories[-1]
 
-    def played(self, answer: Answer, **options: Any) -> tuple[OwnedSession, TrainingTrace, Engine]:
+    def play(self, answer: Answer, **options: Any) -> tuple[OwnedSession, TrainingTrace, Engine]:
         with serving(answer) as engine:
             session = self.factory(engine, **options).create({"task_id": TASK}, seed=0, episode_id="e")
             session.wait_for_completion()

@@ -1,4 +1,4 @@
-"""A server that speaks vLLM's ``/v1/completions``, scripted: ids in, ids out. Also for a spawned process."""
+"""A scripted server with vLLM's ``/v1/completions``: ids in, ids out. Spawned processes import it too."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ END = "<|im_end|>"
 
 
 class Engine(ThreadingHTTPServer):
-    """``answer`` makes of a request's body an answer's, or a status and a body. ``asked`` are the requests' bodies."""
+    """Scripted engine; ``answer`` maps a request's body to a response's, or to a status and a body."""
 
     daemon_threads = True
 
     def __init__(self, answer: Answer) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.answer = answer
-        self.asked: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
 
     @property
     def url(self) -> str:
@@ -29,21 +29,23 @@ class Engine(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
+    """Handler that records each request's body in ``Engine.requests``."""
+
     server: Engine
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        self.server.asked.append(body)
-        found = self.server.answer(body) if self.path == "/v1/completions" else (404, {"detail": "Not Found"})
-        status, said = found if isinstance(found, tuple) else (200, found)
-        written = json.dumps(said).encode()
+        self.server.requests.append(body)
+        reply = self.server.answer(body) if self.path == "/v1/completions" else (404, {"detail": "Not Found"})
+        status, content = reply if isinstance(reply, tuple) else (200, reply)
+        written = json.dumps(content).encode()
         try:
             self.send_response(status)
             self.send_header("content-length", str(len(written)))
             self.end_headers()
             self.wfile.write(written)
         except OSError:
-            pass  # whoever asked has gone
+            pass  # the client is gone
 
     def log_message(self, *arguments: Any) -> None:
         pass
@@ -58,11 +60,11 @@ def serving(answer: Answer) -> Iterator[Engine]:
 
 
 def completion(body: dict[str, Any], ids: list[int]) -> dict[str, Any]:
-    """What vLLM answers, as far as it is read: each id a little less likely than the one before."""
-    kept = ids[: body["max_tokens"]]
-    scores = [-0.125 * (place + 1) for place in range(len(kept))]
-    logprobs = {"tokens": [f"token_id:{each}" for each in kept], "token_logprobs": scores}
-    stopped = bool(kept) and kept[-1] in body["stop_token_ids"]
+    """Return the part of vLLM's response that is read; each id is a little less likely than the previous one."""
+    sampled = ids[: body["max_tokens"]]
+    scores = [-0.125 * (place + 1) for place in range(len(sampled))]
+    logprobs = {"tokens": [f"token_id:{token}" for token in sampled], "token_logprobs": scores}
+    stopped = bool(sampled) and sampled[-1] in body["stop_token_ids"]
     finish = "stop" if stopped else "length"
     return {
         "model": body["model"],
@@ -71,7 +73,7 @@ def completion(body: dict[str, Any], ids: list[int]) -> dict[str, Any]:
                 "index": 0,
                 "text": "",
                 "finish_reason": finish,
-                "token_ids": kept,
+                "token_ids": sampled,
                 "prompt_token_ids": body["prompt"],
                 "logprobs": logprobs,
             }
@@ -80,7 +82,7 @@ def completion(body: dict[str, Any], ids: list[int]) -> dict[str, Any]:
 
 
 def talking(words: Any, turn: Callable[[str], str]) -> Answer:
-    """A policy that is a function of what it has read so far; each of its turns ends with the mark of an end."""
+    """Return a policy that depends only on the text it has read; each of its turns ends with ``END``."""
 
     def answer(body: dict[str, Any]) -> dict[str, Any]:
         return completion(body, list(words.encode(turn(words.decode(body["prompt"])) + END, add_special_tokens=False)))
@@ -93,5 +95,5 @@ def say(name: str, arguments: Any) -> str:
 
 
 def number(text: str) -> int:
-    """Of the turn to come: how many turns the policy's ids hold."""
+    """Return the number of the next turn: how many turns the policy's text contains."""
     return text.count("<|im_start|>assistant") - 1

@@ -1,4 +1,4 @@
-"""What the tests of `etude replay` share: teachers that know drills, and their file."""
+"""Helpers of the tests of `etude replay`: scripted teachers that know drills, and files of teachers and pairs."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from etude.trainers.replay.settings import ReplaySettings, parse_settings
 Script = Callable[[int, dict[str, Any]], Any]
 USAGE = (1000, 50)
 COMMAND = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); from etude import cli; "
-"""An interrupt is heard although whoever runs the tests may ignore it."""
+"""Start of a program that reacts to SIGINT even when the tests run with SIGINT ignored."""
 
 
 def episodes_of(run: Path) -> dict[str, Episode]:
-    """By their prompts."""
+    """Return the episodes of a run by their prompts."""
     return {one.episode.prompt: one.episode for one in stored_episodes(run)}
 
 
 def knowing(endpoints: Any, run: Path, slips: int | None = None) -> Script:
-    """Makes the next call of the drill's solution that is not made yet, then submits. At turn ``slips`` it errs."""
+    """Return a script that makes the next call of the drill's solution, then submits; it errs at turn ``slips``."""
     tasks, episodes = DrillTasks(), episodes_of(run)
 
     def script(number: int, body: dict[str, Any]) -> Any:
-        prompt = next(each["content"] for each in body["messages"] if each["role"] == "user")
+        prompt = next(message["content"] for message in body["messages"] if message["role"] == "user")
         drill = tasks.drill(episodes[prompt].task_id)
-        turns = [each for each in body["messages"] if each["role"] == "assistant"]
-        made = [call["function"]["name"] for turn in turns for call in turn.get("tool_calls", [])]
-        left = [(name, given) for name, given in drill.solution() if name not in made]
-        name, given = left[0] if left else ("submit", {"answer": drill.answer})
+        turns = [message for message in body["messages"] if message["role"] == "assistant"]
+        called = [call["function"]["name"] for turn in turns for call in turn.get("tool_calls", [])]
+        remaining = [(name, arguments) for name, arguments in drill.solution() if name not in called]
+        name, arguments = remaining[0] if remaining else ("submit", {"answer": drill.answer})
         name = "no_such_tool" if len(turns) == slips else name
-        return endpoints.say(None, endpoints.call(name, given), usage=USAGE)
+        return endpoints.say(None, endpoints.call(name, arguments), usage=USAGE)
 
     return script
 
@@ -55,7 +55,7 @@ def failing(endpoints: Any) -> Script:
 
 
 def teachers_file(path: Path, urls: Mapping[str, str], *, cassettes: bool = False, **tables: Any) -> Path:
-    """Prices rise in the order of ``urls``; the first one's is 0.1 and 0.4 USD per million tokens."""
+    """Write a file of teachers; prices rise in the order of ``urls``, from 0.1 and 0.4 USD per million tokens."""
     text = ""
     for place, (name, url) in enumerate(urls.items()):
         row: dict[str, Any] = {"name": name, "model": f"m-{name}", "base_url": url}
@@ -80,15 +80,15 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def said(done: subprocess.CompletedProcess[str]) -> str:
-    """The one line of an error; progress may stand before it."""
+def error_line(done: subprocess.CompletedProcess[str]) -> str:
+    """Return the one line of an error; progress may precede it."""
     lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert done.returncode and len(lines) == 1 and "Traceback" not in done.stderr, done.stderr
     return lines[0]
 
 
 def settings(*urls: str, budget: dict[str, Any] | None = None, **more: Any) -> ReplaySettings:
-    """A teacher for each endpoint; the first one's price is 1 and 2 USD per million tokens."""
+    """Return settings with a teacher for each endpoint; the first one's price is 1 and 2 USD per million tokens."""
     rows = [
         {"name": f"t{i}", "model": f"m{i}", "base_url": url, "price": [1.0 + i, 2.0 + i], "max_tokens": 100, **more}
         for i, url in enumerate(urls)
@@ -97,7 +97,7 @@ def settings(*urls: str, budget: dict[str, Any] | None = None, **more: Any) -> R
 
 
 def ask(teachers: list[Teacher], *states: State) -> list[Answer]:
-    """All of them about each state, then they are closed."""
+    """Ask all teachers about each state, then close them."""
 
     async def all_of_them() -> list[Answer]:
         try:
@@ -114,12 +114,12 @@ async def no_pause(seconds: float) -> None:
 
 
 def pairs_file(path: Path) -> Path:
-    """Three, that a trainer can learn from."""
+    """Write three pairs that a trainer can learn from."""
     about = {"kind": "correct", "task_id": "t", "turn": 0, "share": 1.0, "margin": 1.0, "teachers": {}, "weights": {}}
     for number, (chosen, rejected) in enumerate((("yes", "no"), ("found it", "none"), ("go on now", "stop"))):
-        asked = [{"role": "user", "content": "Go on. " * (number + 1)}]
-        said = {"chosen": {"text": chosen}, "rejected": {"text": rejected}}
-        pair = Pair(episode_id=f"e{number}", messages=asked, tools=[], **said, **about)
+        messages = [{"role": "user", "content": "Go on. " * (number + 1)}]
+        actions = {"chosen": {"text": chosen}, "rejected": {"text": rejected}}
+        pair = Pair(episode_id=f"e{number}", messages=messages, tools=[], **actions, **about)
         with path.open("a" if number else "w", encoding="utf-8") as file:
             file.write(pair.model_dump_json() + "\n")
     return path

@@ -19,15 +19,17 @@ from etude.trainers.integrations.harness import EtudeSessionFactory, harness_row
 
 
 class Worker:
-    """The loop of HarnessRolloutWorker, or of a `kind` with `others`. `turn`, where there is one, stands in for vLLM:
-    it gives the words that follow a text."""
+    """Loop of HarnessRolloutWorker, or of another ``kind`` with arguments ``others``.
+
+    ``turn``, if given, replaces vLLM: it returns the words that follow a text.
+    """
 
     def __init__(self, turn: Callable[[str], str] | None = None, kind: Any = None, **others: Any) -> None:
         from accelerate.state import PartialState
         from trl.experimental.async_grpo.openenv_harness import _HarnessRolloutLoop
 
-        PartialState()  # TRL's logger wants it
-        self.words = tokenizer("qwen3-2507")  # of a prefix-preserving template: one row an episode
+        PartialState()  # TRL's logger needs it
+        self.words = tokenizer("qwen3-2507")  # its template preserves prefixes: one row per episode
         self.metrics: Any = queue.Queue()
         self.loop = (kind or _HarnessRolloutLoop)(
             **others,
@@ -55,7 +57,7 @@ class Worker:
         return ids, [-0.25] * len(ids)
 
     def group(self) -> list[Any]:
-        """TRL's own generate and score loops, until one group is scored."""
+        """Run TRL's own generate and score loops until one group is scored, and return its samples."""
 
         async def until_scored() -> list[Any]:
             stop = asyncio.Event()
@@ -67,17 +69,17 @@ class Worker:
                         task.result()
             stop.set()
             await asyncio.gather(*running)
-            found = []
+            samples = []
             while not self.loop.rollout_buffer.empty():
-                found.append(self.loop.rollout_buffer.get_nowait())
-            return [sample for sample in found if sample.group_id == 0]  # the next groups are under way
+                samples.append(self.loop.rollout_buffer.get_nowait())
+            return [sample for sample in samples if sample.group_id == 0]  # the next groups are incomplete
 
         asyncio.set_event_loop(self.loop._loop)
         return list(self.loop._loop.run_until_complete(until_scored()))
 
 
 def white_box(url: str, task_id: str) -> dict[str, Any]:
-    """A call is a turn, and TRL's worker samples it."""
+    """Return arguments for a worker that samples the turns itself, where each call is a turn."""
     return {
         "harness_session_factory": functools.partial(EtudeSessionFactory, url),
         "harness_adapter": MCPHarnessAdapter(),

@@ -1,16 +1,14 @@
-"""Episodes made up, and a recipe that learns from some."""
+"""Invented episodes, and a recipe that learns from them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from transformers import AutoTokenizer
 
 from etude.models import Episode, ErrorTurn, Reward, ToolMessage, Turn
-from etude.trainers.chat.chat_policy import TemplateChat
-from etude.trainers.rollouts.rollout import Sample
+from etude.trainers.chat.chat_policy import TemplateChat, never_samples
 
 TOOL = {
     "type": "function",
@@ -19,7 +17,7 @@ TOOL = {
 
 
 def episode(number: int = 0, *errors: ErrorTurn, task: str = "t", reward: float = 1.0, **more: Any) -> Episode:
-    """Three turns: two calls and the last words."""
+    """Return an episode of three turns: two calls, then words alone."""
     turns = [
         Turn(
             action={"text": f"Now {turn}.", "tool_calls": [{"id": f"c{turn}", "name": "look", "arguments": {}}]},
@@ -44,25 +42,21 @@ def erred(turn: int, **more: Any) -> ErrorTurn:
 
 
 def recipe(folder: Path, out: Path, /, *folders: Path, **tables: Any) -> dict[str, Any]:
-    given: dict[str, Any] = {
+    table: dict[str, Any] = {
         "stage": "sft",
-        "episodes": [str(each) for each in folders] or ["runs/x"],
+        "episodes": [str(path) for path in folders] or ["runs/x"],
         "out": str(out),
         "model": {"name": str(folder), "template": {"enable_thinking": False}},
         "train": {"steps": 4, "micro": 2, "learning_rate": 3e-3, "save_every": 4},
         "sft": {"batch": 4},
     }
     for name, value in tables.items():
-        given[name] = {**given.get(name, {}), **value} if isinstance(value, dict) else value
-    return given
-
-
-async def never(ids: Sequence[int], room: int) -> Sample:
-    raise AssertionError("nobody samples here")
+        table[name] = {**table.get(name, {}), **value} if isinstance(value, dict) else value
+    return table
 
 
 def chat_of(model: Path) -> TemplateChat:
-    return TemplateChat(AutoTokenizer.from_pretrained(model), never, arguments={"enable_thinking": False})
+    return TemplateChat(AutoTokenizer.from_pretrained(model), never_samples, arguments={"enable_thinking": False})
 
 
 def learned_text(row: dict[str, list[int]], model: Path) -> str:

@@ -1,4 +1,4 @@
-"""TRL's own GRPOTrainer over our environments; a script writes its turns."""
+"""TRL's own GRPOTrainer over our environments, with scripted turns."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def called(name: str, arguments: Any) -> str:
 
 
 def through(name: str, arguments: Any) -> str:
-    """By way of ``call_tool``."""
+    """Return a call through ``call_tool``."""
     return called("call_tool", {"name": name, "arguments": arguments})
 
 
 class Scripted(GRPOTrainer):
-    """``turn`` is the policy; nothing of TRL is replaced but the sampler, and batches are kept to be looked at."""
+    """GRPOTrainer whose sampler is the script ``turn``; nothing else is replaced. ``batches`` records its batches."""
 
     turn: Turn
 
@@ -53,7 +53,7 @@ class Scripted(GRPOTrainer):
         return output
 
 
-def made(
+def build_trainer(
     base: type,
     factory: EnvironmentFactory | dict[str, EnvironmentFactory],
     turn: Turn,
@@ -75,7 +75,7 @@ def made(
         "chat_template_kwargs": {"enable_thinking": False},
         **config,
     }
-    rows = [row for each in (factory.values() if isinstance(factory, dict) else [factory]) for row in each.rows()]
+    rows = [row for one in (factory.values() if isinstance(factory, dict) else [factory]) for row in one.rows()]
     rows = [row for row in rows if not tasks or any(name in row["etude_reset"] for name in tasks)]
     torch.manual_seed(0)
     trainer = base(
@@ -90,7 +90,7 @@ def made(
 
 
 def solved(task_id: str, number: int, say: Callable[[str, Any], str]) -> str:
-    """Turn ``number`` of the right way."""
+    """Return turn ``number`` of the solution."""
     drill = TASKS.drill(task_id)
     calls = [*drill.solution(), ("submit", {"answer": drill.answer})]
     return say(*calls[number]) if number < len(calls) else "Done."

@@ -13,22 +13,27 @@ from typing import Any
 from ...errors import ChatError
 from ..distillation.distill_sites import Insertion
 from ..rollouts.rollout import Rollout, Sample, Written
-from .hint_insertion import Insertions
+from .hint_insertion import HintInserter
 from .templates import ANSWER, ARGUMENT, QUESTION, TOOL, Template, answers_of
-from .tool_call_formats import FUNCTION, Call, calls_in, form_of, texts_of, typed
-from .turn_encoding import Turns, opens_thought
+from .tool_call_formats import FUNCTION, Call, extract_calls, recognise_form, text_arguments, with_typed_arguments
+from .turn_encoding import TurnEncoder, opens_thought
 
-__all__ = ["ChatError", "Sampler", "TemplateChat"]
+__all__ = ["ChatError", "Sampler", "TemplateChat", "never_samples"]
 
 
 Sampler = Callable[[Sequence[int], int], Awaitable[Sample]]
-"""A turn of at most so many ids after these; ``Batcher.sample`` is one. ``TemplateChat.stops`` are where it stops."""
+"""``sampler(ids, room)`` samples a turn of at most ``room`` ids after ``ids``, up to one of ``TemplateChat.stops``."""
+
+
+async def never_samples(ids: Sequence[int], room: int) -> Sample:
+    """Refuse to sample: the sampler of a chat that only reads and writes ids."""
+    raise AssertionError("this chat only reads and writes ids")
 
 
 class TemplateChat:
-    """``arguments`` go to the template, for example ``{"enable_thinking": False}``.
+    """Chat of one tokenizer; ``arguments`` go to its template, for example ``{"enable_thinking": False}``.
 
-    Raises ChatError, in one line, for a tokenizer without a template, a template without tools, a processor of images.
+    Raises ChatError for a tokenizer without a template, a template without tools, or an image processor.
     """
 
     def __init__(self, tokenizer: Any, sampler: Sampler, *, arguments: Mapping[str, Any] | None = None) -> None:
@@ -37,31 +42,32 @@ class TemplateChat:
         self._tokenizer = tokenizer
         eos = tokenizer.eos_token_id
         self.stops = frozenset({self._template.end, self._template.call_end, *([] if eos is None else [eos])})
-        self._form = form_of(self._unended(self._template.written_call()), TOOL, {ARGUMENT: "yes"})
+        self._form = recognise_form(self._before_stop(self._template.example_call()), TOOL, {ARGUMENT: "yes"})
         self._parser = getattr(tokenizer, "response_template", None)
         if self._form is None and self._parser is None:
-            raise ChatError("the template's tool calls are in a form not known here: set tokenizer.response_template")
-        asked, begin = self._template.split([QUESTION])
-        self._opening = self._template.text(asked[begin:])
-        later = self._template.text(self._template.shape([ANSWER]).generation)
-        self._opened = [opens_thought(text) for text in (self._opening, later)]
+            raise ChatError("the template writes tool calls in an unknown format; set tokenizer.response_template")
+        ids, begin = self._template.prompt([QUESTION])
+        self._opening = self._template.decode(ids[begin:])
+        later = self._template.decode(self._template.shape([ANSWER]).generation)
+        self._opens_thought = [opens_thought(text) for text in (self._opening, later)]
         self._texts: set[tuple[str, str]] = set()
-        self._hints = Insertions(self._template)
+        self._hints = HintInserter(self._template)
 
     # --- rollouts.Chat ------------------------------------------------------------------------------------------
 
     def prompt(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Written:
-        """The first ids of an episode. Raises ChatError when the template refuses the messages."""
-        self._texts |= texts_of(tools)
-        return Written(*self._template.split([dict(message) for message in messages], tools))
+        """Return the first ids of an episode. Raises ChatError when the template refuses the messages."""
+        self._texts |= text_arguments(tools)
+        return Written(*self._template.prompt([dict(message) for message in messages], tools))
 
     async def sample(self, ids: Sequence[int], room: int) -> Sample:
+        """Sample a turn of at most ``room`` ids; ``cut`` says that it was cut at that limit."""
         sample = await self._sampler(ids, room)
         ended = bool(sample.ids) and sample.ids[-1] in self.stops
         return replace(sample, cut=not ended and len(sample.ids) >= room)
 
     def reply(self, ids: Sequence[int], messages: Sequence[Mapping[str, Any]]) -> Written:
-        """What the template writes after the sampled ``ids``; their end-of-turn id only when they lack it."""
+        """Return what the template writes after the sampled ``ids``; their end-of-turn id only when they lack it."""
         written, shape = self._template.reply(answers_of(messages))
         last = ids[-1] if ids else None
         ended = last == shape.end or (shape.end == self._template.end and last == self._tokenizer.eos_token_id)
@@ -69,68 +75,69 @@ class TemplateChat:
         return Written(written, len(written) - len(shape.generation))
 
     def action(self, ids: Sequence[int]) -> dict[str, Any]:
-        """``text``, thinking included, and ``tool_calls`` as the model wrote them; broken JSON as it is."""
-        kept = list(ids)
-        while kept and kept[-1] in self.stops:
-            kept.pop()
-        thought, said = self._thought(self._template.text(kept))
-        text, calls = calls_in(said, self._form) if self._form else self._parsed(said, ids)
-        if FUNCTION in said:
-            calls = [typed(call, self._texts) for call in calls]
+        """Return ``text``, thinking included, and ``tool_calls`` as the model wrote them, broken JSON unchanged."""
+        turn = list(ids)
+        while turn and turn[-1] in self.stops:
+            turn.pop()
+        thought, words = self._split_thought(self._template.decode(turn))
+        text, calls = extract_calls(words, self._form) if self._form else self._parsed(words, ids)
+        if FUNCTION in words:
+            calls = [with_typed_arguments(call, self._texts) for call in calls]
         action: dict[str, Any] = {"text": (thought + text).strip()}
         return {**action, "tool_calls": calls} if calls else action
 
     def turn(self, message: Mapping[str, Any], opening: Sequence[int], *, exact: bool = True) -> list[int]:
-        """``action`` the other way: an assistant's message as ids to follow the generation prompt ``opening``.
+        """Invert ``action``: return an assistant's message as ids that follow the generation prompt ``opening``.
 
-        Raises ChatError when no ids read back as the message. Unless ``exact``, they stand for what was sampled.
+        Raises ChatError when no ids read back as the message. Unless ``exact``, the ids stand for a sampled turn.
         """
-        return self.turns.ids(dict(message), opening, exact=exact)
+        return self.turn_encoder.ids(dict(message), opening, exact=exact)
 
     # --- hints --------------------------------------------------------------------------------------------------
 
     def hint(self, text: str, first: bool) -> Insertion:
-        """A hint before the first turn, or after a tool's result, whatever the message says that it follows.
+        """Insert a hint before the first turn, or after a tool's result, whatever message it follows.
 
-        ``tail(first)`` are the ids that must stand before the generation prompt. Raises ChatError when the template
-        has no place for the text. ``insert_for`` knows the messages and checks itself.
+        The ids before the generation prompt must end with ``tail(first)``; ``insert_for`` knows the messages and checks
+        this itself. Raises ChatError when the template has no place for the text.
         """
         return self._hints.anywhere(text, first)
 
     def tail(self, first: bool) -> list[int]:
-        """The ids that end a prompt's last message, or a tool's result."""
+        """Return the ids that end a prompt's last message, or a tool's result."""
         return self._hints.tail(first)
 
     def insert_for(self, rollout: Rollout, turn: int, text: str) -> Insertion | None:
-        """A hint before turn ``turn``; None when the ids there are not those that this template writes."""
+        """Insert a hint before turn ``turn``; None when the ids there are not those that this template writes."""
         return self._hints.before(rollout, turn, text)
 
-    # --- inside -------------------------------------------------------------------------------------------------
+    # --- internals ----------------------------------------------------------------------------------------------
 
     @cached_property
-    def turns(self) -> Turns:
-        return Turns(self._template, self._opening, self.action, self._form)
+    def turn_encoder(self) -> TurnEncoder:
+        """Return the encoder of given turns, which checks each turn with ``action``."""
+        return TurnEncoder(self._template, self._opening, self.action, self._form)
 
-    def _unended(self, written: str) -> str:
+    def _before_stop(self, written: str) -> str:
         for stop in self.stops:
-            written = written.partition(self._template.text([stop]))[0]
+            written = written.partition(self._template.decode([stop]))[0]
         return written
 
-    def _thought(self, text: str) -> tuple[str, str]:
-        """The thinking between its tags, and the rest. A thought that never closes is all there is."""
+    def _split_thought(self, text: str) -> tuple[str, str]:
+        """Return the thinking with its tags, and the rest. A thought that never closes is the whole text."""
         opened = text.lstrip().startswith("<think>")
-        if not text or (not opened and not any(self._opened)):
+        if not text or (not opened and not any(self._opens_thought)):
             return "", text
-        thought, closed, said = text.partition("</think>")
-        if not closed and not opened and not all(self._opened):
+        thought, closed, words = text.partition("</think>")
+        if not closed and not opened and not all(self._opens_thought):
             return "", text
-        return ("" if opened else "<think>\n") + thought + closed, said
+        return ("" if opened else "<think>\n") + thought + closed, words
 
-    def _parsed(self, said: str, ids: Sequence[int]) -> tuple[str, list[Call]]:
-        """The tokenizer's own parser; what it cannot read is one malformed call."""
+    def _parsed(self, words: str, ids: Sequence[int]) -> tuple[str, list[Call]]:
+        """Read calls with the tokenizer's own parser; what it cannot read becomes one malformed call."""
         try:
-            found = self._tokenizer.parse_response(self._template.text(ids), prefix=self._opening)
-            calls = [call["function"] for call in found.get("tool_calls") or []]
-        except Exception:  # noqa: BLE001 - whatever it stumbles over, the model wrote it
-            return "", [{"name": "", "arguments": said}]
-        return (str(found.get("content") or "") if calls else said), calls
+            response = self._tokenizer.parse_response(self._template.decode(ids), prefix=self._opening)
+            calls = [call["function"] for call in response.get("tool_calls") or []]
+        except Exception:  # noqa: BLE001 - the parser is code from any author, and reads what a model wrote
+            return "", [{"name": "", "arguments": words}]
+        return (str(response.get("content") or "") if calls else words), calls

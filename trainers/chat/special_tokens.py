@@ -1,4 +1,8 @@
-"""A tokenizer's marks in texts: text that merely looks like one is kept apart, so that it is never tokenised as one."""
+"""Protection of text that looks like a special token, so that it is never tokenised as one.
+
+A file or a tool's output may contain ``<|im_end|>``. ``protect`` puts a separator inside such text, and
+``split_protected`` cuts the rendered dialogue there: tokenised piece by piece, the text stays text.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +10,33 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-_SPLIT = "\U000fffff"  # no character: inside a mark it makes it a text; where a text holds it, there are two
-_SPLITS = re.compile(f"(?<!{_SPLIT}){_SPLIT}(?!{_SPLIT})")
+_SEPARATOR = "\U000fffff"  # not an assigned character; one that a text already holds is doubled
+_SINGLE_SEPARATOR = re.compile(f"(?<!{_SEPARATOR}){_SEPARATOR}(?!{_SEPARATOR})")
 
 
-def any_of(marks: Iterable[str | None]) -> re.Pattern[str]:
-    """The longest of these, wherever one stands."""
-    longest = sorted(filter(None, marks), key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, longest)) or r"(?!)")
+def token_pattern(tokens: Iterable[str | None]) -> re.Pattern[str]:
+    """Return a pattern that finds any of these tokens, the longest first; without tokens it finds nothing."""
+    longest_first = sorted(filter(None, tokens), key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
 
 
-def kept_apart(text: str, marks: re.Pattern[str] | None = None) -> str:
-    """A text for ``pieces``, in which these marks are none."""
-    text = text.replace(_SPLIT, _SPLIT * 2)
-    return text if marks is None else marks.sub(lambda mark: mark[0][0] + _SPLIT + mark[0][1:], text)
+def protect(text: str, tokens: re.Pattern[str] | None = None) -> str:
+    """Return a text for ``split_protected`` in which the given tokens are ordinary text."""
+    text = text.replace(_SEPARATOR, _SEPARATOR * 2)
+    return text if tokens is None else tokens.sub(lambda match: match[0][0] + _SEPARATOR + match[0][1:], text)
 
 
-def pieces(text: str) -> list[str]:
-    """To be tokenised one by one."""
-    return [piece.replace(_SPLIT * 2, _SPLIT) for piece in _SPLITS.split(text)]
+def split_protected(text: str) -> list[str]:
+    """Split a protected text into pieces that are to be tokenised one by one."""
+    return [piece.replace(_SEPARATOR * 2, _SEPARATOR) for piece in _SINGLE_SEPARATOR.split(text)]
 
 
-def changed(value: Any, change: Callable[[str], str]) -> Any:
-    """Every text of any JSON; only names that are identifiers, such as "role", stay."""
+def map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Apply ``change`` to every text of a JSON value; keys that are identifiers, such as "role", stay."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, list | tuple):
-        return [changed(each, change) for each in value]
+        return [map_texts(item, change) for item in value]
     if isinstance(value, Mapping):
-        return {name if name.isidentifier() else change(name): changed(each, change) for name, each in value.items()}
+        return {key if key.isidentifier() else change(key): map_texts(item, change) for key, item in value.items()}
     return value

@@ -1,7 +1,7 @@
-"""Tool calls in a sampled turn, as each family of models writes them.
+"""Formats in which families of models write tool calls: reads the calls out of a sampled turn.
 
-A call whose JSON is broken comes out with its raw text as arguments, so that the environment answers it as malformed:
-what a model wrote never vanishes.
+A call with broken JSON is returned with its raw text as arguments, so that the environment answers it as malformed:
+nothing that a model wrote is lost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _json(text: str, start: int) -> tuple[Any, int]:
 
 
 def _gemma(text: str, start: int) -> tuple[Any, int]:
-    """Gemma 4's arguments: JSON with bare keys, and strings between quotes of their own."""
+    """Read Gemma 4's arguments: JSON with bare keys, and strings between ``<|"|>`` quotes."""
     written, end = "", start
     for number, part in enumerate(text[start:].split(_QUOTE)):
         end += len(_QUOTE) * bool(number)
@@ -43,13 +43,16 @@ def _gemma(text: str, start: int) -> tuple[Any, int]:
 
 @dataclass(frozen=True)
 class Form:
-    """How calls are written. What follows ``opening`` is a call or a list of calls, or, when that has a group ``name``,
-    the arguments of the tool with this name. ``words``: other text may follow a call at once."""
+    """One format of calls."""
 
     opening: re.Pattern[str]
+    """Start of a call, or of a list of calls; with a group ``name``, start of the arguments of the tool so named."""
     closing: re.Pattern[str]
+    """End of a call."""
     value: Callable[[str, int], tuple[Any, int]] = _json
+    """Reader of the value at a position in a text; returns the value and its end. Raises ValueError."""
     words: bool = False
+    """Whether other text may follow a call without ``closing``."""
 
 
 FORMS: dict[str, Form] = {
@@ -77,80 +80,83 @@ FORMS: dict[str, Form] = {
 }
 
 
-def form_of(written: str, name: str, arguments: Mapping[str, Any]) -> Form | None:
-    """The form that reads this call from what a template wrote for it."""
+def recognise_form(written: str, name: str, arguments: Mapping[str, Any]) -> Form | None:
+    """Return the form that reads this call from what a template wrote for it; None when no form does."""
     for form in FORMS.values():
-        read = [read_call(call, "") for call in calls_in(written, form)[1]]
-        if [(call.name, call.arguments, call.problem) for call in read] == [(name, arguments, "")]:
+        calls = [read_call(call, "") for call in extract_calls(written, form)[1]]
+        if [(call.name, call.arguments, call.problem) for call in calls] == [(name, arguments, "")]:
             return form
     return None
 
 
-def calls_in(text: str, form: Form) -> tuple[str, list[Call]]:
-    """The text without its calls, and the calls. The last one may lack its closing mark: there generation stopped."""
+def extract_calls(text: str, form: Form) -> tuple[str, list[Call]]:
+    """Return the text without its calls, and the calls. The last call may lack its end, where generation stopped."""
     words, calls, position = "", [], 0
     while opened := form.opening.search(text, position):
         words += text[position : opened.start()]
-        found, position = _body(text, opened, form)
-        calls += found
+        more, position = _read_body(text, opened, form)
+        calls += more
     return (words + text[position:]).strip() if calls else text, calls
 
 
-def bodies(text: str, form: Form) -> list[tuple[int, int]]:
-    """Where the calls stand in a text, without their marks, up to the first that cannot be read."""
-    found, position = [], 0
+def call_spans(text: str, form: Form) -> list[tuple[int, int]]:
+    """Return start and end of each call's body in a text, up to the first one that cannot be read."""
+    spans, position = [], 0
     while opened := form.opening.search(text, position):
         try:
             _, position = form.value(text, opened.end())
         except (ValueError, RecursionError):
             break
-        found.append((opened.end(), len(text[:position].rstrip())))
-    return found
+        spans.append((opened.end(), len(text[:position].rstrip())))
+    return spans
 
 
-def given(action: Mapping[str, Any]) -> list[tuple[Any, Any]]:
-    """What stands for the name and the arguments in each call of an action, in the order of ``parse_turn``. A call that
-    is no object is all arguments."""
-    items, found = items_of(action), []
+def written_calls(action: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+    """Return the name and arguments of each call as they were written, in the order of ``parse_turn``.
+
+    A call that is not an object has no name; all of it counts as its arguments.
+    """
+    items, calls = items_of(action), []
     for item in items if isinstance(items, list) else [items]:
         body = body_of(item) if isinstance(item, Mapping) else {"arguments": item}
-        found.append((body.get("name", body.get("tool")), body.get("arguments")))
-    return found
+        calls.append((body.get("name", body.get("tool")), body.get("arguments")))
+    return calls
 
 
 def as_text(value: Any) -> str:
-    """A text as it is, else its JSON."""
+    """Return a text unchanged, and any other value as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-def texts_of(tools: Sequence[Mapping[str, Any]]) -> set[tuple[str, str]]:
-    """The tool and name of each argument that is a text."""
-    found = set()
+def text_arguments(tools: Sequence[Mapping[str, Any]]) -> set[tuple[str, str]]:
+    """Return (tool, argument) of every argument whose schema allows a string."""
+    pairs = set()
     for tool in tools:
         function = tool.get("function", tool)
         for name, schema in function.get("parameters", {}).get("properties", {}).items():
             if isinstance(schema, Mapping) and "string" in str(schema.get("type", "string")):
-                found.add((str(function.get("name")), str(name)))
-    return found
+                pairs.add((str(function.get("name")), str(name)))
+    return pairs
 
 
-def typed(call: Call, texts: Collection[tuple[str, str]]) -> Call:
-    """A call whose arguments were written without quotes: JSON where they are no text by the tool's schema."""
+def with_typed_arguments(call: Call, texts: Collection[tuple[str, str]]) -> Call:
+    """Decode the arguments of a call that was written without quotes, except those in ``texts`` (text_arguments)."""
     arguments = call["arguments"]
     if not isinstance(arguments, Mapping):
         return call
-    values = {name: value if (call["name"], name) in texts else _value(value) for name, value in arguments.items()}
+    values = {name: value if (call["name"], name) in texts else _decoded(value) for name, value in arguments.items()}
     return {**call, "arguments": values}
 
 
-def _value(text: Any) -> Any:
+def _decoded(text: Any) -> Any:
     try:
         return json.loads(text, strict=False)
     except (TypeError, ValueError, RecursionError):
         return text
 
 
-def _body(text: str, opened: re.Match[str], form: Form) -> tuple[list[Call], int]:
+def _read_body(text: str, opened: re.Match[str], form: Form) -> tuple[list[Call], int]:
+    """Return the calls after ``opened`` and the position after them; a broken body becomes one malformed call."""
     start, name = opened.end(), opened.groupdict().get("name") or ""
     try:
         value, end = form.value(text, start)
@@ -172,7 +178,7 @@ def _calls(name: str, value: Any) -> list[Call]:
 
 
 def _call(item: Any) -> Call:
-    """As it was written; what is no object has no name and is malformed."""
+    """Return a call as it was written; an item that is not an object has no name and is malformed."""
     if not isinstance(item, Mapping):
         return {"name": "", "arguments": json.dumps(item)}
     inner = body_of(item)

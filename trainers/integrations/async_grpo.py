@@ -1,4 +1,4 @@
-"""OpenEnv's ``TrainableSession``: an episode that plays itself, for TRL's AsyncGRPO without an adapter.
+"""OpenEnv's ``TrainableSession`` for TRL's asynchronous GRPO: a session that plays its whole episode itself.
 
 HarnessRolloutWorker(
     harness_session_factory=functools.partial(
@@ -6,9 +6,10 @@ HarnessRolloutWorker(
         policy_url="http://127.0.0.1:8001", model="my-model", tokenizer="my-model"),
     dataset=Dataset.from_list(harness_rows(tasks)), ...)
 
-TRL then samples no turn itself: ``rollout`` plays with our chat, and what was sampled is never tokenised again. So
-calls in one turn are one turn, broken ones are answered as such, and an episode is one training sequence. The worker's
-``max_tokens`` and its LoRA names are not passed on: give ``max_turn_ids``, and train whole weights.
+TRL then samples no turn itself: ``rollout`` plays with our chat against the vLLM server, and sampled ids are never
+tokenised again. So the calls of one turn are one turn, malformed calls are answered as such, and an episode is one
+training sequence. The worker's ``max_tokens`` and its LoRA names are not passed on: set ``max_turn_ids``, and train all
+weights.
 """
 
 from __future__ import annotations
@@ -33,14 +34,15 @@ from .completions import Completions
 from .episodes import Outcome
 from .harness import EtudeSession, EtudeSessionFactory
 from .sessions import Sessions
-from .traces import Watched
+from .traces import RecordedEpisode
 
 PLAYED, VOID, REFUSED = 0, 1, 2
+"""Exit codes: the episode has its reward, it has none, or the policy cannot play at all."""
 
 
 @dataclass
 class Policy:
-    """The policy of one process. ``tokenizer`` is a folder or a name, read when the first episode is played."""
+    """The policy of one process; ``tokenizer`` is a folder or a name, loaded when the first episode is played."""
 
     completions: Completions
     tokenizer: str
@@ -51,17 +53,17 @@ class Policy:
         self._chat: TemplateChat | None = None
 
     def chat(self) -> TemplateChat:
-        """Raises ChatError when there is no tokenizer, or its template is of no use. Any thread may call it."""
+        """Return the chat; any thread may call it. Raises ChatError for a missing tokenizer or an unusable template."""
         with self._lock:
             if self._chat is None:
-                self._chat = self.completions.chat(_tokenizer(self.tokenizer), arguments=self.template)
+                self._chat = self.completions.chat(_load_tokenizer(self.tokenizer), arguments=self.template)
             return self._chat
 
 
 class OwnedSession(EtudeSession):
-    """One episode, which ``wait_for_completion`` plays to its end. ``name`` is the episode's, in the trace.
+    """One episode, which ``wait_for_completion`` plays to its end.
 
-    ``timeout_s`` holds where the caller gives none. Raises as ``Episode.begin``.
+    ``timeout_s`` is used where the caller gives none. Raises as ``Episode.begin``.
     """
 
     def __init__(
@@ -78,20 +80,21 @@ class OwnedSession(EtudeSession):
         self._policy, self._limits, self._timeout_s = policy, limits, timeout_s
         self._name = str(arguments.get("episode_id") or uuid.uuid4().hex)
         self._playing: Future[int] | None = None
-        self._watched: Watched | None = None
+        self._recorded: RecordedEpisode | None = None
         self._refusal = ""
 
     def wait_for_completion(self, timeout_s: float | None = None) -> int:
-        """Play the episode: 0 when it has its reward, 1 when it has none, 2 when the policy cannot play at all.
+        """Play the episode; return 0 when it has its reward, 1 when it has none, 2 when the policy cannot play at all.
 
-        Raises TimeoutError when it takes longer. No further turn is sampled then, and it is graded as it is.
+        Raises TimeoutError after ``timeout_s`` seconds. No further turn is sampled then, and the episode is graded as
+        it is.
         """
         limit = self._timeout_s if timeout_s is None else timeout_s
         if self._playing is None:
             try:
                 chat = self._policy.chat()
             except ChatError as error:
-                return self._refused(error)
+                return self._refuse(error)
             self._playing = self._sessions.submit(self._play(chat, limit))
         try:
             return self._playing.result(limit)
@@ -99,33 +102,33 @@ class OwnedSession(EtudeSession):
             return VOID
 
     def fetch_training_trace(self) -> TrainingTrace:
-        """The turns so far, each with the error turns that are its own in ``metadata``; an episode that goes on ends.
+        """Return the turns so far, each with its error turns in ``metadata``; an episode in progress is ended.
 
-        A policy that no other try would let play is a ValueError, in one line: TRL's worker stops and says it, where
-        an episode without a reward would be left out in silence, and so would all others.
+        Raises ValueError for a policy that cannot play at all: TRL's worker then stops with this message, whereas it
+        would silently leave out every episode without a reward.
         """
-        outcome = self._settled()
+        outcome = self._settle()
         if self._refusal:
             raise ValueError(self._refusal)
         model = self._policy.completions.model
-        entries = [] if self._watched is None else self._watched.entries(model, self._name, outcome)
+        entries = [] if self._recorded is None else self._recorded.entries(model, self._name, outcome)
         return TrainingTrace.from_entries(entries)
 
     def close(self) -> None:
-        """Idempotent, from any thread. An episode that goes on ends ungraded, and nobody waits for it any more."""
+        """End an episode in progress, ungraded, and cancel the wait for it. Idempotent, from any thread."""
         if self._playing is not None:
             self._playing.cancel()
         super().close()
 
-    # --- inside -----------------------------------------------------------------------------------------------
+    # --- internals --------------------------------------------------------------------------------------------
 
     async def _play(self, chat: TemplateChat, limit: float | None) -> int:
         deadline = None if limit is None else asyncio.get_running_loop().time() + limit
-        watched = self._watched = Watched(chat, self._episode, self._first, deadline)
+        recorded = self._recorded = RecordedEpisode(chat, self._episode, self._first, deadline)
         try:
             if not self._episode.over:
                 sizes = {"max_ids": self._limits.max_ids, "max_turn_ids": self._limits.max_turn_ids}
-                await rollout({}, watched, watched, system=self._system, **sizes)
+                await rollout({}, recorded, recorded, system=self._system, **sizes)
         except TimeoutError:
             raise TimeoutError(f"the episode did not end within {limit} s") from None
         except (EndpointRefused, ChatError) as error:
@@ -138,26 +141,27 @@ class OwnedSession(EtudeSession):
             pass
         return VOID if self._episode.outcome.reward is None else PLAYED
 
-    def _refused(self, error: Exception) -> int:
+    def _refuse(self, error: Exception) -> int:
         self._refusal = str(error)
         self._sessions.run(self._episode.give_up(error))
         return REFUSED
 
-    def _settled(self) -> Outcome:
+    def _settle(self) -> Outcome:
         if self._playing is not None:
-            wait([self._playing])  # a turn that the environment is at is not cut short
-        return super()._settled()
+            wait([self._playing])  # the environment finishes the turn that it is playing
+        return super()._settle()
 
-    def _turns_in(self, transcript: Sequence[Message]) -> list[int]:
+    def _turn_places(self, transcript: Sequence[Message]) -> list[int]:
+        """Return the index of each assistant's message: here each is a turn."""
         return [place for place, message in enumerate(transcript) if message["role"] == "assistant"]
 
 
 class OwnedSessionFactory(EtudeSessionFactory):
-    """Sessions that play the model ``model`` of the vLLM server at ``policy_url``; a task is named as there.
+    """Factory of sessions that play the model ``model`` of the vLLM server at ``policy_url``. It can be pickled.
 
-    ``sampling`` is TRL's; without it the whole vocabulary. ``tokenizer`` is a folder or a name, ``template`` the
-    arguments of its chat template. ``max_ids`` bounds an episode, ``max_turn_ids`` a turn, ``timeout_s`` (none: no
-    bound) the play of an episode. It can be pickled. Raises LLMError for a bad address, ValueError for odd sampling.
+    ``sampling`` has TRL's names; the default is the whole vocabulary. ``tokenizer`` is a folder or a name, ``template``
+    the arguments of its chat template. ``max_ids`` limits an episode, ``max_turn_ids`` a turn, ``timeout_s`` (None:
+    unlimited) the seconds of an episode. Raises LLMError for a bad address, ValueError for unknown sampling.
     """
 
     def __init__(
@@ -176,15 +180,27 @@ class OwnedSessionFactory(EtudeSessionFactory):
         timeout_s: float | None = None,
     ) -> None:
         super().__init__(url, split=split, system=system)
+        self._options = {
+            "policy_url": policy_url,
+            "model": model,
+            "tokenizer": tokenizer,
+            "sampling": sampling,
+            "system": system,
+            "split": split,
+            "max_ids": max_ids,
+            "max_turn_ids": max_turn_ids,
+            "template": template,
+            "timeout_s": timeout_s,
+        }
         self._limits, self._timeout_s = Limits(max_ids, max_turn_ids), timeout_s
         completions = Completions(policy_url, model, dict(sampling or {}))
         self._policy = Policy(completions, tokenizer, dict(template or {}))
 
     def create(self, task: Any, seed: int | None = None, episode_id: str | None = None) -> OwnedSession:
-        """Starts the episode. Raises as ``EtudeSessionFactory.create``."""
+        """Start an episode. Raises as ``EtudeSessionFactory.create``."""
         return OwnedSession(
             self._sessions,
-            self._given(task, seed, episode_id),
+            self._reset_arguments(task, seed, episode_id),
             self._policy,
             self._limits,
             system=self.system,
@@ -198,27 +214,14 @@ class OwnedSessionFactory(EtudeSessionFactory):
         super().close()
 
     def __reduce__(self) -> Any:
-        made = functools.partial(
-            OwnedSessionFactory,
-            policy_url=self._policy.completions.url,
-            model=self._policy.completions.model,
-            tokenizer=self._policy.tokenizer,
-            sampling=self._policy.completions.sampling,
-            system=self.system,
-            split=self.split,
-            max_ids=self._limits.max_ids,
-            max_turn_ids=self._limits.max_turn_ids,
-            template=self._policy.template,
-            timeout_s=self._timeout_s,
-        )
-        return made, (self.url,)
+        return functools.partial(OwnedSessionFactory, **self._options), (self.url,)
 
 
-def _tokenizer(name: str) -> Any:
-    from transformers import AutoTokenizer  # where episodes are played, and only there
+def _load_tokenizer(name: str) -> Any:
+    from transformers import AutoTokenizer  # loaded only where episodes are played
 
     try:
         return AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError) as error:
         remedy = "name the folder or the model that the policy's server was started with"
-        raise ChatError(f"no tokenizer can be read from {name!r} ({one_line(error)}): {remedy}") from None
+        raise ChatError(f"cannot load a tokenizer from {name!r} ({one_line(error)}); {remedy}") from None

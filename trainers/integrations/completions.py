@@ -1,16 +1,16 @@
-"""A sampler over HTTP: token ids in, token ids out, from a vLLM server that is already running.
+"""A running vLLM server as a sampler over HTTP: token ids in, token ids out.
 
-It is of use by itself. Any framework whose policy is served by vLLM plays whole episodes with it, and needs no torch:
+Any framework whose policy is served by vLLM can play whole episodes with it, and needs no torch:
 
     completions = Completions("http://127.0.0.1:8001", "my-model")
     chat = completions.chat(AutoTokenizer.from_pretrained("my-model"))
     async with Client("http://127.0.0.1:8000") as client:
-        done = await rollout({"split": "train", "index": 0}, chat, client)
+        played = await rollout({"split": "train", "index": 0}, chat, client)
 
-vLLM's ``/v1/completions`` takes a prompt of ids as it is, and with ``return_token_ids`` gives the sampled ids back. The
-id that stops a turn, the tokenizer's own or one of ``stop_token_ids``, is among them and has its logprob; only the text
-beside them lacks it. The logprobs are those of the sampled distribution when the server was started with
-``--logprobs-mode processed_logprobs``, which matters at every temperature but 1.
+vLLM's ``/v1/completions`` accepts a prompt of ids, and with ``return_token_ids`` returns the sampled ids. They include
+the id that stops a turn (the tokenizer's, or one of ``stop_token_ids``) with its logprob; only the text beside them
+lacks it. The logprobs are those of the sampled distribution when the server was started with ``--logprobs-mode
+processed_logprobs``, which matters at every temperature except 1.
 """
 
 from __future__ import annotations
@@ -38,51 +38,57 @@ WHOLE = {
     "presence_penalty": 0.0,
     "repetition_penalty": 1.0,
 }
-"""The whole vocabulary as the model weighs it. Always said: a server has other defaults, from the model's files."""
-_OURS = frozenset(
+"""Sampling from the whole vocabulary; always sent, because a server takes other defaults from the model's files."""
+_RESERVED = frozenset(
     ("model", "prompt", "max_tokens", "n", "seed", "logprobs", "return_token_ids", "stop_token_ids", "echo", "stream")
 )
-_PASSING = (408, 409, 425, 429)
+_TRANSIENT = (408, 409, 425, 429)
 _ROUNDING = 1e-3
 
 
 @dataclass
 class Completions:
-    """The model ``model`` of the server at ``url``, with or without ``/v1``. ``sampling`` goes over ``WHOLE``.
+    """One model of a vLLM server. Use it in one event loop, and close it.
 
-    ``stops`` are the ids that end a turn: ``chat`` sets them, or take ``TemplateChat.stops``. ``timeout_s`` is for one
-    attempt; a server that syncs weights answers late. Seeds of requests are drawn from ``seed``. Use it in one event
-    loop, and close it. Raises LLMError for what is no address, ValueError for sampling that is not the caller's to set.
+    Raises LLMError for a bad address, ValueError for sampling that each request sets for itself.
     """
 
     url: str
+    """Address of the server, with or without ``/v1``."""
     model: str
+    """Name of the model at the server."""
     sampling: Mapping[str, Any] = field(default_factory=dict)
+    """Sampling parameters that override ``WHOLE``."""
     stops: Collection[int] = ()
+    """Ids that end a turn; ``chat`` sets them to ``TemplateChat.stops``."""
     seed: int | None = None
+    """Seed from which the seeds of the requests are drawn."""
     timeout_s: float = 600.0
+    """Seconds for one attempt; a server that is receiving weights answers late."""
     attempts: int = 8
+    """Attempts for one turn."""
     sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep
+    """Pause between attempts."""
 
     def __post_init__(self) -> None:
         self.url = address(self.url).removesuffix("/v1")
-        taken = sorted(set(self.sampling) & _OURS)
-        if taken:
-            raise ValueError(f"sampling sets {taken[0]!r}, which each request sets for itself: leave it out")
+        reserved = sorted(set(self.sampling) & _RESERVED)
+        if reserved:
+            raise ValueError(f"sampling sets {reserved[0]!r}, which each request sets for itself; leave it out")
         self._seeds = random.Random(self.seed)
         self._http: httpx.AsyncClient | None = None
 
     def chat(self, tokenizer: Any, *, arguments: Mapping[str, Any] | None = None) -> TemplateChat:
-        """The policy behind its tokenizer's template. Raises ChatError as ``TemplateChat``."""
+        """Return the policy behind its tokenizer's template. Raises ChatError as ``TemplateChat``."""
         chat = TemplateChat(tokenizer, self.sample, arguments=arguments)
         self.stops = chat.stops
         return chat
 
     async def sample(self, ids: Sequence[int], room: int) -> Sample:
-        """A turn of at most ``room`` ids, its stop included, each with its logprob; it is a ``chat.Sampler``.
+        """Sample a turn of at most ``room`` ids, its stop included, each with its logprob; a ``chat_policy.Sampler``.
 
-        Raises EndpointRefused for what no second attempt would change, with the remedy; EndpointFailed when the server
-        does not answer, or is too busy, ``attempts`` times.
+        Raises EndpointRefused, with the remedy, for an error that another attempt would repeat; EndpointFailed when the
+        server does not answer, or is too busy, ``attempts`` times.
         """
         body = {
             **WHOLE,
@@ -91,8 +97,7 @@ class Completions:
             "prompt": list(ids),
             "max_tokens": room,
             "n": 1,
-            # Engines that work in parallel start from the same seed: without one of its own, a request may be answered
-            # as its neighbour is.
+            # Parallel engines start from the same seed: two requests without a seed could get the same samples.
             "seed": self._seeds.getrandbits(63),
             "logprobs": 0,
             "return_token_ids": True,
@@ -110,34 +115,34 @@ class Completions:
 
     @property
     def opened(self) -> bool:
-        """Whether it holds connections."""
+        """Return whether connections are open."""
         return self._http is not None
 
     async def close(self) -> None:
-        """Idempotent; it opens again when it is used again."""
+        """Close the connections; the next request opens new ones. Idempotent."""
         http, self._http = self._http, None
         if http is not None:
             await http.aclose()
 
-    # --- inside -----------------------------------------------------------------------------------------------
+    # --- internals --------------------------------------------------------------------------------------------
 
     @property
     def _where(self) -> str:
         return f"the policy's server {shown(self.url)}"
 
     async def _post(self, body: Mapping[str, Any]) -> Any:
-        """The answer to one request. Raises Again and EndpointRefused."""
+        """Return the answer to one request. Raises Again and EndpointRefused."""
         if self._http is None:
-            # As many connections as there are turns asked for at once: the server queues, and knows how.
+            # No limit on connections: the server has a queue for the turns that are requested at once.
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
             self._http = httpx.AsyncClient(timeout=self.timeout_s, limits=limits, trust_env=not is_local(self.url))
         try:
             response = await self._http.post(f"{self.url}/v1/completions", json=dict(body))
         except (httpx.InvalidURL, UnicodeError) as error:
-            raise EndpointRefused(f"{self._where} cannot be asked ({one_line(error)}): check its address") from None
+            raise EndpointRefused(f"{self._where} cannot be reached ({one_line(error)}); check its address") from None
         except httpx.HTTPError as error:
-            said = one_line(str(error) or type(error).__name__)
-            raise Again(f"{self._where} does not answer ({said}): is `vllm serve` running there?") from None
+            cause = one_line(str(error) or type(error).__name__)
+            raise Again(f"{self._where} does not answer ({cause}); is `vllm serve` running there?") from None
         if not response.is_success:
             raise self._refused(response.status_code, one_line(response.text))
         try:
@@ -145,18 +150,18 @@ class Completions:
         except ValueError:
             raise Again(f"{self._where} answered without JSON: {one_line(response.text)}") from None
 
-    def _refused(self, status: int, said: str) -> Exception:
-        told = f"{self._where} answered {status}: {said}"
-        if status >= 500 or status in _PASSING:
-            return Again(told)
+    def _refused(self, status: int, answer: str) -> Exception:
+        message = f"{self._where} answered {status}: {answer}"
+        if status >= 500 or status in _TRANSIENT:
+            return Again(message)
         if status == 404:
-            return EndpointRefused(f"{told}; is {self.model!r} a name that its /v1/models lists?")
-        if status == 400 and "context length" in said:
-            return EndpointRefused(f"{told}; set max_ids to no more than the server's --max-model-len")
-        return EndpointRefused(told)
+            return EndpointRefused(f"{message}; is {self.model!r} a name that its /v1/models lists?")
+        if status == 400 and "context length" in answer:
+            return EndpointRefused(f"{message}; set max_ids to no more than the server's --max-model-len")
+        return EndpointRefused(message)
 
     def _read(self, answer: Any, prompt: Sequence[int]) -> Sample:
-        """Raises Again for a turn that was broken off, EndpointRefused for one that is not exact."""
+        """Read a completion. Raises Again for a turn that was broken off, EndpointRefused for inexact ids."""
         try:
             choice = answer["choices"][0]
             ids, read = choice.get("token_ids"), choice.get("prompt_token_ids")
@@ -167,27 +172,27 @@ class Completions:
             raise Again(f"{self._where} broke the turn off")
         if ids is None:
             raise EndpointRefused(
-                f"{self._where} returned no token ids: it needs vLLM 0.10.2 or newer, and nothing before it that drops "
+                f"{self._where} returned no token ids; use vLLM 0.10.2 or newer, and no proxy that drops "
                 "`return_token_ids`"
             )
         if read is not None and list(read) != list(prompt):
             raise EndpointRefused(
-                f"{self._where} read other ids than it was sent ({len(read)} for {len(prompt)}): turn off what edits "
+                f"{self._where} read other ids than it was sent ({len(read)} for {len(prompt)}); turn off what edits "
                 "prompts there"
             )
         if len(scores) != len(ids) or None in scores:
             raise EndpointRefused(
-                f"{self._where} returned {len(scores) - scores.count(None)} logprobs for {len(ids)} token ids: it "
-                "must score each sampled token; see --max-logprobs and --logprobs-mode"
+                f"{self._where} returned {len(scores) - scores.count(None)} logprobs for {len(ids)} token ids; "
+                "set --max-logprobs and --logprobs-mode so that it scores each sampled token"
             )
-        return Sample(list(ids), [_score(each) for each in scores])
+        return Sample(list(ids), [_score(logprob) for logprob in scores])
 
 
 def _score(logprob: float) -> float:
-    """Rounding may leave what is certain a hair above 0."""
+    """Return a logprob; rounding may put that of a certain token slightly above 0."""
     return 0.0 if 0.0 < logprob < _ROUNDING else float(logprob)
 
 
 def _backoff(attempt: int) -> float:
-    """Seconds before attempt ``attempt + 1``: doubling from half a second, with jitter so that rollouts spread."""
+    """Return the seconds before attempt ``attempt + 1``: doubling from 0.5, with jitter so that rollouts spread."""
     return float(min(30.0, 0.5 * 2 ** (attempt - 1)) * random.uniform(0.5, 1.0))

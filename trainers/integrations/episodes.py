@@ -1,6 +1,6 @@
-"""An episode that somebody else's loop plays, call by call: its session, its calls, and what it came to.
+"""An episode that another framework's loop plays, call by call: its session, its turns and its outcome.
 
-Whatever goes wrong on the way is data: an episode whose session is lost, or whose machine fails, has no reward.
+Failures on the way are data: an episode whose session is lost, or whose machine fails, has no reward.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Outcome:
-    """What an episode came to. ``reward`` is None while it goes on, and for good when there is no honest score."""
+    """Result of an episode; ``reward`` is None until it ends, and stays None without a valid score."""
 
     task_id: str = ""
     episode_id: str = ""
@@ -37,7 +37,7 @@ class Outcome:
 
 
 class Episode:
-    """Plays one episode after another, each in a session that it gives back once the episode has its reward.
+    """One episode after another; each gives its session back once it has its reward.
 
     Coroutines run on the loop of ``sessions``, one at a time.
     """
@@ -49,22 +49,24 @@ class Episode:
         self.outcome = Outcome()
 
     async def begin(self, arguments: Mapping[str, Any], *, wait: bool = False) -> Observation:
-        """``reset``. A session that is lost, or a machine that fails, costs one fresh try in a new session.
+        """Reset the environment and return the first observation.
 
-        Raises ConnectionLost when that is lost too, ServerFull on a server that is full, and ServerError for what else
-        it refuses. ``wait``: on a full one, for another of ``sessions`` to end, as long as one is in use; not for who
-        begins several episodes before the first one is played. When the machine fails again, the episode is void: over,
-        without a reward, and the observation is empty.
+        A lost session, or a failed machine, costs one more try in a new session. When the machine fails again, the
+        episode is void: over, without a reward, and the observation is empty. ``wait``: when the server is full, wait
+        for another of ``sessions`` to end, as long as one is in use; do not use it to begin several episodes before
+        the first one is played.
+
+        Raises ConnectionLost when the new session is lost too, ServerFull, and ServerError for other refusals.
         """
         while True:
-            seen = self._sessions.ended
+            ended = self._sessions.ended
             try:
-                return await self._begun(arguments)
+                return await self._begin(arguments)
             except ServerFull:
-                if not (wait and await self._sessions.back(seen)):
+                if not (wait and await self._sessions.wait_for_end(ended)):
                     raise
 
-    async def _begun(self, arguments: Mapping[str, Any]) -> Observation:
+    async def _begin(self, arguments: Mapping[str, Any]) -> Observation:
         self.over, self.outcome = True, Outcome()
         try:
             first = await self._reset(arguments, fresh=False)
@@ -77,41 +79,43 @@ class Episode:
         self.over = first.done
         return first
 
-    async def turn(self, calls: Sequence[tuple[str, Any]]) -> list[str]:
-        """Play one turn of these calls, names and arguments; a result for each. Raises nothing of the server's.
+    async def play_calls(self, calls: Sequence[tuple[str, Any]]) -> list[str]:
+        """Play one turn of (name, arguments) calls and return a result for each; server errors become results.
 
-        What the environment says besides comes after the last result.
+        Further messages of the environment are appended to the last result.
         """
         if self.over or self._client is None:
             return [OVER] * len(calls)
-        asked = [{"id": f"c{place}", "name": name, "arguments": given} for place, (name, given) in enumerate(calls)]
+        tool_calls = [
+            {"id": f"c{place}", "name": name, "arguments": arguments} for place, (name, arguments) in enumerate(calls)
+        ]
         try:
-            seen = await self.step({"tool_calls": asked})
+            observation = await self.step({"tool_calls": tool_calls})
         except ServerError as error:
             return [f"not run: {error}"] * len(calls)
-        said = {message.tool_call_id: message.content for message in seen.messages if message.role == "tool"}
-        more = [message.content for message in seen.messages if message.role != "tool"]
-        results = [said.get(call["id"], OVER) for call in asked]
-        results[-1] = "\n".join([results[-1], *more])
+        contents = {message.tool_call_id: message.content for message in observation.messages if message.role == "tool"}
+        others = [message.content for message in observation.messages if message.role != "tool"]
+        results = [contents.get(call["id"], OVER) for call in tool_calls]
+        results[-1] = "\n".join([results[-1], *others])
         return results
 
     async def step(self, action: Mapping[str, Any]) -> Observation:
-        """Play one turn as the wire takes it. Raises ServerError: the episode is void then."""
+        """Play one turn as the wire takes it. Raises ServerError; the episode is then void."""
         if self.over or self._client is None:
             return Observation(done=True)
         try:
-            seen = await self._client.step(action)
+            observation = await self._client.step(action)
         except ServerError as error:
-            await self._lost(error)
+            await self._lose(error)
             raise
         self.outcome.turns += 1
-        if seen.done:
+        if observation.done:
             self.over = True
             await self.settle()
-        return seen
+        return observation
 
     async def settle(self) -> Outcome:
-        """The outcome; an episode that still goes on is submitted without a word, and so graded. Safe to call again."""
+        """Return the outcome; an episode that is not over is submitted as it is, and graded. Idempotent."""
         client = self._client
         if client is None:
             return self.outcome
@@ -121,33 +125,33 @@ class Episode:
                 await client.step(_SUBMIT)
             self._read(await client.state())
         except ServerError as error:
-            await self._lost(error)
+            await self._lose(error)
             return self.outcome
         self._client = None
-        self._sessions.give(client)
+        self._sessions.release(client)
         return self.outcome
 
     async def give_up(self, error: Exception) -> None:
-        """It is void, for this reason of the player's own."""
+        """Make the episode void, for a reason on the player's side."""
         self._void(error)
         await self.leave()
 
     async def leave(self) -> None:
-        """End what goes on, ungraded, and give up the session."""
+        """End the episode, ungraded, and close its session."""
         client, self._client, self.over = self._client, None, True
         if client is not None:
-            await self._sessions.drop(client)
+            await self._sessions.discard(client)
 
-    # --- inside -----------------------------------------------------------------------------------------------
+    # --- internals --------------------------------------------------------------------------------------------
 
     async def _reset(self, arguments: Mapping[str, Any], *, fresh: bool) -> Observation:
         if fresh and self._client is not None:
             await self.leave()
         if self._client is None:
-            self._client = await self._sessions.take(fresh=fresh)
+            self._client = await self._sessions.acquire(fresh=fresh)
         try:
             first = await self._client.reset(**arguments)
-            self._sessions.admitted(self._client)
+            self._sessions.mark_playing(self._client)
             return first
         except ServerInfrastructureError:
             raise
@@ -156,24 +160,23 @@ class Episode:
             raise
 
     def _read(self, state: State) -> None:
-        reward = state.reward or Reward(valid=False)
-        found, turns = self.outcome, self.outcome.turns
-        found.task_id, found.episode_id, found.end = state.task_id or "", state.episode_id or "", state.end
-        found.reward = reward.value if reward.valid else None
-        found.components = dict(reward.components)
-        found.error_turns = [error for error in state.error_turns if error.turn < turns]
-        found.findings = list(state.findings)
+        reward, outcome = state.reward or Reward(valid=False), self.outcome
+        outcome.task_id, outcome.episode_id, outcome.end = state.task_id or "", state.episode_id or "", state.end
+        outcome.reward = reward.value if reward.valid else None
+        outcome.components = dict(reward.components)
+        outcome.error_turns = [error for error in state.error_turns if error.turn < outcome.turns]
+        outcome.findings = list(state.findings)
 
-    async def _lost(self, error: ServerError) -> None:
+    async def _lose(self, error: ServerError) -> None:
         self._void(error)
         if isinstance(error, ServerInfrastructureError) and self._client is not None:
             client, self._client = self._client, None
-            self._sessions.give(client)
+            self._sessions.release(client)
         else:
             await self.leave()
 
     def _void(self, error: Exception) -> None:
-        """Turns and annotations of a void episode are not asked for: its session may be gone."""
+        """Void the episode without asking for its annotations: its session may be gone."""
         self.over = True
         self.outcome.reward, self.outcome.problem = None, str(error)
         logger.warning("an episode is void, and has no reward: %s", error)

@@ -1,4 +1,4 @@
-"""Sessions that somebody else's loop plays in, whatever its threads and event loops are."""
+"""Sessions on one Etude server that another framework's loop plays in, from any thread or event loop."""
 
 from __future__ import annotations
 
@@ -16,31 +16,34 @@ T = TypeVar("T")
 
 
 class Sessions:
-    """Sessions on one server, on an event loop in a thread of their own: any thread and any loop may play in them.
+    """Sessions on one server, on an event loop in a separate thread.
 
-    One that an episode has left is used for the next. They end with the last object that uses them, and with the
-    process; closed, they open again when they are used again.
+    A session that an episode has left serves the next episode. The sessions end with the last object that uses them,
+    and with the process; after ``close`` they open again when they are used.
     """
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._lock = threading.RLock()  # the collector may run what takes it wherever it is held
+        self._lock = threading.RLock()  # reentrant: the garbage collector may call _leave while the lock is held
         self._thread: LoopThread | None = None
-        self._ending: Callable[[], Any] = lambda: None
+        self._end: Callable[[], Any] = lambda: None
         self._idle: list[Client] = []
         self._open: set[Client] = set()
         self._playing: set[Client] = set()
-        self._leaving = asyncio.Event()
+        self._released = asyncio.Event()
         self.ended = 0
+        """Number of episodes that have left their session."""
 
     def submit(self, call: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start ``call`` where the sessions are. Closing them cancels it."""
+        """Start ``call`` on the sessions' loop. ``close`` cancels it."""
         with self._lock:
-            return self._running().submit(call)
+            return self._running_thread().submit(call)
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
-        """Start it, and wait for it; not to be called from an event loop. Raises ConnectionLost when they are closed
-        meanwhile; an interrupt of the waiting thread cancels it."""
+        """Start ``call`` and wait for it; not to be used on an event loop.
+
+        An interrupt of the waiting thread cancels the call. Raises ConnectionLost when the sessions are closed.
+        """
         future = self.submit(call)
         try:
             return future.result()
@@ -50,77 +53,76 @@ class Sessions:
             future.cancel()
             raise
 
-    def abandon(self, owner: Any, leave: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Once nobody has ``owner`` any more, its episode is left: the server would keep the session for it."""
-        weakref.finalize(owner, self._abandoned, leave).atexit = False
+    def leave_with(self, owner: Any, leave: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Call ``leave`` when ``owner`` is garbage-collected: the server would reserve its session otherwise."""
+        weakref.finalize(owner, self._leave, leave).atexit = False
 
-    def _abandoned(self, leave: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def _leave(self, leave: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if not self._lock.acquire(timeout=1.0):
-            return  # they are closing, and may wait for the thread that this runs on
+            return  # the sessions are closing, and may wait for the thread that this runs on
         try:
             if self._thread is not None:
                 self._thread.submit(leave())
         finally:
             self._lock.release()
 
-    async def take(self, *, fresh: bool = False) -> Client:
-        """A connected session that nobody uses; ``fresh``: a new one. Raises ConnectionLost."""
+    async def acquire(self, *, fresh: bool = False) -> Client:
+        """Return a connected session that is not in use; ``fresh``: a new one. Raises ConnectionLost."""
         if self._idle and not fresh:
             return self._idle.pop()
         client = await Client(self.url).connect()
         self._open.add(client)
         return client
 
-    def admitted(self, client: Client) -> None:
-        """The server plays an episode in it."""
+    def mark_playing(self, client: Client) -> None:
+        """Record that the server plays an episode in this session."""
         self._playing.add(client)
 
-    def give(self, client: Client) -> None:
-        """It is free for another episode."""
+    def release(self, client: Client) -> None:
+        """Make a session available to another episode."""
         self._idle.append(client)
-        self._left(client)
+        self._count_end(client)
 
-    async def drop(self, client: Client) -> None:
-        """It is of no more use."""
+    async def discard(self, client: Client) -> None:
+        """Close a session that cannot be used again."""
         self._open.discard(client)
         await client.close()
-        self._left(client)
+        self._count_end(client)
 
-    async def back(self, seen: int) -> bool:
-        """Wait until an episode has left its session since ``ended`` was ``seen``; False when none is played."""
-        while self.ended == seen:
+    async def wait_for_end(self, ended: int) -> bool:
+        """Wait until ``ended`` has grown beyond this number; False when no episode is being played."""
+        while self.ended == ended:
             if not self._playing:
                 return False
-            self._leaving.clear()
-            await self._leaving.wait()
+            self._released.clear()
+            await self._released.wait()
         return True
 
-    def _left(self, client: Client) -> None:
-        """A refused one was never in."""
+    def _count_end(self, client: Client) -> None:
+        """Count an episode that left its session; one that the server refused never began."""
         if client in self._playing:
             self._playing.discard(client)
             self.ended += 1
-            self._leaving.set()
+            self._released.set()
 
     def close(self) -> None:
-        """End every session, and whatever is done in one: nobody waits for it any more. Idempotent, from any thread."""
+        """End every session and cancel the calls in progress. Idempotent, from any thread."""
         with self._lock:
-            self._ending()
+            self._end()
             self._thread = None
             self._idle.clear()
             self._playing.clear()
 
-    def _running(self) -> LoopThread:
-        """To be called, and used, under the lock: nothing is started on a loop that is about to stop."""
+    def _running_thread(self) -> LoopThread:
+        """Return the loop's thread; the caller holds the lock, so that no call starts on a loop that is stopping."""
         if self._thread is None:
-            self._thread, self._leaving = LoopThread(), asyncio.Event()
-            self._ending = weakref.finalize(self, _end, self._thread, self._open)
+            self._thread, self._released = LoopThread(), asyncio.Event()
+            self._end = weakref.finalize(self, _end, self._thread, self._open)
         return self._thread
 
 
 def _end(thread: LoopThread, clients: set[Client]) -> None:
-    """End all that goes on on their loop, and close them. The collector may call this on any thread: an event loop is
-    not made to wait."""
+    """Cancel all calls and close the clients, without waiting when the garbage collector runs on an event loop."""
     closing = thread.submit(_close(clients))
     try:
         asyncio.get_running_loop()
@@ -130,9 +132,9 @@ def _end(thread: LoopThread, clients: set[Client]) -> None:
 
 
 async def _close(clients: set[Client]) -> None:
-    going_on = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in going_on:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
         task.cancel()
-    await asyncio.gather(*going_on, return_exceptions=True)
+    await asyncio.gather(*tasks, return_exceptions=True)
     while clients:
         await clients.pop().close()

@@ -1,4 +1,4 @@
-"""An episode on its way through ``rollout``, turn by turn, as the trace that OpenEnv's trainers read."""
+"""A recording of an episode while ``rollout`` plays it, as the training trace that OpenEnv's trainers read."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from .episodes import Episode, Outcome
 
 @dataclass
 class Turn:
-    """One sampled turn. ``ids`` are those before it, of which the ones from ``begin`` on are the generation prompt.
-
-    ``asked`` is how many messages it follows; ``message`` is what it says in OpenAI's shape, as far as it was read.
-    """
+    """One sampled turn; ``message`` is its text and calls in OpenAI's shape, once ``is_read``."""
 
     ids: list[int]
+    """Ids before the turn."""
     begin: int
+    """Index in ``ids`` where the generation prompt begins."""
     sample: Sample
-    asked: int
+    messages_before: int
+    """Number of messages before the turn."""
     message: dict[str, Any]
-    read: bool = False
+    is_read: bool = False
 
 
-class Watched:
-    """The chat and the wire of an episode that has begun: ``rollout`` plays through it, and it keeps what goes by.
+class RecordedEpisode:
+    """Chat and wire of an episode that has begun; ``rollout`` plays through it, and it records the turns.
 
-    ``deadline``, in the event loop's time, ends a turn that is being sampled: TimeoutError. What the environment is
-    busy with is never cut short, so the episode can still be graded.
+    At ``deadline``, in the event loop's time, a turn that is being sampled ends with TimeoutError. The environment is
+    never interrupted, so the episode can still be graded.
     """
 
     def __init__(self, chat: TemplateChat, episode: Episode, first: Observation, deadline: float | None = None) -> None:
@@ -46,24 +46,28 @@ class Watched:
     # --- rollouts.Chat ------------------------------------------------------------------------------------------
 
     def prompt(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Written:
+        """Record the first messages and return their ids."""
         self.messages = [dict(message) for message in messages]
         written = self._chat.prompt(messages, tools)
         self._begin = written.generation
         return written
 
     async def sample(self, ids: Sequence[int], room: int) -> Sample:
+        """Sample and record a turn. Raises TimeoutError at the deadline."""
         async with asyncio.timeout_at(self._deadline):
             sample = await self._chat.sample(ids, room)
         self.turns.append(Turn(list(ids), self._begin, sample, len(self.messages), {"role": "assistant"}))
         return sample
 
     def action(self, ids: Sequence[int]) -> dict[str, Any]:
+        """Read the sampled turn and record its message."""
         turn, action = self.turns[-1], self._chat.action(ids)
-        turn.message = _said(action, len(self.turns) - 1)
-        turn.read = True
+        turn.message = _openai_message(action, len(self.turns) - 1)
+        turn.is_read = True
         return action
 
     def reply(self, ids: Sequence[int], messages: Sequence[Mapping[str, Any]]) -> Written:
+        """Return the ids of the environment's messages."""
         written = self._chat.reply(ids, messages)
         self._begin = len(self.turns[-1].ids) + len(ids) + written.generation
         return written
@@ -71,36 +75,37 @@ class Watched:
     # --- rollouts.Wire ------------------------------------------------------------------------------------------
 
     async def reset(self, **arguments: Any) -> Observation:
+        """Return the first observation: the episode has begun already."""
         return self._first
 
     async def step(self, action: Mapping[str, Any]) -> Observation:
-        """Raises ServerError. A step without a turn is how ``rollout`` ends an episode that has no room left."""
-        if not (self.turns and self.turns[-1].read):
+        """Play a turn. ``rollout`` ends an episode without room by a step without a turn. Raises ServerError."""
+        if not (self.turns and self.turns[-1].is_read):
             await self._episode.settle()
             return Observation(done=True)
         turn = self.turns[-1]
-        turn.read = False
-        seen = await self._episode.step(action)
-        answers = answers_of([message.model_dump() for message in seen.messages])
-        self.messages += [_named(turn.message, answers), *answers]
-        return seen
+        turn.is_read = False
+        observation = await self._episode.step(action)
+        answers = answers_of([message.model_dump() for message in observation.messages])
+        self.messages += [_with_answered_ids(turn.message, answers), *answers]
+        return observation
 
     async def state(self) -> State:
-        """Nothing: what the episode came to is its Outcome."""
+        """Return an empty state: the result of the episode is its Outcome."""
         return State()
 
-    # --- what went by -------------------------------------------------------------------------------------------
+    # --- the trace ----------------------------------------------------------------------------------------------
 
     def entries(self, model: str, name: str, outcome: Outcome) -> list[dict[str, Any]]:
-        """A turn each, as OpenEnv's ``TrainingTrace.from_entries`` takes them; ``name`` is the episode's."""
-        asked = {"model": model, "tools": list(self._first.tools or [])}
+        """Return one entry per turn for OpenEnv's ``TrainingTrace.from_entries``; ``name`` is the episode's."""
+        request = {"model": model, "tools": list(self._first.tools or [])}
         return [
             {
                 "prompt_token_ids": turn.ids,
                 "completion_token_ids": turn.sample.ids,
                 "per_token_logps": turn.sample.logprobs,
                 "loss_mask": [0] * len(turn.ids) + [1] * len(turn.sample.ids),
-                "request": {**asked, "messages": self.messages[: turn.asked]},
+                "request": {**request, "messages": self.messages[: turn.messages_before]},
                 "response": {"choices": [{"index": 0, "message": turn.message, "finish_reason": self._finish(turn)}]},
                 "metadata": {"node_id": f"{name}:{number}", **_metadata(number, turn, outcome)},
             }
@@ -114,8 +119,11 @@ class Watched:
 
 
 def _metadata(number: int, turn: Turn, outcome: Outcome) -> dict[str, Any]:
-    """For whoever trains, never for the policy. A hint to an ``erring`` turn belongs before ``begin`` of its span, to a
-    ``recovery`` before that of the next turn; the three count from the episode's first id."""
+    """Return metadata for the trainer, never for the policy.
+
+    The hint of an ``erring`` turn goes before ``begin`` of its span, that of a ``recovery`` before ``begin`` of the
+    next turn's. The three positions of a span count from the episode's first id.
+    """
     errors = [error for error in outcome.error_turns if error.turn == number]
     start = len(turn.ids)
     return {
@@ -126,8 +134,8 @@ def _metadata(number: int, turn: Turn, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _said(action: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """A turn in OpenAI's shape. Arguments that are no JSON stay the text that they are; a call may lack any part."""
+def _openai_message(action: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """Return a turn in OpenAI's shape; arguments that are not JSON stay text, and a call may lack any part."""
     message: dict[str, Any] = {"role": "assistant", "content": action["text"]}
     calls = [
         {
@@ -144,8 +152,8 @@ def _text(arguments: Any) -> str:
     return arguments if isinstance(arguments, str) else json.dumps({} if arguments is None else arguments)
 
 
-def _named(message: dict[str, Any], answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The same message; its calls have the ids that the environment answered them by."""
+def _with_answered_ids(message: dict[str, Any], answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Give a message's calls the ids that the environment used in its answers; changes the message."""
     results = [answer for answer in answers if answer["role"] == "tool"]
     for call, result in zip(message.get("tool_calls", ()), results, strict=False):
         call["id"] = result.get("tool_call_id", call["id"])

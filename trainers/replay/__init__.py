@@ -1,3 +1,9 @@
-"""Trace-replay DPO: external teachers see what the student saw at a turn of a stored episode, and where they agree on
-something better, a preference pair arises. Cursor published nothing of the kind; it is an addition of others and ours.
+"""Trace replay: preference pairs from stored episodes and external teachers.
+
+At a turn of a stored episode, teachers see what the student saw. Where their answers agree on something better, or
+execution proves it better, a preference pair is written; the replay channel trains on the pairs. Cursor published
+nothing of this kind: it combines published methods and our own.
+
+Reading order: ``prefixes`` (the state before a turn), ``action_equality``, ``external_models``, ``budget_ledger``,
+``ask_policy``, ``executor``, ``pairs``, ``run`` (the command), ``encoding``, ``loss``.
 """

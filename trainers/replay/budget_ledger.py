@@ -1,8 +1,8 @@
-"""What all teachers together may spend, over every start of a replay that was cut short.
+"""Spending of all teachers together, in a file, so that it counts over every start of an interrupted replay.
 
-All that was paid for stands in a file, a line for each change; the next start counts it, whatever it asks itself. An
-attempt stands there at its upper bound before it begins, and at what its answer took once that came: so one that broke
-off, or was under way when the replay was killed, is not forgotten. What a cassette answers is not paid for again.
+The file has one JSON line per change. An attempt is written at its upper bound before it begins, and corrected to its
+real cost when the answer comes. So an attempt that broke off, or that was running when the replay was killed, counts.
+Answers from a cassette are not paid for again.
 """
 
 from __future__ import annotations
@@ -10,85 +10,88 @@ from __future__ import annotations
 import json
 import math
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...errors import ReplayError
+from ...llm.budget import Budget, Cost, Meter
 from .settings import BudgetSettings
 
-Bound = tuple[int, float]
-"""Tokens and USD that one attempt may cost at most."""
 
+class BudgetLedger(Meter):
+    """Strict meter that all teachers share, with its charges in the file ``path``, if one is given.
 
-@dataclass
-class Purse:
-    """An attempt is made only when its upper bound still fits, so the budget is never exceeded, as long as endpoints
-    keep to ``max_tokens``. ``kept`` is the file of what was paid for, if any. Raises ReplayError when it cannot be read
-    or written.
+    Raises ReplayError when the file cannot be read or written.
     """
 
-    limits: BudgetSettings = field(default_factory=BudgetSettings)
-    usd: float = 0.0
-    tokens: int = 0
-    kept: Path | None = None
+    def __init__(self, limits: BudgetSettings, path: Path | None = None) -> None:
+        super().__init__(Budget(limits.usd, limits.tokens), strict=True)
+        self._path, self._made_folder = path, False
+        rows = _read_charges(path) if path else []
+        self._written_tokens = sum(tokens for tokens, _ in rows)
+        self.charged = (float(self._written_tokens), math.fsum(usd for _, usd in rows))
 
-    def __post_init__(self) -> None:
-        rows = _charges(self.kept) if self.kept else []
-        self._filed, self._made = sum(tokens for tokens, _ in rows), False
-        self.tokens, self.usd = self.tokens + self._filed, self.usd + math.fsum(usd for _, usd in rows)
+    @property
+    def tokens(self) -> int:
+        """Return the tokens charged so far."""
+        return int(self.charged[0])
 
-    def fits(self, tokens: int, usd: float) -> bool:
-        limits = self.limits
-        enough_usd = limits.usd is None or self.usd + usd <= limits.usd
-        return enough_usd and (limits.tokens is None or self.tokens + tokens <= limits.tokens)
+    @property
+    def usd(self) -> float:
+        """Return the USD charged so far."""
+        return self.charged[1]
 
-    def under_way(self, bound: Bound) -> None:
-        """An attempt begins: on file it is paid for, in case nobody is left to say what became of it."""
-        self._write(*bound)
+    async def admit(self, bound: Cost) -> None:
+        """Wait until a call may run, and write it down at its bound. Raises BudgetSpent, ReplayError."""
+        await super().admit(bound)
+        self._write(bound)
 
-    def came_back(self, bound: Bound, tokens: int, usd: float) -> None:
-        """The attempt that was under way is over, and took this."""
-        self.tokens, self.usd = self.tokens + tokens, self.usd + usd
-        self._write(tokens - bound[0], usd - bound[1])
+    def settle(self, bound: Cost, cost: Cost) -> None:
+        """Charge a call that is over, and correct what was written for it. Raises ReplayError."""
+        super().settle(bound, cost)
+        self._write((cost[0] - bound[0], cost[1] - bound[1]))
 
-    def _write(self, tokens: int, usd: float) -> None:
-        if self.kept is None or not (tokens or usd):
+    async def charge_replayed(self, bound: Cost, cost: Cost) -> None:
+        """Charge nothing: a cassette's answer was paid for when it was recorded."""
+
+    def _write(self, change: Cost) -> None:
+        tokens, usd = int(change[0]), change[1]
+        if self._path is None or not (tokens or usd):
             return
-        line = json.dumps({"tokens": tokens, "usd": usd})
-        self._filed += tokens
+        self._written_tokens += tokens
         try:
-            self._made = self._made or not self.kept.parent.exists()
-            self.kept.parent.mkdir(parents=True, exist_ok=True)
-            with self.kept.open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
-            if not self._filed:
-                self._removed()
+            self._made_folder = self._made_folder or not self._path.parent.exists()
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"tokens": tokens, "usd": usd}) + "\n")
+            if not self._written_tokens:
+                self._remove(self._path)
         except OSError as error:
-            raise ReplayError(f"cannot write to {self.kept}: {error.strerror}; choose another --out") from None
+            raise ReplayError(f"cannot write to {self._path}: {error.strerror}; choose another --out") from None
 
-    def _removed(self) -> None:
-        """Nothing was paid for: there is nothing to tell the next start."""
-        assert self.kept is not None
-        self.kept.unlink()
-        if self._made:
-            with suppress(OSError):  # answers lie there
-                self.kept.parent.rmdir()
+    def _remove(self, path: Path) -> None:
+        """Remove the file once nothing in it was paid for, and the folder if this ledger made it and it is empty."""
+        path.unlink()
+        if self._made_folder:
+            with suppress(OSError):  # the folder holds answers
+                path.parent.rmdir()
 
 
-def _charges(path: Path) -> list[Bound]:
-    """The lines. A last one that was cut off when its writer was killed is removed: either its question was never sent,
-    or one that came back counts at its bound."""
+def _read_charges(path: Path) -> list[tuple[int, float]]:
+    """Read the charges, and remove a last line that was cut off when its writer was killed.
+
+    Nothing is lost with that line: its call was either not yet sent, or counts at its bound.
+    """
     try:
         data = path.read_bytes() if path.exists() else b""
-        whole = data[: data.rfind(b"\n") + 1]
-        if whole != data:
-            path.write_bytes(whole)
-        rows = [json.loads(line) for line in whole.splitlines()]
-        found = [(int(row["tokens"]), float(row["usd"])) for row in rows]
-        if not all(math.isfinite(usd) for _, usd in found):
+        complete = data[: data.rfind(b"\n") + 1]
+        if complete != data:
+            path.write_bytes(complete)
+        rows = [json.loads(line) for line in complete.splitlines()]
+        charges = [(int(row["tokens"]), float(row["usd"])) for row in rows]
+        if not all(math.isfinite(usd) for _, usd in charges):
             raise ValueError
     except (OSError, ValueError, KeyError, TypeError, OverflowError):
         raise ReplayError(
-            f"what was paid for stands in {path}, which cannot be read: remove it, and what it held is not counted"
+            f"cannot read the spending log {path}; delete it to continue (past spending is then not counted)"
         ) from None
-    return found
+    return charges

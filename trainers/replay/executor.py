@@ -1,8 +1,15 @@
-"""What an action is worth, found out by playing it: in the state before the turn, on a running server.
+"""Executed value of an action: plays it on a running server, in the state before the turn.
 
-v(a) lies in [-1, 1]: -1 when the turn errs or ends the episode unsolved; 1 when the episode is then solved, by itself,
-graded (``probe = "submit"``) or after at most ``follow`` further turns; +-0.5 when visible tests pass or fail that did
-not before; else 0: no error, and nothing known. Evidence of this kind goes before any agreement.
+The value lies in [-1, 1]:
+
+| value | meaning |
+|---|---|
+| -1 | the turn is an error, or ends the episode unsolved |
+| 1 | the episode is solved: by the turn, when graded (``probe = "submit"``), or after at most ``follow`` more turns |
+| 0.5, -0.5 | the visible tests pass, or fail, and did not before |
+| 0 | no error, and nothing else is known |
+
+This evidence takes precedence over any agreement of teachers.
 """
 
 from __future__ import annotations
@@ -20,35 +27,39 @@ from .prefixes import State, is_own_error
 from .settings import ValueSettings
 
 Follow = Callable[[State], Awaitable[dict[str, Any] | None]]
-"""The next turn in a state, of which only the past counts; None gives up."""
+"""Return the next action in a state, of which only the past is read; None gives up."""
 _SECONDS = re.compile(r"\b\d+\.\d+ ?s(?:ec\w*)?\b")
 
 
 @dataclass(frozen=True)
 class Value:
-    """``how`` the state was reached: ``fork``, ``replay``, or ``recorded`` for what the episode itself tells. ``error``
-    is the kind of error that the turn was, ``solved`` None when the episode was not over."""
+    """The value of an action.
+
+    ``source`` says how the state was reached: ``fork``, ``replay``, or ``recorded`` when the stored episode was enough.
+    ``error`` is the kind of error of the turn; ``solved`` is None when the episode was not over.
+    """
 
     score: float
-    how: str
+    source: str
     error: str = ""
     solved: bool | None = None
     turns: int = 1
 
 
 def recorded(state: State) -> Value:
-    """What the stored episode tells of the student's own action, for nothing."""
-    error, last = state.error, state.turn == len(state.episode.turns) - 1
+    """Return the value of the student's own action as far as the stored episode shows it."""
+    error, is_last = state.error, state.turn == len(state.episode.turns) - 1
     reward = state.episode.reward
-    solved = reward.value >= 1 if last and reward is not None and reward.valid else None
+    solved = reward.value >= 1 if is_last and reward is not None and reward.valid else None
     score = -1.0 if error or solved is False else 1.0 if solved else 0.0
     return Value(score, "recorded", error.kind if error else "", solved)
 
 
 class Executor:
-    """Plays actions over one session. ``tokens``: of sessions whose episodes the server still keeps, by episode id.
+    """Execution of actions over one session.
 
-    A state that was reached once is forked the next time. ``problems`` counts what could not be played, by reason.
+    ``tokens`` maps episode ids to the tokens of sessions whose episodes the server still stores: their states are
+    forked, like the state that was reached last. ``problems`` counts what could not be played, by reason.
     """
 
     def __init__(
@@ -61,63 +72,60 @@ class Executor:
         self._client, self._settings, self._follow = client, settings or ValueSettings(), follow
         self._tokens = dict(tokens or {})
         self._reached: tuple[str, str, str] = ("", "", "")
-        self._before: dict[str, bool] = {}
+        self._passed: dict[str, bool] = {}
         self.problems: dict[str, int] = {}
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether more is found out than the recorded turn tells."""
+        """Return whether execution shows more than the recorded turn does."""
         return self._settings.probe != "none" or (self._settings.follow > 0 and self._follow is not None)
 
     async def problem_with(self, first: State) -> str:
-        """Why the episode of ``first``, which stands before turn 0, does not begin here as it did; '' when it does."""
-        found = "" if await self._reach(first) else next(iter(self.problems))
+        """Return why the server does not begin the episode of ``first`` (turn 0) as recorded; '' when it does."""
+        problem = "" if await self._reach(first) else next(iter(self.problems))
         self.problems.clear()
-        return found
+        return problem
 
     async def value(self, state: State, action: Mapping[str, Any]) -> Value | None:
-        """v(action) in ``state``; None when the state cannot be reached as it was. Raises ConnectionLost."""
-        how = await self._reach(state)
-        if how is None:
+        """Return the value of ``action`` in ``state``; None when the state cannot be reached. Raises ConnectionLost."""
+        source = await self._reach(state)
+        if source is None:
             return None
         passed = await self._passed_before(state) if self._settings.probe == "tests" else False
         if passed is None or (self._settings.probe == "tests" and await self._reach(state) is None):
             return None
         try:
-            seen = await self._client.step(action)
-            value = await self._judge(state, dict(action), seen, how)
-            return value if value.score else await self._probed(value, seen, passed)
-        except ConnectionLost:
-            raise
+            observation = await self._client.step(action)
+            value = await self._judge(state, dict(action), observation, source)
+            return value if value.score else await self._probed(value, observation, passed)
         except ServerError as error:
-            self._problem("the server refused the action", error)
-            return None
+            return self._fail("the server refused the action", error)
 
-    async def _judge(self, state: State, action: dict[str, Any], seen: Observation, how: str) -> Value:
-        """The turn itself, and up to ``follow`` more."""
-        told = await self._client.state()
-        error = next((each for each in told.error_turns if is_own_error(each, state.turn)), None)
-        solved = bool(seen.done and seen.reward >= 1) if seen.done else None
+    async def _judge(self, state: State, action: dict[str, Any], observation: Observation, source: str) -> Value:
+        """Judge the turn itself, and play up to ``follow`` more turns."""
+        server_state = await self._client.state()
+        error = next((error for error in server_state.error_turns if is_own_error(error, state.turn)), None)
+        solved = bool(observation.done and observation.reward >= 1) if observation.done else None
         if error is not None or solved is not None:
             score = 1.0 if solved and error is None else -1.0
-            return Value(score, how, error.kind if error else "", solved)
-        value = Value(0.0, how)
-        played = [*state.past, Turn(action=action, messages=seen.messages)]
+            return Value(score, source, error.kind if error else "", solved)
+        value = Value(0.0, source)
+        played = [*state.past, Turn(action=action, messages=observation.messages)]
         for number in range(self._settings.follow if self._follow else 0):
             assert self._follow is not None
             episode = state.episode.model_copy(update={"turns": [*played, Turn(action={})]})
-            further = await self._follow(replace(state, episode=episode, turn=len(played)))
-            if further is None:
+            next_action = await self._follow(replace(state, episode=episode, turn=len(played)))
+            if next_action is None:
                 break
-            seen = await self._client.step(further)
-            played.append(Turn(action=further, messages=seen.messages))
+            observation = await self._client.step(next_action)
+            played.append(Turn(action=next_action, messages=observation.messages))
             value = replace(value, turns=number + 2)
-            if seen.done:
-                won = seen.reward >= 1
+            if observation.done:
+                won = observation.reward >= 1
                 return replace(value, score=1.0 if won else 0.0, solved=won)
         return value
 
-    async def _probed(self, value: Value, seen: Observation, passed: bool) -> Value:
+    async def _probed(self, value: Value, observation: Observation, passed: bool) -> Value:
         if value.solved is not None or value.turns > 1 or self._settings.probe == "none":
             return value
         if self._settings.probe == "submit":
@@ -128,78 +136,73 @@ class Executor:
         return value if now is None else replace(value, score=0.5 * (now - passed))
 
     async def _passed_before(self, state: State) -> bool | None:
-        """Whether the visible tests passed in ``state``, which is left changed; None when they cannot be run."""
-        if state.key not in self._before:
+        """Return whether the visible tests pass in ``state``, None when they cannot be run; changes the state."""
+        if state.key not in self._passed:
             try:
                 passed = await self._tests()
-            except ConnectionLost:
-                raise
             except ServerError as error:
-                self._problem("the visible tests cannot be run", error)
-                return None
+                return self._fail("the visible tests cannot be run", error)
             if passed is None:
-                self._problem("there are no visible tests to run", None)
-                return None
-            self._before[state.key] = passed
-        return self._before[state.key]
+                return self._fail("there are no visible tests to run")
+            self._passed[state.key] = passed
+        return self._passed[state.key]
 
     async def _tests(self) -> bool | None:
-        played = await self._client.step({"tool": "run_tests", "arguments": {}})
-        results = [read_status(message.content) for message in played.messages if message.role == "tool"]
+        observation = await self._client.step({"tool": "run_tests", "arguments": {}})
+        results = [read_status(message.content) for message in observation.messages if message.role == "tool"]
         return None if not results or results[0].word in ("error", "none") else results[0].word == "ok"
 
     async def _reach(self, state: State) -> str | None:
-        """Stand before the turn: by a fork where one is kept, else by playing the actions again."""
-        episode = state.episode
-        for source, token in self._forks(state):
+        """Bring the session into ``state``, by a fork where one is available, else by replaying the actions."""
+        for episode_id, token in self._forks(state):
             try:
-                seen = await self._client.reset(fork_of=source, turn=state.turn, token=token)
+                observation = await self._client.reset(fork_of=episode_id, turn=state.turn, token=token)
             except ConnectionLost:
                 raise
             except ServerError:
                 continue
-            if self._is_same(state, seen):
+            if self._is_same(state, observation):
                 return "fork"
         try:
-            seen = await self._replayed(episode, [turn.action for turn in state.past])
-            now = await self._client.state()
-        except ConnectionLost:
-            raise
+            observation = await self._replayed(state.episode, [turn.action for turn in state.past])
+            server_state = await self._client.state()
         except ServerError as error:
-            self._problem("the state cannot be reached", error)
-            return None
-        if not self._is_same(state, seen):
-            self._problem("the episode went otherwise when it was played again", None)
-            return None
-        self._reached = (state.key, now.episode_id or "", now.token or "")
+            return self._fail("the state cannot be reached", error)
+        if not self._is_same(state, observation):
+            return self._fail("replaying the recorded actions gave different observations")
+        self._reached = (state.key, server_state.episode_id or "", server_state.token or "")
         return "replay"
 
     def _forks(self, state: State) -> list[tuple[str, str]]:
-        key, source, token = self._reached
-        kept = [(source, token)] if key == state.key and source else []
-        own = self._tokens.get(state.episode.episode_id)
-        return kept + ([(state.episode.episode_id, own)] if own else [])
+        key, episode_id, token = self._reached
+        forks = [(episode_id, token)] if key == state.key and episode_id else []
+        stored_token = self._tokens.get(state.episode.episode_id)
+        return forks + ([(state.episode.episode_id, stored_token)] if stored_token else [])
 
     async def _replayed(self, episode: Episode, actions: Sequence[Mapping[str, Any]]) -> Observation:
-        """Tools are named only when the server would give others: not every environment lets one choose."""
+        """Replay actions. Tools are only named when the server's differ: not every environment accepts a choice."""
         seed = {} if episode.seed is None else {"seed": episode.seed}
-        arguments: dict[str, Any] = {"task_id": episode.task_id, **seed, "replay": [dict(each) for each in actions]}
-        seen = await self._client.reset(**arguments)
-        if seen.tools == episode.tools:
-            return seen
+        arguments: dict[str, Any] = {"task_id": episode.task_id, **seed, "replay": [dict(action) for action in actions]}
+        observation = await self._client.reset(**arguments)
+        if observation.tools == episode.tools:
+            return observation
         names = [tool.get("function", tool).get("name") for tool in episode.tools]
         return await self._client.reset(**arguments, tools=names)
 
-    def _is_same(self, state: State, seen: Observation) -> bool:
-        """Same actions give the same observations; where they do not, this is another state."""
-        was = [_untimed(message.content) for turn in state.past for message in turn.messages]
-        return seen.prompt == state.episode.prompt and [_untimed(each.content) for each in seen.messages] == was
+    def _is_same(self, state: State, observation: Observation) -> bool:
+        """Return whether an observation is the recorded one; if not, the server is in another state."""
+        recorded_texts = [_untimed(message.content) for turn in state.past for message in turn.messages]
+        texts = [_untimed(message.content) for message in observation.messages]
+        return observation.prompt == state.episode.prompt and texts == recorded_texts
 
-    def _problem(self, reason: str, error: ServerError | None) -> None:
-        said = f"{reason}: {error}" if error else reason
-        self.problems[said[:200]] = self.problems.get(said[:200], 0) + 1
+    def _fail(self, reason: str, error: ServerError | None = None) -> None:
+        """Count why an action could not be played. Raises ConnectionLost, after which no action can be played."""
+        if isinstance(error, ConnectionLost):
+            raise error
+        problem = (f"{reason}: {error}" if error else reason)[:200]
+        self.problems[problem] = self.problems.get(problem, 0) + 1
 
 
 def _untimed(content: str) -> str:
-    """A result without the seconds that test runners print."""
+    """Remove the seconds that test runners print from a result."""
     return _SECONDS.sub("", content)

@@ -1,4 +1,7 @@
-"""The files of a replay: they take their names when they are whole; until then its answers are kept beside them."""
+"""Files of a replay: the pairs, the log of turns, and the answers that a replay which was cut short resumes with.
+
+The file of pairs and the log get their names only when they are complete.
+"""
 
 from __future__ import annotations
 
@@ -16,46 +19,48 @@ from .settings import ReplaySettings
 
 
 def log_of(out: Path) -> Path:
-    """The file of turns beside the file of pairs."""
+    """Return the path of the log of turns, beside the file of pairs."""
     return out.with_name(out.name + ".turns.jsonl")
 
 
 def answers_of(out: Path) -> Path:
-    """The folder of answers that a replay which was cut short goes on with."""
+    """Return the folder of the answers that an interrupted replay resumes with."""
     return out.with_name(out.name + ".answers")
 
 
 def with_cassettes(settings: ReplaySettings, out: Path) -> ReplaySettings:
-    """A cassette in ``answers_of(out)`` for each teacher without one of its own. Raises ReplayError for one where
-    pairs are to be written."""
+    """Give each teacher without a cassette one in ``answers_of(out)``.
+
+    Raises ReplayError for a cassette at a path where the replay is to write.
+    """
     folder = answers_of(out)
-    for one in settings.teachers:
-        if one.cassette and Path(one.cassette).resolve() in (out.resolve(), log_of(out).resolve()):
-            raise ReplayError(f"{out} would be written over the cassette of {one.name}: choose another --out")
-    kept = [
-        one if one.cassette else one.model_copy(update={"cassette": str(folder / f"{quote(one.name, safe='')}.jsonl")})
-        for one in settings.teachers
-    ]
-    return settings.model_copy(update={"teachers": tuple(kept)})
+    for teacher in settings.teachers:
+        if teacher.cassette and Path(teacher.cassette).resolve() in (out.resolve(), log_of(out).resolve()):
+            raise ReplayError(f"{out} would overwrite the cassette of {teacher.name}; choose another --out")
+    teachers = []
+    for teacher in settings.teachers:
+        cassette = teacher.cassette or str(folder / f"{quote(teacher.name, safe='')}.jsonl")
+        teachers.append(teacher.model_copy(update={"cassette": cassette}))
+    return settings.model_copy(update={"teachers": tuple(teachers)})
 
 
 def forget_answers(out: Path) -> None:
-    """Once they have become what they are for: nothing goes on with them."""
+    """Remove the answers of a complete replay."""
     shutil.rmtree(answers_of(out), ignore_errors=True)
 
 
 def check_new(out: Path) -> None:
-    """Raises ReplayError where something is."""
+    """Raise ReplayError when a file to be written exists already."""
     if out.is_dir():
-        raise ReplayError(f"{out} is a folder: choose another --out")
+        raise ReplayError(f"{out} is a folder; choose another --out")
     for path in (out, log_of(out)):
         if path.exists():
-            raise ReplayError(f"{path} is there already: remove it, or choose another --out")
+            raise ReplayError(f"{path} exists already; remove it, or choose another --out")
 
 
 @contextmanager
-def written(out: Path) -> Iterator[tuple[IO[str], IO[str]]]:
-    """The file of pairs and that of turns, both new; after an error there is neither. Raises ReplayError."""
+def new_files(out: Path) -> Iterator[tuple[IO[str], IO[str]]]:
+    """Open the file of pairs and the log of turns; after an error neither exists. Raises ReplayError."""
     check_new(out)
     parts = {path: path.with_name(path.name + ".part") for path in (log_of(out), out)}
     try:
@@ -73,7 +78,7 @@ def written(out: Path) -> Iterator[tuple[IO[str], IO[str]]]:
             part.unlink(missing_ok=True)
 
 
-def write(file: IO[str], row: Mapping[str, Any]) -> None:
-    """A line, at once."""
+def write_row(file: IO[str], row: Mapping[str, Any]) -> None:
+    """Write one JSON line and flush it."""
     file.write(json.dumps(row, ensure_ascii=False) + "\n")
     file.flush()

@@ -1,4 +1,4 @@
-"""From the teachers' answers in one state to a preference pair, or to none, and why."""
+"""Preference pairs: from the teachers' answers in one state to a pair, or to the reason why there is none."""
 
 from __future__ import annotations
 
@@ -14,55 +14,67 @@ from ...models import Record
 from .action_equality import Canonical, is_same, similarity
 from .settings import Consensus as Rules
 
-_ENOUGH = 1e-9
-_STRENGTH = 10.0
-"""Of how many executed answers a first guess at a teacher's accuracy is worth."""
-_SEEN = 0.75
-"""Of wrong answers that are executed, the share that is presumed to be seen to fail; the others do no harm."""
+_ROUNDING = 1e-9
+_PRIOR_STRENGTH = 10.0
+"""Number of executed answers that the initial estimate of a teacher's accuracy is worth."""
+_DETECTED = 0.75
+"""Share of wrong executed answers that is expected to fail visibly; the others do no harm."""
 
 
 class Reliability:
-    """How often each teacher is right, by the kind of error that the student made: a Beta posterior's mean.
+    """How often each teacher is right, by the kind of error that the student made: the mean of a Beta posterior.
 
-    What it does at other kinds is the prior of what it does at one, and ``first`` the prior of that. An answer that
-    merely did no harm counts as right by the odds that it was: a / (a + (1 - a) (1 - seen)), with a as known so far.
+    The prior for one kind of error is the teacher's accuracy on the other kinds; the prior for that is ``initial``.
+    An answer that merely did no harm counts as right with probability a / (a + (1 - a) (1 - detected)), where a is the
+    current accuracy.
     """
 
-    def __init__(self, first: Mapping[str, float]) -> None:
-        self._first = dict(first)
+    def __init__(self, initial: Mapping[str, float]) -> None:
+        self._initial = dict(initial)
         self._counts: dict[tuple[str, str], tuple[float, float]] = {}
 
     def observe(self, teacher: str, kind: str, score: float) -> None:
-        """An executed answer: right above 0, wrong below; at 0 it did no harm."""
+        """Count an executed answer: right above 0, wrong below 0, without harm at 0."""
         right, wrong = self._counts.get((teacher, kind), (0.0, 0.0))
-        known = self.accuracy(teacher, kind)
-        odds = known / (known + (1 - known) * (1 - _SEEN)) if score == 0 else float(score > 0)
+        accuracy = self.accuracy(teacher, kind)
+        odds = accuracy / (accuracy + (1 - accuracy) * (1 - _DETECTED)) if score == 0 else float(score > 0)
         self._counts[teacher, kind] = (right + odds, wrong + 1 - odds)
 
     def accuracy(self, teacher: str, kind: str = "") -> float:
-        """In (0, 1); ``kind`` '' is that of turns without an error."""
-        return _mean(self.overall(teacher, without=kind), *self._counts.get((teacher, kind), (0.0, 0.0)))
+        """Return the accuracy, in (0, 1), at one kind of error; '' stands for turns without an error."""
+        return _posterior_mean(self.overall(teacher, without=kind), *self._counts.get((teacher, kind), (0.0, 0.0)))
 
     def overall(self, teacher: str, without: str | None = None) -> float:
-        """In (0, 1): over all its executed answers, each counted once; those at one kind of error may be left out."""
-        each = sorted(self._counts.items())
-        counts = [count for (name, kind), count in each if name == teacher and kind != without]
-        return _mean(self._first[teacher], sum(c[0] for c in counts), sum(c[1] for c in counts))
+        """Return the accuracy, in (0, 1), over all executed answers, except those at the kind ``without``."""
+        rows = sorted(self._counts.items())
+        counts = [count for (name, kind), count in rows if name == teacher and kind != without]
+        return _posterior_mean(self._initial[teacher], sum(c[0] for c in counts), sum(c[1] for c in counts))
 
     def table(self) -> dict[str, dict[str, float]]:
-        """Every teacher's accuracy, under '' in general, and by kind of error."""
-        kinds = {name: sorted({kind for who, kind in self._counts if who == name and kind}) for name in self._first}
-        return {
-            name: {"": round(self.overall(name), 4), **{k: round(self.accuracy(name, k), 4) for k in kinds[name]}}
-            for name in self._first
-        }
+        """Return every teacher's accuracy by kind of error; the key '' has the overall one."""
+        table = {}
+        for name in self._initial:
+            kinds = sorted({kind for teacher, kind in self._counts if teacher == name and kind})
+            table[name] = {"": round(self.overall(name), 4), **{k: round(self.accuracy(name, k), 4) for k in kinds}}
+        return table
+
+
+@dataclass(frozen=True)
+class WeightedAnswer:
+    """One teacher's answer, with the weight of its vote; ``value`` is None when it was not executed."""
+
+    action: Canonical
+    weight: float
+    value: float | None = None
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Answers as clusters, by weight; ``share`` is the first one's of all weight, ``margin`` its lead over the second.
-    ``medoids`` has each cluster's answer that is most like the others, the shortest of equal ones; where any was
-    executed, one of these. No two answers of a cluster were told apart by execution."""
+    """Clusters of answers that count as the same, the heaviest first; no cluster holds two different executed values.
+
+    ``medoids`` has each cluster's answer that is most similar to the others (the shortest of equal ones, an executed
+    one where there is any). ``share`` is the first cluster's share of all weight, ``margin`` its lead over the second.
+    """
 
     clusters: tuple[tuple[int, ...], ...]
     medoids: tuple[int, ...]
@@ -72,8 +84,11 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Decision:
-    """``kind``: ``correct`` (an answer over the student's action), ``student_good`` (the student's action over an
-    answer), or '' for no pair. ``answer`` is the index of that answer."""
+    """The pair that a turn becomes; ``answer`` is the index of the teacher's answer in it.
+
+    ``kind`` is ``correct`` (the answer over the student's action), ``student_good`` (the student's action over the
+    answer), or '' for no pair.
+    """
 
     kind: Literal["", "correct", "student_good"]
     reason: str
@@ -82,10 +97,10 @@ class Decision:
 
 
 class Pair(Record):
-    """One line of a file of pairs: both actions in the same state, as the wire takes them, and where they come from.
+    """One line of a file of pairs: two actions in the same state, as the wire takes them, and their origin.
 
-    ``values`` are executed ones by teacher, and by ``student``; ``how`` each was found out. ``usd`` is what this turn's
-    answers took, ``propensity`` the probability with which the turn was asked about at all.
+    ``values`` are executed values by teacher, and by ``student``; ``how`` says how each was obtained. ``tokens`` and
+    ``usd`` are what each answer took, ``propensity`` is the probability with which the turn was asked about.
     """
 
     schema_version: int = 1
@@ -110,143 +125,152 @@ class Pair(Record):
     propensity: float = 1.0
 
 
-@dataclass(frozen=True)
-class Heard:
-    """One teacher's answer. ``value`` None: it was not executed."""
+def agreement_of(answers: Sequence[WeightedAnswer], tau: float) -> Agreement | None:
+    """Cluster the answers; None without answers. The result does not depend on the order of teachers.
 
-    action: Canonical
-    weight: float
-    value: float | None = None
-
-
-def agreement(heard: Sequence[Heard], tau: float) -> Agreement | None:
-    """None for no answers. Two answers are in one cluster when a chain of answers, each ``is_same`` as the next, leads
-    from one to the other; so the result does not depend on the order of teachers."""
-    if not heard:
+    Two answers are in one cluster when a chain of answers, each ``is_same`` as the next, connects them.
+    """
+    if not answers:
         return None
-    clusters = linked(heard, tau)
-    medoids = {cluster: _medoid(cluster, heard) for cluster in clusters}
-    total = sum(each.weight for each in heard)
-    mass = {cluster: sum(heard[index].weight for index in cluster) / total for cluster in clusters}
-
-    ordered = sorted(clusters, key=lambda cluster: (-round(mass[cluster], 12), repr(heard[medoids[cluster]].action)))
+    clusters = clusters_of(answers, tau)
+    medoids = {cluster: _medoid(cluster, answers) for cluster in clusters}
+    total = sum(answer.weight for answer in answers)
+    mass = {cluster: sum(answers[index].weight for index in cluster) / total for cluster in clusters}
+    ordered = sorted(clusters, key=lambda cluster: (-round(mass[cluster], 12), repr(answers[medoids[cluster]].action)))
     second = mass[ordered[1]] if len(ordered) > 1 else 0.0
-    return Agreement(
-        tuple(ordered), tuple(medoids[cluster] for cluster in ordered), mass[ordered[0]], mass[ordered[0]] - second
-    )
+    ordered_medoids = tuple(medoids[cluster] for cluster in ordered)
+    return Agreement(tuple(ordered), ordered_medoids, mass[ordered[0]], mass[ordered[0]] - second)
 
 
-def linked(heard: Sequence[Heard], tau: float) -> list[tuple[int, ...]]:
-    """The clusters of ``agreement``, by their first index. Where an answer that was not executed would join two that
-    were told apart, those that were executed are linked without it."""
-    found = []
-    for cluster in _components(range(len(heard)), heard, tau):
-        known = {heard[index].value for index in cluster} - {None}
-        executed = [index for index in cluster if heard[index].value is not None]
-        others = [index for index in cluster if heard[index].value is None]
-        apart = len(known) > 1
-        found += [*_components(executed, heard, tau), *_components(others, heard, tau)] if apart else [cluster]
-    return sorted(found)
+def clusters_of(answers: Sequence[WeightedAnswer], tau: float) -> list[tuple[int, ...]]:
+    """Return the clusters of ``agreement_of``, ordered by their first index.
+
+    Where an unexecuted answer would connect two answers with different executed values, the executed answers are
+    clustered without it.
+    """
+    clusters = []
+    for cluster in _components(range(len(answers)), answers, tau):
+        values = {answers[index].value for index in cluster} - {None}
+        executed = [index for index in cluster if answers[index].value is not None]
+        others = [index for index in cluster if answers[index].value is None]
+        if len(values) > 1:
+            clusters += [*_components(executed, answers, tau), *_components(others, answers, tau)]
+        else:
+            clusters.append(cluster)
+    return sorted(clusters)
 
 
-def decide(student: Canonical, student_value: float | None, heard: Sequence[Heard], rules: Rules) -> Decision:
-    """Execution first: an answer that it proves better needs no agreement, and no agreement saves one that erred."""
-    heard = [_known(each, student, student_value) for each in heard]
-    found = agreement(heard, rules.tau)
-    if found is None:
+def decide(
+    student: Canonical, student_value: float | None, answers: Sequence[WeightedAnswer], rules: Rules
+) -> Decision:
+    """Decide which pair the answers make. Execution goes first: an answer that it proves better needs no agreement,
+    and no agreement saves an answer that failed."""
+    answers = [_with_students_value(answer, student, student_value) for answer in answers]
+    agreement = agreement_of(answers, rules.tau)
+    if agreement is None:
         return Decision("", "no answers")
-    mine = student_value or 0.0
-    others = {i for i, each in enumerate(heard) if not is_students(student, student_value, each, rules)}
-    proved = [i for i in found.medoids if i in others and (heard[i].value or 0.0) > max(mine, 0.0)]
+    own_value = student_value or 0.0
+    others = {i for i, answer in enumerate(answers) if not is_students_answer(student, student_value, answer, rules)}
+    proved = [i for i in agreement.medoids if i in others and (answers[i].value or 0.0) > max(own_value, 0.0)]
     if proved:
-        best = max(proved, key=lambda i: (heard[i].value or 0.0, -found.medoids.index(i)))
-        return Decision("correct", "proved by execution", best, found)
-    first, chosen = found.clusters[0], found.medoids[0]
-    if found.share < rules.share - _ENOUGH or found.margin < rules.margin - _ENOUGH:
-        return Decision("", "teachers split", agreement=found)
+        best = max(proved, key=lambda i: (answers[i].value or 0.0, -agreement.medoids.index(i)))
+        return Decision("correct", "proved by execution", best, agreement)
+    first, chosen = agreement.clusters[0], agreement.medoids[0]
+    if agreement.share < rules.share - _ROUNDING or agreement.margin < rules.margin - _ROUNDING:
+        return Decision("", "teachers split", agreement=agreement)
     if len(first) < rules.least:
-        return Decision("", "too few answers", agreement=found)
+        return Decision("", "too few answers", agreement=agreement)
     if not others.issuperset(first):
-        return _student_good(student_value, heard, found, others)
-    value = heard[chosen].value
+        return _confirm_student(student_value, answers, agreement, others)
+    value = answers[chosen].value
     if value is not None and value < 0:
-        return Decision("", "the consensus erred", agreement=found)
-    if (value or 0.0) < mine:
-        return Decision("", "the student's action is worth more", agreement=found)
-    return Decision("correct", "consensus", chosen, found)
+        return Decision("", "the consensus erred", agreement=agreement)
+    if (value or 0.0) < own_value:
+        return Decision("", "the student's action is worth more", agreement=agreement)
+    return Decision("correct", "consensus", chosen, agreement)
 
 
-def is_students(student: Canonical, student_value: float | None, answer: Heard, rules: Rules) -> bool:
-    """Whether a teacher's answer is what the student did, see ``is_same``: where that erred, the very same only."""
+def is_students_answer(student: Canonical, student_value: float | None, answer: WeightedAnswer, rules: Rules) -> bool:
+    """Return whether a teacher's answer is what the student did (``is_same``); an equal action if that failed."""
     return is_same(student, answer.action, rules.tau, student_value, answer.value)
 
 
 def disagreed(
-    student: Canonical, student_value: float | None, heard: Sequence[Heard], decision: Decision, rules: Rules
+    student: Canonical,
+    student_value: float | None,
+    answers: Sequence[WeightedAnswer],
+    decision: Decision,
+    rules: Rules,
 ) -> bool:
-    """What the gate learns from a ``decision`` about answers: whether they made a better one than the student's, or
-    most teachers gave another."""
-    assert decision.agreement is not None, "somebody was heard"
-    each = zip(decision.agreement.clusters, decision.agreement.medoids, strict=True)
-    _, _, leading = min((-len(cluster), repr(heard[medoid].action), medoid) for cluster, medoid in each)
-    return decision.kind == "correct" or not is_students(student, student_value, heard[leading], rules)
+    """Return what the gate learns: whether the teachers had a better answer, or most of them another one."""
+    assert decision.agreement is not None, "there is at least one answer"
+    clusters = zip(decision.agreement.clusters, decision.agreement.medoids, strict=True)
+    _, _, leading = min((-len(cluster), repr(answers[medoid].action), medoid) for cluster, medoid in clusters)
+    return decision.kind == "correct" or not is_students_answer(student, student_value, answers[leading], rules)
 
 
 def read_pairs(path: Path) -> list[Pair]:
-    """Raises ReplayError for a file that cannot be read or that holds none."""
+    """Read a file of pairs. Raises ReplayError when it cannot be read or holds no pair."""
     try:
-        lines = path.read_bytes().split(b"\n")  # not splitlines: what teachers say may hold other ends of lines
+        lines = path.read_bytes().split(b"\n")  # not splitlines: a teacher's text may hold other line separators
     except OSError as error:
         raise ReplayError(f"cannot read {path} ({error.strerror}): `etude replay` writes it") from None
-    found = []
+    pairs = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            found.append(Pair.model_validate_json(line))
+            pairs.append(Pair.model_validate_json(line))
         except ValueError:
-            raise ReplayError(f"{path}:{number} is no pair: remove the line, or replay again") from None
-    if not found:
-        raise ReplayError(f"{path} holds no pair: there is nothing to learn from in channels.replay")
-    return found
+            raise ReplayError(f"{path}:{number} is not a pair; remove the line, or replay again") from None
+    if not pairs:
+        raise ReplayError(
+            f"{path} holds no pair for channels.replay to learn from; run `etude replay` on more episodes"
+        )
+    return pairs
 
 
-def _student_good(value: float | None, heard: Sequence[Heard], found: Agreement, others: set[int]) -> Decision:
-    """The others agree with the student, and one answer was seen to fail."""
-    failed = [i for cluster in found.clusters[1:] for i in cluster if i in others and (heard[i].value or 0.0) < 0]
+def _confirm_student(
+    value: float | None, answers: Sequence[WeightedAnswer], agreement: Agreement, others: set[int]
+) -> Decision:
+    """Decide on a pair where the consensus agrees with the student: it needs another answer that failed."""
+    failed = [i for cluster in agreement.clusters[1:] for i in cluster if i in others and (answers[i].value or 0.0) < 0]
     if not failed or (value is not None and value < 0):
-        return Decision("", "the student agrees", agreement=found)
-    return Decision("student_good", "an outlier failed", min(failed, key=lambda i: repr(heard[i].action)), found)
+        return Decision("", "the student agrees", agreement=agreement)
+    answer = min(failed, key=lambda i: repr(answers[i].action))
+    return Decision("student_good", "an outlier failed", answer, agreement)
 
 
-def _known(answer: Heard, student: Canonical, value: float | None) -> Heard:
-    """The student's very action has its value, executed again or not."""
+def _with_students_value(answer: WeightedAnswer, student: Canonical, value: float | None) -> WeightedAnswer:
+    """Give an unexecuted answer the value of the student's action when both are equal."""
     return replace(answer, value=value) if answer.value is None and answer.action == student else answer
 
 
-def _components(among: Sequence[int], heard: Sequence[Heard], tau: float) -> list[tuple[int, ...]]:
-    """Connected ones."""
-    left, found = set(among), []
-    while left:
-        waiting, cluster = [min(left)], set()
+def _components(among: Sequence[int], answers: Sequence[WeightedAnswer], tau: float) -> list[tuple[int, ...]]:
+    """Return the connected components of the answers ``among``; an edge is ``is_same``."""
+    remaining, components = set(among), []
+    while remaining:
+        waiting, cluster = [min(remaining)], set()
         while waiting:
-            here = waiting.pop()
-            cluster.add(here)
-            left.discard(here)
-            mine = heard[here]
-            waiting += [i for i in left if is_same(mine.action, heard[i].action, tau, mine.value, heard[i].value)]
-        found.append(tuple(sorted(cluster)))
-    return found
+            index = waiting.pop()
+            cluster.add(index)
+            remaining.discard(index)
+            one = answers[index]
+            waiting += [
+                i for i in remaining if is_same(one.action, answers[i].action, tau, one.value, answers[i].value)
+            ]
+        components.append(tuple(sorted(cluster)))
+    return components
 
 
-def _medoid(cluster: tuple[int, ...], heard: Sequence[Heard]) -> int:
+def _medoid(cluster: tuple[int, ...], answers: Sequence[WeightedAnswer]) -> int:
     def rank(index: int) -> tuple[bool, float, int, str]:
-        mine = heard[index]
-        likeness = sum(heard[i].weight * similarity(mine.action, heard[i].action) for i in cluster)
-        return (mine.value is None, -round(likeness, 9), mine.action.size, repr(mine.action))
+        one = answers[index]
+        likeness = sum(answers[i].weight * similarity(one.action, answers[i].action) for i in cluster)
+        return (one.value is None, -round(likeness, 9), one.action.size, repr(one.action))
 
     return min(cluster, key=rank)
 
 
-def _mean(prior: float, right: float, wrong: float) -> float:
-    return (prior * _STRENGTH + right) / (_STRENGTH + right + wrong)
+def _posterior_mean(prior: float, right: float, wrong: float) -> float:
+    return (prior * _PRIOR_STRENGTH + right) / (_PRIOR_STRENGTH + right + wrong)

@@ -11,7 +11,7 @@ from typing import Any
 from ...hints.transcript.parsing import Call, parse_turn, read_arguments, text_of
 from ...hints.transcript.tool_schemas import parameters_of
 from ...models import Episode, ErrorTurn, ToolMessage, Turn
-from ..chat.tool_call_formats import as_text, given
+from ..chat.tool_call_formats import as_text, written_calls
 from ..chat.turn_encoding import CLOSE, OPEN
 
 Message = dict[str, Any]
@@ -25,7 +25,7 @@ _TOOLS = (
 
 @dataclass(frozen=True)
 class State:
-    """What stands before turn ``turn``. ``error`` is the first error that the student made in it, if it made one."""
+    """The state before turn ``turn`` of an episode, with the system message that the student had."""
 
     episode: Episode
     turn: int
@@ -33,76 +33,80 @@ class State:
 
     @property
     def past(self) -> list[Turn]:
+        """Return the turns before this one."""
         return self.episode.turns[: self.turn]
 
     @property
     def action(self) -> dict[str, Any]:
-        """What the student did."""
+        """Return the student's action in this turn."""
         return self.episode.turns[self.turn].action
 
     @property
     def error(self) -> ErrorTurn | None:
+        """Return the first error that the student made in this turn; None without one."""
         return next((error for error in self.episode.error_turns if is_own_error(error, self.turn)), None)
 
     @property
     def key(self) -> str:
+        """Return ``EPISODE:TURN``, the state's name in logs and pairs."""
         return f"{self.episode.episode_id}:{self.turn}"
 
     def messages(self, *, decoded: bool = False) -> list[Message]:
-        """As an endpoint with native calls takes them; ``decoded`` as ``as_message`` has them."""
-        said = [{"role": "system", "content": self.system}] if self.system else []
-        said.append({"role": "user", "content": self.episode.prompt})
+        """Return the dialogue for an endpoint with native calls; ``decoded``: for chat templates (``as_message``)."""
+        dialogue = [{"role": "system", "content": self.system}] if self.system else []
+        dialogue.append({"role": "user", "content": self.episode.prompt})
         plain = None if decoded else plain_names(self.episode.tools)
         for number, turn in enumerate(self.past):
-            said += _native(turn, number, plain)
-        return said
+            dialogue += _native(turn, number, plain)
+        return dialogue
 
     def plain_tools(self) -> list[Message]:
-        """The tools as such an endpoint takes them."""
+        """Return the tools for an endpoint with native calls."""
         plain = plain_names(self.episode.tools)
         return [renamed(tool, plain) for tool in self.episode.tools]
 
     def texts(self) -> list[Message]:
-        """The same with tools and calls in the text, for endpoints without native calls."""
+        """Return the dialogue with tools and calls in its text, for an endpoint without native calls."""
         tools = _TOOLS.format(tools="\n".join(json.dumps(tool, ensure_ascii=False) for tool in self.episode.tools))
-        said: list[Message] = [{"role": "system", "content": f"{self.system}\n\n{tools}".strip()}]
-        said.append({"role": "user", "content": self.episode.prompt})
+        dialogue: list[Message] = [{"role": "system", "content": f"{self.system}\n\n{tools}".strip()}]
+        dialogue.append({"role": "user", "content": self.episode.prompt})
         for turn in self.past:
             answers = [_tagged(message) for message in turn.messages]
-            said += [{"role": "assistant", "content": _as_text(turn.action)}]
-            said += [{"role": "user", "content": "\n".join(answers)}] if answers else []
-        return said
+            dialogue += [{"role": "assistant", "content": _turn_text(turn.action)}]
+            dialogue += [{"role": "user", "content": "\n".join(answers)}] if answers else []
+        return dialogue
 
 
 def is_own_error(error: ErrorTurn, turn: int) -> bool:
-    """Whether turn ``turn`` erred, and could have known better."""
+    """Return whether the agent itself erred in turn ``turn``: an injected fault is not its error."""
     return error.turn == turn and error.site == "erring" and not error.injected
 
 
 def states(episodes: Sequence[Episode], system: str = "") -> Iterator[State]:
-    """Before every turn of every episode, in order."""
+    """Yield the state before every turn of every episode, in order."""
     for episode in episodes:
         for turn in range(len(episode.turns)):
             yield State(episode, turn, system)
 
 
 def as_message(action: Mapping[str, Any], turn: int) -> Message:
-    """An action as an assistant's message for chat templates: its thought and words are ``content``, arguments are
-    objects. A call that could not be read has its arguments as the text that they were, and what was no name stays.
-    ``raw``, where it is known, is all that the model wrote.
+    """Return an action as an assistant's message for chat templates.
+
+    Thought and words are its ``content``; arguments are objects. A malformed call keeps its arguments as text, and
+    its name as it was. ``raw``, where it is known, is everything that the model wrote.
     """
-    message = {"role": "assistant", "content": _worded(action)}
+    message = {"role": "assistant", "content": _content(action)}
     if isinstance(action.get("raw"), str):
         message["raw"] = action["raw"]
     calls = [
-        {"id": call.id, "type": "function", "function": {"name": name, "arguments": wrote}}
-        for call, name, wrote in _calls(action, turn)
+        {"id": call.id, "type": "function", "function": {"name": name, "arguments": arguments}}
+        for call, name, arguments in _calls(action, turn)
     ]
     return {**message, "tool_calls": calls} if calls else message
 
 
 def plain_names(tools: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """By each tool's name the one that it has at endpoints, which take only letters, digits, ``_`` and ``-``."""
+    """Map each tool's name to a unique one that endpoints accept: letters, digits, ``_`` and ``-``, at most 64."""
     plain: dict[str, str] = {}
     for name in parameters_of(tools):
         short, number = _plain(name), 1
@@ -118,7 +122,7 @@ def _plain(name: str) -> str:
 
 
 def renamed(call: Any, names: Mapping[str, str]) -> Any:
-    """A tool, or a call of one, with another name; whatever it is, when there is none for it."""
+    """Return a tool, or a call of one, under its name in ``names``; unchanged when it has none there."""
     if not isinstance(call, Mapping):
         return call
     if isinstance(call.get("function"), Mapping):
@@ -128,48 +132,50 @@ def renamed(call: Any, names: Mapping[str, str]) -> Any:
 
 
 def _calls(action: Mapping[str, Any], turn: int) -> list[tuple[Call, Any, Any]]:
-    """Each call as it is read, its name as it was given, and its arguments, or the text of what are none."""
-    found = []
-    for call, (name, wrote) in zip(parse_turn(action, turn, strict=False).calls, given(action), strict=True):
-        arguments, problem = read_arguments(wrote)
-        found.append((call, name, as_text(wrote) if problem else arguments))
-    return found
-
-
-def _for_endpoints(action: Mapping[str, Any], turn: int, plain: Mapping[str, str]) -> Message:
-    """An assistant's message with unique ids, plain names, and what could not be read in an object, as text."""
-    message = {"role": "assistant", "content": parse_turn(action, turn).text}
-    seen: set[str] = set()
+    """Return each call as parsed, its name as written, and its arguments: an object, or text when malformed."""
     calls = []
-    for index, (call, _, wrote) in enumerate(_calls(action, turn)):
-        call_id = call.id if call.id not in seen else f"{call.id}_{turn}_{index}"
-        seen.add(call_id)
-        arguments = json.dumps({"malformed": as_text(wrote)} if call.problem else wrote, ensure_ascii=False)
+    for call, (name, written) in zip(parse_turn(action, turn, strict=False).calls, written_calls(action), strict=True):
+        arguments, problem = read_arguments(written)
+        calls.append((call, name, as_text(written) if problem else arguments))
+    return calls
+
+
+def _endpoint_message(action: Mapping[str, Any], turn: int, plain: Mapping[str, str]) -> Message:
+    """Return an assistant's message with unique ids, plain names, and malformed arguments as text in an object."""
+    message = {"role": "assistant", "content": parse_turn(action, turn).text}
+    used_ids: set[str] = set()
+    calls = []
+    for index, (call, _, written) in enumerate(_calls(action, turn)):
+        call_id = call.id if call.id not in used_ids else f"{call.id}_{turn}_{index}"
+        used_ids.add(call_id)
+        arguments = json.dumps({"malformed": as_text(written)} if call.problem else written, ensure_ascii=False)
         function = {"name": plain.get(call.name) or _plain(call.name), "arguments": arguments}
         calls.append({"id": call_id, "type": "function", "function": function})
     return {**message, "tool_calls": calls} if calls else message
 
 
-def _worded(action: Mapping[str, Any]) -> str:
-    """What was thought and said, wherever the thought was kept: in the text, beside it, or in ``raw`` alone. One whose
-    opening tag stood in the prompt gets it back."""
+def _content(action: Mapping[str, Any]) -> str:
+    """Return thought and words, wherever the thought is stored: in the text, in ``reasoning_content``, or in ``raw``.
+
+    A thought whose opening tag was part of the prompt gets the tag back.
+    """
     text, raw = parse_turn(action, 0).text, action.get("raw")
     if OPEN in text:
         return text
-    thought, closed, said = text.partition(CLOSE)
+    thought, closed, words = text.partition(CLOSE)
     if not closed:
-        beside = text_of(action.get("reasoning_content")).strip()
-        thought, said = raw.rpartition(CLOSE)[0] if isinstance(raw, str) else "", text
-        thought = thought or (f"{beside}\n" if beside else "")
+        reasoning = text_of(action.get("reasoning_content")).strip()
+        thought, words = raw.rpartition(CLOSE)[0] if isinstance(raw, str) else "", text
+        thought = thought or (f"{reasoning}\n" if reasoning else "")
     opened = "" if thought.lstrip().startswith(OPEN) else f"{OPEN}\n"
-    return f"{opened}{thought}{CLOSE}\n\n{said}" if thought.strip() else said
+    return f"{opened}{thought}{CLOSE}\n\n{words}" if thought.strip() else words
 
 
 def _native(turn: Turn, number: int, plain: Mapping[str, str] | None) -> list[Message]:
-    """A past turn and what answered it; ``plain`` None: as templates take them."""
-    message = as_message(turn.action, number) if plain is None else _for_endpoints(turn.action, number, plain)
+    """Return a past turn and its answers; ``plain`` None: for chat templates."""
+    message = as_message(turn.action, number) if plain is None else _endpoint_message(turn.action, number, plain)
     results = [answer for answer in turn.messages if answer.role == "tool"]
-    back = [
+    tool_messages = [
         {
             "role": "tool",
             "tool_call_id": call["id"],
@@ -179,21 +185,21 @@ def _native(turn: Turn, number: int, plain: Mapping[str, str] | None) -> list[Me
         for call, answer in zip(message.get("tool_calls", []), results, strict=False)
     ]
     others = [{"role": "user", "content": answer.content} for answer in turn.messages if answer.role != "tool"]
-    return [message, *back, *others]
+    return [message, *tool_messages, *others]
 
 
 def _tagged(message: ToolMessage) -> str:
-    tool = message.role == "tool"
-    return f"<tool_response>\n{message.content}\n</tool_response>" if tool else message.content
+    is_tool = message.role == "tool"
+    return f"<tool_response>\n{message.content}\n</tool_response>" if is_tool else message.content
 
 
-def _as_text(action: Mapping[str, Any]) -> str:
-    """What the model wrote; for a turn that was not made in text, what it would have written."""
+def _turn_text(action: Mapping[str, Any]) -> str:
+    """Return what the model wrote; for a turn with native calls, the same turn with its calls in tags."""
     if isinstance(action.get("raw"), str):
         return str(action["raw"])
     text = parse_turn(action, 0).text
-    calls = [
-        f'<tool_call>\n{{"name": {json.dumps(name, ensure_ascii=False)}, "arguments": {as_text(wrote)}}}\n</tool_call>'
-        for _, name, wrote in _calls(action, 0)
-    ]
+    calls = []
+    for _, name, written in _calls(action, 0):
+        body = f'{{"name": {json.dumps(name, ensure_ascii=False)}, "arguments": {as_text(written)}}}'
+        calls.append(f"<tool_call>\n{body}\n</tool_call>")
     return "\n".join([text, *calls] if text else calls)

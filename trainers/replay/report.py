@@ -1,4 +1,4 @@
-"""What a replay came to, and what of it its user should know."""
+"""Report of a replay: its counts and costs, its warnings, and whether it is complete."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any
 
 @dataclass
 class Report:
-    """What a replay came to. ``stopped`` says why it ended before the last turn, with ``unreached`` ones left; '' when
-    it did not. ``usd`` and ``tokens`` are what was paid for, over every start, and what else may be charged for;
-    answers of a cassette that others paid for cost nothing. ``unheard`` counts questions without an answer, of those
-    about what comes after an answer too.
+    """Counts and costs of a replay.
 
-    ``pairs_if_all`` and ``regret`` estimate, from the logged propensities, what asking about every one of the ``turns``
-    would have brought, and how much of that was not got. Of those that were not reached they know nothing.
+    ``stopped`` says why it ended before the last turn, with ``unreached`` turns left; '' when it did not. ``usd`` and
+    ``tokens`` are everything that was paid for, or may be charged for, over every start; answers from a cassette cost
+    nothing. ``unheard`` counts the questions without an answer, follow-up questions included.
+
+    ``pairs_if_all`` (estimate, low, high) is what asking about every one of the ``turns`` would have brought, from the
+    logged propensities, and ``regret`` how much of that is missing. Neither covers turns that were not reached.
     """
 
     turns: int = 0
@@ -36,23 +37,22 @@ class Report:
 
     @property
     def lacks(self) -> str:
-        """What another start, or one with other settings, may bring; '' when every teacher was heard whenever it was to
-        be asked."""
+        """Return what another start, or other settings, may add; '' when every question was answered."""
         if self.stopped:
             return f"{self.stopped}, {self.unreached} turns were not reached"
         if self.unheard:
             return f"{self.unheard} questions have no answer"
-        out = [name for name, each in self.teachers.items() if each["out"]]
-        return f"{', '.join(out)} was asked no more" if out else ""
+        dropped = [name for name, teacher in self.teachers.items() if teacher["out"]]
+        return f"{', '.join(dropped)} was asked no more" if dropped else ""
 
     @property
     def usd_per_pair(self) -> float | None:
-        """None without a pair."""
-        found = sum(self.pairs.values())
-        return self.usd / found if found else None
+        """Return the cost of a pair; None without a pair."""
+        pairs = sum(self.pairs.values())
+        return self.usd / pairs if pairs else None
 
     def row(self) -> dict[str, Any]:
-        """Plain values for a table or JSON."""
+        """Return plain values for a table or JSON."""
         return {
             **self.__dict__,
             "complete": not self.lacks,
@@ -62,18 +62,18 @@ class Report:
         }
 
     def warnings(self) -> list[str]:
-        """A line for each thing that went otherwise than was asked for."""
-        found = []
-        for name, each in self.teachers.items():
-            unanswered = each["asked"] - each["answered"]
-            if each["out"]:
-                found.append(f"the teacher {name} was asked no more: {each['out']}")
+        """Return one line for each teacher that failed and for each reason why actions were not executed."""
+        lines = []
+        for name, teacher in self.teachers.items():
+            unanswered = teacher["asked"] - teacher["answered"]
+            if teacher["out"]:
+                lines.append(f"the teacher {name} was asked no more: {teacher['out']}")
             elif unanswered:
-                left = f"left {unanswered} of {each['asked']} questions without an answer"
-                found.append(f"the teacher {name} {left}, the last one: {each['problem']}")
-        found += [f"{number} actions were not executed: {why}" for why, number in self.not_executed.items()]
-        return found
+                share = f"{unanswered} of {teacher['asked']} questions"
+                lines.append(f"the teacher {name} left {share} without an answer, the last one: {teacher['problem']}")
+        lines += [f"{number} actions were not executed: {reason}" for reason, number in self.not_executed.items()]
+        return lines
 
     def why_none(self) -> str:
-        """The reasons for no pair, the most frequent first."""
+        """Return the reasons why turns gave no pair, the most frequent first."""
         return ", ".join(f"{reason} {number}" for reason, number in self.reasons.most_common()) or "no turn was asked"

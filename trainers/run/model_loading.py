@@ -20,13 +20,12 @@ from transformers.trainer_utils import set_seed
 from transformers.utils import logging as hf_logging
 
 from ...errors import RecipeError
-from ..chat.chat_policy import Sampler, TemplateChat
+from ..chat.chat_policy import Sampler, TemplateChat, never_samples
 from ..chat.templates import TOOLS
 from ..distillation.hidden_states import check_model
 from ..distributed import world_size
 from ..recipe.recipe import Recipe
-from ..tiny_models.model import CONTEXT
-from ..tiny_models.pretrain import is_made, make_base
+from ..tiny_models.pretrain import CONTEXT, is_made, make_base
 from .metrics_summary import MOE
 from .records import Progress, WriteDialogues
 from .run_dir import write_json
@@ -97,11 +96,6 @@ def _has_experts(config: Mapping[str, Any]) -> bool:
     return any(count > 1 for count in counts) or any(map(_has_experts, parts))
 
 
-async def never_sample(ids: Sequence[int], room: int) -> Any:
-    """Fail: the sampler of a chat that only reads and writes ids."""
-    raise AssertionError("this chat cannot sample")
-
-
 def open_model(recipe: Recipe, dialogues: WriteDialogues | None, progress: Progress) -> LoadableModel:
     """Check the recipe's model, after making it if it is a tiny one, and return it without its weights.
 
@@ -116,7 +110,7 @@ def open_model(recipe: Recipe, dialogues: WriteDialogues | None, progress: Progr
     _check_on_hub(where)
     defaults = _TINY_ARGUMENTS if recipe.model.make else _saved_template_arguments(Path(where))
     tokenizer, arguments = _load_tokenizer(where), {**defaults, **recipe.model.template}
-    TemplateChat(tokenizer, never_sample, arguments=arguments)
+    TemplateChat(tokenizer, never_samples, arguments=arguments)
     _check_template_arguments(recipe.model.template, str(tokenizer.get_chat_template(tools=TOOLS)))
     config = _load_config(where)
     _check_context(recipe, _context_length(config))

@@ -1,6 +1,7 @@
-"""Stage "sft": which episodes are learned from, which of their turns, and the ids. Imports no torch.
+"""Stage "sft": which episodes are learned from, which of their turns, and their ids. Imports no torch.
 
-Rejection sampling: solved episodes alone. Their error turns are read, not learned; the recoveries behind them are.
+This is rejection sampling: only solved episodes are learned from. Their error turns are read but not learned; the
+recoveries after them are learned.
 """
 
 from __future__ import annotations
@@ -21,73 +22,80 @@ from ..recipe.recipe import Recipe
 from ..replay.prefixes import as_message
 
 ReadEpisodes = Callable[[Path], Iterable[Episode]]
-"""The valid episodes of a run's folder."""
+"""Return the valid episodes in a run's folder."""
 NOT_LEARNED = -100
+"""Label of an id that is read but not learned."""
 
 
 @dataclass(frozen=True)
 class Solved:
-    """What is learned from, of ``valid`` episodes that were read. ``left``: how many were not taken, by reason."""
+    """Episodes to learn from; ``valid`` episodes were read, ``skipped`` counts those not taken, by reason."""
 
     episodes: list[Episode]
     valid: int
-    left: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
 
     @property
     def turns(self) -> int:
-        """That are learned."""
+        """Return the number of turns that are learned."""
         return sum(len(episode.turns) for episode in self.episodes) - self.masked
 
     @property
     def masked(self) -> int:
-        """Turns that are read alone."""
+        """Return the number of turns that are only read."""
         return sum(len(masked(episode)) for episode in self.episodes)
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Episodes as ids: ``labels`` are the ids where the policy is to write them, and -100 elsewhere."""
+    """Episodes as ids; ``labels`` equal the ids that the policy is to write, and are -100 elsewhere.
+
+    ``skipped`` counts the episodes that became no row, by reason.
+    """
 
     rows: list[dict[str, list[int]]]
-    left: Counter[str]
+    skipped: Counter[str]
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps, so that a run goes on with what it began with."""
+        """Return the fingerprint that a checkpoint stores, so that a run resumes with the same episodes."""
         return {"sha256": hashlib.sha256(json.dumps(self.rows).encode()).hexdigest()}
 
-    def load_state_dict(self, kept: dict[str, Any]) -> None:
-        """Raises RecipeError for rows of other episodes."""
-        if kept != self.state_dict():
-            raise RecipeError("episodes: they have changed since the run was interrupted: choose another out")
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Raise RecipeError when the stored fingerprint is that of other episodes."""
+        if state != self.state_dict():
+            raise RecipeError("episodes: they have changed since the run was interrupted; choose another out")
 
 
 def select(recipe: Recipe, read: ReadEpisodes | None) -> Solved | None:
-    """The solved episodes of a recipe's runs; None unless its stage is "sft". Raises RecipeError when none is left."""
+    """Return the solved episodes of a recipe's runs, or None unless its stage is "sft".
+
+    Raises RecipeError when no episode can be learned from.
+    """
     if recipe.stage != "sft":
         return None
     if read is None:
-        raise RecipeError('stage = "sft" needs episodes: `etude train` reads them')
+        raise RecipeError('stage = "sft" needs a reader of episodes; start it with `etude train`')
     least, most = recipe.sft.reward, recipe.sft.per_task
     episodes = [episode for run in recipe.episodes for episode in read(Path(run))]
     tasks: dict[str, list[Episode]] = {}
-    left: Counter[str] = Counter()
+    skipped: Counter[str] = Counter()
     for episode in episodes:
         if reason := _unfit(episode, least):
-            left[reason] += 1
+            skipped[reason] += 1
         else:
             tasks.setdefault(episode.task_id, []).append(episode)
-    found = []
+    chosen = []
     for task, solved in tasks.items():
-        chance = random.Random(f"sft {recipe.seed} {task}")
-        found += solved if not most or len(solved) <= most else chance.sample(solved, most)
-    left["more than sft.per_task"] += sum(map(len, tasks.values())) - len(found)
-    if not found:
-        raise RecipeError(_none_left(len(episodes), left, least))
-    return Solved(found, len(episodes), +left)
+        rng = random.Random(f"sft {recipe.seed} {task}")
+        chosen += solved if not most or len(solved) <= most else rng.sample(solved, most)
+    skipped["more than sft.per_task"] += sum(map(len, tasks.values())) - len(chosen)
+    if not chosen:
+        raise RecipeError(_no_episodes(len(episodes), skipped, least))
+    return Solved(chosen, len(episodes), +skipped)
 
 
 def plan(recipe: Recipe, processes: int, solved: Solved) -> dict[str, Any]:
-    """What follows from a recipe and its episodes. Raises RecipeError for micro-batches that do not fit."""
+    """Return the sizes that follow from a recipe and its episodes. Raises RecipeError when micro-batches do not fit."""
     batch, micro = recipe.sft.batch, recipe.train.micro * processes
     if batch % micro:
         raise RecipeError(
@@ -100,7 +108,7 @@ def plan(recipe: Recipe, processes: int, solved: Solved) -> dict[str, Any]:
         "gradient_accumulation": batch // micro,
         "episodes": len(solved.episodes),
         "episodes_read": solved.valid,
-        "episodes_left_out": dict(solved.left),
+        "episodes_left_out": dict(solved.skipped),
         "tasks": len({episode.task_id for episode in solved.episodes}),
         "turns_learned": solved.turns,
         "turns_masked": solved.masked,
@@ -109,27 +117,27 @@ def plan(recipe: Recipe, processes: int, solved: Solved) -> dict[str, Any]:
 
 
 def masked(episode: Episode) -> set[int]:
-    """Turns that erred by themselves: what an injected fault struck, or a connection that broke, was a right call."""
-    own = {error.turn for error in episode.error_turns if error.site == "erring" and not error.injected}
-    return {turn for turn in own if turn < len(episode.turns)}
+    """Return the turns in which the agent itself erred: a call that an injected fault broke was a right call."""
+    erred = {error.turn for error in episode.error_turns if error.site == "erring" and not error.injected}
+    return {turn for turn in erred if turn < len(episode.turns)}
 
 
 def encode(episodes: Sequence[Episode], chat: TemplateChat, *, system: str, max_ids: int) -> Rows:
-    """As rollouts have them, turn by turn; never cut. Raises RecipeError when none is left."""
-    rows, left = [], Counter[str]()
+    """Encode episodes turn by turn, as rollouts have them; none is cut. Raises RecipeError when no row results."""
+    rows, skipped = [], Counter[str]()
     for episode in episodes:
         try:
             row = _row(episode, chat, system)
         except ChatError:
-            left["the template cannot write a turn of them"] += 1
+            skipped["the template cannot write a turn of them"] += 1
             continue
         if len(row["input_ids"]) > max_ids:
-            left[f"longer than generation.max_ids = {max_ids} ids"] += 1
+            skipped[f"longer than generation.max_ids = {max_ids} ids"] += 1
         else:
             rows.append(row)
     if not rows:
-        raise RecipeError(f"none of {len(episodes)} solved episodes can be learned from: {_counted(left)}")
-    return Rows(rows, left)
+        raise RecipeError(f"0 of {len(episodes)} solved episodes can be learned from: {_reasons(skipped)}")
+    return Rows(rows, skipped)
 
 
 def _row(episode: Episode, chat: TemplateChat, system: str) -> dict[str, list[int]]:
@@ -151,7 +159,7 @@ def _row(episode: Episode, chat: TemplateChat, system: str) -> dict[str, list[in
 
 
 def _unfit(episode: Episode, least: float) -> str:
-    """Why an episode teaches nothing; '' when it does."""
+    """Return why an episode is not learned from; '' when it is."""
     if episode.reward is None or not episode.reward.valid or episode.reward.value < least:
         return "not solved"
     if any(finding.severity == "confirmed" for finding in episode.findings):
@@ -159,12 +167,12 @@ def _unfit(episode: Episode, least: float) -> str:
     return "" if len(masked(episode)) < len(episode.turns) else "no turn to learn"
 
 
-def _none_left(valid: int, left: Counter[str], least: float) -> str:
-    solved = valid - left["not solved"]
+def _no_episodes(valid: int, skipped: Counter[str], least: float) -> str:
+    solved = valid - skipped["not solved"]
     if not solved:
-        return f"0 of {valid} episodes are solved (a reward of {least:g} or more): play more, or lower sft.reward"
-    return f"0 of {solved} solved episodes can be learned from: {_counted(left)}"
+        return f"0 of {valid} episodes are solved (a reward of {least:g} or more); play more, or lower sft.reward"
+    return f"0 of {solved} solved episodes can be learned from: {_reasons(skipped)}"
 
 
-def _counted(left: Counter[str]) -> str:
-    return ", ".join(f"{number} {reason}" for reason, number in left.items() if number and reason != "not solved")
+def _reasons(skipped: Counter[str]) -> str:
+    return ", ".join(f"{number} {reason}" for reason, number in skipped.items() if number and reason != "not solved")

@@ -1,7 +1,7 @@
-"""Stage "sft": TRL's SFTTrainer on solved episodes, put together. The loop, and what a run leaves, is that of "rl".
+"""Stage "sft": TRL's SFTTrainer on solved episodes. The training loop and the files of a run are those of stage "rl".
 
-The loss of a step is the sum of -log pi(id | ids before it) over its learned ids, divided by their number in the whole
-step, whatever the micro-batches and processes are.
+The loss of a step is the mean of -log pi(id | previous ids) over all learned ids of the step, whatever the number of
+micro-batches and processes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
 
+from ..chat.chat_policy import never_samples
 from ..distributed import world_size
 from ..grpo.parts import Parts
 from ..grpo.trainer import EtudeTrainer
@@ -26,7 +27,7 @@ from ..rollouts.session_pool import Limits
 from ..run.builder import BuiltRun, add_callbacks, generation_arguments, shared_arguments
 from ..run.checkpoints import StateSaver
 from ..run.memory_check import check_memory
-from ..run.model_loading import LoadableModel, never_sample, open_model
+from ..run.model_loading import LoadableModel, open_model
 from ..run.records import Progress, WriteDialogues
 from .rows import Rows, Solved, encode, plan
 
@@ -34,22 +35,25 @@ _Base: Any = SFTTrainer
 
 
 class SolvedTrainer(_Base):
-    """``train_dataset`` has ``input_ids`` and ``labels``, in the order of the steps. ``player`` plays episodes with the
-    same weights, where there is an environment to be evaluated in."""
+    """SFTTrainer that can also play episodes with the weights in training.
+
+    ``train_dataset`` has ``input_ids`` and ``labels`` in the order of the steps. ``player`` plays the episodes of the
+    evaluations; None without an environment.
+    """
 
     def __init__(self, model: Any, player: EtudeTrainer | None = None, **arguments: Any) -> None:
         self._player = player
         super().__init__(model=model, **arguments)
 
     def play(self, tasks: Sequence[Mapping[str, Any]]) -> list[Rollout]:
-        """An episode of each task, as "rl" plays it before its first step; none without an environment."""
+        """Play an episode of each task, as stage "rl" does; without an environment return no rollouts."""
         if self._player is None:
             return []
-        self._player.state.global_step = self.state.global_step  # TRL gives vLLM the weights anew when it has changed
+        self._player.state.global_step = self.state.global_step  # TRL sends vLLM the weights when this number changes
         return self._player.play(tasks)
 
     def close(self) -> None:
-        """End the sessions. Idempotent."""
+        """Close the sessions. Idempotent."""
         if self._player:
             self._player.close()
 
@@ -63,33 +67,33 @@ def build(
     dialogues: WriteDialogues | None,
     progress: Progress,
 ) -> BuiltRun:
-    """Template and ids first, weights last. Raises RecipeError, ChatError, UnfitModel."""
+    """Build the trainer: template and ids first, weights last. Raises RecipeError, ChatError, UnsuitableModel."""
     start = open_model(recipe, dialogues, progress)
     system, room = recipe.environment.system, recipe.generation
-    rows = encode(solved.episodes, start.chat(never_sample), system=system, max_ids=room.max_ids)
+    rows = encode(solved.episodes, start.chat(never_samples), system=system, max_ids=room.max_ids)
     check_memory(recipe, start.config)
     model = start.load_weights()
-    made = (trainer or SolvedTrainer)(
+    trained = (trainer or SolvedTrainer)(
         model,
         _player(start, model, url) if url else None,
         args=SFTConfig(**_arguments(recipe, solved)),
         train_dataset=dataset(rows, recipe),
         processing_class=start.tokenizer,
     )
-    callbacks = add_callbacks(made, recipe, StateSaver(None, rows), progress)
-    warnings = [f"{number} episodes left out: {reason}" for reason, number in rows.left.items()]
-    return BuiltRun(recipe, made, start.tokenizer, callbacks, warnings, start.moe, start.arguments)
+    callbacks = add_callbacks(trained, recipe, StateSaver(None, rows), progress)
+    warnings = [f"{number} episodes left out: {reason}" for reason, number in rows.skipped.items()]
+    return BuiltRun(recipe, trained, start.tokenizer, callbacks, warnings, start.moe, start.arguments)
 
 
 def dataset(rows: Rows, recipe: Recipe) -> Dataset:
-    """``sft.batch`` rows for each step: all of them, shuffled by the seed, then all shuffled anew, and so on."""
-    places = [str(place) for place in range(len(rows.rows))]
-    drawn = repeat_shuffled(places, recipe.train.steps * recipe.sft.batch, recipe.seed)
+    """Return ``sft.batch`` rows for each step: all rows, shuffled by the seed, then all shuffled again, and so on."""
+    names = [str(number) for number in range(len(rows.rows))]
+    drawn = repeat_shuffled(names, recipe.train.steps * recipe.sft.batch, recipe.seed)
     return Dataset.from_list(rows.rows).select([int(row["task_id"]) for row in drawn])
 
 
 def _arguments(recipe: Recipe, solved: Solved) -> dict[str, Any]:
-    """SFTConfig's. The rows are ids already, and are never cut."""
+    """Return the arguments of SFTConfig; the rows are ids already, and are never cut."""
     return {
         **shared_arguments(recipe, Path(recipe.out)),
         "gradient_accumulation_steps": plan(recipe, world_size(), solved)["gradient_accumulation"],
@@ -100,9 +104,9 @@ def _arguments(recipe: Recipe, solved: Solved) -> dict[str, Any]:
 
 
 def _player(start: LoadableModel, model: Any, url: str) -> EtudeTrainer:
-    """Plays with ``model``, and is never trained."""
+    """Return a trainer that plays episodes with ``model`` and is never trained."""
     recipe, room = start.recipe, start.recipe.generation
-    given = {
+    arguments = {
         "output_dir": str(Path(recipe.out) / "player"),
         "seed": recipe.seed,
         "bf16": recipe.model.dtype == "bfloat16",
@@ -110,9 +114,8 @@ def _player(start: LoadableModel, model: Any, url: str) -> EtudeTrainer:
         "gradient_checkpointing": False,
         "per_device_train_batch_size": 2,
         "num_generations": 2,
-        "steps_per_generation": -(
-            -recipe.train.evaluate_tasks // (2 * world_size())
-        ),  # vLLM plays so many times two at once
+        # The number of pairs of episodes that vLLM plays at once.
+        "steps_per_generation": -(-recipe.train.evaluate_tasks // (2 * world_size())),
         "report_to": [],
         "disable_tqdm": True,
         **generation_arguments(recipe),
@@ -120,7 +123,7 @@ def _player(start: LoadableModel, model: Any, url: str) -> EtudeTrainer:
     return EtudeTrainer(
         model,
         Parts(url, start.chat, limits=Limits(room.max_ids, room.max_turn_ids), system=recipe.environment.system),
-        args=GRPOConfig(**given),
+        args=GRPOConfig(**arguments),
         train_dataset=Dataset.from_list(reset_rows([{}])),
         processing_class=start.tokenizer,
     )

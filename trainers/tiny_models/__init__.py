@@ -1,1 +1,4 @@
-"""Small language models made from nothing on a CPU: enough to see a training run work, end to end."""
+"""Tiny language models for tests and demonstrations, made from a file of dialogues.
+
+Reading order: ``dialogues`` (a file as ids), ``tokenizer``, ``pretrain`` (the model, its training, its folder).
+"""

@@ -1,4 +1,4 @@
-"""A base from nothing: a tokenizer and a model from the dialogues of one file, kept in a folder."""
+"""A tiny base model from nothing: tokenizer, random weights and pretraining on one file of dialogues, in a folder."""
 
 from __future__ import annotations
 
@@ -12,43 +12,41 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import AutoModelForCausalLM, Qwen3Config
 
 from ...errors import RecipeError
-from ..chat.chat_policy import TemplateChat
+from ..chat.chat_policy import TemplateChat, never_samples
 from ..recipe.recipe import Sizes
 from ..run.records import Progress
 from .dialogues import Dialogue, encode, read_dialogues, with_roles
-from .model import make_model
-from .tokenizer import make_tokenizer, text_of
+from .tokenizer import dialogue_text, make_tokenizer
 
-MADE = "made.json"
+CONTEXT = 32_768
+"""Positions of the model; they take no memory, since they are rotations."""
+MARKER = "made.json"
+"""File that marks a complete base and holds its sizes, seed and losses."""
 SHORT = 2
-"""So many times ``batch`` dialogues make one step while they are short."""
-_TEXTS = 500
+"""Factor on ``batch`` for the steps on short dialogues."""
+_TOKENIZER_TEXTS = 500
 
 
 @dataclass(frozen=True)
 class Base:
-    """What was made. ``losses``: nats a token of the assistant's, at each step."""
+    """A base model; ``losses`` has the loss of each step in nats per assistant token."""
 
     model: Any
     tokenizer: Any
     losses: list[float]
 
 
-async def _never(ids: Sequence[int], room: int) -> Any:
-    raise AssertionError("dialogues are read, not sampled")
-
-
 def make_base(path: Path, sizes: Sizes, folder: Path, *, seed: int = 0, progress: Progress | None = None) -> Base:
-    """Train on the dialogues of ``path`` and save model and tokenizer to ``folder``. Raises RecipeError."""
+    """Train on the dialogues of ``path``, and save model and tokenizer to ``folder``. Raises RecipeError."""
     rows = read_dialogues(path)
-    tokenizer = make_tokenizer(
-        [text_of(with_roles(row), row.get("tools") or []) for row in rows[:_TEXTS]], sizes.vocabulary
-    )
-    chat = TemplateChat(tokenizer, _never, arguments={"enable_thinking": False})
-    bare = rows[: sizes.reading * SHORT * sizes.batch]
-    short = [encode({**row, "tools": []}, chat, tokenizer) for row in bare]
+    texts = [dialogue_text(with_roles(row), row.get("tools") or []) for row in rows[:_TOKENIZER_TEXTS]]
+    tokenizer = make_tokenizer(texts, sizes.vocabulary)
+    chat = TemplateChat(tokenizer, never_samples, arguments={"enable_thinking": False})
+    first_rows = rows[: sizes.reading * SHORT * sizes.batch]
+    short = [encode({**row, "tools": []}, chat, tokenizer) for row in first_rows]
     whole = [encode(row, chat, tokenizer) for row in rows[-sizes.steps * sizes.batch :]]
     model = make_model(sizes, tokenizer, seed).to("cuda" if torch.cuda.is_available() else "cpu")
     losses = pretrain(model, short, whole, sizes, seed=seed, progress=progress)
@@ -57,11 +55,35 @@ def make_base(path: Path, sizes: Sizes, folder: Path, *, seed: int = 0, progress
 
 
 def is_made(folder: Path, sizes: Sizes, seed: int) -> bool:
-    """Whether ``folder`` holds the base of these sizes and seed."""
+    """Return whether ``folder`` holds the complete base of these sizes and seed."""
     try:
-        return bool(json.loads((folder / MADE).read_text())["made"] == _key(sizes, seed))
+        return bool(json.loads((folder / MARKER).read_text())["made"] == _key(sizes, seed))
     except (OSError, ValueError, KeyError):
         return False
+
+
+def make_model(sizes: Sizes, tokenizer: Any, seed: int) -> Any:
+    """Return a Qwen3-style model with random weights from the seed, in float32 on the CPU.
+
+    Embeddings are tied; there are at most half as many key heads as query heads.
+    """
+    torch.manual_seed(seed)
+    key_heads = next(number for number in range(max(sizes.heads // 2, 1), 0, -1) if sizes.heads % number == 0)
+    config = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=sizes.hidden,
+        intermediate_size=2 * sizes.hidden,
+        num_hidden_layers=sizes.layers,
+        num_attention_heads=sizes.heads,
+        num_key_value_heads=key_heads,
+        head_dim=sizes.hidden // sizes.heads,
+        max_position_embeddings=CONTEXT,
+        rope_parameters={"rope_type": "default", "rope_theta": 10_000.0},
+        tie_word_embeddings=True,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    return AutoModelForCausalLM.from_config(config, dtype=torch.float32)
 
 
 def pretrain(
@@ -73,16 +95,16 @@ def pretrain(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> list[float]:
-    """``copying`` steps, ``reading`` steps on dialogues without their tools, then ``steps`` on whole ones.
+    """Train ``copying`` steps, ``reading`` steps on dialogues without tools, then ``steps`` on whole dialogues.
 
-    Returns the loss of each step. AdamW with warm-up, then a cosine over all.
+    The optimizer is AdamW with a warm-up, then a cosine over all steps. Returns the loss of each step.
     """
     steps = sizes.copying + sizes.reading + sizes.steps
     optimizer = torch.optim.AdamW(model.parameters(), lr=sizes.learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
     warm = max(steps // 20, 1)
-    after = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(steps - warm, 1), sizes.learning_rate / 20)
-    before = torch.optim.lr_scheduler.LinearLR(optimizer, 1 / warm, total_iters=warm)
-    rate = torch.optim.lr_scheduler.SequentialLR(optimizer, [before, after], [warm])
+    cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(steps - warm, 1), sizes.learning_rate / 20)
+    warm_up = torch.optim.lr_scheduler.LinearLR(optimizer, 1 / warm, total_iters=warm)
+    schedule = torch.optim.lr_scheduler.SequentialLR(optimizer, [warm_up, cosine], [warm])
     size = SHORT * sizes.batch
     batches = [
         *_batches(_repeated(model.config.vocab_size, sizes.copying * size, seed), size, sizes.copying, seed),
@@ -99,50 +121,53 @@ def pretrain(
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        rate.step()
+        schedule.step()
         losses.append(float(loss.detach()))
     model.eval()
     return losses
 
 
 def _repeated(vocabulary: int, number: int, seed: int) -> list[Dialogue]:
-    """Random ids, said twice: nothing but copying lowers the loss of the second time, and hints are read by copying."""
-    chance = random.Random(f"repeated {seed}")
-    lengths = [chance.randrange(10, 50) for _ in range(number)]
-    drawn = [[chance.randrange(vocabulary) for _ in range(length)] for length in lengths]
-    return [Dialogue(ids * 2, [0] * len(ids) + [1] * len(ids)) for ids in drawn]
+    """Return random ids repeated twice; only copying lowers the loss of the second half, and hints need copying."""
+    rng = random.Random(f"repeated {seed}")
+    lengths = [rng.randrange(10, 50) for _ in range(number)]
+    sequences = [[rng.randrange(vocabulary) for _ in range(length)] for length in lengths]
+    return [Dialogue(ids * 2, [0] * len(ids) + [1] * len(ids)) for ids in sequences]
 
 
 def _batches(dialogues: Sequence[Dialogue], size: int, number: int, seed: int) -> list[list[Dialogue]]:
-    """``number`` of them: all dialogues once, those of like length together, in an order by the seed; then anew."""
+    """Return ``number`` batches of dialogues of similar length; the seed orders them, and all are used in turn."""
     if number and not dialogues:
-        raise RecipeError("there are no dialogues to learn from")
+        raise RecipeError("there are no dialogues to learn from; write more rows to the file")
     generator = torch.Generator().manual_seed(seed)
     ordered = sorted(dialogues, key=lambda dialogue: len(dialogue.ids))
     pools = [ordered[start : start + size] for start in range(0, len(ordered), size)]
-    found: list[list[Dialogue]] = []
-    while len(found) < number:
-        found += [pools[index] for index in torch.randperm(len(pools), generator=generator).tolist()]
-    return found[:number]
+    batches: list[list[Dialogue]] = []
+    while len(batches) < number:
+        batches += [pools[index] for index in torch.randperm(len(pools), generator=generator).tolist()]
+    return batches[:number]
 
 
 def _loss(model: Any, batch: Sequence[Dialogue]) -> Tensor:
-    """Nats a token of what the assistant wrote. Causal attention never sees the padding on the right."""
-    width = max(len(each.ids) for each in batch)
-    where = model.device
-    ids = torch.tensor([each.ids + [0] * (width - len(each.ids)) for each in batch], device=where)
-    said = torch.tensor([each.said + [0] * (width - len(each.ids)) for each in batch], device=where)[:, 1:].bool()
-    hidden = model.model(input_ids=ids).last_hidden_state[:, :-1][said]
-    return torch.nn.functional.cross_entropy(model.lm_head(hidden).float(), ids[:, 1:][said])
+    """Return nats per assistant token. Causal attention never sees the padding on the right."""
+    width = max(len(dialogue.ids) for dialogue in batch)
+
+    def padded(row: list[int]) -> list[int]:
+        return row + [0] * (width - len(row))
+
+    ids = torch.tensor([padded(dialogue.ids) for dialogue in batch], device=model.device)
+    targets = torch.tensor([padded(dialogue.targets) for dialogue in batch], device=model.device)[:, 1:].bool()
+    hidden = model.model(input_ids=ids).last_hidden_state[:, :-1][targets]
+    return torch.nn.functional.cross_entropy(model.lm_head(hidden).float(), ids[:, 1:][targets])
 
 
 def _save(model: Any, tokenizer: Any, losses: list[float], sizes: Sizes, seed: int, folder: Path) -> None:
-    """Whole, or not at all."""
+    """Save the base atomically: the folder gets its name when it is complete."""
     part = folder.with_name(folder.name + ".part")
     shutil.rmtree(part, ignore_errors=True)
     model.save_pretrained(part)
     tokenizer.save_pretrained(part)
-    (part / MADE).write_text(json.dumps({"made": _key(sizes, seed), "losses": losses}))
+    (part / MARKER).write_text(json.dumps({"made": _key(sizes, seed), "losses": losses}))
     shutil.rmtree(folder, ignore_errors=True)
     part.rename(folder)
 

@@ -1,9 +1,8 @@
-"""Turns as ids: what a policy of any family would have sampled for a turn that somebody else made."""
+"""Tests of turn encoding: the ids that a policy of any family would have sampled for a given turn."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,9 +10,8 @@ from helpers.tokenizer_factory import FAMILIES, SHIPPED, tokenizer
 from trl.chat_template_utils import add_response_schema
 
 from etude.hints.transcript.parsing import parse_turn
-from etude.trainers.chat.chat_policy import ChatError, TemplateChat
+from etude.trainers.chat.chat_policy import ChatError, TemplateChat, never_samples
 from etude.trainers.replay.prefixes import as_message
-from etude.trainers.rollouts.rollout import Sample
 
 TOOLS = [
     {
@@ -37,31 +35,30 @@ TURNS: dict[str, dict[str, Any]] = {
     "words": {"text": "It is done."},
     "thinking and words": {"text": "<think>\nHm. So.\n</think>\n\nIt is done."},
     "thinking and a call": {"text": "<think>\nHm.\n</think>", "tool_calls": [READ]},
-    "marks that are text": {"text": "", "tool_calls": [{"name": "submit", "arguments": {"path": "<|im_end|></s>"}}]},
+    "special tokens that are text": {
+        "text": "",
+        "tool_calls": [{"name": "submit", "arguments": {"path": "<|im_end|></s>"}}],
+    },
     "letters of private planes": {"text": ICONS, "tool_calls": [{"name": "submit", "arguments": {"path": ICONS}}]},
     "a name with a point": {"text": "", "tool_calls": [{"name": "files.read", "arguments": {"path": "a"}}]},
 }
 
 
-async def never(ids: Sequence[int], room: int) -> Sample:
-    raise AssertionError("nobody samples here")
-
-
-def asked(name: str) -> tuple[TemplateChat, list[int]]:
-    """A family's chat, and its generation prompt after a question."""
-    chat = TemplateChat(tokenizer(name), never, arguments=FAMILIES[name].arguments)
+def opened_chat(name: str) -> tuple[TemplateChat, list[int]]:
+    """Return a family's chat, and its generation prompt after a question."""
+    chat = TemplateChat(tokenizer(name), never_samples, arguments=FAMILIES[name].arguments)
     written = chat.prompt([{"role": "user", "content": "Find it."}], TOOLS)
     return chat, written.ids[written.generation :]
 
 
 @pytest.mark.parametrize("turn", TURNS)
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_turn_reads_back_as_it_was_made(name: str, turn: str) -> None:
-    chat, opening = asked(name)
-    made = TURNS[turn]
-    ids = chat.turn(as_message(made, 0), opening)
+def test_turn_reads_back_as_the_given_action(name: str, turn: str) -> None:
+    chat, opening = opened_chat(name)
+    action = TURNS[turn]
+    ids = chat.turn(as_message(action, 0), opening)
     assert ids[-1] in chat.stops and not chat.stops.intersection(ids[:-2])
-    read, meant = parse_turn(chat.action(ids), 0), parse_turn(made, 0)
+    read, meant = parse_turn(chat.action(ids), 0), parse_turn(action, 0)
     assert [(call.name, call.arguments) for call in read.calls] == [(c.name, c.arguments) for c in meant.calls]
     words = [t.text.removeprefix("<think>\n\n</think>").split() for t in (read, meant)]
     assert words[0] == words[1]
@@ -80,8 +77,8 @@ def test_a_turn_reads_back_as_it_was_made(name: str, turn: str) -> None:
         ("llama3.1", "words", "It is done.<|eot_id|>"),
     ],
 )
-def test_what_stands_after_the_generation_prompt(name: str, turn: str, text: str) -> None:
-    chat, opening = asked(name)
+def test_turn_is_written_as_the_family_samples_it(name: str, turn: str, text: str) -> None:
+    chat, opening = opened_chat(name)
     ids = chat.turn(as_message(TURNS[turn], 0), opening)
     call = TURNS[turn].get("tool_calls", [{}])[0]
     written = text.replace("{}", json.dumps(call))
@@ -89,26 +86,26 @@ def test_what_stands_after_the_generation_prompt(name: str, turn: str, text: str
     assert ids == tokenizer(name).encode(written, add_special_tokens=False)
 
 
-def test_a_turn_that_reads_back_otherwise_is_refused_unless_it_was_sampled_so() -> None:
-    chat, opening = asked("qwen3-no-thinking")
+def test_turn_is_refused_when_it_reads_back_differently_unless_it_was_sampled() -> None:
+    chat, opening = opened_chat("qwen3-no-thinking")
     message = as_message({"text": "<tool_call>no call</tool_call>"}, 0)
-    with pytest.raises(ChatError, match="no turn that reads back"):
+    with pytest.raises(ChatError, match="no rendering that reads back"):
         chat.turn(message, opening)
     words = tokenizer("qwen3-no-thinking")
     assert chat.turn(message, opening, exact=False) == words.encode(message["content"] + "<|im_end|>")
 
 
-def test_words_that_a_template_drops_are_never_left_out_silently() -> None:
-    chat, opening = asked("llama3.1")
+def test_turn_keeps_words_that_the_template_drops() -> None:
+    chat, opening = opened_chat("llama3.1")
     for exact in (True, False):
         ids = chat.turn(as_message(TURNS["words and a call"], 0), opening, exact=exact)
         assert tokenizer("llama3.1").decode(ids).startswith("Let me look.\n{")
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_one_broken_call_of_two_is_written_in_its_place(number: int) -> None:
-    """One after another, by the text of the whole call or of its arguments."""
-    chat, opening = asked("qwen3-2507")
+def test_malformed_call_among_others_is_written_in_its_place(number: int) -> None:
+    """Try the text of the whole call, then that of its arguments."""
+    chat, opening = opened_chat("qwen3-2507")
     broken = ('{"name": "submit", "arguments": {"path": "a"}', '{"path": "a')[number]
     calls = [READ, {"name": "submit", "arguments": broken}, DONE]
     ids = chat.turn(as_message({"text": "", "tool_calls": calls}, 0), opening)
@@ -118,8 +115,8 @@ def test_one_broken_call_of_two_is_written_in_its_place(number: int) -> None:
     assert tokenizer("qwen3-2507").decode(ids) == expected
 
 
-def test_a_result_with_private_letters_and_marks_keeps_both() -> None:
-    chat, opening = asked("qwen2.5")
+def test_result_keeps_separator_characters_and_special_tokens() -> None:
+    chat, opening = opened_chat("qwen2.5")
     ids = chat.turn(as_message(TURNS["one call"], 0), opening)
     answer = {"role": "tool", "tool_call_id": "call_0_0", "name": "read_file", "content": f"a {ICONS} b"}
     written = chat.reply(ids, [answer]).ids
@@ -128,15 +125,15 @@ def test_a_result_with_private_letters_and_marks_keeps_both() -> None:
     assert written.count(words.convert_tokens_to_ids("<|im_end|>")) == 1
 
 
-def test_what_the_tokenizers_own_parser_cannot_read_is_written_as_the_whole_turn() -> None:
-    made = tokenizer("qwen2.5", (SHIPPED / "lfm2_2_5.jinja").read_text("utf-8"))
-    made.add_tokens(["<|tool_call_start|>", "<|tool_call_end|>"])
-    made.bos_token = "<|endoftext|>"
-    made = add_response_schema(made)
-    made.parse_response = json.loads  # which reads none of these
-    chat = TemplateChat(made, never)
+def test_turn_that_the_tokenizers_parser_cannot_read_is_written_whole() -> None:
+    words = tokenizer("qwen2.5", (SHIPPED / "lfm2_2_5.jinja").read_text("utf-8"))
+    words.add_tokens(["<|tool_call_start|>", "<|tool_call_end|>"])
+    words.bos_token = "<|endoftext|>"
+    words = add_response_schema(words)
+    words.parse_response = json.loads  # the parser reads none of these calls
+    chat = TemplateChat(words, never_samples)
     written = chat.prompt([{"role": "user", "content": "Find it."}], TOOLS)
-    ids = made.encode("I look.<|tool_call_start|>[read_file(path='a/b<|tool_call_end|><|im_end|>")
+    ids = words.encode("I look.<|tool_call_start|>[read_file(path='a/b<|tool_call_end|><|im_end|>")
     broken = chat.action(ids)
     assert parse_turn(broken, 0).calls[0].problem
     assert chat.turn(as_message(broken, 0), written.ids[written.generation :]) == ids

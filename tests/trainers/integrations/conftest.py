@@ -1,4 +1,4 @@
-"""Served drills for loops of others: one with a limit of sessions, one whose turns wait for each other."""
+"""Fixtures for other frameworks' loops: drills with a limit of sessions, and drills whose turns wait for each other."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ LIMIT = 4
 
 
 @pytest.fixture(scope="session")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A policy's tokenizer, as a folder."""
+def tokenizer_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the folder of a policy's tokenizer."""
     folder = tmp_path_factory.mktemp("policy")
     async_grpo_world.WORDS.save_pretrained(folder)
     return str(folder)
 
 
 @pytest.fixture
-def world(drill_url: str, saved: str) -> Iterator[Any]:
-    made = async_grpo_world.World(drill_url, saved)
-    yield made
-    for factory in made.made:
+def world(drill_url: str, tokenizer_folder: str) -> Iterator[Any]:
+    world = async_grpo_world.World(drill_url, tokenizer_folder)
+    yield world
+    for factory in world.factories:
         factory.close()
 
 
@@ -53,7 +53,7 @@ def start() -> tuple[subprocess.Popen[str], str]:
 
 @pytest.fixture(scope="session")
 def limited_url() -> Iterator[str]:
-    """`etude serve --env drill` in a process of its own, with room for LIMIT sessions."""
+    """Run `etude serve --env drill` in another process, with room for LIMIT sessions."""
     process, url = start()
     yield url
     process.terminate()
@@ -62,7 +62,7 @@ def limited_url() -> Iterator[str]:
 
 @pytest.fixture
 def mortal() -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The same, to be killed by its test."""
+    """Run the same server for one test, which kills it."""
     process, url = start()
     yield process, url
     process.kill()
@@ -71,19 +71,19 @@ def mortal() -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 @pytest.fixture
 def meeting(light: Any) -> Callable[[int], AbstractContextManager[Any]]:
-    """Serves drills whose turns, but for submits, end only when so many sessions play one at the same time."""
+    """Serve drills whose turns, except submits, end only when that many sessions play one at the same time."""
     from etude.environments.drill.session import DrillSession
     from etude.environments.drill.tasks import DrillTasks
     from etude.server.app import create_app
 
     def serve(number: int) -> AbstractContextManager[Any]:
         tasks = DrillTasks(["choose"], level=1)
-        met = asyncio.Barrier(number)
+        barrier = asyncio.Barrier(number)
 
         class Meeting(DrillSession):
             async def step(self, action: Mapping[str, Any]) -> Any:
                 if action["tool_calls"][0]["name"] != "submit":
-                    await asyncio.wait_for(met.wait(), 20)
+                    await asyncio.wait_for(barrier.wait(), 20)
                 return await super().step(action)
 
         app: AbstractContextManager[Any] = light.serving(

@@ -1,4 +1,4 @@
-"""Episodes that play themselves, alone and through TRL's worker; vLLM is a scripted server."""
+"""Tests of sessions that play whole episodes, alone and through TRL's worker; vLLM is a scripted server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from datasets import Dataset
-from helpers.async_grpo_world import TASK, WORDS, World, said, script, solution
+from helpers.async_grpo_world import TASK, WORDS, World, script, solution, turn_texts
 from helpers.completions_engine import END, Engine, completion, number, say, serving, talking
 from helpers.rollout_worker import Worker
 from helpers.tokenizer_factory import tokenizer
@@ -25,7 +25,7 @@ from etude.trainers.integrations.async_grpo import PLAYED, REFUSED, VOID, OwnedS
 from etude.trainers.integrations.harness import harness_rows
 
 
-def test_it_is_openenvs_trainable_session(world: World) -> None:
+def test_session_implements_openenvs_trainable_session(world: World) -> None:
     factory = world.factory()
     session = factory.create(TASK)
     assert isinstance(factory, ResourceSessionFactory)
@@ -37,53 +37,53 @@ def test_it_is_openenvs_trainable_session(world: World) -> None:
 
 
 def test_verify_places_error_turns_in_trls_transcript(world: World) -> None:
-    session, trace, _ = world.played(talking(WORDS, script(say("no_such_tool", {}), *solution())))
+    session, trace, _ = world.play(talking(WORDS, script(say("no_such_tool", {}), *solution())))
     transcript = [*trace.turns[-1].request["messages"], {"role": "assistant", "content": ""}]
     (error,) = session.verify(transcript).artifacts["error_turns"]
     assert transcript[error["message"]] == trace.turns[0].response["choices"][0]["message"]
 
 
-# --- what goes wrong around it -----------------------------------------------------------------------------------
+# --- failures ----------------------------------------------------------------------------------------------------
 
 
-def test_an_engine_that_fails_in_passing_costs_nothing(world: World) -> None:
+def test_session_survives_a_transient_failure_of_the_engine(world: World) -> None:
     answer, failed = talking(WORDS, script(*solution())), threading.Lock()
 
     def once(body: Any) -> Any:
         return (500, {"error": "busy"}) if failed.acquire(blocking=False) else answer(body)
 
-    session, trace, engine = world.played(once)
-    assert session.verify([]).env_reward == 1.0 and len(trace.turns) == 2 and len(engine.asked) == 3
+    session, trace, engine = world.play(once)
+    assert session.verify([]).env_reward == 1.0 and len(trace.turns) == 2 and len(engine.requests) == 3
 
 
-def test_an_engine_that_is_gone_costs_the_reward_and_keeps_the_turns(world: World) -> None:
+def test_session_has_its_turns_but_no_reward_when_the_engine_is_gone(world: World) -> None:
     answer = talking(WORDS, script(*solution()))
-    with serving(lambda body: answer(body) if not len(engine.asked) > 1 else (500, {})) as engine:
+    with serving(lambda body: answer(body) if not len(engine.requests) > 1 else (500, {})) as engine:
         factory = world.factory(engine)
         factory._policy.completions.attempts = 1
         session = factory.create(TASK)
         assert session.wait_for_completion() == VOID
         verified = session.verify([])
         assert verified.env_reward is None and "answered 500" in verified.artifacts["problem"]
-        assert said(session.fetch_training_trace()) == [solution()[0] + END]
+        assert turn_texts(session.fetch_training_trace()) == [solution()[0] + END]
 
 
-def test_a_lost_session_costs_the_reward_and_keeps_the_turns(world: World) -> None:
+def test_session_has_its_turns_but_no_reward_when_the_connection_is_lost(world: World) -> None:
     answer = talking(WORDS, script(*solution()))
 
     def lose(body: Any) -> Any:
-        if len(engine.asked) == 2:
+        if len(engine.requests) == 2:
             session._sessions.run(session._episode._client._socket.close())
         return answer(body)
 
     with serving(lose) as engine:
         session = world.factory(engine).create(TASK)
         assert session.wait_for_completion() == VOID
-        assert said(session.fetch_training_trace()) == [text + END for text in solution()]
+        assert turn_texts(session.fetch_training_trace()) == [text + END for text in solution()]
     assert session.verify([]).env_reward is None
 
 
-def test_a_machine_that_fails_is_an_empty_trace_without_a_reward(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_session_has_no_turns_or_reward_when_the_machine_fails(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     async def reset(client: Any, **arguments: Any) -> Any:
         raise ServerInfrastructureError("infrastructure: no space left")
 
@@ -94,18 +94,18 @@ def test_a_machine_that_fails_is_an_empty_trace_without_a_reward(world: World, m
 
 
 @pytest.mark.parametrize("where", ["first turn", "second turn"])
-def test_a_timeout_keeps_the_turns_and_grades_what_there_is(world: World, where: str) -> None:
+def test_timeout_keeps_the_turns_and_grades_the_episode_as_it_is(world: World, where: str) -> None:
     answer, over = talking(WORDS, script(*solution())), threading.Event()
     answered = 0 if where == "first turn" else 1
 
     def slow(body: Any) -> Any:
-        if len(engine.asked) > answered:
+        if len(engine.requests) > answered:
             over.wait()
         return answer(body)
 
     with serving(slow) as engine:
         factory = world.factory(engine, timeout_s=3.0)
-        factory._policy.chat()  # read before the clock runs
+        factory._policy.chat()  # loads the tokenizer before the time limit starts
         session = factory.create(TASK)
         with pytest.raises(TimeoutError):
             session.wait_for_completion()
@@ -115,11 +115,11 @@ def test_a_timeout_keeps_the_turns_and_grades_what_there_is(world: World, where:
     assert (verified.env_reward, verified.metrics["turns"], verified.artifacts["end"]) == (0.0, answered, "submit")
 
 
-def test_closing_lets_go_of_whoever_waits(world: World) -> None:
-    asked, over = threading.Event(), threading.Event()
+def test_closing_a_session_ends_the_wait_for_it(world: World) -> None:
+    reached, over = threading.Event(), threading.Event()
 
     def hang(body: Any) -> Any:
-        asked.set()
+        reached.set()
         over.wait()
         return completion(body, [1])
 
@@ -128,7 +128,7 @@ def test_closing_lets_go_of_whoever_waits(world: World) -> None:
         session = world.factory(engine).create(TASK)
         waiting = threading.Thread(target=lambda: ended.put(session.wait_for_completion()))
         waiting.start()
-        asked.wait()
+        reached.wait()
         session.close()
         waiting.join()
         over.set()
@@ -136,11 +136,11 @@ def test_closing_lets_go_of_whoever_waits(world: World) -> None:
     assert session.fetch_training_trace().turns == []
 
 
-def test_closing_the_factory_lets_go_of_whoever_waits(world: World) -> None:
-    asked, over = threading.Event(), threading.Event()
+def test_closing_the_factory_ends_the_wait_for_its_sessions(world: World) -> None:
+    reached, over = threading.Event(), threading.Event()
 
     def hang(body: Any) -> Any:
-        asked.set()
+        reached.set()
         over.wait(60)
         return completion(body, [1])
 
@@ -149,7 +149,7 @@ def test_closing_the_factory_lets_go_of_whoever_waits(world: World) -> None:
         factory = world.factory(engine)
         session = factory.create(TASK)
         threading.Thread(target=lambda: ended.put(session.wait_for_completion()), daemon=True).start()
-        assert asked.wait(60)
+        assert reached.wait(60)
         try:
             factory.close()
             assert ended.get(timeout=20) == VOID
@@ -159,37 +159,37 @@ def test_closing_the_factory_lets_go_of_whoever_waits(world: World) -> None:
     session.close()
 
 
-def test_what_was_closed_is_not_played(world: World) -> None:
+def test_closed_session_is_not_played(world: World) -> None:
     session = world.factory().create(TASK)
     session.close()
     assert session.wait_for_completion() == VOID
     assert session.fetch_training_trace().turns == [] and session.verify([]).env_reward is None
 
 
-# --- what is set up wrongly --------------------------------------------------------------------------------------
+# --- mistakes in the set-up -------------------------------------------------------------------------------------
 
 
 def without_ids(body: Any) -> Any:
-    made = completion(body, [1])
-    del made["choices"][0]["token_ids"]
-    return made
+    reply = completion(body, [1])
+    del reply["choices"][0]["token_ids"]
+    return reply
 
 
-def test_a_server_without_token_ids_is_said_by_the_trace(world: World) -> None:
-    with pytest.raises(ValueError, match="returned no token ids: it needs vLLM 0.10.2 or newer") as caught:
-        world.played(without_ids)
+def test_trace_reports_a_server_without_token_ids(world: World) -> None:
+    with pytest.raises(ValueError, match="returned no token ids; use vLLM 0.10.2 or newer") as caught:
+        world.play(without_ids)
     assert "\n" not in str(caught.value)
 
 
-def test_a_tokenizer_that_is_not_there_is_said_by_the_trace(world: World, tmp_path: Path) -> None:
+def test_trace_reports_a_missing_tokenizer(world: World, tmp_path: Path) -> None:
     session = world.factory(tokenizer=str(tmp_path / "none")).create(TASK)
     assert session.wait_for_completion() == REFUSED and session.verify([]).env_reward is None
-    with pytest.raises(ValueError, match="no tokenizer can be read from .*name the folder or the model") as caught:
+    with pytest.raises(ValueError, match="cannot load a tokenizer from .*name the folder or the model") as caught:
         session.fetch_training_trace()
     assert "\n" not in str(caught.value)
 
 
-def test_a_template_without_tools_is_said_by_the_trace(world: World, tmp_path: Path) -> None:
+def test_trace_reports_a_missing_template(world: World, tmp_path: Path) -> None:
     tokenizer("qwen3-2507", "").save_pretrained(tmp_path)
     session = world.factory(tokenizer=str(tmp_path)).create(TASK)
     assert session.wait_for_completion() == REFUSED
@@ -197,7 +197,7 @@ def test_a_template_without_tools_is_said_by_the_trace(world: World, tmp_path: P
         session.fetch_training_trace()
 
 
-def test_a_bad_address_is_said_before_anything_plays(world: World) -> None:
+def test_bad_address_is_refused_before_any_episode(world: World) -> None:
     with pytest.raises(LLMError, match="not an endpoint's address"):
         world.factory(policy_url="localhost")
 
@@ -206,9 +206,9 @@ def test_a_bad_address_is_said_before_anything_plays(world: World) -> None:
 
 
 def worker(world: World, engine: Engine, **options: Any) -> Worker:
-    given = {"policy_url": engine.url, "model": "served", "tokenizer": world.saved, **options}
+    arguments = {"policy_url": engine.url, "model": "served", "tokenizer": world.tokenizer_folder, **options}
     return Worker(
-        harness_session_factory=functools.partial(OwnedSessionFactory, world.url, **given),
+        harness_session_factory=functools.partial(OwnedSessionFactory, world.url, **arguments),
         dataset=Dataset.from_list(harness_rows([{"task_id": TASK}])),
     )
 
@@ -217,7 +217,7 @@ def test_trls_worker_plays_and_scores_a_group(world: World) -> None:
     first = threading.Lock()
 
     def turn(text: str) -> str:
-        """One of the four errs first, with two calls of which one is known."""
+        """Let one of the four err first, with two calls of which one is known."""
         if not number(text) and first.acquire(blocking=False):
             return say("no_such_tool", {}) + "\n" + solution()[0]
         return solution()[min(number(text), 1)]
@@ -241,7 +241,7 @@ def test_trls_worker_plays_and_scores_a_group(world: World) -> None:
     assert counted["tools/submit/call_total"] >= 4
 
 
-def test_trls_worker_stops_for_a_server_that_cannot_train(world: World) -> None:
+def test_trls_worker_stops_when_the_server_returns_no_token_ids(world: World) -> None:
     with serving(without_ids) as engine:
         played = worker(world, engine)
         with pytest.raises(CaptureContractError, match="returned no token ids"):
@@ -249,15 +249,20 @@ def test_trls_worker_stops_for_a_server_that_cannot_train(world: World) -> None:
         played.loop._factory.close()
 
 
-def test_a_factory_plays_in_a_spawned_process(world: World) -> None:
-    from helpers.harnesses import played_alone
+def test_factory_plays_in_a_spawned_process(world: World) -> None:
+    from helpers.harnesses import play_alone
 
     with serving(talking(WORDS, script(*solution()))) as engine:
-        given = {"policy_url": engine.url, "model": "served", "tokenizer": world.saved, "max_turn_ids": 400}
-        made = functools.partial(OwnedSessionFactory, world.url, sampling={"temperature": 0.5}, **given)
+        arguments = {
+            "policy_url": engine.url,
+            "model": "served",
+            "tokenizer": world.tokenizer_folder,
+            "max_turn_ids": 400,
+        }
+        new_factory = functools.partial(OwnedSessionFactory, world.url, sampling={"temperature": 0.5}, **arguments)
         again = pickle.loads(pickle.dumps(world.factory(engine, max_turn_ids=400)))
         assert (again.url, again._limits.max_turn_ids) == (world.url, 400)
         with multiprocessing.get_context("spawn").Pool(1) as pool:
-            found = pool.apply(played_alone, (made, TASK))
-    assert found == (PLAYED, 1.0, ["spawned:0", "spawned:1"])
-    assert {body["max_tokens"] for body in engine.asked} == {400}
+            result = pool.apply(play_alone, (new_factory, TASK))
+    assert result == (PLAYED, 1.0, ["spawned:0", "spawned:1"])
+    assert {body["max_tokens"] for body in engine.requests} == {400}

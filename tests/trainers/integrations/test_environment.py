@@ -1,4 +1,4 @@
-"""An environment by hand: its tools' schemas, its prompt, its sessions, what breaks."""
+"""Tests of an environment without TRL: tool schemas, prompt, sessions, failures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from transformers.utils import get_json_schema
 
 from etude.environments.coding.tools import TOOLS
 from etude.errors import ConnectionLost, ServerError
-from etude.trainers.integrations import tools as toolbox
+from etude.trainers.integrations import tool_methods
 from etude.trainers.integrations.environment import EnvironmentFactory, _Environment, environment_factory
 from etude.trainers.integrations.sessions import Sessions
 from etude.trainers.integrations.together import _AnyTool
@@ -34,36 +34,36 @@ def solution() -> list[tuple[str, Any]]:
 
 
 def play(environment: Any, *calls: tuple[str, Any]) -> list[str]:
-    """Calls of one turn, as TRL makes them."""
+    """Make the calls of one turn as TRL does."""
 
     async def turn() -> list[str]:
-        return await asyncio.gather(*(getattr(environment, name)(**given) for name, given in calls))
+        return await asyncio.gather(*(getattr(environment, name)(**arguments) for name, arguments in calls))
 
     return asyncio.run(turn())
 
 
 @pytest.fixture
 def factory(limited_url: str) -> Any:
-    made = environment_factory(limited_url, tasks=[TASK])
-    yield made
-    made.close()
+    factory = environment_factory(limited_url, tasks=[TASK])
+    yield factory
+    factory.close()
 
 
 @pytest.mark.parametrize("schema", CODING, ids=[schema["function"]["name"] for schema in CODING])
-def test_a_method_says_what_the_servers_schema_says(schema: Any) -> None:
+def test_method_has_the_schema_of_the_servers_tool(schema: Any) -> None:
     environment = EnvironmentFactory("http://127.0.0.1:9", [TASK], CODING)()
-    wanted = schema["function"]
-    found = get_json_schema(getattr(environment, wanted["name"]))["function"]
-    assert (found["name"], found["description"]) == (wanted["name"], wanted["description"])
-    assert set(found["parameters"]["properties"]) == set(wanted["parameters"]["properties"])
-    assert found["parameters"].get("required", []) == wanted["parameters"]["required"]
-    for name, given in wanted["parameters"]["properties"].items():
-        assert found["parameters"]["properties"][name]["type"] == given["type"]
-        assert found["parameters"]["properties"][name]["description"] == given.get("description", name)
+    expected = schema["function"]
+    actual = get_json_schema(getattr(environment, expected["name"]))["function"]
+    assert (actual["name"], actual["description"]) == (expected["name"], expected["description"])
+    assert set(actual["parameters"]["properties"]) == set(expected["parameters"]["properties"])
+    assert actual["parameters"].get("required", []) == expected["parameters"]["required"]
+    for name, argument in expected["parameters"]["properties"].items():
+        assert actual["parameters"]["properties"][name]["type"] == argument["type"]
+        assert actual["parameters"]["properties"][name]["description"] == argument.get("description", name)
 
 
 @pytest.mark.parametrize(
-    ("given", "written"),
+    ("schema", "written"),
     [
         ({"type": "string", "enum": ["a", "b"]}, {"type": "string", "enum": ["a", "b"]}),
         ({"type": "array", "items": {"type": "string"}}, {"type": "array", "items": {"type": "string"}}),
@@ -72,8 +72,8 @@ def test_a_method_says_what_the_servers_schema_says(schema: Any) -> None:
         ({"anyOf": [{"type": "string"}]}, {}),
     ],
 )
-def test_types_of_arguments(given: Any, written: Any) -> None:
-    function = {"name": "f", "description": "F.", "parameters": {"properties": {"x": given}, "required": ["x"]}}
+def test_method_has_the_types_of_the_arguments(schema: Any, written: Any) -> None:
+    function = {"name": "f", "description": "F.", "parameters": {"properties": {"x": schema}, "required": ["x"]}}
     environment = EnvironmentFactory("http://127.0.0.1:9", [TASK], [{"function": function}])()
     assert get_json_schema(environment.f)["function"]["parameters"]["properties"]["x"] == {
         **written,
@@ -82,29 +82,29 @@ def test_types_of_arguments(given: Any, written: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["reset", "get_reward", "_hidden", "not a name", "class"])
-def test_a_tool_that_cannot_be_a_method_goes_through_call_tool(name: str) -> None:
+def test_common_tools_is_none_when_a_tool_cannot_be_a_method(name: str) -> None:
     tool = {"type": "function", "function": {"name": name, "parameters": {}}}
-    assert toolbox.alike([[tool], [tool]]) is None
+    assert tool_methods.common_tools([[tool], [tool]]) is None
 
 
-def test_nothing_but_tools_is_public_on_the_class() -> None:
+def test_class_has_no_public_methods_besides_tools_and_trls() -> None:
     environment = EnvironmentFactory("http://127.0.0.1:9", [TASK], None)()
     functions = {name for name in dir(type(environment)) if callable(getattr(type(environment), name))}
     assert {name for name in functions if not name.startswith("_")} == {"reset", "get_reward", "call_tool"}
 
 
-def test_the_prompt_lists_the_tools_that_call_tool_calls(limited_url: str) -> None:
+def test_prompt_lists_the_tools_when_call_tool_is_offered(limited_url: str) -> None:
     factory = environment_factory(limited_url)
     environment = factory()
     assert f'{{"name": "{solution()[0][0]}"' in environment.reset(**reset_rows([{"task_id": TASK}])[0])
     for name, arguments in solution():
-        (said,) = play(environment, ("call_tool", {"name": name, "arguments": arguments}))
-        assert said.startswith("ok")
+        (result,) = play(environment, ("call_tool", {"name": name, "arguments": arguments}))
+        assert result.startswith("ok")
     assert environment.get_reward() == 1.0
     factory.close()
 
 
-def test_a_row_may_have_columns_of_its_own(factory: Any) -> None:
+def test_reset_ignores_other_columns_of_a_row(factory: Any) -> None:
     environment = factory()
     environment.reset(prompt=[], task_id=TASK, seed=None, tools=["other"], solution=3)
     assert environment.outcome.task_id == TASK
@@ -114,7 +114,7 @@ def test_a_row_may_have_columns_of_its_own(factory: Any) -> None:
         environment.reset(task_id="no-such-task")
 
 
-def test_an_episode_that_nobody_submitted_is_graded_as_it_is(factory: Any) -> None:
+def test_reward_grades_an_episode_that_was_not_submitted(factory: Any) -> None:
     environment = factory()
     environment.reset(task_id=TASK)
     first, _ = solution()
@@ -123,7 +123,7 @@ def test_an_episode_that_nobody_submitted_is_graded_as_it_is(factory: Any) -> No
     assert play(environment, first) == ["not run: episode ended"]
 
 
-def test_a_lost_session_gets_one_fresh_try_at_reset(factory: Any) -> None:
+def test_reset_tries_a_new_session_when_the_old_one_is_lost(factory: Any) -> None:
     environment = factory()
     environment.reset(task_id=TASK)
     factory.sessions.run(environment._episode._client._socket.close())
@@ -132,7 +132,7 @@ def test_a_lost_session_gets_one_fresh_try_at_reset(factory: Any) -> None:
     assert environment.get_reward() == 1.0
 
 
-def test_sessions_are_used_again(factory: Any) -> None:
+def test_sessions_are_reused(factory: Any) -> None:
     for _ in range(3):
         for environment in (factory(), factory()):
             environment.reset(task_id=TASK)
@@ -140,15 +140,15 @@ def test_sessions_are_used_again(factory: Any) -> None:
     assert len(factory.sessions._open) == 1
 
 
-def test_an_environment_that_nobody_has_any_more_leaves_its_session(factory: Any) -> None:
-    left = []
+def test_collected_environment_leaves_its_session(factory: Any) -> None:
+    abandoned = []
     for _ in range(2):
         environment = factory()
         environment.reset(task_id=TASK)
-        left.append(environment._episode._client)
+        abandoned.append(environment._episode._client)
         del environment
         gc.collect()
-    for client in left:
+    for client in abandoned:
         tries = 1000
         while client in factory.sessions._open and (tries := tries - 1):
             factory.sessions.run(asyncio.sleep(0.01))
@@ -156,21 +156,21 @@ def test_an_environment_that_nobody_has_any_more_leaves_its_session(factory: Any
     assert factory().reset(task_id=TASK)
 
 
-def test_a_server_that_dies_in_mid_episode_leaves_no_reward(mortal: tuple[subprocess.Popen[str], str]) -> None:
+def test_episode_has_no_reward_when_the_server_dies(mortal: tuple[subprocess.Popen[str], str]) -> None:
     process, url = mortal
     factory = environment_factory(url, tasks=[TASK])
     environment = factory()
     environment.reset(task_id=TASK)
     process.kill()
     process.wait()
-    (said,) = play(environment, solution()[0])
-    assert said.startswith("not run: ") and environment.get_reward() is None
+    (result,) = play(environment, solution()[0])
+    assert result.startswith("not run: ") and environment.get_reward() is None
     assert "closed the session" in environment.outcome.problem
     factory.close()
 
 
-def test_closing_lets_go_of_whoever_waits() -> None:
-    sessions, begun, told = Sessions("http://127.0.0.1:9"), threading.Event(), queue.Queue[str]()
+def test_closing_sessions_ends_the_calls_that_wait() -> None:
+    sessions, begun, messages = Sessions("http://127.0.0.1:9"), threading.Event(), queue.Queue[str]()
 
     async def wait() -> None:
         begun.set()
@@ -180,18 +180,18 @@ def test_closing_lets_go_of_whoever_waits() -> None:
         try:
             sessions.run(wait())
         except ConnectionLost as error:
-            told.put(str(error))
+            messages.put(str(error))
 
     threading.Thread(target=play, daemon=True).start()
-    left = sessions.submit(wait())
+    pending = sessions.submit(wait())
     assert begun.wait(20)
     sessions.close()
-    assert "the sessions were closed" in told.get(timeout=20) and left.cancelled()
+    assert "the sessions were closed" in messages.get(timeout=20) and pending.cancelled()
     sessions.close()
 
 
 @pytest.mark.parametrize("begun", [True, False])
-def test_closing_lets_go_of_a_turn_that_is_played(begun: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_sessions_ends_a_turn_in_progress(begun: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     environment, playing = EnvironmentFactory("http://127.0.0.1:9", [TASK], None)(), threading.Event()
 
     async def turn(*_: Any) -> None:
@@ -203,14 +203,14 @@ def test_closing_lets_go_of_a_turn_that_is_played(begun: bool, monkeypatch: pyte
         environment._sessions.close()
 
     def submit(call: Any) -> Any:
-        """As if the sessions were closed before the turn began."""
+        """Behave as if the sessions were closed before the turn began."""
         call.close()
-        left: Future[Any] = Future()
-        left.cancel()
-        left.set_running_or_notify_cancel()
-        return left
+        cancelled: Future[Any] = Future()
+        cancelled.cancel()
+        cancelled.set_running_or_notify_cancel()
+        return cancelled
 
-    monkeypatch.setattr(environment._episode, "turn", turn)
+    monkeypatch.setattr(environment._episode, "play_calls", turn)
     if not begun:
         monkeypatch.setattr(environment._sessions, "submit", submit)
     closing = threading.Thread(target=close if begun else bool, daemon=True)
@@ -220,7 +220,7 @@ def test_closing_lets_go_of_a_turn_that_is_played(begun: bool, monkeypatch: pyte
     closing.join(20)
 
 
-def test_a_factory_is_made_where_an_event_loop_runs(limited_url: str) -> None:
+def test_factory_can_be_made_on_an_event_loop(limited_url: str) -> None:
     async def notebook() -> list[str]:
         return environment_factory(limited_url, tasks=[TASK]).tasks
 
@@ -228,24 +228,24 @@ def test_a_factory_is_made_where_an_event_loop_runs(limited_url: str) -> None:
 
 
 @pytest.mark.parametrize("argument", ["self", "name", "environment", "arguments", "call"])
-def test_an_argument_may_have_any_name(argument: str) -> None:
-    heard = []
+def test_tool_argument_can_have_any_name(argument: str) -> None:
+    calls = []
 
-    class Heard(_Environment):
+    class Recording(_Environment):
         async def _call(self, name: str, arguments: Any) -> str:
-            heard.append((name, arguments))
+            calls.append((name, arguments))
             return "ok"
 
     schema = {"type": "function", "function": {"name": "find", "parameters": {"properties": {}}}}
-    environment = Heard(Sessions("http://127.0.0.1:9"))
-    known = toolbox.methods([schema], Heard._call)["find"].__get__(environment)
-    unknown = _AnyTool({}, environment)["lose"]
-    asyncio.run(known(**{argument: "x"}))
-    asyncio.run(unknown(**{argument: "x"}))
-    assert heard == [("find", {argument: "x"}), ("lose", {argument: "x"})]
+    environment = Recording(Sessions("http://127.0.0.1:9"))
+    known_tool = tool_methods.methods([schema], Recording._call)["find"].__get__(environment)
+    unknown_tool = _AnyTool({}, environment)["lose"]
+    asyncio.run(known_tool(**{argument: "x"}))
+    asyncio.run(unknown_tool(**{argument: "x"}))
+    assert calls == [("find", {argument: "x"}), ("lose", {argument: "x"})]
 
 
-def test_a_factory_is_pickled_without_its_sessions(factory: Any) -> None:
+def test_factory_is_pickled_without_its_sessions(factory: Any) -> None:
     factory().reset(task_id=TASK)
     again = pickle.loads(pickle.dumps(factory))
     assert (again.url, again.tasks, again.tools, again.sessions._open) == (
@@ -260,9 +260,9 @@ def test_sessions_end_with_the_process(limited_url: str) -> None:
     code = (
         "import sys\nfrom etude.trainers.integrations.environment import environment_factory\n"
         "url, task = sys.argv[1:]\nfactory = environment_factory(url, tasks=[task])\n"
-        "kept = [factory() for _ in range(4)]\n[each.reset(task_id=task) for each in kept]\n"
+        "environments = [factory() for _ in range(4)]\n[one.reset(task_id=task) for one in environments]\n"
         "print(sorted({'torch', 'trl', 'transformers', 'openenv'} & set(sys.modules)))"
     )
-    for _ in range(2):  # room for four: the second finds it only when the first has left
+    for _ in range(2):  # there is room for four: the second process needs the first one's to be free
         done = subprocess.run([sys.executable, "-c", code, limited_url, TASK], capture_output=True, text=True)
         assert (done.stdout, done.stderr) == ("[]\n", "")

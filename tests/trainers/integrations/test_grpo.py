@@ -1,4 +1,4 @@
-"""TRL 1.16's own GRPOTrainer with our environment_factory: a served drill, a tiny model, scripted turns."""
+"""Tests of TRL 1.16's own GRPOTrainer with our environment_factory: a served drill, a tiny model, scripted turns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from helpers.scripted_policy import TASKS
-from helpers.stock_trainer import END, Scripted, called, made, solved, through
+from helpers.stock_trainer import END, Scripted, build_trainer, called, solved, through
 
 from etude.client import connect
 from etude.errors import ServerFull
@@ -30,7 +30,7 @@ def logs(trainer: Any, name: str) -> list[float]:
 
 
 def mixed(task_id: str, place: int, number: int) -> str:
-    """Right, unanswered, an unknown tool first, and never submitted."""
+    """Return a turn by place: solved, answered wrongly, an unknown tool first, and never submitted."""
     if place == 1:
         return through("submit", {"answer": "unknown"}) if number == 0 else "Done."
     if place == 2:
@@ -41,7 +41,7 @@ def mixed(task_id: str, place: int, number: int) -> str:
 
 
 def free_sessions(url: str) -> int:
-    """How many sessions the server has room for."""
+    """Return how many more sessions the server has room for."""
     opened = []
     try:
         while len(opened) <= LIMIT:
@@ -50,56 +50,56 @@ def free_sessions(url: str) -> int:
     except ServerFull:
         opened.pop().close()
     finally:
-        for each in opened:
-            each.close()
+        for client in opened:
+            client.close()
     return len(opened)
 
 
 @pytest.mark.parametrize("base", [Scripted, Together])
-def test_rewards_masks_and_sessions_are_right(base: type, limited_url: str, tmp_path: Path) -> None:
+def test_trainer_gets_the_right_rewards_masks_and_sessions(base: type, limited_url: str, tmp_path: Path) -> None:
     factory = environment_factory(limited_url, tasks=[task.task_id for task in TASKS.list_tasks("train")[:3]])
-    trainer = made(base, factory, mixed, tmp_path)
+    trainer = build_trainer(base, factory, mixed, tmp_path)
     before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
     trainer.train()
     assert logs(trainer, "rewards/EtudeEnvironment/mean") == logs(trainer, "reward") == [0.5, 0.5]
     assert any(not torch.equal(old, new) for old, new in zip(before, trainer.model.parameters(), strict=True))
-    assert [each.get_reward() for each in trainer.environments] == [1.0, 0.0, 1.0, 0.0]
-    ends = [(each.outcome.end, [e.kind for e in each.error_turns]) for each in trainer.environments]
+    assert [environment.get_reward() for environment in trainer.environments] == [1.0, 0.0, 1.0, 0.0]
+    ends = [
+        (environment.outcome.end, [e.kind for e in environment.error_turns]) for environment in trainer.environments
+    ]
     assert ends[0] == ("submit", []) and ends[2][1] == ["tool_not_found"] and ends[3] == ("submit", [])
     assert trainer.environments[2].error_turns[0].hints and trainer.environments[2].error_turns[0].turn == 0
     for batch in trainer.batches:
         for place, (ids, mask) in enumerate(zip(batch["completion_ids"], batch["tool_mask"], strict=True)):
-            kept = (mask * batch["completion_mask"][place]).bool()
-            said = trainer.processing_class.decode(ids[kept])
+            trained = (mask * batch["completion_mask"][place]).bool()
+            text = trainer.processing_class.decode(ids[trained])
             task = trainer.environments[place].outcome.task_id if batch is trainer.batches[-1] else None
             if task:
                 number = [3, 2, 4, 2][place]
-                assert said == "".join(mixed(task, place, turn) + END for turn in range(number))
-            assert "<tool_response>" in trainer.processing_class.decode(ids) and "<tool_response>" not in said
+                assert text == "".join(mixed(task, place, turn) + END for turn in range(number))
+            assert "<tool_response>" in trainer.processing_class.decode(ids) and "<tool_response>" not in text
     assert free_sessions(limited_url) == 0
     factory.close()
     assert free_sessions(limited_url) == LIMIT
 
 
-def test_several_servers_in_one_run_have_a_reward_each(
-    limited_url: str, meeting: Callable[[int], Any], tmp_path: Path
-) -> None:
+def test_several_servers_have_a_reward_each(limited_url: str, meeting: Callable[[int], Any], tmp_path: Path) -> None:
     with meeting(1) as served:
         urls = {"First": limited_url, "Second": served.url}
         factories = {name: environment_factory(url, tasks=[TASK], name=name) for name, url in urls.items()}
-        found: dict[str, set[str]] = {}
+        urls_played: dict[str, set[str]] = {}
 
         def turn(task: str, place: int, number: int) -> str:
             environment = trainer.environments[place]
-            found.setdefault(type(environment).__name__, set()).add(environment._sessions.url)
+            urls_played.setdefault(type(environment).__name__, set()).add(environment._sessions.url)
             solves = isinstance(environment, factories["First"]._class)
             return solved(task, number, called) if solves else "Done."
 
-        trainer = made(Together, factories, turn, tmp_path)  # two steps: a group of each
+        trainer = build_trainer(Together, factories, turn, tmp_path)  # two steps: one group of each server
         trainer.train()
-        assert found == {name: {url} for name, url in urls.items()}
+        assert urls_played == {name: {url} for name, url in urls.items()}
         means = {name: logs(trainer, f"rewards/{name}/mean") for name in urls}
-        assert {name: [each for each in of if each is not None] for name, of in means.items()} == {
+        assert {name: [mean for mean in values if mean is not None] for name, values in means.items()} == {
             "First": [1.0],
             "Second": [0.0],
         }
@@ -107,8 +107,8 @@ def test_several_servers_in_one_run_have_a_reward_each(
             factory.close()
 
 
-def test_tools_are_methods_where_the_tasks_have_the_same(limited_url: str, tmp_path: Path) -> None:
-    """And calls of one turn are one turn, in their order, though the model made two."""
+def test_tools_are_methods_when_all_tasks_have_the_same(limited_url: str, tmp_path: Path) -> None:
+    """Two calls of one turn are one turn of the episode, in their order."""
     factory = environment_factory(limited_url, tasks=[TASK])
     drill = TASKS.drill(TASK)
     ((name, arguments),) = drill.solution()
@@ -118,32 +118,32 @@ def test_tools_are_methods_where_the_tasks_have_the_same(limited_url: str, tmp_p
             return "Done."
         return called(name, arguments) + "\n" + called("submit", {"answer": drill.answer if place else "unknown"})
 
-    trainer = made(Scripted, factory, turn, tmp_path, max_steps=1)
+    trainer = build_trainer(Scripted, factory, turn, tmp_path, max_steps=1)
     assert sorted(tool.__name__ for tool in trainer.tools) == sorted([*(tool.name for tool in drill.tools), "submit"])
     trainer.train()
-    outcomes = [each.outcome for each in trainer.environments]
-    assert [(each.reward, each.turns) for each in outcomes] == [(0.0, 1), (1.0, 1), (1.0, 1), (1.0, 1)]
+    outcomes = [one.outcome for one in trainer.environments]
+    assert [(one.reward, one.turns) for one in outcomes] == [(0.0, 1), (1.0, 1), (1.0, 1), (1.0, 1)]
     factory.close()
 
 
-def test_an_argument_that_is_wrong_reaches_the_server(limited_url: str, tmp_path: Path) -> None:
+def test_wrong_argument_reaches_the_server(limited_url: str, tmp_path: Path) -> None:
     factory = environment_factory(limited_url, tasks=[TASK])
     ((name, _),) = TASKS.drill(TASK).solution()
-    trainer = made(
+    trainer = build_trainer(
         Scripted, factory, lambda task, place, number: "Done." if number else called(name, {"nonsense": 1}), tmp_path
     )
     trainer.train()
-    assert [[e.kind for e in each.error_turns] for each in trainer.environments] == [["invalid_args"]] * 4
-    assert logs(trainer, "tools/failure_frequency") == [0.0, 0.0]  # TRL sees none of it
+    assert [[e.kind for e in environment.error_turns] for environment in trainer.environments] == [["invalid_args"]] * 4
+    assert logs(trainer, "tools/failure_frequency") == [0.0, 0.0]  # TRL does not see the failures
     factory.close()
 
 
-@pytest.mark.parametrize(("base", "heard"), [(Scripted, []), (Together, ["tool_not_found"])])
-def test_an_unknown_tool_is_an_error_turn_only_together(
-    base: type, heard: list[str], limited_url: str, tmp_path: Path
+@pytest.mark.parametrize(("base", "kinds"), [(Scripted, []), (Together, ["tool_not_found"])])
+def test_unknown_tool_is_an_error_turn_only_with_tools_together(
+    base: type, kinds: list[str], limited_url: str, tmp_path: Path
 ) -> None:
     factory = environment_factory(limited_url, tasks=[TASK])
-    trainer = made(
+    trainer = build_trainer(
         base,
         factory,
         lambda task, place, number: "Done." if number else called("no_such_tool", {}),
@@ -151,7 +151,7 @@ def test_an_unknown_tool_is_an_error_turn_only_together(
         max_steps=1,
     )
     trainer.train()
-    assert [[e.kind for e in each.error_turns] for each in trainer.environments] == [heard] * 4
+    assert [[e.kind for e in environment.error_turns] for environment in trainer.environments] == [kinds] * 4
     factory.close()
 
 
@@ -159,7 +159,7 @@ def test_tools_of_a_batch_run_at_the_same_time(meeting: Callable[[int], Any], tm
     """No turn ends before all four are being played."""
     with meeting(4) as served:
         factory = environment_factory(served.url, tasks=[TASK])
-        trainer = made(
+        trainer = build_trainer(
             Together, factory, lambda task, place, number: solved(task, number, called), tmp_path, max_steps=1
         )
         trainer.train()
@@ -169,11 +169,10 @@ def test_tools_of_a_batch_run_at_the_same_time(meeting: Callable[[int], Any], tm
         assert served.wait_until(lambda: served.sessions == 0)
 
 
-def test_a_session_lost_in_mid_episode_has_no_reward_and_the_next_reset_opens_another(
+def test_lost_session_has_no_reward_and_the_next_reset_opens_another(
     meeting: Callable[[int], Any], tmp_path: Path
 ) -> None:
-    """Two steps; in the first, one session breaks after its first turn. A second reward function scores it all the
-    same."""
+    """In the first of two steps one session breaks after its first turn; a second reward function scores it anyway."""
     with meeting(1) as served:
         factory = environment_factory(served.url, tasks=[TASK])
         rewards: list[list[float | None]] = []
@@ -192,25 +191,25 @@ def test_a_session_lost_in_mid_episode_has_no_reward_and_the_next_reset_opens_an
                 super().__init__(*arguments, reward_funcs=[half], **more)
 
             def _calculate_rewards(self, *arguments: Any, **more: Any) -> Any:
-                found = super()._calculate_rewards(*arguments, **more)
-                rewards.append([each.get_reward() for each in self.environments])
-                scored = ~found.isnan().all(dim=1)
-                assert scored.tolist() == [each is not None for each in rewards[-1]]
-                return found
+                scores = super()._calculate_rewards(*arguments, **more)
+                rewards.append([reward.get_reward() for reward in self.environments])
+                scored = ~scores.isnan().all(dim=1)
+                assert scored.tolist() == [reward is not None for reward in rewards[-1]]
+                return scores
 
-        trainer = made(Noting, factory, turn, tmp_path)
+        trainer = build_trainer(Noting, factory, turn, tmp_path)
         trainer.train()
         assert rewards == [[1.0, 1.0, None, 1.0], [1.0] * 4]
         assert logs(trainer, "reward") == [1.5, 1.5]
         factory.close()
 
 
-def test_a_server_that_is_gone_ends_the_run_in_one_line(
+def test_run_ends_in_one_line_when_the_server_is_gone(
     mortal: tuple[subprocess.Popen[str], str], tmp_path: Path
 ) -> None:
     process, url = mortal
     factory = environment_factory(url, tasks=[TASK])
-    trainer = made(Scripted, factory, lambda task, place, number: "Done.", tmp_path)
+    trainer = build_trainer(Scripted, factory, lambda task, place, number: "Done.", tmp_path)
     process.kill()
     process.wait()
     with pytest.raises(Exception, match="is the server running") as caught:

@@ -1,4 +1,4 @@
-"""Our ResourceSessionFactory through OpenEnv's own harness code, and through TRL's worker without its vLLM."""
+"""Tests of our ResourceSessionFactory with OpenEnv's own harness code, and with TRL's worker without vLLM."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def solution() -> list[tuple[str, Any]]:
 
 
 class Script:
-    """A ModelStep: each turn is a list of calls; after the last it only talks."""
+    """ModelStep of scripted turns, each a list of calls; after the last turn it writes words alone."""
 
     def __init__(self, turns: Sequence[Sequence[tuple[str, Any]]]) -> None:
         self.turns, self.number = list(turns), 0
@@ -49,17 +49,18 @@ class Script:
     def __call__(self, messages: Any, tools: Any, sampling: Any) -> ModelStepResult:
         calls = self.turns[self.number] if self.number < len(self.turns) else []
         self.number += 1
-        asked = [
-            ToolCall(id=f"t{self.number}_{place}", name=name, args=given) for place, (name, given) in enumerate(calls)
+        tool_calls = [
+            ToolCall(id=f"t{self.number}_{place}", name=name, args=arguments)
+            for place, (name, arguments) in enumerate(calls)
         ]
-        return ModelStepResult(LLMResponse("said", asked), [1, 2], [3], [-0.5])
+        return ModelStepResult(LLMResponse("said", tool_calls), [1, 2], [3], [-0.5])
 
 
 @pytest.fixture
 def factory(drill_url: str) -> Any:
-    made = EtudeSessionFactory(drill_url, system="Be brief.")
-    yield made
-    made.close()
+    factory = EtudeSessionFactory(drill_url, system="Be brief.")
+    yield factory
+    factory.close()
 
 
 def run(factory: Any, *turns: Sequence[tuple[str, Any]]) -> tuple[HarnessRolloutResult, Any]:
@@ -70,7 +71,7 @@ def run(factory: Any, *turns: Sequence[tuple[str, Any]]) -> tuple[HarnessRollout
     return result, verified
 
 
-def test_it_is_openenvs_factory_of_openenvs_sessions(factory: Any) -> None:
+def test_factory_and_session_implement_openenvs_interfaces(factory: Any) -> None:
     session = factory.create(TASK)
     assert isinstance(factory, ResourceSessionFactory) and isinstance(session, ResourceSession)
     with connect(factory.url) as client:
@@ -96,7 +97,7 @@ def test_openenvs_white_box_loop_solves_a_drill(factory: Any) -> None:
     assert verified.artifacts["end"] == "submit"
 
 
-def test_error_turns_are_counted_and_placed_in_the_transcript(factory: Any) -> None:
+def test_verify_counts_error_turns_and_places_them_in_the_transcript(factory: Any) -> None:
     ((name, arguments), submit) = solution()
     result, verified = run(factory, [(name, arguments), ("no_such_tool", {})], [(name, {"x": 1})], [submit])
     errors = verified.artifacts["error_turns"]
@@ -110,12 +111,12 @@ def test_error_turns_are_counted_and_placed_in_the_transcript(factory: Any) -> N
     assert not any(hint["text"] in shown for error in errors for hint in error["hints"])
 
 
-def test_what_is_never_submitted_is_graded_as_it_is(factory: Any) -> None:
+def test_verify_grades_an_episode_that_was_not_submitted(factory: Any) -> None:
     result, verified = run(factory, [solution()[0]])
     assert (verified.env_reward, verified.done, verified.artifacts["end"]) == (0.0, True, "submit")
 
 
-def test_a_lost_session_has_no_reward(factory: Any) -> None:
+def test_verify_has_no_reward_when_the_session_is_lost(factory: Any) -> None:
     session = factory.create(TASK)
     factory._sessions.run(session._episode._client._socket.close())
     result = session.call_tool(*solution()[0])
@@ -126,18 +127,18 @@ def test_a_lost_session_has_no_reward(factory: Any) -> None:
     assert "closed the session" in verified.artifacts["problem"]
 
 
-def test_openenvs_rollout_function_for_trl(factory: Any) -> None:
+def test_openenvs_rollout_function_plays_for_trl(factory: Any) -> None:
     function = build_harness_rollout_func(
         session_factory=factory,
         harness_adapter=MCPHarnessAdapter(),
         model_step_builder=lambda trainer, session: Script([[call] for call in solution()]),
     )
-    found = function([TASK, {"task_id": TASK}], None)
-    assert found["env_reward"] == [1.0, 1.0] and found["completion_ids"] == [[3, 3]] * 2
-    assert [metrics["error_turns"] for metrics in found["verify_metrics"]] == [0, 0]
+    batch = function([TASK, {"task_id": TASK}], None)
+    assert batch["env_reward"] == [1.0, 1.0] and batch["completion_ids"] == [[3, 3]] * 2
+    assert [metrics["error_turns"] for metrics in batch["verify_metrics"]] == [0, 0]
 
 
-def test_openenvs_black_box_bridge(factory: Any) -> None:
+def test_openenvs_black_box_bridge_solves_a_drill(factory: Any) -> None:
     def runner(bridge: Any, session: Any, limits: Any) -> HarnessRolloutResult:
         for name, arguments in solution():
             call = {"name": name, "arguments": arguments}
@@ -151,8 +152,8 @@ def test_openenvs_black_box_bridge(factory: Any) -> None:
     session.close()
 
 
-def test_a_group_plays_one_task(factory: Any) -> None:
-    """A prompt without a word: TRL's seed is the number of the group."""
+def test_group_plays_one_task(factory: Any) -> None:
+    """The prompt is empty, and the seed is the number of TRL's group."""
     empty = [{"role": "user", "content": ""}]
     sessions = [factory.create(empty, seed=seed, episode_id=f"g{place}") for place, seed in enumerate([3, 3, 4])]
     prompts = [session.initial_messages()[-1]["content"] for session in sessions]
@@ -161,43 +162,43 @@ def test_a_group_plays_one_task(factory: Any) -> None:
         session.close()
 
 
-def test_on_a_full_server_an_episode_waits_for_another_to_end(limited_url: str) -> None:
-    """TRL's worker would score it as unscorable, and begin the next at once."""
-    made = EtudeSessionFactory(limited_url)
-    held = [made.create(TASK) for _ in range(LIMIT)]
+def test_create_waits_for_another_episode_when_the_server_is_full(limited_url: str) -> None:
+    """Without the wait TRL's worker would score the episode as unscorable, and begin the next one."""
+    factory = EtudeSessionFactory(limited_url)
+    sessions = [factory.create(TASK) for _ in range(LIMIT)]
     with ThreadPoolExecutor() as pool:
-        more = [pool.submit(made.create, TASK) for _ in range(2)]
-        held[0].verify([])
-        held[1].close()
-        for each in more:
-            assert each.result().initial_messages()
-            each.result().close()
-    assert made.create(TASK).initial_messages()
-    made.close()
+        more = [pool.submit(factory.create, TASK) for _ in range(2)]
+        sessions[0].verify([])
+        sessions[1].close()
+        for waiting in more:
+            assert waiting.result().initial_messages()
+            waiting.result().close()
+    assert factory.create(TASK).initial_messages()
+    factory.close()
 
 
-def test_a_full_server_of_others_is_not_waited_for(limited_url: str) -> None:
-    theirs, ours = EtudeSessionFactory(limited_url), EtudeSessionFactory(limited_url)
-    held = [theirs.create(TASK) for _ in range(LIMIT)]
+def test_create_does_not_wait_for_the_sessions_of_others(limited_url: str) -> None:
+    other, factory = EtudeSessionFactory(limited_url), EtudeSessionFactory(limited_url)
+    sessions = [other.create(TASK) for _ in range(LIMIT)]
     with pytest.raises(ServerFull):
-        ours.create(TASK)
-    assert len(held) == LIMIT
-    theirs.close()
+        factory.create(TASK)
+    assert len(sessions) == LIMIT
+    other.close()
 
 
-def test_a_prompt_that_names_no_task_is_refused(factory: Any) -> None:
+def test_create_refuses_a_prompt_without_a_task(factory: Any) -> None:
     with pytest.raises(ValueError, match="must be the arguments of a reset as JSON"):
         factory.create([{"role": "user", "content": "Fix the bug."}])
 
 
-def test_a_factory_plays_in_a_spawned_process(drill_url: str) -> None:
-    from helpers.harnesses import played
+def test_factory_plays_in_a_spawned_process(drill_url: str) -> None:
+    from helpers.harnesses import play
 
-    made = functools.partial(EtudeSessionFactory, drill_url)
-    assert pickle.loads(pickle.dumps(made())).url == drill_url
+    new_factory = functools.partial(EtudeSessionFactory, drill_url)
+    assert pickle.loads(pickle.dumps(new_factory())).url == drill_url
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        found = pool.apply(played, (made, TASK, solution()))
-    assert found == (1.0, "spawned", [False, True])
+        result = pool.apply(play, (new_factory, TASK, solution()))
+    assert result == (1.0, "spawned", [False, True])
 
 
 def test_trls_worker_generates_and_scores_a_group(drill_url: str) -> None:
@@ -214,8 +215,8 @@ def test_trls_worker_generates_and_scores_a_group(drill_url: str) -> None:
     assert len(samples) == 4 and {sample.metrics["reward"] for sample in samples} == {1.0}
     assert {sample.metrics["rewards/harness_reward"] for sample in samples} == {1.0}
     for sample in samples:
-        said = worker.words.decode(sample.input_ids[sample.completion_mask == 1])
-        assert said.endswith(say(*solution()[1]) + END) and "<tool_response>" not in said
+        trained = worker.words.decode(sample.input_ids[sample.completion_mask == 1])
+        assert trained.endswith(say(*solution()[1]) + END) and "<tool_response>" not in trained
         assert ((sample.old_log_probs != 0) == (sample.completion_mask == 1)).all()
     assert sum("no_such_tool" in worker.words.decode(s.input_ids[s.completion_mask == 1]) for s in samples) == 1
 
@@ -223,11 +224,11 @@ def test_trls_worker_generates_and_scores_a_group(drill_url: str) -> None:
 def test_trls_worker_keeps_a_lost_session_out_of_the_baseline(drill_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from etude.trainers.integrations import harness
 
-    lost = threading.Lock()
+    first = threading.Lock()
     real = harness.EtudeSession.call_tool
 
     def call_tool(session: Any, name: str, arguments: Any) -> Any:
-        if lost.acquire(blocking=False):
+        if first.acquire(blocking=False):
             session._sessions.run(session._episode._client._socket.close())
         return real(session, name, arguments)
 
@@ -238,17 +239,17 @@ def test_trls_worker_keeps_a_lost_session_out_of_the_baseline(drill_url: str, mo
 
 
 def test_trls_asynchronous_loop_plays_an_environment_factory(drill_url: str) -> None:
-    """AsyncGRPO's own turns, over the factory that GRPOTrainer takes."""
+    """AsyncGRPO samples its own turns, over the factory that GRPOTrainer takes."""
     from trl.experimental.async_grpo.async_rollout_worker import _AsyncRolloutLoop
 
     from etude.trainers.integrations.environment import environment_factory
 
     factory = environment_factory(drill_url, tasks=[TASK])
-    given = {"environment_factory": pickle.loads(pickle.dumps(factory)), "dataset": Dataset.from_list(factory.rows())}
-    worker = Worker(lambda text: answered(text.count("<tool_response>")), kind=_AsyncRolloutLoop, **given)
+    options = {"environment_factory": pickle.loads(pickle.dumps(factory)), "dataset": Dataset.from_list(factory.rows())}
+    worker = Worker(lambda text: answered(text.count("<tool_response>")), kind=_AsyncRolloutLoop, **options)
     samples = worker.group()
     assert [sample.metrics["rewards/EtudeEnvironment"] for sample in samples] == [1.0] * 4
-    given["environment_factory"].close()
+    options["environment_factory"].close()
 
 
 def answered(number: int) -> str:

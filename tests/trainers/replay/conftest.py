@@ -1,4 +1,4 @@
-"""A served drill, and episodes that were played on it."""
+"""Fixtures of the replay tests: a served drill, and episodes played on it."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def url(drills_url: str) -> str:
 
 @pytest.fixture(scope="package")
 def solution() -> list[dict[str, Any]]:
-    """The actions that solve TASK, the last one submits."""
+    """Return the actions that solve TASK; the last one submits."""
     drill = TASKS.drill(TASK)
     return [
-        {"tool_calls": [{"id": f"c{i}", "name": name, "arguments": given}]}
-        for i, (name, given) in enumerate([*drill.solution(), ("submit", {"answer": drill.answer})])
+        {"tool_calls": [{"id": f"c{i}", "name": name, "arguments": arguments}]}
+        for i, (name, arguments) in enumerate([*drill.solution(), ("submit", {"answer": drill.answer})])
     ]
 
 
 async def played(url: str, actions: Sequence[dict[str, Any]], task_id: str = TASK) -> tuple[Episode, str]:
-    """The episode of these actions, and the token of its session."""
+    """Play these actions; return the episode and the token of its session."""
     async with Client(url) as client:
         await client.reset(task_id=task_id)
         for action in actions:
@@ -41,13 +41,13 @@ async def played(url: str, actions: Sequence[dict[str, Any]], task_id: str = TAS
 
 
 @pytest.fixture(scope="package")
-def kept(url: str, solution: list[dict[str, Any]]) -> tuple[Episode, str]:
-    """A solved episode that the server still keeps, and the token of its session."""
+def stored_episode(url: str, solution: list[dict[str, Any]]) -> tuple[Episode, str]:
+    """Return a solved episode that the server still stores, and the token of its session."""
     return asyncio.run(played(url, solution))
 
 
 @pytest.fixture(scope="package")
 def erred(url: str, solution: list[dict[str, Any]]) -> Episode:
-    """A student that calls a tool which does not exist at turn 1, then goes on and solves the drill."""
+    """Return an episode whose student calls an unknown tool at turn 1, then solves the drill."""
     wrong = {"text": "<think>Hm.</think>", "tool_calls": [{"id": "x", "name": "no_such_tool", "arguments": {}}]}
     return asyncio.run(played(url, [solution[0], wrong, *solution[1:]]))[0]

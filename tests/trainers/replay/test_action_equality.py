@@ -1,4 +1,4 @@
-"""What counts as the same action."""
+"""Tests of action equality: which actions count as the same answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from etude.trainers.replay.action_equality import Canonical, canonical, is_same, read_answer, similarity, spoken, wire
+from etude.trainers.replay.action_equality import (
+    Canonical,
+    canonical,
+    is_same,
+    read_answer,
+    similarity,
+    wire_action,
+    without_thought,
+)
 
 TOOLS: list[dict[str, Any]] = [
     {"name": "bash", "parameters": {"properties": {"command": {"type": "string"}, "timeout_s": {"type": "number"}}}},
@@ -31,7 +39,7 @@ def call(tool: str, **arguments: Any) -> Canonical:
         (canonical({"text": "<think>a</think>I am done"}), canonical({"text": "i am  DONE"})),
     ],
 )
-def test_ways_to_write_one_action(one: Canonical, other: Canonical) -> None:
+def test_similarity_is_one_when_one_action_is_written_in_two_ways(one: Canonical, other: Canonical) -> None:
     assert similarity(one, other) == 1.0
 
 
@@ -47,7 +55,7 @@ def test_ways_to_write_one_action(one: Canonical, other: Canonical) -> None:
         (canonical({"tool_calls": [{"name": "bash", "arguments": "{"}]}), call("bash")),
     ],
 )
-def test_what_one_wrong_word_makes_another_action(one: Canonical, other: Canonical) -> None:
+def test_similarity_is_zero_when_a_name_a_path_or_an_id_differs(one: Canonical, other: Canonical) -> None:
     assert similarity(one, other) == 0.0
 
 
@@ -70,11 +78,11 @@ PYTEST = "python -m pytest tests/test_a.py -x -q --tb short"
         ('echo "$HOME" a b c d e src/a.py', 'echo "$HOME" a b c d e src/b.py'),
     ],
 )
-def test_commands_that_name_something_else_are_not_alike(one: str, other: str) -> None:
+def test_similarity_is_zero_when_commands_name_different_things(one: str, other: str) -> None:
     assert similarity(call("bash", command=one), call("bash", command=other)) == 0.0
 
 
-def test_commands_are_alike_in_their_plain_words_and_options() -> None:
+def test_similarity_is_partial_when_commands_differ_in_plain_words() -> None:
     one, other = call("bash", command=PYTEST), call("bash", command=PYTEST.replace("-x -q", "-q"))
     assert 0.8 < similarity(one, other) < 1
     path = "my own folder with a long name/{}.py"
@@ -85,7 +93,7 @@ def test_commands_are_alike_in_their_plain_words_and_options() -> None:
     ("value", "other_value", "same"),
     [(None, None, True), (0.0, 0.0, True), (0.5, None, True), (0.0, 0.5, False), (-1.0, None, False), (-1, -1, False)],
 )
-def test_what_is_alike_is_one_answer_unless_execution_told_them_apart(
+def test_is_same_needs_equal_executed_values_when_actions_are_only_similar(
     value: float | None, other_value: float | None, same: bool
 ) -> None:
     one = call("edit_file", path="a.py", old="x = 1", new="def f(a, b, c, d): return a + b")
@@ -94,35 +102,35 @@ def test_what_is_alike_is_one_answer_unless_execution_told_them_apart(
     assert is_same(one, one, 0.8, value, other_value) and not is_same(one, near, 0.999)
 
 
-def test_a_shell_expands_in_double_quotes_only() -> None:
+def test_similarity_respects_the_quotes_of_a_shell() -> None:
     assert similarity(call("bash", command="echo '$HOME'"), call("bash", command='echo "$HOME"')) < 0.8
     assert similarity(call("bash", command="echo $A\nls"), call("bash", command="echo $A ls")) < 1
 
 
-def test_texts_are_alike_in_part() -> None:
+def test_similarity_is_partial_when_texts_differ_in_one_word() -> None:
     one = call("edit_file", path="a.py", old="x = 1", new="def f(a, b): return a + b")
     near = call("edit_file", path="a.py", old="x = 1", new="def f(a, b): return a - b")
     assert 0.5 < similarity(one, near) < 1
 
 
-def drawn(chance: random.Random) -> dict[str, Any]:
-    """Any action that a model may emit, broken ones too."""
+def drawn(rng: random.Random) -> dict[str, Any]:
+    """Draw an action as a model may emit it, malformed ones too."""
     words = ["ls", "-l", "a.py", "'a b'", '"', "&&", "$X", "", "<think>", "</think>", "ü"]
-    text = lambda: " ".join(chance.choices(words, k=chance.randint(0, 5)))  # noqa: E731
-    values = [text, lambda: chance.randint(0, 3), lambda: None, lambda: [text()], lambda: {"a": text()}]
+    text = lambda: " ".join(rng.choices(words, k=rng.randint(0, 5)))  # noqa: E731
+    values = [text, lambda: rng.randint(0, 3), lambda: None, lambda: [text()], lambda: {"a": text()}]
     calls: list[Any] = []
-    for _ in range(chance.randint(0, 3)):
-        names = chance.sample(["command", "path", "old", "new", "start_line"], chance.randint(0, 3))
-        given: Any = {name: chance.choice(values)() for name in names}
-        name = chance.choice(["bash", "read_file", "edit_file", "nothing", "", None])
-        calls.append({"name": name, "arguments": chance.choice([given, json.dumps(given), text()])})
-    return {"text": text(), "tool_calls": chance.choice([calls, calls, None, text()])}
+    for _ in range(rng.randint(0, 3)):
+        names = rng.sample(["command", "path", "old", "new", "start_line"], rng.randint(0, 3))
+        arguments: Any = {name: rng.choice(values)() for name in names}
+        name = rng.choice(["bash", "read_file", "edit_file", "nothing", "", None])
+        calls.append({"name": name, "arguments": rng.choice([arguments, json.dumps(arguments), text()])})
+    return {"text": text(), "tool_calls": rng.choice([calls, calls, None, text()])}
 
 
-def test_similarity_is_one_for_the_same_symmetric_and_within_bounds() -> None:
-    chance = random.Random(0)
+def test_similarity_is_reflexive_symmetric_and_within_bounds() -> None:
+    rng = random.Random(0)
     for _ in range(3000):
-        first, second = drawn(chance), drawn(chance)
+        first, second = drawn(rng), drawn(rng)
         one, other = canonical(first, TOOLS), canonical(second, TOOLS)
         assert similarity(one, canonical(first, TOOLS)) == 1.0
         assert 0.0 <= similarity(one, other) == similarity(other, one) <= 1.0
@@ -131,21 +139,21 @@ def test_similarity_is_one_for_the_same_symmetric_and_within_bounds() -> None:
             assert similarity(one, other) == 0.0
 
 
-def test_what_goes_over_the_wire_does_the_same() -> None:
-    chance = random.Random(1)
+def test_wire_action_does_the_same_as_the_action() -> None:
+    rng = random.Random(1)
     for _ in range(1000):
-        action = drawn(chance)
-        assert canonical(wire(action), TOOLS) == canonical(action, TOOLS)
-        assert "<think>" not in wire(action)["text"] or not spoken(wire(action)["text"])
+        action = drawn(rng)
+        assert canonical(wire_action(action), TOOLS) == canonical(action, TOOLS)
+        assert "<think>" not in wire_action(action)["text"] or not without_thought(wire_action(action)["text"])
 
 
-def test_a_thought_is_not_sent_unless_the_turn_was_cut_within_it() -> None:
-    assert wire({"text": "<think>\nHm.\n</think>\n\nDone."}) == {"text": "Done."}
-    assert wire({"text": "<think>\nHm.\n</think>"}) == {"text": ""}
-    assert wire({"text": "<think>\nHm, so"}) == {"text": "<think>\nHm, so"}
+def test_wire_action_has_no_thought_unless_the_turn_was_cut_inside_it() -> None:
+    assert wire_action({"text": "<think>\nHm.\n</think>\n\nDone."}) == {"text": "Done."}
+    assert wire_action({"text": "<think>\nHm.\n</think>"}) == {"text": ""}
+    assert wire_action({"text": "<think>\nHm, so"}) == {"text": "<think>\nHm, so"}
 
 
-def test_answers_with_native_calls_and_with_tags() -> None:
+def test_read_answer_reads_native_calls_and_calls_in_tags() -> None:
     native = {
         "content": None,
         "tool_calls": [{"id": "c", "function": {"name": "bash", "arguments": '{"command":"ls"}'}}],
@@ -154,19 +162,21 @@ def test_answers_with_native_calls_and_with_tags() -> None:
     thought = {"content": "<think>maybe <tool_call>{}</tool_call></think>Done."}
     assert canonical(read_answer(native), TOOLS) == canonical(read_answer(tagged), TOOLS) == call("bash", command="ls")
     assert read_answer(thought) == {"text": "Done."}
-    assert spoken("open thought</think> said") == "said"
+    assert without_thought("open thought</think> said") == "said"
 
 
-def test_a_longer_wait_is_the_same_answer_unless_one_failed() -> None:
+def test_is_same_ignores_timeouts_unless_an_action_failed() -> None:
     hasty, patient = call("bash", command="pytest -q", timeout_s=1), call("bash", command="pytest -q", timeout_s=120)
     assert similarity(hasty, patient) == 1.0 and hasty != patient
     assert is_same(hasty, patient, 0.9) and is_same(hasty, patient, 0.9, 0.0)
     assert not is_same(hasty, patient, 0.9, -1.0) and not is_same(hasty, patient, 0.9, None, -1.0)
 
 
-def test_answers_in_tags_without_quotes_have_the_types_of_their_tools() -> None:
+def test_read_answer_types_arguments_without_quotes_by_the_tools_schema() -> None:
     types = {"path": {"type": "string"}, "start_line": {"type": "integer"}}
     tools = [{"name": "read_file", "parameters": {"properties": types}}]
-    said = "<parameter=path>\n3\n</parameter>\n<parameter=start_line>\n3\n</parameter>"
-    answer = read_answer({"content": f"<tool_call>\n<function=read_file>\n{said}\n</function>\n</tool_call>"}, tools)
+    parameters = "<parameter=path>\n3\n</parameter>\n<parameter=start_line>\n3\n</parameter>"
+    answer = read_answer(
+        {"content": f"<tool_call>\n<function=read_file>\n{parameters}\n</function>\n</tool_call>"}, tools
+    )
     assert answer["tool_calls"] == [{"name": "read_file", "arguments": {"path": "3", "start_line": 3}}]

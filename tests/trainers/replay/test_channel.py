@@ -1,4 +1,4 @@
-"""Channel three in the trainer itself: a file of pairs, TRL's loop, a served drill."""
+"""Tests of the replay channel in the trainer itself: a file of pairs, TRL's loop, a served drill."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from etude.trainers.run.model_loading import Start
 
 
 class Submitting(EtudeTrainer):
-    """Submits at once, so that an episode is short."""
+    """Trainer that submits at once, so that an episode is short."""
 
     def _generate_turns(self, prompts: list[list[int]], rooms: list[int]) -> list[Sample]:
-        said = '<tool_call>\n{"name": "submit", "arguments": {"answer": "x"}}\n</tool_call><|im_end|>'
-        return [Sample(self.processing_class.encode(said, add_special_tokens=False)) for _ in prompts]
+        text = '<tool_call>\n{"name": "submit", "arguments": {"answer": "x"}}\n</tool_call><|im_end|>'
+        return [Sample(self.processing_class.encode(text, add_special_tokens=False)) for _ in prompts]
 
 
-def write(erred: Episode, path: Path) -> None:
+def write_pair(erred: Episode, path: Path) -> None:
     state = State(erred, 1)
     shown = {"messages": state.messages(decoded=True), "tools": erred.tools}
     both = {
@@ -47,14 +47,14 @@ def write(erred: Episode, path: Path) -> None:
 
 
 @pytest.mark.parametrize("weight", [0.0, 1.0])
-def test_the_channel_learns_its_pairs_and_costs_nothing_without_a_weight(
+def test_channel_learns_its_pairs_or_is_skipped_when_its_weight_is_zero(
     weight: float, url: str, erred: Episode, tmp_path: Path
 ) -> None:
-    write(erred, tmp_path / "pairs.jsonl")
+    write_pair(erred, tmp_path / "pairs.jsonl")
     words = tokenizer("qwen3-no-thinking")
     thinking = {"enable_thinking": False}
-    replay, left = open_replay(tmp_path / "pairs.jsonl", words, max_ids=6000, batch=1, beta=1.0, template=thinking)
-    assert not left and len(replay.pairs) == 1
+    replay, skipped = open_replay(tmp_path / "pairs.jsonl", words, max_ids=6000, batch=1, beta=1.0, template=thinking)
+    assert not skipped and len(replay.pairs) == 1
     torch.manual_seed(0)
     size: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "head_dim": 8}
     model = AutoModelForCausalLM.from_config(
@@ -99,8 +99,8 @@ def test_the_channel_learns_its_pairs_and_costs_nothing_without_a_weight(
     assert margins[0] == pytest.approx(0.0, abs=1e-4) and margins[-1] > 0.01
 
 
-def test_the_recipes_losses_and_rate_of_wrong_pairs_are_the_channels(erred: Episode, tmp_path: Path) -> None:
-    write(erred, tmp_path / "pairs.jsonl")
+def test_channel_has_the_losses_and_the_rate_of_wrong_pairs_of_the_recipe(erred: Episode, tmp_path: Path) -> None:
+    write_pair(erred, tmp_path / "pairs.jsonl")
     options = {"pairs": str(tmp_path / "pairs.jsonl"), "losses": ["robust"], "weights": [2.0], "flipped": 0.1}
     about = {"model": {"name": "m"}, "environment": {"serve": "drill"}, "channels": {"replay": 1.0}}
     start = SimpleNamespace(recipe=parse({**about, "replay": options}), tokenizer=tokenizer("qwen3"), arguments={})

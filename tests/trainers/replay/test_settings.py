@@ -1,4 +1,4 @@
-"""The teachers' file: what is wrong with one is said in one line."""
+"""Tests of the file of teachers: each mistake is a one-line error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ONE: dict[str, Any] = {"name": "a", "model": "m"}
         ({"teachers": []}, "teachers: Tuple should have at least 1 item"),
         ({"teachers": [ONE, ONE]}, "two teachers have the same name"),
         ({"teachers": [{**ONE, "cassette": "c"}, {**ONE, "name": "b", "cassette": "c"}]}, "have the same cassette"),
-        ({"teachers": [ONE]}, "consensus.least = 2, but there are 1 teachers"),
+        ({"teachers": [ONE]}, "consensus.least is 2, but there are 1 teachers; lower it"),
         ({"teachers": [{**ONE, "price": [-1, 2]}]}, "a price is USD per million tokens"),
         ({"teachers": [ONE, {**ONE, "name": "b"}], "budget": {"usd": 1}}, "budget.usd needs prices"),
         ({}, "teachers: Field required"),
@@ -32,18 +32,21 @@ ONE: dict[str, Any] = {"name": "a", "model": "m"}
         ({"teachers": [ONE], "budget": {"tokens": True}}, "budget.tokens: Input should be a number, not true"),
         ({"teachers": [{**ONE, "cassette": "c"}, {**ONE, "name": "b", "cassette": "./c"}]}, "have the same cassette"),
         *(
-            ({"teachers": [ONE, {**ONE, "name": "b"}], "gate": gate}, f"gate.{next(iter(gate))} is not read by which")
+            (
+                {"teachers": [ONE, {**ONE, "name": "b"}], "gate": gate},
+                f"gate.{next(iter(gate))} is only read with which =",
+            )
             for gate in ({"rate": 0.5}, {"worth": 1.0, "which": "all"}, {"explore": 0.1, "which": "random"})
         ),
     ],
 )
-def test_a_bad_file_is_one_line(table: dict[str, Any], message: str) -> None:
+def test_parse_settings_reports_a_mistake_in_one_line(table: dict[str, Any], message: str) -> None:
     with pytest.raises(ReplayError) as refused:
         parse_settings(table)
     assert message in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_a_file_is_read_and_its_cassettes_lie_beside_it(tmp_path: Path) -> None:
+def test_load_settings_places_cassettes_beside_the_file(tmp_path: Path) -> None:
     path = tmp_path / "t.toml"
     path.write_text('[[teachers]]\nname="a"\nmodel="m"\ncassette="a.jsonl"\n[consensus]\nleast=1\n[value]\nfollow=2\n')
     settings = load_settings(path)
@@ -51,8 +54,8 @@ def test_a_file_is_read_and_its_cassettes_lie_beside_it(tmp_path: Path) -> None:
     assert (settings.value.follow, settings.consensus.margin, settings.gate.which) == (2, 0.34, "voi")
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(ReplayError, match="there is no file .*: it lists the teachers"):
+def test_load_settings_refuses_a_missing_file_and_broken_toml(tmp_path: Path) -> None:
+    with pytest.raises(ReplayError, match="cannot find .*; write a file that lists the teachers"):
         load_settings(tmp_path / "none.toml")
     (tmp_path / "bad.toml").write_text("[[teachers]\n")
     with pytest.raises(ReplayError, match="cannot be read as TOML"):

@@ -1,4 +1,4 @@
-"""Stage "sft": the loss on solved episodes, and a run from `etude run` to a model."""
+"""Tests of stage "sft": the loss on solved episodes, and a run from `etude run` to a model."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Drills as `etude run` plays them: solved at once, solved after mistakes, and not at all."""
+    """Play drills with `etude run`: solved at once, solved after mistakes, and not solved."""
     folder = tmp_path_factory.mktemp("runs")
     for agent, limit in (("oracle", "5"), ("stumbler", "3"), ("noop", "4")):
         assert cli.main(["run", "--tasks", "drill", "-a", agent, "--limit", limit, "-o", str(folder / agent)]) == 0
@@ -55,8 +55,8 @@ def play(table: dict[str, Any], trainer: Any = None) -> Result:
 # --- the loss -----------------------------------------------------------------------------------------------------
 
 
-def by_hand(model: Any, rows: Sequence[dict[str, list[int]]]) -> float:
-    """The mean of -log softmax at the learned ids of all rows, one row at a time."""
+def reference_loss(model: Any, rows: Sequence[dict[str, list[int]]]) -> float:
+    """Return the mean of -log softmax at the learned ids of all rows, computed one row at a time."""
     total, number = 0.0, 0
     for row in rows:
         with torch.no_grad():
@@ -67,79 +67,79 @@ def by_hand(model: Any, rows: Sequence[dict[str, list[int]]]) -> float:
     return total / number
 
 
-def unlike() -> list[Episode]:
-    """Episodes of different lengths and numbers of learned ids."""
+def varied_episodes() -> list[Episode]:
+    """Return episodes with different lengths and numbers of learned ids."""
     long = episode(2, erred(1)).model_copy(update={"prompt": "Find it. " * 30})
     return [episode(0), episode(1, erred(0), erred(1)), long, episode(3, erred(0, injected=True))]
 
 
-def made_of(model: Path, out: Path, **tables: Any) -> Any:
+def built(model: Path, out: Path, **tables: Any) -> Any:
     options = parse(recipe(model, out, **tables))
-    solved = Solved(unlike(), 4)
+    solved = Solved(varied_episodes(), 4)
     return sft.build(options, "", solved, trainer=None, dialogues=None, progress=lambda phase, done, total: None)
 
 
-def test_the_first_batch_is_the_cross_entropy_of_the_learned_ids(model: Path, tmp_path: Path) -> None:
-    trainer = made_of(model, tmp_path, train={"micro": 4}).trainer
+def test_loss_of_a_batch_is_the_cross_entropy_of_its_learned_ids(model: Path, tmp_path: Path) -> None:
+    trainer = built(model, tmp_path, train={"micro": 4}).trainer
     batch = next(iter(trainer.get_train_dataloader()))
     loss = trainer.compute_loss(trainer.model, dict(batch), num_items_in_batch=(batch["labels"] != -100).sum())
     rows = [trainer.train_dataset[place] for place in range(4)]
     assert {len(row["input_ids"]) for row in rows} != {len(rows[0]["input_ids"])}
-    assert abs(loss.item() - by_hand(AutoModelForCausalLM.from_pretrained(model), rows)) <= 1e-6
+    assert abs(loss.item() - reference_loss(AutoModelForCausalLM.from_pretrained(model), rows)) <= 1e-6
 
 
-def test_micro_batches_weigh_ids_and_not_episodes(model: Path, tmp_path: Path) -> None:
+def test_loss_of_a_step_weighs_ids_equally_over_micro_batches(model: Path, tmp_path: Path) -> None:
     table = recipe(model, tmp_path, train={"micro": 1, "steps": 1})
-    assert run(parse(table), episodes=lambda folder: unlike()).ok
-    rows = encode(unlike(), chat_of(model), system="", max_ids=10_000).rows
-    expected = by_hand(AutoModelForCausalLM.from_pretrained(model), rows)
+    assert run(parse(table), episodes=lambda folder: varied_episodes()).ok
+    rows = encode(varied_episodes(), chat_of(model), system="", max_ids=10_000).rows
+    expected = reference_loss(AutoModelForCausalLM.from_pretrained(model), rows)
     assert abs(read_metrics(tmp_path / "metrics.jsonl")[0]["loss"] - expected) <= 1e-6
 
 
-def test_nothing_flows_from_masked_turns_prompts_and_results(model: Path, tmp_path: Path) -> None:
-    trainer = made_of(model, tmp_path, train={"micro": 4}).trainer
-    kept: list[torch.Tensor] = []
+def test_gradient_comes_from_learned_ids_alone(model: Path, tmp_path: Path) -> None:
+    trainer = built(model, tmp_path, train={"micro": 4}).trainer
+    outputs: list[torch.Tensor] = []
 
-    def keep(module: Any, given: Any, output: Any) -> None:
+    def record(module: Any, inputs: Any, output: Any) -> None:
         output.last_hidden_state.retain_grad()
-        kept.append(output.last_hidden_state)
+        outputs.append(output.last_hidden_state)
 
-    trainer.model.base_model.register_forward_hook(keep)
+    trainer.model.base_model.register_forward_hook(record)
     batch = next(iter(trainer.get_train_dataloader()))
     trainer.compute_loss(trainer.model, dict(batch)).backward()
-    (hidden,) = kept
+    (hidden,) = outputs
     assert hidden.grad is not None
     learned = torch.nn.functional.pad(batch["labels"][:, 1:] != -100, (0, 1))
     size = hidden.grad.abs().sum(-1)
     assert torch.equal(size > 0, learned)
 
 
-def test_the_player_has_the_weights_of_the_step() -> None:
-    """TRL gives them to vLLM anew only where its step has changed, and the player's own never does."""
-    trainer, asked = SolvedTrainer.__new__(SolvedTrainer), []
+def test_player_has_the_step_of_the_trainer() -> None:
+    """TRL sends vLLM new weights only when the step has changed, and the player's own step never changes."""
+    trainer, steps = SolvedTrainer.__new__(SolvedTrainer), []
     trainer._player = SimpleNamespace(state=SimpleNamespace(global_step=0))
-    trainer._player.play = lambda tasks: asked.append(trainer._player.state.global_step) or []
+    trainer._player.play = lambda tasks: steps.append(trainer._player.state.global_step) or []
     for step in (0, 7):
         trainer.state = SimpleNamespace(global_step=step)
         trainer.play([{}])
-    assert asked == [0, 7]
+    assert steps == [0, 7]
 
 
-def test_a_model_that_no_gpu_holds_is_refused_before_its_weights_are_read(
+def test_model_larger_than_the_gpu_is_refused_before_weights_load(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (1000, 1000))
     with pytest.raises(RecipeError, match="^model.name: .* train a smaller model"):
-        made_of(model, tmp_path)
+        built(model, tmp_path)
 
 
 # --- a run --------------------------------------------------------------------------------------------------------
 
 
-def test_from_played_drills_to_a_model_that_rl_starts_from(runs: Path, drill_url: str, tmp_path: Path) -> None:
-    made = {"make": "drill", "name": "", "sizes": TINY}
-    table = recipe(Path(), tmp_path / "sft", runs / "oracle", runs / "stumbler", model=made, train={"steps": 8})
+def test_run_makes_a_model_that_rl_can_start_from(runs: Path, drill_url: str, tmp_path: Path) -> None:
+    tiny = {"make": "drill", "name": "", "sizes": TINY}
+    table = recipe(Path(), tmp_path / "sft", runs / "oracle", runs / "stumbler", model=tiny, train={"steps": 8})
     result = play(table)
     assert result.ok and result.steps == 8
     losses = [row["loss"] for row in read_metrics(tmp_path / "sft" / "metrics.jsonl")]
@@ -163,24 +163,24 @@ def test_from_played_drills_to_a_model_that_rl_starts_from(runs: Path, drill_url
 
 
 def arguments(table: dict[str, Any]) -> dict[str, Any]:
-    """Of the chat template, as a run of this recipe gives them."""
+    """Return the arguments of the chat template in a run of this recipe."""
     return dict(loading.open_model(parse(table), None, lambda phase, done, total: None).arguments)
 
 
-def test_a_recipe_s_own_arguments_come_first(model: Path, tmp_path: Path) -> None:
+def test_recipe_arguments_override_those_of_the_model(model: Path, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     shutil.copytree(model, folder)
     loading.keep_arguments(folder, {"enable_thinking": False, "other": 1})
     table = recipe(folder, tmp_path / "out")
     assert arguments({**table, "model": {"name": str(folder)}}) == {"enable_thinking": False, "other": 1}
-    own = {"name": str(folder), "template": {"enable_thinking": True}}
-    assert arguments({**table, "model": own}) == {"enable_thinking": True, "other": 1}
+    with_template = {"name": str(folder), "template": {"enable_thinking": True}}
+    assert arguments({**table, "model": with_template}) == {"enable_thinking": True, "other": 1}
     (folder / loading.ARGUMENTS).write_text("[")
     with pytest.raises(RecipeError, match="holds no arguments: remove it, and give them as model.template"):
-        arguments({**table, "model": own})
+        arguments({**table, "model": with_template})
 
 
-def test_it_is_evaluated_where_there_is_an_environment(model: Path, runs: Path, drill_url: str, tmp_path: Path) -> None:
+def test_run_is_evaluated_when_there_is_an_environment(model: Path, runs: Path, drill_url: str, tmp_path: Path) -> None:
     result = play(
         recipe(
             model,
@@ -196,7 +196,7 @@ def test_it_is_evaluated_where_there_is_an_environment(model: Path, runs: Path, 
 
 
 class Stopping(sft.SolvedTrainer):
-    """Gets Ctrl-C in the middle of its second step, once."""
+    """Trainer that gets Ctrl-C in the middle of its second step, once."""
 
     at, number = 2, signal.SIGINT
 
@@ -207,7 +207,7 @@ class Stopping(sft.SolvedTrainer):
         return super().compute_loss(*arguments, **more)
 
 
-def test_interrupted_and_resumed_gives_the_same_losses(model: Path, runs: Path, tmp_path: Path) -> None:
+def test_interrupted_run_resumes_to_the_same_losses_and_weights(model: Path, runs: Path, tmp_path: Path) -> None:
     whole, parts = (
         recipe(model, tmp_path / name, runs / "oracle", runs / "stumbler", train={"warmup": 0.5})
         for name in ("whole", "parts")
@@ -223,11 +223,11 @@ def test_interrupted_and_resumed_gives_the_same_losses(model: Path, runs: Path, 
         for out in ("whole", "parts")
     ]
     assert traces[0] == traces[1] and len(traces[0]) == 4
-    ours, theirs = (load_file(tmp_path / out / "model" / "model.safetensors") for out in ("whole", "parts"))
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    expected, resumed = (load_file(tmp_path / out / "model" / "model.safetensors") for out in ("whole", "parts"))
+    assert all(torch.equal(expected[name], resumed[name]) for name in expected)
 
 
-def test_a_run_goes_on_with_the_episodes_that_it_began_with(model: Path, runs: Path, tmp_path: Path) -> None:
+def test_resume_is_refused_when_the_episodes_changed(model: Path, runs: Path, tmp_path: Path) -> None:
     Stopping.at = 2
     table = recipe(model, tmp_path, runs / "oracle")
     assert play(table, Stopping).interrupted
@@ -236,22 +236,22 @@ def test_a_run_goes_on_with_the_episodes_that_it_began_with(model: Path, runs: P
         run(parse(table), episodes=lambda folder: fewer)
 
 
-GOES_ON = "error: interrupted: run again, `generate`, `run`, `replay` and `train` go on where they stopped"
+INTERRUPTED = "error: interrupted: run again, `generate`, `run`, `replay` and `train` go on where they stopped"
 
 
 @pytest.fixture
 def sigterm() -> Iterator[None]:
-    """Where nobody hears SIGTERM, it is an error and not the end of all tests."""
+    """Make an unhandled SIGTERM an error instead of the end of all tests."""
 
-    def unheard(number: int, frame: Any) -> None:
-        raise AssertionError("nobody heard SIGTERM")
+    def unhandled(number: int, frame: Any) -> None:
+        raise AssertionError("SIGTERM was not handled")
 
-    before = signal.signal(signal.SIGTERM, unheard)
+    before = signal.signal(signal.SIGTERM, unhandled)
     yield
-    assert signal.signal(signal.SIGTERM, before) is unheard
+    assert signal.signal(signal.SIGTERM, before) is unhandled
 
 
-def test_sigterm_saves_and_says_what_ctrl_c_does(
+def test_sigterm_saves_a_checkpoint_like_ctrl_c(
     model: Path,
     runs: Path,
     tmp_path: Path,
@@ -263,7 +263,7 @@ def test_sigterm_saves_and_says_what_ctrl_c_does(
     (tmp_path / "r.toml").write_text(text)
     monkeypatch.setattr(sft, "SolvedTrainer", type("Ended", (Stopping,), {"at": 2, "number": signal.SIGTERM}))
     assert cli.main(["train", str(tmp_path / "r.toml")]) == 143
-    assert capsys.readouterr().err.splitlines()[-1] == GOES_ON
+    assert capsys.readouterr().err.splitlines()[-1] == INTERRUPTED
     assert (tmp_path / "run" / "checkpoints" / "checkpoint-2").is_dir()
     monkeypatch.undo()
     assert cli.main(["train", str(tmp_path / "r.toml")]) == 0
@@ -271,7 +271,7 @@ def test_sigterm_saves_and_says_what_ctrl_c_does(
 
 
 @pytest.mark.parametrize("interrupts", [signal.default_int_handler, signal.SIG_IGN])
-def test_sigterm_before_the_first_step_ends_it_at_once(
+def test_sigterm_before_the_first_step_leaves_no_run(
     interrupts: Any,
     model: Path,
     runs: Path,
@@ -288,7 +288,7 @@ def test_sigterm_before_the_first_step_ends_it_at_once(
         assert cli.main(["train", str(tmp_path / "r.toml")]) == 143
     finally:
         signal.signal(signal.SIGINT, before)
-    assert capsys.readouterr().err.splitlines()[-1] == GOES_ON
+    assert capsys.readouterr().err.splitlines()[-1] == INTERRUPTED
     assert not (tmp_path / "run").exists()
 
 
@@ -296,7 +296,7 @@ def test_sigterm_before_the_first_step_ends_it_at_once(
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"episodes": []}, 'set episodes = "runs/x"'),
         ({"sft": {"batch": 3}}, "sft.batch = 3 episodes do not divide into micro-batches of 2"),
@@ -306,39 +306,39 @@ def test_sigterm_before_the_first_step_ends_it_at_once(
         ({"environment": {"url": "http://h", "serve": "drill"}}, "environment.url or environment.serve, not both"),
     ],
 )
-def test_a_bad_recipe_is_one_line(change: dict[str, Any], said: str) -> None:
+def test_mistake_in_a_recipe_is_a_one_line_error(change: dict[str, Any], message: str) -> None:
     with pytest.raises(RecipeError) as refused:
         parse(recipe(Path("m"), Path("o"), **change))
-    assert said in str(refused.value) and "\n" not in str(refused.value)
+    assert message in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_one_folder_or_several() -> None:
+def test_recipe_takes_one_folder_of_episodes_or_several() -> None:
     assert parse(recipe(Path("m"), Path("o"), episodes="runs/a")).episodes == ("runs/a",)
     assert parse(recipe(Path("m"), Path("o"), episodes=["runs/a", "runs/b"])).episodes == ("runs/a", "runs/b")
 
 
 @pytest.mark.parametrize(
-    ("folder", "tables", "said"),
+    ("folder", "tables", "message"),
     [
         ("nowhere", {}, "play some with `etude run --out"),
         ("noop", {}, "0 of 4 episodes are solved (a reward of 1 or more)"),
         ("oracle", {"generation": {"max_ids": 100}}, "5 longer than generation.max_ids = 100 ids"),
     ],
 )
-def test_bad_episodes_are_one_line_before_weights_load(
-    folder: str, tables: dict[str, Any], said: str, model: Path, runs: Path, tmp_path: Path, no_weights: None
+def test_unusable_episodes_are_a_one_line_error_before_weights_load(
+    folder: str, tables: dict[str, Any], message: str, model: Path, runs: Path, tmp_path: Path, no_weights: None
 ) -> None:
     with pytest.raises(Exception) as refused:
         play(recipe(model, tmp_path / "out", runs / folder, **tables))
     assert type(refused.value).__module__.startswith("etude.")
-    assert said in str(refused.value) and "\n" not in str(refused.value)
+    assert message in str(refused.value) and "\n" not in str(refused.value)
     assert not (tmp_path / "out").exists()
 
 
-def test_a_template_without_tools_is_refused(model: Path, runs: Path, tmp_path: Path, no_weights: None) -> None:
-    made = AutoTokenizer.from_pretrained(model)
-    made.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}"
-    made.save_pretrained(tmp_path / "model")
+def test_template_without_tools_is_refused(model: Path, runs: Path, tmp_path: Path, no_weights: None) -> None:
+    words = AutoTokenizer.from_pretrained(model)
+    words.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}"
+    words.save_pretrained(tmp_path / "model")
     (tmp_path / "model" / "config.json").write_text((model / "config.json").read_text())
     with pytest.raises(ValueError, match="does not render tools"):
         play(recipe(tmp_path / "model", tmp_path / "out", runs / "oracle"))
@@ -352,7 +352,7 @@ def no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "AutoModelForCausalLM", type("No", (), {"from_pretrained": never}))
 
 
-def test_a_dry_run_counts_episodes_and_turns(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dry_run_counts_episodes_and_turns(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = f'stage = "sft"\nepisodes = ["{runs / "stumbler"}", "{runs / "noop"}"]\n[model]\nname = "some/model"\n'
     (tmp_path / "r.toml").write_text(text)
     capsys.readouterr()
@@ -364,7 +364,7 @@ def test_a_dry_run_counts_episodes_and_turns(runs: Path, tmp_path: Path, capsys:
     assert shown["turns_learned"] + shown["turns_masked"] == sum(len(one.turns) for one in episodes)
 
 
-def test_the_plan_of_several_processes() -> None:
+def test_plan_divides_the_batch_among_processes() -> None:
     options = parse(recipe(Path("m"), Path("o")))
     assert plan(options, 2, Solved([episode(0)], 1))["gradient_accumulation"] == 1
     with pytest.raises(RecipeError, match="micro-batches of 2 on 3 processes"):

@@ -1,4 +1,4 @@
-"""Running servers with real tasks, a scripted policy, and verifiers in environments of their own."""
+"""Fixtures: running servers with real tasks, a scripted policy, and verifiers in separate virtual environments."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MISTAKES = ["tool_not_found", "malformed_call"]
 
 
 def load(name: str, file: Path) -> ModuleType:
-    """A module by its file, under a name of its own; pytest's importlib mode has no other way to share one."""
+    """Load a module from its file under a given name: pytest's importlib mode has no other way to share one."""
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None and spec.loader is not None
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
@@ -48,16 +48,16 @@ def benches() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def rollout(root: Path) -> Iterator[ModuleType]:
-    """The adapter's conversions, which need no verifiers; under another name than ``etude`` only while it is tested."""
+    """Load the adapter's conversions, which need no verifiers, under a name that exists only during the tests."""
     yield load("adapter_rollout", root / "trainers/integrations/packages/verifiers/etude_verifiers/rollout.py")
     del sys.modules["adapter_rollout"]
 
 
 @contextlib.contextmanager
-def serving(**chosen: str) -> Iterator[str]:
-    """The address of `etude serve` in a process of its own."""
+def serving(**variables: str) -> Iterator[str]:
+    """Run `etude serve` in another process, and yield its address."""
     command = [sys.executable, "-m", "etude.server.app"]
-    environment = {**os.environ, "PORT": "0", "PYTHONUNBUFFERED": "1", "ETUDE_DRILL_SECRET": "", **chosen}
+    environment = {**os.environ, "PORT": "0", "PYTHONUNBUFFERED": "1", "ETUDE_DRILL_SECRET": "", **variables}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -68,32 +68,32 @@ def serving(**chosen: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def coding(tmp_path_factory: pytest.TempPathFactory, policy: Any, benches: Any) -> Iterator[Any]:
-    """Two exercises made from a sample package."""
+    """Serve two exercises made from a sample package."""
     from etude.generators.generate import generate
 
     tasks = tmp_path_factory.mktemp("tasks")
     generate([str(SAMPLE)], generators=["all"], count=2, seed=0, out=tasks)
-    known = policy.read_tasks(tasks / "tasks.jsonl")
+    solvable = policy.read_tasks(tasks / "tasks.jsonl")
     (rows,) = export(tasks, "nemo-gym", tmp_path_factory.mktemp("rows")).files
     with serving(ETUDE_TASKS=str(tasks)) as url:
         solutions = f', solutions = "{tasks}"'
-        yield benches.Ground("coding", url, Path(rows), known, [*MISTAKES, "file_not_found"], task_options=solutions)
+        yield benches.Ground("coding", url, Path(rows), solvable, [*MISTAKES, "file_not_found"], task_options=solutions)
 
 
 @pytest.fixture(scope="session")
 def drill(tmp_path_factory: pytest.TempPathFactory, benches: Any) -> Iterator[Any]:
-    """The first four drills of a split, whose tools differ."""
+    """Serve the first four drills of a split, whose tools differ."""
     drills, rows = DrillTasks(secret=""), tmp_path_factory.mktemp("rows") / "drills.jsonl"
     with serving(ETUDE_ENV="drill", ETUDE_TASKS="") as url:
         with connect(url) as client:
             drawn = client.rows("eval")[:4]
         rows.write_text("".join(json.dumps(row) + "\n" for row in drawn))
-        made = [drills.drill(row["task_id"]) for row in drawn]
-        known = [
+        played = [drills.drill(row["task_id"]) for row in drawn]
+        solvable = [
             {"problem_statement": one.statement, "calls": [*one.solution(), ("submit", {"answer": one.answer})]}
-            for one in made
+            for one in played
         ]
-        yield benches.Ground("drill", url, rows, known, [*MISTAKES, "invalid_args"], 'split = "eval"\n')
+        yield benches.Ground("drill", url, rows, solvable, [*MISTAKES, "invalid_args"], 'split = "eval"\n')
 
 
 @pytest.fixture(scope="session", params=["coding", "drill"])
@@ -105,19 +105,22 @@ def ground(request: pytest.FixtureRequest) -> Any:
 def environment_with(
     tmp_path_factory: pytest.TempPathFactory, checkout_in: Callable[[Path], Path]
 ) -> Callable[[str], Path]:
-    """Makes the ``bin`` of a virtual environment with a version of verifiers, etude, and its adapter; no openenv."""
-    made: dict[str, Path] = {}
+    """Return a function that makes a virtual environment with a version of verifiers, etude and its adapter.
+
+    It returns the environment's ``bin`` folder. openenv is not installed.
+    """
+    environments: dict[str, Path] = {}
 
     def make(version: str) -> Path:
-        if version not in made:
+        if version not in environments:
             folder = tmp_path_factory.mktemp("venv")
             subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
             source = checkout_in(folder / "etude")
-            wanted = [f"verifiers=={version}", "uv", source, source / "trainers/integrations/packages/verifiers"]
-            pip = [folder / "venv/bin/python", "-m", "pip", "install", "-q", *wanted]
+            requirements = [f"verifiers=={version}", "uv", source, source / "trainers/integrations/packages/verifiers"]
+            pip = [folder / "venv/bin/python", "-m", "pip", "install", "-q", *requirements]
             subprocess.run(pip, check=True, capture_output=True)
-            made[version] = folder / "venv" / "bin"
-        return made[version]
+            environments[version] = folder / "venv" / "bin"
+        return environments[version]
 
     return make
 
@@ -131,5 +134,5 @@ def bench(
     benches: Any,
     tmp_path: Path,
 ) -> Iterator[Any]:
-    with policy.Policy(ground.known, tmp_path / "requests.jsonl") as endpoint:
+    with policy.Policy(ground.solvable, tmp_path / "requests.jsonl") as endpoint:
         yield benches.Bench(request.param, environment_with(request.param), ground, endpoint, tmp_path)

@@ -1,4 +1,4 @@
-"""``rollouts.rollout`` in a framework that is none: no torch, no transformers, a chat of twenty lines."""
+"""Tests of ``rollouts.rollout`` without any framework: no torch, no transformers, a chat of twenty lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TASK = TASKS.list_tasks("train")[0].task_id
 
 
 class Letters:
-    """A policy whose ids are letters: ``turns`` are what it says."""
+    """Policy whose ids are character codes; it writes the given ``turns``."""
 
     def __init__(self, turns: Sequence[Mapping[str, Any]]) -> None:
         self.turns = [json.dumps(turn) for turn in turns]
@@ -48,42 +48,49 @@ def play(url: str, turns: Sequence[Mapping[str, Any]]) -> Rollout:
     return asyncio.run(one())
 
 
-def test_any_framework_can_play(drill_url: str) -> None:
+def test_rollout_plays_without_any_framework(drill_url: str) -> None:
     drill = TASKS.drill(TASK)
     calls = [("no_such_tool", {}), *drill.solution(), ("submit", {"answer": drill.answer})]
-    turns = [{"text": "", "tool_calls": [{"id": "a", "name": name, "arguments": given}]} for name, given in calls]
+    turns = [
+        {"text": "", "tool_calls": [{"id": "a", "name": name, "arguments": arguments}]} for name, arguments in calls
+    ]
     done = play(drill_url, turns)
     assert (done.reward.value, done.end, [error.turn for error in done.error_turns]) == (1.0, "submit", [0])
-    sampled = [each for each, mask in zip(done.ids[done.prompt :], done.mask, strict=True) if mask]
+    sampled = [token for token, mask in zip(done.ids[done.prompt :], done.mask, strict=True) if mask]
     assert "".join(map(chr, sampled)) == "".join(map(json.dumps, turns))
     assert [chr(done.ids[turn.begin]) for turn in done.turns] == [">"] * len(turns)
 
 
-def test_it_loads_no_framework() -> None:
+def test_rollout_modules_load_no_framework() -> None:
     code = (
         "import sys\nsys.modules.update(dict.fromkeys(['torch', 'transformers', 'trl', 'numpy', 'openenv']))\n"
-        "from etude.trainers import playing, rollouts, sampling\n"
+        "from etude.trainers.rollouts import batcher, rollout, session_pool\n"
         "print(sorted(name for name in sys.modules if name.startswith('etude.')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(ast.literal_eval(done.stdout))
     assert loaded <= {
         "etude.client",
+        "etude.errors",
         "etude.models",
         "etude.trainers",
+        "etude.trainers.rollouts",
         "etude.trainers.rollouts.session_pool",
         "etude.trainers.rollouts.rollout",
         "etude.trainers.rollouts.batcher",
     }
 
 
-def test_it_imports_the_standard_library_and_the_client_alone(root: Path) -> None:
-    tree = ast.parse((root / "trainers" / "rollouts.py").read_bytes())
+def test_rollout_imports_only_the_standard_library_and_the_records(root: Path) -> None:
+    tree = ast.parse((root / "trainers" / "rollouts" / "rollout.py").read_bytes())
     imported = {
         f"{'.' * node.level}{node.module}" if isinstance(node, ast.ImportFrom) else alias.name
         for node in ast.walk(tree)
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
     }
-    own = {"..client", "..models"}
-    assert own <= imported and {name.partition(".")[0] for name in imported - own} <= sys.stdlib_module_names
+    etude_modules = {"...errors", "...models"}
+    assert (
+        etude_modules <= imported
+        and {name.partition(".")[0] for name in imported - etude_modules} <= sys.stdlib_module_names
+    )

@@ -1,4 +1,4 @@
-"""NeMo Gym itself: its head server, its simple agent, its model server and its rollout collection, in front of ours."""
+"""Tests with NeMo Gym itself: its head server, simple agent, model server and rollout collection, before our server."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ READY = "servers ready!"
 
 @pytest.fixture(scope="module")
 def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment with NeMo Gym, which needs a newer Python than we do."""
-    on_path = [found for name in ("python3.12", "python3.13") if (found := shutil.which(name))]
+    """Make a virtual environment with NeMo Gym, which needs a newer Python than Etude."""
+    on_path = [path for name in ("python3.12", "python3.13") if (path := shutil.which(name))]
     pyenv = sorted(Path.home().glob(".pyenv/versions/3.1[23].*/bin/python3"))
     python = next((python for python in (sys.executable, *on_path, *pyenv) if _usable(python)), None)
-    assert python, "NeMo Gym needs Python 3.12 or 3.13: put one on the PATH, as python3.12 or python3.13"
+    assert python, "NeMo Gym needs Python 3.12 or 3.13; put python3.12 or python3.13 on the PATH"
     venv = tmp_path_factory.mktemp("nemo") / "venv"
     subprocess.run([python, "-m", "venv", venv], check=True)
     pip = [venv / "bin/python", "-m", "pip", "install", "-q", f"nemo-gym=={VERSION}"]
@@ -42,7 +42,7 @@ def _usable(python: str | Path) -> bool:
 
 
 class Gym:
-    """NeMo Gym's commands, in a copy of our folder. Each server's own environment is the one that is there."""
+    """NeMo Gym's commands in a copy of our folder; every server uses the one virtual environment."""
 
     def __init__(self, venv: Path, adapter: Path, out: Path) -> None:
         self.folder, self.bin = out / "nemo_gym", venv / "bin"
@@ -56,21 +56,21 @@ class Gym:
         self.environment = {**clean, **quiet, "PATH": f"{self.bin}:{clean['PATH']}"}
 
     def start(self, *options: str) -> subprocess.Popen[str]:
-        """`gym env start`, once its servers are ready."""
-        there = [f"+uv_venv_dir={self.venvs}", "+skip_venv_if_present=true"]
-        command = [self.bin / "gym", "env", "start", *options, *there]
+        """Run `gym env start`, and return it when its servers are ready."""
+        options_of_venvs = [f"+uv_venv_dir={self.venvs}", "+skip_venv_if_present=true"]
+        command = [self.bin / "gym", "env", "start", *options, *options_of_venvs]
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         process = subprocess.Popen(command, cwd=self.folder, env=self.environment, text=True, **streams)
         assert process.stdout is not None
-        told = []
+        lines = []
         while READY not in (line := process.stdout.readline()):
-            assert line, "".join(told[-50:])
-            told.append(line)
-        threading.Thread(target=process.stdout.read, daemon=True).start()  # what it says later must not fill the pipe
+            assert line, "".join(lines[-50:])
+            lines.append(line)
+        threading.Thread(target=process.stdout.read, daemon=True).start()  # later output must not fill the pipe
         return process
 
     def collect(self, rows: Path, *options: str) -> list[dict[str, Any]]:
-        """The rollouts of `gym eval run` on the running servers."""
+        """Return the rollouts of `gym eval run` on the running servers."""
         out = self.folder / "rollouts.jsonl"
         command = [self.bin / "gym", "eval", "run", "--no-serve", "--input", rows, "--output", out, *options]
         command += ["+upload_rollouts_to_wandb=false"]
@@ -81,18 +81,18 @@ class Gym:
 
 @pytest.fixture
 def endpoint(ground: Any, policy: Any, tmp_path: Path) -> Iterator[Any]:
-    with policy.Policy(ground.known, tmp_path / "requests.jsonl") as endpoint:
+    with policy.Policy(ground.solvable, tmp_path / "requests.jsonl") as endpoint:
         yield endpoint
 
 
 @pytest.fixture
 def gym(venv: Path, root: Path, ground: Any, endpoint: Any, tmp_path: Path) -> Iterator[Gym]:
-    """NeMo Gym's servers with our resources server, which is told where the ground's server is."""
+    """Run NeMo Gym's servers, with our resources server in front of the running Etude server."""
     gym = Gym(venv, root / "trainers/integrations/packages/nemo_gym", tmp_path)
     model = venv.glob(f"lib/*/site-packages/{MODEL}/configs/vllm_model.yaml")
     configs = ["--config", "resources_servers/etude/configs/etude.yaml", "--config", str(next(model))]
-    asked = ["--model", "scripted", "--model-url", endpoint.url, "--model-api-key", "none"]
-    process = gym.start(*configs, *asked, f"++etude.resources_servers.etude.etude_url={ground.url}")
+    model_options = ["--model", "scripted", "--model-url", endpoint.url, "--model-api-key", "none"]
+    process = gym.start(*configs, *model_options, f"++etude.resources_servers.etude.etude_url={ground.url}")
     try:
         yield gym
     finally:
@@ -100,7 +100,9 @@ def gym(venv: Path, root: Path, ground: Any, endpoint: Any, tmp_path: Path) -> I
         process.wait()
 
 
-def test_it_collects_rollouts_of_our_rows(gym: Gym, ground: Any, endpoint: Any, benches: Any, tmp_path: Path) -> None:
+def test_nemo_gym_collects_rollouts_of_our_rows(
+    gym: Gym, ground: Any, endpoint: Any, benches: Any, tmp_path: Path
+) -> None:
     bench = benches.Bench(VERSION, gym.bin, ground, endpoint, tmp_path)
     rollouts = gym.collect(ground.rows, "--num-repeats", "2")
     assert len(rollouts) == 2 * len(ground.task_ids)
@@ -108,9 +110,9 @@ def test_it_collects_rollouts_of_our_rows(gym: Gym, ground: Any, endpoint: Any, 
     for rollout in rollouts:
         assert rollout["reward"] == 1.0 and set(rollout["reward_components"].values()) == {1.0}
         assert rollout["end"] == "submit" and rollout["n_error_turns"] == len(rollout["error_turns"])
-        bench.assert_told_and_not_shown(rollout["error_turns"], rollout["hints"], rollout["episode_id"])
-    said = [item["type"] for rollout in rollouts for item in rollout["response"]["output"]].count("message")
-    assert len(bench.requests()) == said
+        bench.assert_reported_but_not_shown(rollout["error_turns"], rollout["hints"], rollout["episode_id"])
+    messages = [item["type"] for rollout in rollouts for item in rollout["response"]["output"]].count("message")
+    assert len(bench.requests()) == messages
     (metrics,) = json.loads((gym.folder / "rollouts_aggregate_metrics.json").read_text())
     assert metrics["agent_metrics"]["mean/reward"] == 1.0 and metrics["agent_metrics"]["mean/n_error_turns"] >= 3
 
@@ -134,11 +136,11 @@ with TestClient(EtudeResourcesServer(config=config, server_client=client).setup_
     for name in names:
         assert host.post("/" + name, json=[1]).text.startswith("error malformed_call"), name
         for arguments in ({}, {"task_id": "x"}):
-            told = host.post("/" + name, json=arguments)
-            assert told.text.startswith("error tool_not_found"), (name, told.text)
+            reply = host.post("/" + name, json=arguments)
+            assert reply.text.startswith("error tool_not_found"), (name, reply.text)
     for name in names[:2]:
-        told = host.post("/" + name, json={**row, "task_id": "x", "response": {"output": []}})
-        assert told.text.startswith("error tool_not_found"), (name, told.text)
+        reply = host.post("/" + name, json={**row, "task_id": "x", "response": {"output": []}})
+        assert reply.text.startswith("error tool_not_found"), (name, reply.text)
     graded = host.post("/verify", json={**row, "response": {"output": []}}).json()
     assert (graded["task_id"], graded["reward"], graded["response"]) == (sys.argv[2], 0.0, {"output": []})
     kinds = [error["kind"] for error in graded["error_turns"]]
@@ -146,8 +148,8 @@ with TestClient(EtudeResourcesServer(config=config, server_client=client).setup_
 """
 
 
-def test_any_name_that_a_model_writes_is_a_call(venv: Path, root: Path, drill: Any) -> None:
-    """The agents post it to our resources server as they post what NeMo Gym asks for itself."""
+def test_every_name_that_a_model_writes_is_a_call(venv: Path, root: Path, drill: Any) -> None:
+    """Agents post such calls to our resources server on the same routes as NeMo Gym's own requests."""
     folder = root / "trainers/integrations/packages/nemo_gym/resources_servers/etude"
     command = [venv / "bin/python", "-c", NAMED, drill.url, sorted(drill.task_ids)[0]]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)

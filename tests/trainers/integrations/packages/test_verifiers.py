@@ -1,4 +1,4 @@
-"""verifiers' own commands against a running server: our taskset and its stock ``nemo-gym`` taskset, v1."""
+"""Tests of verifiers' v1 commands against a running server, with our taskset and its own ``nemo-gym`` taskset."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def test_eval_plays_our_taskset(bench: Any) -> None:
     traces = bench.eval(bench.ground.ours)
     assert {trace["task"]["key"] for trace in traces} == bench.ground.task_ids
     for trace in traces:
-        told, errors = trace["info"]["etude"], trace["info"]["error_turns"]
+        reply, errors = trace["info"]["etude"], trace["info"]["error_turns"]
         assert trace["ok"] and trace["rewards"]["solved"]["score"] == 1.0
-        assert set(told["reward_components"].values()) == {1.0}
-        assert all(trace["metrics"][name] == 1.0 for name in told["reward_components"])
+        assert set(reply["reward_components"].values()) == {1.0}
+        assert all(trace["metrics"][name] == 1.0 for name in reply["reward_components"])
         assert trace["metrics"]["n_error_turns"] == len(errors) >= 3
-        bench.assert_told_and_not_shown(errors, trace["info"]["hints"], told["episode_id"])
+        bench.assert_reported_but_not_shown(errors, trace["info"]["hints"], reply["episode_id"])
         for error in errors[:3]:
             assert trace["nodes"][error["node"]]["message"]["tool_calls"][0]["id"] == error["call_id"]
             assert trace["nodes"][error["result_node"]]["message"]["tool_call_id"] == error["call_id"]
@@ -36,16 +36,16 @@ def test_eval_plays_the_stock_taskset(bench: Any) -> None:
     traces = bench.eval(bench.ground.stock)
     assert {trace["info"]["nemo_gym"]["task_id"] for trace in traces} == bench.ground.task_ids
     for trace in traces:
-        told = trace["info"]["nemo_gym"]
+        reply = trace["info"]["nemo_gym"]
         assert trace["ok"] and trace["rewards"]["nemo_gym"]["score"] == 1.0
-        assert all(trace["metrics"][name] == 1.0 for name in told["reward_components"])
-        assert trace["metrics"]["n_error_turns"] == len(told["error_turns"])
-        bench.assert_told_and_not_shown(told["error_turns"], told["hints"], told["episode_id"])
+        assert all(trace["metrics"][name] == 1.0 for name in reply["reward_components"])
+        assert trace["metrics"]["n_error_turns"] == len(reply["error_turns"])
+        bench.assert_reported_but_not_shown(reply["error_turns"], reply["hints"], reply["episode_id"])
     assert len(bench.requests()) == sum(sampled(trace) for trace in traces)
 
 
 def test_validate_checks_our_tasks(bench: Any) -> None:
-    """Solutions are those of a task set's folder, so drills have none: 0.3.1 passes such tasks, 0.4 says so."""
+    """Drills have no folder of solutions: 0.3.1 passes such tasks, 0.4 reports them as unchecked."""
     summary, _ = bench.validate(bench.ground.ours)
     checked = bench.ground.name == "coding" or bench.version == "0.3.1"
     other = "setup" if bench.version == "0.3.1" else "noop"
@@ -55,7 +55,7 @@ def test_validate_checks_our_tasks(bench: Any) -> None:
     assert summary["outcomes"]["valid" if checked else "unchecked"] == total and summary["owed"] == 0
 
 
-def test_validate_sets_the_stock_tasks_up(bench: Any) -> None:
+def test_validate_sets_up_the_stock_tasks(bench: Any) -> None:
     summary, _ = bench.validate(bench.ground.stock, "--only-setup")
     assert summary["outcomes"]["valid"] == summary["total"] == len(bench.ground.task_ids)
 
@@ -68,7 +68,7 @@ def test_validate_checks_the_stock_tasks(bench: Any) -> None:
 
 @pytest.mark.parametrize("bench", ["0.4.0"], indirect=True)
 def test_validate_scores_untouched_stock_tasks_with_our_grade(bench: Any) -> None:
-    """The stock grade refuses them by itself; with ours the server is asked, and no untouched task is solved."""
+    """The original grade refuses untouched tasks; ours asks the server, and no untouched task is solved."""
     total = len(bench.ground.task_ids)
     stock = bench.ground.stock.removesuffix(" }") + ", " + UNTOUCHED.strip() + " }"
     summary, tasks = bench.validate(stock)
@@ -80,6 +80,6 @@ def test_validate_scores_untouched_stock_tasks_with_our_grade(bench: Any) -> Non
 
 
 @pytest.mark.parametrize("ground", ["coding"], indirect=True)
-def test_the_adapters_environment_has_no_openenv(bench: Any) -> None:
+def test_environment_of_the_adapter_has_no_openenv(bench: Any) -> None:
     assert "openenv" not in bench.run([bench.bin / "python", "-m", "pip", "list"]).lower()
     assert "No broken requirements" in bench.run([bench.bin / "python", "-m", "pip", "check"])

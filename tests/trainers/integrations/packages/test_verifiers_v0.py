@@ -1,4 +1,4 @@
-"""verifiers' v0, for trainers that still call ``load_environment``: the same tasks, rewards and error turns."""
+"""Tests of verifiers' v0, for trainers that call ``load_environment``: the same tasks, rewards and error turns."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ print("\\n" + json.dumps([{key: row[key] for key in ("reward", "error", "info", 
 
 
 def played(bench: Any, turns: int) -> list[dict[str, Any]]:
-    """The outputs of two rollouts of each task."""
+    """Return the outputs of two rollouts of each task."""
     split = "eval" if bench.ground.options else ""
-    told = bench.run(
+    output = bench.run(
         [bench.bin / "python", "-c", V0, bench.ground.url, bench.policy.url, str(turns), str(examples(bench)), split]
     )
-    return list(json.loads(next(line for line in reversed(told.splitlines()) if line.startswith("[{"))))
+    return list(json.loads(next(line for line in reversed(output.splitlines()) if line.startswith("[{"))))
 
 
 def examples(bench: Any) -> int:
@@ -43,14 +43,14 @@ def test_v0_plays_groups_of_the_same_tasks(bench: Any) -> None:
     assert {row["info"]["task_id"] for row in rows} == bench.ground.task_ids
     for row in rows:
         assert row["info"]["error_turns"] == row["error_turns"]
-        bench.assert_told_and_not_shown(row["error_turns"], row["hints"], "etude_reward")
+        bench.assert_reported_but_not_shown(row["error_turns"], row["hints"], "etude_reward")
 
 
 @pytest.mark.parametrize("ground", ["coding"], indirect=True)
 @pytest.mark.parametrize("bench", ["0.3.1"], indirect=True)
 @pytest.mark.parametrize(("turns", "reward"), [(5, 1.0), (4, 0.0)])
 def test_v0_grades_a_rollout_that_was_cut_short(bench: Any, turns: int, reward: float) -> None:
-    """The last of five turns applies the solution: it is played, though the model never sees its answer."""
+    """The last of five turns applies the solution; it is played although the model never reads its result."""
     rows = played(bench, turns)
     assert [(row["reward"], row["error"]) for row in rows] == [(reward, None)] * 4
     assert {len(row["error_turns"]) for row in rows} == {3}
@@ -58,6 +58,6 @@ def test_v0_grades_a_rollout_that_was_cut_short(bench: Any, turns: int, reward: 
 
 @pytest.mark.parametrize("ground", ["coding"], indirect=True)
 @pytest.mark.parametrize("bench", ["0.4.0"], indirect=True)
-def test_where_there_is_no_v0_the_error_says_what_to_use(bench: Any) -> None:
+def test_load_environment_says_what_to_use_when_there_is_no_v0(bench: Any) -> None:
     code = "import etude_verifiers as e\ntry: e.load_environment()\nexcept ImportError as error: print(error)"
     assert "use the taskset etude-verifiers" in bench.run([bench.bin / "python", "-c", code])

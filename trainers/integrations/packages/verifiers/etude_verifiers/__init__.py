@@ -1,4 +1,4 @@
-"""Etude for verifiers: ``EtudeTaskset`` (v1) and ``load_environment`` (v0); each loads its own half of verifiers."""
+"""Etude for verifiers: ``EtudeTaskset`` (v1) and ``load_environment`` (v0); each imports only its half of verifiers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["EtudeTaskset", "load_environment"]
 
 
 def load_environment(url: str = "http://127.0.0.1:8000", split: str | None = None, **options: Any) -> Any:
-    """A v0 environment over the tasks of a running server; ``options`` are those of verifiers' MultiTurnEnv. Without a
-    ``split`` it trains on the split ``train`` and is evaluated on ``eval``.
+    """Return a v0 environment over the tasks of a running server.
 
-    Raises ImportError where verifiers has no v0 (0.4 and later).
+    Without a ``split`` it trains on the split ``train`` and is evaluated on ``eval``. ``options`` are those of
+    verifiers' MultiTurnEnv. Raises ImportError where verifiers has no v0 (0.4 and later).
     """
     from .v0 import load
 

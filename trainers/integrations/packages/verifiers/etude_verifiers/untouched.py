@@ -1,7 +1,7 @@
-"""The grade of verifiers' stock ``nemo-gym`` taskset, also for a task that no agent has touched.
+"""The grade of verifiers' ``nemo-gym`` taskset, extended to tasks that no agent has touched.
 
-The noop check of `vf-validate` (0.4) scores such tasks, and the stock grade refuses a trace without a branch before it
-asks any server. A server answers for an untouched session like for any other, so this one asks:
+The noop check of `vf-validate` (0.4) scores such tasks, but the original grade refuses a trace without a branch before
+it asks the server. The server grades an untouched session like any other, so this grade asks it:
 
     [taskset.task.rewards]
     nemo_gym = { fn = "etude_verifiers.untouched:grade" }
@@ -14,7 +14,7 @@ from verifiers.v1.tasksets.nemo_gym import NeMoGymData, NeMoGymTask
 
 
 async def grade(task: NeMoGymData, trace: vf.Trace) -> float:
-    """The server's reward. Raises httpx.HTTPStatusError when the machine failed, so that no score is recorded."""
+    """Return the server's reward. Raises httpx.HTTPStatusError when the machine failed, so that there is no score."""
     if trace.branches:
         return float(await NeMoGymTask(task).nemo_gym(trace))
     answer = await trace.state.post("verify", {**task.row, "response": None})

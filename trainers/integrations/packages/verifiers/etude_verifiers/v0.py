@@ -1,4 +1,4 @@
-"""The v0 environment: each rollout is one session over ``etude.client``, each model response one turn of it."""
+"""The v0 environment: each rollout is one session over ``etude.client``, and each response of the model one turn."""
 
 from __future__ import annotations
 
@@ -14,29 +14,32 @@ try:
     from verifiers.types import Tool, ToolMessage, UserMessage
 except ImportError as error:
     raise ImportError(
-        "this verifiers has no v0 environments: use the taskset etude-verifiers, or verifiers<0.4"
+        "this version of verifiers has no v0 environments; use the taskset etude-verifiers, or verifiers<0.4"
     ) from error
 
 
 def load(url: str, split: str | None = None, **options: Any) -> EtudeEnv:
-    """The server's tasks as an environment: those of ``split``, to train on and to be evaluated on; without one it
-    trains on ``train`` and is evaluated on ``eval``, or on ``train`` where there is none. Raises ServerError, also when
-    there are no tasks."""
+    """Return an environment over the server's tasks of ``split``, for training and evaluation.
+
+    Without a split it trains on ``train`` and is evaluated on ``eval``, or on ``train`` when ``eval`` is empty. Raises
+    ServerError, also when there are no tasks.
+    """
     client = SyncClient(url)
     try:
-        learned = client.rows(split or "train")
-        held_out = learned if split else client.rows("eval") or learned
+        train = client.rows(split or "train")
+        held_out = train if split else client.rows("eval") or train
     finally:
         client.close()
-    if not learned:
-        raise ServerError(f"{url} serves no tasks of the split {split or 'train'!r}: `etude serve --tasks DIR`")
+    if not train:
+        raise ServerError(
+            f"{url} serves no tasks of the split {split or 'train'!r}; serve some with `etude serve --tasks DIR`"
+        )
     tools = {
-        row["task_id"]: [_tool(tool) for tool in row["responses_create_params"]["tools"]]
-        for row in (*learned, *held_out)
+        row["task_id"]: [_tool(tool) for tool in row["responses_create_params"]["tools"]] for row in (*train, *held_out)
     }
     rubric = Rubric(funcs=[solved], weights=[1.0])
     rubric.add_metric(n_error_turns)
-    return EtudeEnv(url, tools, dataset=_dataset(learned), eval_dataset=_dataset(held_out), rubric=rubric, **options)
+    return EtudeEnv(url, tools, dataset=_dataset(train), eval_dataset=_dataset(held_out), rubric=rubric, **options)
 
 
 def _dataset(rows: Sequence[Mapping[str, Any]]) -> Any:
@@ -53,16 +56,17 @@ def _tool(tool: Mapping[str, Any]) -> Any:
 
 
 async def solved(state: Any) -> float:
-    """The server's grade. A rollout without one has ``state["error"]`` and is no sample."""
+    """Return the server's grade; a rollout without one has ``state["error"]`` and is not used."""
     return float(state["etude_reward"]["value"]) if state.get("etude_reward") else 0.0
 
 
 async def n_error_turns(state: Any) -> float:
+    """Return the number of error turns."""
     return float(len(state.get("error_turns") or []))
 
 
 class EtudeEnv(MultiTurnEnv):  # type: ignore[misc, unused-ignore]
-    """``tools`` are each task's own, by its id: those of drills differ."""
+    """Environment over the sessions of one server; ``tools`` maps task ids to tools, which differ among drills."""
 
     def __init__(self, url: str, tools: Mapping[str, list[Any]], **options: Any) -> None:
         super().__init__(**options)
@@ -71,6 +75,7 @@ class EtudeEnv(MultiTurnEnv):  # type: ignore[misc, unused-ignore]
         self._clients: dict[str, Client] = {}
 
     async def setup_state(self, state: Any) -> Any:
+        """Start the rollout's session."""
         client = self._clients[state["trajectory_id"]] = Client(self.url)
         try:
             await client.connect()
@@ -81,21 +86,21 @@ class EtudeEnv(MultiTurnEnv):  # type: ignore[misc, unused-ignore]
         return state
 
     async def env_response(self, messages: Any, state: Any, **options: Any) -> Any:
-        """Plays the last message whole: what the model made is never an error of the protocol."""
+        """Play the whole last message as one turn; nothing that a model writes is a protocol error."""
         try:
-            seen = await self._clients[state["trajectory_id"]].step(_action(messages[-1]))
+            observation = await self._clients[state["trajectory_id"]].step(_action(messages[-1]))
         except ServerError as error:
             raise Error(str(error)) from error
-        answers = [_answer(message) for message in seen.messages]
-        if seen.done:
+        answers = [_answer(message) for message in observation.messages]
+        if observation.done:
             state["final_env_response"] = answers
         return answers
 
     @cleanup
     async def grade(self, state: Any) -> None:
-        """End the episode, which is graded as it is, and keep what the server says about it.
+        """End the episode, which is graded as it is, and store the server's annotations.
 
-        A rollout that verifiers cut short (``max_turns``) ends like an agent that calls nothing any more.
+        A rollout that verifiers cut short (``max_turns``) ends like that of an agent without further calls.
         """
         client = self._clients.pop(state["trajectory_id"], None)
         if client is None:
@@ -110,38 +115,40 @@ class EtudeEnv(MultiTurnEnv):  # type: ignore[misc, unused-ignore]
 
     async def _finish(self, client: Client, state: Any) -> None:
         turns = len(state["trajectory"])
-        told = await client.state()
-        if told.end is None and told.step_count < turns:  # cut short: the last message has not been played
+        server_state = await client.state()
+        if (
+            server_state.end is None and server_state.step_count < turns
+        ):  # cut short: the last message has not been played
             await client.step(_action(state["trajectory"][-1]["completion"][-1]))
-            told = await client.state()
+            server_state = await client.state()
         for _ in range(2):
-            if told.end is None:
+            if server_state.end is None:
                 await client.step({"text": ""})
-                told = await client.state()
-        if told.reward is None or not told.reward.valid:
-            raise ServerError("the episode has no valid grade")
-        errors = [error.model_dump(mode="json") for error in told.error_turns if error.turn < turns]
-        state["etude_reward"] = told.reward.model_dump(mode="json")
+                server_state = await client.state()
+        if server_state.reward is None or not server_state.reward.valid:
+            raise ServerError("the episode has no valid grade; play it again")
+        errors = [error.model_dump(mode="json") for error in server_state.error_turns if error.turn < turns]
+        state["etude_reward"] = server_state.reward.model_dump(mode="json")
         state["error_turns"] = errors
         state["hints"] = "\n".join(dict.fromkeys(hint["text"] for error in errors for hint in error["hints"]))
-        state["findings"] = [finding.model_dump(mode="json") for finding in told.findings]
-        about = {name: state[name] for name in ("error_turns", "hints", "findings", "etude_reward")}
-        state["info"] = {**state["info"], **about}
+        state["findings"] = [finding.model_dump(mode="json") for finding in server_state.findings]
+        annotations = {name: state[name] for name in ("error_turns", "hints", "findings", "etude_reward")}
+        state["info"] = {**state["info"], **annotations}
         for number, step in enumerate(state["trajectory"]):
             step["extras"]["error_turns"] = [error for error in errors if error["turn"] == number]
 
 
 def _action(message: Any) -> dict[str, Any]:
-    """verifiers' assistant message, pydantic or dict, as an action."""
-    given = message if isinstance(message, dict) else message.model_dump()
-    calls: Sequence[Any] = given.get("tool_calls") or []
-    return {"text": given.get("content"), "tool_calls": [_call(call) for call in calls]}
+    """Return verifiers' assistant message, pydantic or dict, as an action."""
+    fields = message if isinstance(message, dict) else message.model_dump()
+    calls: Sequence[Any] = fields.get("tool_calls") or []
+    return {"text": fields.get("content"), "tool_calls": [_call(call) for call in calls]}
 
 
 def _call(call: Any) -> dict[str, Any]:
-    given = call if isinstance(call, dict) else call.model_dump()
-    inner = given.get("function") or given
-    return {"id": given.get("id"), "name": inner.get("name"), "arguments": inner.get("arguments")}
+    fields = call if isinstance(call, dict) else call.model_dump()
+    inner = fields.get("function") or fields
+    return {"id": fields.get("id"), "name": inner.get("name"), "arguments": inner.get("arguments")}
 
 
 def _answer(message: Any) -> Any:

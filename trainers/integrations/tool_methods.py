@@ -1,4 +1,4 @@
-"""Tools of a server as Python methods, as TRL takes them: type hints and a Google docstring, made from the schemas."""
+"""A server's tools as Python methods for TRL, which reads their type hints and Google docstrings."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from types import GenericAlias
 from typing import Any, Literal
 
 Schema = Mapping[str, Any]
-"""A tool, OpenAI's function style."""
+"""Schema of a tool in OpenAI's function style."""
 Call = Callable[..., Awaitable[Any]]
-"""``call(self, name, arguments)``: what every method does."""
+"""``call(self, name, arguments)``, which every method calls."""
 
 GENERIC = "call_tool"
 _GENERIC = {
@@ -26,7 +26,8 @@ _GENERIC = {
         "required": ["name", "arguments"],
     },
 }
-TAKEN = frozenset({"reset", "get_reward"})
+RESERVED = frozenset({"reset", "get_reward"})
+"""Method names that TRL uses itself."""
 _TYPES: dict[str, Any] = {
     "string": str,
     "integer": int,
@@ -38,29 +39,29 @@ _TYPES: dict[str, Any] = {
 }
 
 
-def alike(sets: Sequence[Sequence[Schema]]) -> list[Schema] | None:
-    """The one set of tools that all tasks have, when each can be a method; else None."""
-    if not sets or any(list(tools) != list(sets[0]) for tools in sets):
+def common_tools(toolsets: Sequence[Sequence[Schema]]) -> list[Schema] | None:
+    """Return the tools that all tasks have in common; None when they differ, or when one cannot be a method."""
+    if not toolsets or any(list(tools) != list(toolsets[0]) for tools in toolsets):
         return None
-    return list(sets[0]) if all(map(_fits, sets[0])) else None
+    return list(toolsets[0]) if all(map(_fits, toolsets[0])) else None
 
 
 def methods(tools: Sequence[Schema], call: Call) -> dict[str, Any]:
-    """A coroutine method for each tool, by its name. It takes whatever a model wrote: the server judges arguments."""
+    """Return a coroutine method for each tool, by name. It accepts any arguments: the server judges them."""
     return {tool["function"]["name"]: _method(tool["function"], call) for tool in tools}
 
 
-def generic(call: Call) -> dict[str, Any]:
-    """One method, ``call_tool(name, arguments)``, for tasks whose tools differ."""
+def generic_method(call: Call) -> dict[str, Any]:
+    """Return one method, ``call_tool(name, arguments)``, for tasks whose tools differ."""
 
-    def passed(self: Any, _: str, given: Mapping[str, Any]) -> Awaitable[Any]:
-        return call(self, given.get("name", ""), given.get("arguments", {}))
+    def call_named(self: Any, _: str, arguments: Mapping[str, Any]) -> Awaitable[Any]:
+        return call(self, arguments.get("name", ""), arguments.get("arguments", {}))
 
-    return {GENERIC: _method(_GENERIC, passed)}
+    return {GENERIC: _method(_GENERIC, call_named)}
 
 
-def described(tools: Sequence[Schema]) -> str:
-    """Tools as text for the prompt, where only ``call_tool`` can be offered as a tool."""
+def tools_text(tools: Sequence[Schema]) -> str:
+    """Return tools as text for the prompt, where TRL can only offer ``call_tool``."""
     lines = [json.dumps(tool["function"], ensure_ascii=False) for tool in tools]
     return "\n".join([f"These are the tools; use {GENERIC} to call one:", *lines])
 
@@ -72,12 +73,12 @@ def _method(function: Mapping[str, Any], call: Call) -> Any:
     async def method(self: Any, /, **arguments: Any) -> Any:
         return await call(self, name, arguments)
 
-    hints = {each: _hint(schema) for each, schema in properties.items()}
+    hints = {argument: _hint(schema) for argument, schema in properties.items()}
     parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
-    for each in sorted(properties, key=lambda each: each not in required):  # those with a default come last
-        default = inspect.Parameter.empty if each in required else None
+    for argument in sorted(properties, key=lambda argument: argument not in required):  # those with a default come last
+        default = inspect.Parameter.empty if argument in required else None
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        parameters.append(inspect.Parameter(each, kind, default=default, annotation=hints[each]))
+        parameters.append(inspect.Parameter(argument, kind, default=default, annotation=hints[argument]))
     method.__name__ = method.__qualname__ = name
     method.__doc__ = _docstring(function, properties)
     method.__annotations__ = {**hints, "return": str}
@@ -89,7 +90,7 @@ def _docstring(function: Mapping[str, Any], properties: Mapping[str, Schema]) ->
     lines = [_line(function.get("description")) or f"Calls {function['name']}."]
     if properties:
         lines += ["", "Args:"]
-        lines += [f"    {each}: {_line(schema.get('description')) or each}" for each, schema in properties.items()]
+        lines += [f"    {name}: {_line(schema.get('description')) or name}" for name, schema in properties.items()]
     return "\n".join(lines)
 
 
@@ -114,12 +115,12 @@ def _arguments(function: Mapping[str, Any]) -> tuple[dict[str, Schema], set[str]
 
 
 def _fits(tool: Schema) -> bool:
-    """Whether a method can be called so, and its arguments."""
+    """Return whether the names of a tool and its arguments are valid Python names that TRL does not use."""
     name = tool["function"]["name"]
     properties, _ = _arguments(tool["function"])
     words = [name, *properties]
     fit = all(word.isidentifier() and not keyword.iskeyword(word) for word in words)
-    return fit and not name.startswith("_") and name not in TAKEN and "self" not in properties
+    return fit and not name.startswith("_") and name not in RESERVED and "self" not in properties
 
 
 def _line(text: Any) -> str:
