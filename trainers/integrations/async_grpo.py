@@ -25,7 +25,7 @@ from typing import Any
 from openenv.core.harness import Message, TrainingTrace
 
 from ...errors import EndpointFailed, EndpointRefused, ServerError
-from ...llm.errors import one_line
+from ...llm.printable import one_line
 from ..chat.chat_policy import ChatError, TemplateChat
 from ..rollouts.rollout import rollout
 from ..rollouts.session_pool import Limits

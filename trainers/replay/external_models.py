@@ -118,7 +118,7 @@ class Teacher:
 
     async def _paid(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Reply:
         """An answer that no cassette holds; what it took is in the purse. Raises LLMError, ReplayError."""
-        self._bound, self._lost = self.bound(messages, tools), self._llm.usage.lost
+        self._bound, self._lost = self.bound(messages, tools), self._llm.usage.unanswered
         self._begin()
         try:
             reply = await self._llm.chat(messages, tools)
@@ -158,7 +158,7 @@ class Teacher:
 
     def _came_back(self, tokens: int = 0, usd: float = 0.0) -> None:
         """The attempt is over. One without a readable answer may be charged for: it counts in full."""
-        lost, self._lost = self._llm.usage.lost - self._lost, self._llm.usage.lost
+        lost, self._lost = self._llm.usage.unanswered - self._lost, self._llm.usage.unanswered
         self.purse.came_back(self._held, tokens + lost * self._bound[0], usd + lost * self._bound[1])
         self._held = _NOTHING
 
