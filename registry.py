@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import inspect
 from collections.abc import Iterable, Mapping
 from importlib.metadata import entry_points
 from typing import Any
@@ -45,3 +46,12 @@ class Registry:
         # Relative paths keep a checkout's modules under one name, whatever the package is called.
         package = __package__ if module.startswith(".") else None
         return getattr(importlib.import_module(module, package), attribute)
+
+    def describe(self, name: str) -> str:
+        """Return the first line of an object's docstring, or of its module's; else a line that says what is wrong."""
+        try:
+            loaded = self.load(name)
+        except Exception as error:  # noqa: BLE001 - a plug-in of a third party may fail in any way
+            return f"cannot be loaded: {type(error).__name__}: {error}".partition("\n")[0]
+        text = inspect.getdoc(loaded) or inspect.getdoc(inspect.getmodule(loaded)) or "no description"
+        return text.partition("\n")[0]

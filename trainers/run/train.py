@@ -42,6 +42,8 @@ class Evaluation:
     solved: float
     error_turn_rate: float
     reward: float
+    turns: int = 0
+    """Turns of the valid episodes."""
 
 
 @dataclass
@@ -170,6 +172,7 @@ def summary(played: Sequence[Any]) -> Evaluation:
         solved=sum(rollout.reward.value >= 1 for rollout in valid) / max(len(valid), 1),
         error_turn_rate=erred / max(turns, 1),
         reward=sum(rollout.reward.value for rollout in valid) / max(len(valid), 1),
+        turns=turns,
     )
 
 

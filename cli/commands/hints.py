@@ -1,15 +1,14 @@
-"""The commands of ``etude hints``: what hints are worth, what came of error turns, and a learned choice of hints."""
+"""Commands of ``etude hints``: ``causal``, ``write``, ``eval`` and ``choose``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from . import console
-from .options import (
+from .. import console
+from ..options import (
     OPENAI,
     ApiKeyEnv,
     BaseUrl,
@@ -17,6 +16,7 @@ from .options import (
     Json,
     MaxTokens,
     Prices,
+    RunFolder,
     Sandbox,
     Temperature,
     Timeout,
@@ -26,30 +26,35 @@ from .options import (
     model_options,
     tasks_of,
 )
+from ..progress import progress_bar
 
-hints = typer.Typer(no_args_is_help=True, help="Measure what hints are worth, and learn which to give.")
+hints = typer.Typer(no_args_is_help=True, help="Write hints, measure how much they help, and learn which to give.")
 
 
 @hints.command()
 def causal(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, with its episodes.jsonl.")],
+    run: RunFolder,
     agent: Annotated[
-        str, typer.Option("--agent", "-a", help="Who plays on: openai:MODEL, or noisy:SOLVES,FOLLOWS.")
+        str, typer.Option("--agent", "-a", help="Continue with this agent: openai:MODEL, or noisy:SOLVES,FOLLOWS.")
     ] = "noisy",
-    k: Annotated[int, typer.Option("--k", min=1, help="Continuations with a hint, and as many without.")] = 8,
-    sample: Annotated[int | None, typer.Option(min=1, help="Only so many error turns, drawn by --seed.")] = None,
+    k: Annotated[
+        int, typer.Option("--k", min=1, metavar="K", help="Play K continuations with the hint, K without.")
+    ] = 8,
+    sample: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Measure only N error turns, drawn by --seed; default: all.")
+    ] = None,
     choose: Annotated[
-        str, typer.Option(help="Which hint: first, drawn uniform, the one with this ID, or drawn by a chooser's FILE.")
+        str, typer.Option(help="Give the 'first' hint, a 'uniform' draw, the hint with this ID, or a chooser's FILE.")
     ] = "first",
-    texts: Annotated[Path | None, typer.Option(help="More candidates, as `write` makes them.")] = None,
+    texts: Annotated[Path | None, typer.Option(help="Add candidates from a file of `etude hints write`.")] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for trials.jsonl and hints.jsonl; default: RUN/hints.")
+        Path | None, typer.Option("--out", "-o", help="Write trials.jsonl and hints.jsonl here; default: RUN/hints.")
     ] = None,
     tasks: Annotated[
-        str | None, typer.Option(help="Folder of the run's tasks, or the word 'drill'; default: drills.")
+        str | None, typer.Option(help="Read the run's tasks from this folder; default: 'drill', the procedural drills.")
     ] = None,
     url: Url = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same samples and draws.")] = 0,
+    seed: Annotated[int, typer.Option(help="Draw error turns and hints with this seed.")] = 0,
     base_url: BaseUrl = OPENAI,
     api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
     tool_format: ToolFormat = "native",
@@ -59,29 +64,29 @@ def causal(
     price: Prices = "0,0",
     budget: Dollars = None,
     token_budget: TokenBudget = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Error turns at once.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Measure N error turns at once.")] = 1,
     sandbox: Sandbox = "auto",
     as_json: Json = False,
 ) -> None:
-    """Play on from before each error turn, with its hint and without: the difference in success is its score."""
+    """Score each hint: continue from before its error turn with and without it, and compare the success."""
     import asyncio
 
-    from ..environments.hint_trials.hint_candidates import read_texts
-    from ..environments.hint_trials.measure import measure_hints
+    from ...environments.hint_trials.hint_candidates import read_texts
+    from ...environments.hint_trials.measure import measure_hints
 
     model = model_options(
         base_url, api_key_env, tool_format, temperature, max_tokens, timeout, price, budget, token_budget
     )
-    known = None if tasks is None else tasks_of(tasks)
+    task_set = None if tasks is None else tasks_of(tasks)
     if texts is not None and choose == "first":
-        console.show_error("--choose first never takes one of the --texts: try them with --choose uniform, or one's id")
-    with console.progress_bar("causal") as progress:
+        console.show_warning("--choose first never takes one of the --texts; use --choose uniform, or an id of a text")
+    with progress_bar("causal") as progress:
         measuring = measure_hints(
             run,
             agent,
             k=k,
             out=out or run / "hints",
-            tasks=known,
+            tasks=task_set,
             url=url,
             backend=sandbox,
             sample=sample,
@@ -93,7 +98,7 @@ def causal(
             progress=progress,
         )
         report = asyncio.run(measuring)
-    _show({**console.plain(report), "ok": report.ok}, [score.row() for score in report.pooled], as_json)
+    console.show({**console.plain(report), "ok": report.ok}, [score.row() for score in report.pooled], as_json)
     if not as_json:
         print(
             f"{report.measured} of {report.error_turns} error turns measured ({report.without_hint} without a hint, "
@@ -108,17 +113,17 @@ def causal(
 
 @hints.command()
 def write(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, with its episodes.jsonl.")],
-    model: Annotated[str, typer.Option("--model", "-m", help="The model that writes, as the endpoint names it.")],
+    run: RunFolder,
+    model: Annotated[str, typer.Option("--model", "-m", help="Let this model write, as the endpoint names it.")],
     introspect: Annotated[
-        bool, typer.Option("--introspect", help="Ask as if it were the agent: what hint would you have needed?")
+        bool, typer.Option("--introspect", help="Ask the model as if it were the agent: which hint did you need?")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File for the texts; default: RUN/texts.jsonl.")
+        Path | None, typer.Option("--out", "-o", help="Write the texts to this file; default: RUN/texts.jsonl.")
     ] = None,
-    name: Annotated[str, typer.Option("--id", help="The texts' id; default: llm, or introspect.")] = "",
+    name: Annotated[str, typer.Option("--id", help="Give the texts this id; default: llm, or introspect.")] = "",
     tasks: Annotated[
-        str | None, typer.Option(help="Folder of the run's tasks: no text may give their secret parts away.")
+        str | None, typer.Option(help="Check the texts for secret parts of the tasks in this folder.")
     ] = None,
     base_url: BaseUrl = OPENAI,
     api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
@@ -128,55 +133,55 @@ def write(
     price: Prices = "0,0",
     budget: Dollars = None,
     token_budget: TokenBudget = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Questions at once.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Ask N questions at once.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """Have a model write a hint for each error turn: candidates for `etude hints causal --texts`."""
+    """Let a model write a hint for each error turn, as candidates for `etude hints causal --texts`."""
     import asyncio
 
-    from ..environments.hint_trials.hint_writer import ask_for_hints
+    from ...environments.hint_trials.hint_writer import ask_for_hints
 
     options = model_options(
         base_url, api_key_env, "native", temperature, max_tokens, timeout, price, budget, token_budget
     )
-    known = None if tasks is None else tasks_of(tasks)
-    with console.progress_bar("write") as progress:
+    task_set = None if tasks is None else tasks_of(tasks)
+    with progress_bar("write") as progress:
         asking = ask_for_hints(
             run,
             model,
             out=out or run / "texts.jsonl",
             introspect=introspect,
             name=name,
-            tasks=known,
+            tasks=task_set,
             jobs=jobs,
             options=options,
             progress=progress,
         )
         report = asyncio.run(asking)
-    _show({**console.plain(report), "ok": report.ok}, report.kinds, as_json)
+    console.show({**console.plain(report), "ok": report.ok}, report.kinds, as_json)
     if not as_json:
         print(report.summary())
     if report.unchecked:
         console.show_error(f"{report.unchecked} texts were not checked for leaks: name the tasks with --tasks")
     if not report.ok:
-        console.show_error("some error turns were not answered for: the same command asks for these alone")
+        console.show_error("some error turns have no answer yet; run the same command again to ask for them alone")
         raise typer.Exit(1)
     if not report.written:
-        console.show_error(f"no answer could be used as a hint: to ask again, remove {report.out}.answers")
+        console.show_error(f"no answer can be used as a hint; delete {report.out}.answers to ask again")
         raise typer.Exit(1)
 
 
 @hints.command("eval")
 def evaluate(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, with its episodes.jsonl.")],
+    run: RunFolder,
     as_json: Json = False,
 ) -> None:
-    """By kind of error: how often there was a hint, how long it was, and whether the next attempt succeeded."""
-    from ..environments.runs.reader import stored_episodes
-    from ..hints.hint_stats import measure
+    """Print for each kind of error how often it had a hint, its length, and whether the next attempt succeeded."""
+    from ...environments.runs.reader import stored_episodes
+    from ...hints.hint_stats import measure
 
-    rows = [one.row() for one in measure((one.episode, one.shown) for one in stored_episodes(run))]
-    _show({"kinds": rows}, rows, as_json)
+    rows = [kind.row() for kind in measure((stored.episode, stored.shown) for stored in stored_episodes(run))]
+    console.show({"kinds": rows}, rows, as_json)
     if not rows and not as_json:
         print("no error turns")
 
@@ -192,15 +197,17 @@ def choose(
     as_json: Json = False,
 ) -> None:
     """Learn from trials which hint helps where; what it would earn is estimated on held-out trials."""
-    from ..environments.hint_trials.log import read_choices
-    from ..environments.snapshots.store.cache import write_whole
-    from ..hints.offpolicy import learn
+    from ...environments.hint_trials.log import read_choices
+    from ...environments.snapshots.store.cache import write_whole
+    from ...hints.offpolicy import learn
 
     found = learn(read_choices(runs), held_out=held_out, epsilon=epsilon, temperature=temperature, seed=seed)
     write_whole(out, (found.chooser.model_dump_json(indent=2) + "\n").encode())
     rows = [{"policy": name, **value.row()} for name, value in found.policies.items()]
     result = {name: console.plain(value) for name, value in found.policies.items()}
-    _show({"out": str(out), "rows": found.rows, "best_single": found.best_single, "policies": result}, rows, as_json)
+    console.show(
+        {"out": str(out), "rows": found.rows, "best_single": found.best_single, "policies": result}, rows, as_json
+    )
     if not as_json:
         print(f"learned from {found.rows['train']} choices, evaluated on {found.rows['held_out']}; written to {out}")
 
@@ -210,13 +217,6 @@ def _chooser(text: str) -> Any:
     path = Path(text)
     if text in ("first", "uniform") or not path.is_file():
         return text
-    from ..hints.chooser import Chooser
+    from ...hints.chooser import Chooser
 
     return Chooser.model_validate_json(path.read_bytes())
-
-
-def _show(result: Any, rows: list[Mapping[str, Any]] | list[dict[str, Any]], as_json: bool) -> None:
-    if as_json:
-        console.show_json(result)
-    else:
-        console.show_table(rows)
