@@ -143,7 +143,7 @@ def _agent_lines(demo: Demo) -> list[str]:
         plays = "drill" if row.plays == "drill" else "task"
         count = f"{row.episodes} {plays}{'s' * (row.episodes != 1)}"
         verdict = "ok" if row.ok else f"NOT {row.expected:g}, a defect"
-        marked = f"; {row.error_turns} errors, {row.hints} hints" if row.error_turns else ""
+        marked = f"; {row.error_turns} errors, {row.hints} hints" if row.error_turns and row.ok else ""
         meaning = AGENTS.get(row.agent, "")
         lines.append(f"{row.agent:9} {meaning:28} {count:8} reward {row.mean_reward:.2f} {verdict}{marked}")
     return lines
