@@ -1,15 +1,18 @@
-# Each target sets up what it needs (see setup.sh) and is quick when nothing is missing.
-.PHONY: demo test test-slow test-train lint clean setup setup-all
+# Each target installs what it needs (see setup.sh); that is quick when nothing is missing.
+.PHONY: demo test test-slow test-train lint clean setup setup-demo setup-all
 
 setup:
 	@bash setup.sh
 
-# With the trainer's packages too: torch, transformers, TRL.
+# The server and the trainer (torch, transformers, TRL), without the tools of developers.
+setup-demo:
+	@bash setup.sh server,train
+
 setup-all:
 	@bash setup.sh server,dev,train
 
-demo: setup-all
-	.venv/bin/etude demo
+demo: setup-demo
+	@.venv/bin/etude demo
 
 test: setup
 	.venv/bin/pytest
@@ -17,11 +20,11 @@ test: setup
 test-slow: setup
 	.venv/bin/pytest -m slow
 
-# The trainer's tests, which need torch: the other two leave them out where it is not installed, and say so.
+# The trainer's tests need torch; the other targets leave them out where it is not installed, and say so.
 test-train: setup-all
 	.venv/bin/pytest -m "slow or not slow" --ignore=tests/trainers/integrations/packages tests/trainers tests/benchmarks
 
-# mypy wants the package's folder to be called etude, which a clone's need not be.
+# mypy needs a folder called etude, and a clone may have any name.
 lint: setup
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .

@@ -1,4 +1,4 @@
-"""Names of tools compared by what they do: ``grep_files`` is near ``search``, ``close_truck`` is not near ``weigh_truck``."""
+"""Comparison of tool names by what the tools do: ``grep_files`` is near ``search``, but not ``edit_files``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The command line: ``etude COMMAND``. ``app`` holds the commands; nothing is imported before it is needed."""
+"""The command line: ``etude COMMAND``.
+
+Read ``app`` first: it names every command. ``commands/`` holds their functions, one module for each group; ``options``
+the options that several commands share; ``console`` and ``progress`` what is printed; ``demo/`` the guided tour of
+``etude demo``.
+"""
 
 from __future__ import annotations
 

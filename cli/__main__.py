@@ -1,4 +1,4 @@
-"""``python -m etude.cli``."""
+"""Entry point of ``python -m etude.cli``."""
 
 from __future__ import annotations
 

@@ -1,20 +1,15 @@
-"""What the command line shows: tables or JSON on stdout, progress and one-line errors on stderr."""
+"""Output of the command line: tables or JSON on stdout, one-line errors and warnings on stderr."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from ..generators.base import ProgressUpdate
-
-Progress = Callable[[str, int, int], None]
-"""Called with a phase, the work done and the work there is (0: not known)."""
+import typer
 
 EXTRAS = {
     "openenv": "server",
@@ -31,10 +26,13 @@ EXTRAS = {
     "ray": "ray",
     "huggingface_hub": "hub",
 }
+"""Optional modules, and the extra of Etude that installs each."""
+PIPE_COLUMNS = 200
+"""Width of a table whose reader is not a terminal."""
 
 
 def plain(result: Any) -> Any:
-    """A pydantic model, a dataclass or plain data, as JSON-serialisable data."""
+    """Return a pydantic model, a dataclass or plain data as JSON-serialisable data."""
     if hasattr(result, "model_dump"):
         return result.model_dump(mode="json")
     if is_dataclass(result) and not isinstance(result, type):
@@ -42,15 +40,21 @@ def plain(result: Any) -> Any:
     return result
 
 
+def show(result: Any, rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
+    """Print ``result`` as JSON, or else ``rows`` as a table."""
+    if as_json:
+        show_json(result)
+    else:
+        show_table(rows)
+
+
 def show_json(result: Any) -> None:
+    """Print a result as indented JSON."""
     print(json.dumps(plain(result), indent=2, default=str, ensure_ascii=False))
 
 
-PIPE_COLUMNS = 200
-
-
 def show_table(rows: Sequence[Mapping[str, Any]], title: str = "") -> None:
-    """One table; the columns are the keys of the first row."""
+    """Print one table; its columns are the keys of the first row."""
     from rich.console import Console
     from rich.table import Table
 
@@ -62,9 +66,9 @@ def show_table(rows: Sequence[Mapping[str, Any]], title: str = "") -> None:
         table.add_column(str(name).replace("_", " "), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(row.get(name)) for name in rows[0]))
-    # A pipe has no width of its own, and 80 columns would cut every word.
-    fixed = sys.stdout.isatty() or "COLUMNS" in os.environ
-    Console(markup=False, width=None if fixed else PIPE_COLUMNS).print(table)
+    # A pipe has no width, and rich's default of 80 columns would break words.
+    has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
+    Console(markup=False, width=None if has_width else PIPE_COLUMNS).print(table)
 
 
 def _cell(value: Any) -> str:
@@ -75,61 +79,32 @@ def _cell(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-@contextmanager
-def progress_bar(title: str) -> Iterator[Progress]:
-    """A bar on a terminal's stderr; elsewhere one plain line per new step, so that logs stay readable."""
-    if not sys.stderr.isatty():
-        yield _line_progress(title)
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-    from rich.table import Column
-
-    columns = (
-        SpinnerColumn(),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        # Last, and over several lines where it needs them: what a training step comes to is long.
-        TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, overflow="fold")),
-    )
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=None)
-
-        def progress(phase: str, done: int = 0, total: int = 0) -> None:
-            bar.update(task, description=f"{title}: {phase}", completed=done, total=total or None)
-
-        yield progress
+def show_error(message: str) -> None:
+    """Print one line to stderr that starts with ``error:``."""
+    print(f"error: {message}", file=sys.stderr)
 
 
-def as_updates(progress: Progress) -> Callable[[ProgressUpdate], None]:
-    """Return a function that shows the updates of a generator with ``progress``."""
-    return lambda update: progress(str(update), update.done, update.total)
+def show_warning(message: str) -> None:
+    """Print one line to stderr that starts with ``warning:``."""
+    print(f"warning: {message}", file=sys.stderr)
 
 
-def _line_progress(title: str) -> Progress:
-    last = ""
-
-    def progress(phase: str, done: int = 0, total: int = 0) -> None:
-        nonlocal last
-        if phase != last:
-            print(f"{title}: {phase}", file=sys.stderr, flush=True)
-            last = phase
-
-    return progress
+def exit_unless(ok: bool) -> None:
+    """End the command with exit code 1 when it did not do what was asked."""
+    if not ok:
+        raise typer.Exit(1)
 
 
 def debugging() -> bool:
-    """ETUDE_DEBUG=1 shows tracebacks instead of one-line errors."""
+    """Return whether ETUDE_DEBUG asks for tracebacks instead of one-line errors."""
     return os.environ.get("ETUDE_DEBUG", "") not in ("", "0")
 
 
 def explain(error: Exception) -> str | None:
-    """One line for an error that a person can act on; None for one that is a defect of Etude.
+    """Return one line for an error that a user can act on, or None for one that is a defect of Etude.
 
-    Every exception type that Etude defines is written for people. Of other people's: files and sockets that the system
-    refuses, records that do not validate, files that do not parse, and an extra that is not installed.
+    Every exception type of Etude carries such a line. So do some types of the standard library and of pydantic: files
+    and sockets that the system refuses, records that do not validate, files that do not parse, missing extras.
     """
     package = __name__.partition(".")[0]
     if type(error).__module__.partition(".")[0] == package:
@@ -138,13 +113,13 @@ def explain(error: Exception) -> str | None:
         extra = EXTRAS.get((error.name or "").partition(".")[0])
         return f"this needs {error.name}: pip install 'etude[{extra}]'" if extra else None
     if isinstance(error, OSError):
-        where = f": {error.filename}" if error.filename else ""
-        return f"{error.strerror or error}{where}"
+        file_name = f": {error.filename}" if error.filename else ""
+        return f"{error.strerror or error}{file_name}"
     return _explain_format(error)
 
 
 def _explain_format(error: Exception) -> str | None:
-    """Records that do not validate and files that do not parse."""
+    """Return one line for a record that does not validate or a file that does not parse."""
     import tomllib
 
     if isinstance(error, (tomllib.TOMLDecodeError, json.JSONDecodeError, UnicodeDecodeError)):
@@ -160,11 +135,3 @@ def _explain_format(error: Exception) -> str | None:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-def show_error(message: str) -> None:
-    print(f"error: {message}", file=sys.stderr)
-
-
-def show_warning(message: str) -> None:
-    print(f"warning: {message}", file=sys.stderr)

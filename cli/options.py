@@ -1,10 +1,15 @@
-"""Options that several commands take, each told once."""
+"""Options that several commands share, and the values they are turned into."""
 
 from __future__ import annotations
 
+import json
 import os
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,10 +18,12 @@ if TYPE_CHECKING:
     from ..environments.tasks.task_set import Tasks
 
 OPENAI = "https://api.openai.com/v1"
+INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
+"""Exit codes of a command that Ctrl-C or SIGTERM ended."""
 
 
 def _known_sandbox(name: str) -> str:
-    """Refuse a misspelt backend before hours of work that would need it. Raises UnknownName."""
+    """Return the name of a sandbox backend that exists. Raises UnknownName, before any long work starts."""
     from ..environments.sandbox.registry import SANDBOXES
     from ..errors import UnknownName
     from ..registry import did_you_mean
@@ -29,23 +36,29 @@ def _known_sandbox(name: str) -> str:
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes, or episodes, at once.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Do N things at once.")]
 Sandbox = Annotated[
     str,
-    typer.Option("--sandbox", callback=_known_sandbox, help="Sandbox backend; 'auto' takes the strongest that works."),
+    typer.Option("--sandbox", callback=_known_sandbox, help="Use this sandbox; 'auto' takes the strongest that works."),
 ]
-Url = Annotated[str | None, typer.Option(help="Play on this server instead of in this process.")]
+Url = Annotated[str | None, typer.Option(help="Play on the server at this address; default: in this process.")]
+TasksFolder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder that holds tasks.jsonl.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, with its episodes.jsonl.")]
 
-# For agents that ask a model.
-BaseUrl = Annotated[str, typer.Option(envvar="OPENAI_BASE_URL", help="For openai:MODEL: the endpoint's address.")]
-ApiKeyEnv = Annotated[str, typer.Option(help="The environment variable that holds its key.")]
-ToolFormat = Annotated[str, typer.Option(help="native tool calls, or text with <tool_call> tags.")]
-Temperature = Annotated[float | None, typer.Option(min=0, help="Default: the endpoint's.")]
-MaxTokens = Annotated[int, typer.Option(min=1, help="Tokens of one answer at most.")]
-Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds that one answer may take.")]
-Prices = Annotated[str, typer.Option(help="IN,OUT: USD per million tokens read and written.")]
-Dollars = Annotated[float | None, typer.Option(min=0, help="USD that it may cost; needs --price.")]
-TokenBudget = Annotated[int | None, typer.Option(min=0, help="Tokens that it may take.")]
+# Options for agents that call a model.
+BaseUrl = Annotated[str, typer.Option(envvar="OPENAI_BASE_URL", help="Call openai:MODEL at this endpoint.")]
+ApiKeyEnv = Annotated[str, typer.Option(help="Read the endpoint's key from this environment variable.")]
+ToolFormat = Annotated[str, typer.Option(help="Ask for 'native' tool calls, or for 'text' with <tool_call> tags.")]
+Temperature = Annotated[float | None, typer.Option(min=0, help="Sample at this temperature; default: the endpoint's.")]
+MaxTokens = Annotated[int, typer.Option(min=1, metavar="N", help="Limit each answer to N tokens.")]
+Timeout = Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Give up an answer after this many seconds.")]
+Prices = Annotated[str, typer.Option(metavar="IN,OUT", help="Price in USD per million tokens read and written.")]
+Dollars = Annotated[
+    float | None, typer.Option(min=0, metavar="USD", help="Stop after this many USD; needs --price; default: no limit.")
+]
+TokenBudget = Annotated[
+    int | None, typer.Option(min=0, metavar="N", help="Stop after N tokens read and written; default: no limit.")
+]
 
 
 def model_options(
@@ -59,7 +72,7 @@ def model_options(
     usd: float | None,
     tokens: int | None,
 ) -> ModelOptions:
-    """How the model is asked. Raises LLMError for a price that is none."""
+    """Return the options of an agent that calls a model. Raises LLMError for a price that cannot be read."""
     from ..environments.agents.openai import ModelOptions
     from ..llm import Budget, Price
 
@@ -76,10 +89,7 @@ def model_options(
 
 
 def tasks_of(name: str | Path) -> Tasks:
-    """Return the task set in a folder, or the tasks of the environment with this name that makes its own.
-
-    Raises TaskSetError.
-    """
+    """Return the task set in a folder, or the tasks of an environment that makes its own. Raises TaskSetError."""
     from ..environments import ENVIRONMENTS
     from ..environments.tasks.task_set import TaskSet
 
@@ -87,3 +97,41 @@ def tasks_of(name: str | Path) -> Tasks:
         tasks: Tasks = ENVIRONMENTS.load(str(name)).tasks()
         return tasks
     return TaskSet.load(Path(name))
+
+
+def key_values(pairs: Sequence[str]) -> dict[str, Any]:
+    """Parse ``KEY=VALUE`` pairs; a value that is JSON (a number, true, a list) is parsed, any other is a string."""
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not key or not equals:
+            raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint="--knob")
+        try:
+            values[key] = json.loads(text)
+        except json.JSONDecodeError:
+            values[key] = text
+    return values
+
+
+@contextmanager
+def sigterm_interrupts() -> Iterator[list[int]]:
+    """Let SIGTERM do what Ctrl-C does, with exit code 143. Yields a list that the received signal is added to."""
+    received: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield received
+        return
+
+    def interrupt(number: int, frame: Any) -> None:
+        received.append(number)
+        handler = signal.getsignal(signal.SIGINT)
+        if not callable(handler):  # a shell starts background jobs with SIGINT ignored
+            raise KeyboardInterrupt
+        handler(signal.SIGINT, frame)
+
+    previous = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield received
+    except KeyboardInterrupt:
+        raise typer.Exit(TERMINATED if received else INTERRUPTED) from None
+    finally:
+        signal.signal(signal.SIGTERM, previous)

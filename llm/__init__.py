@@ -1,12 +1,8 @@
-"""One client for any OpenAI-compatible endpoint: async, retried, bounded in time, in calls at once and in cost.
+"""Client for any OpenAI-compatible endpoint: async, with retries, bounded in time, in concurrency and in cost.
 
-Every error is an ``LLMError`` with one line to show:
-
-- ``EndpointRefused``: nothing will work until a setting changes (key, model, address);
-- ``EndpointFailed``: this call got no answer, whatever was tried; ``EndpointUnavailable``: nor would another one now,
-  ``ContextFull``: its messages were too long, ``AccessDenied``: after answers, the key or the credit no longer do;
-- ``BudgetSpent``: the budget allows no further call;
-- ``CassetteMiss``: the cassette that is replayed does not hold this request.
+Read ``client`` first. It uses ``attempts`` (why an attempt failed), ``answers`` (reading a completion), ``budget``,
+``cassettes`` (recorded answers), ``endpoints`` (addresses and keys) and ``printable`` (text that is safe to show).
+Every error is an ``LLMError`` with a message of one line; ``etude.errors`` lists them.
 """
 
 from __future__ import annotations
@@ -25,7 +21,8 @@ from .answers import Reply
 from .budget import Budget, Price, Usage
 from .cassettes import Cassette
 from .client import LLM
-from .endpoints import BASE_URL, key_from, shown
+from .endpoints import BASE_URL, key_from
+from .printable import shown
 
 __all__ = [
     "BASE_URL",

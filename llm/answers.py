@@ -1,59 +1,44 @@
-"""What an endpoint answers: a reply, or what its status means."""
+"""Chat completions: reading an endpoint's answer, and counting what it cost."""
 
 from __future__ import annotations
 
 import json
-import math
-import re
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any
 
-from ..errors import ContextFull, EndpointFailed, EndpointRefused
 from .budget import Price
-from .endpoints import masked
-from .errors import Again
+from .printable import masked
 
-_CONTEXT = re.compile(
-    r"context_length_exceeded|maximum context|context (?:length|window|size)|prompt is too long", re.I
-)
 MAX_DEPTH = 100
-"""Nesting beyond which an answer is cut: what is deeper could not be written as JSON again."""
-_COUNTABLE = 2**53
-"""Tokens that a float no longer tells from one more: nobody has counted so many."""
+"""Nesting depth at which an answer is cut, because deeper values could not be written as JSON again."""
+_MAX_COUNT = 2**53
+"""Smallest token count that is not believed: beyond it a float cannot represent every integer."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """The assistant's message as the endpoint sent it (but see ``read_message``), and what it took."""
+    """The assistant's message as the endpoint sent it, cleaned by ``read_message``, with its cost."""
 
     message: dict[str, Any]
+    """Message in OpenAI's chat format."""
     finish_reason: str
+    """Why the endpoint stopped generating; empty when it did not say."""
     prompt_tokens: int
+    """Tokens that the model read."""
     completion_tokens: int
+    """Tokens that the model wrote."""
     usd: float
+    """Price of the call in USD."""
     estimated: bool = False
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that an answer asks to wait (RFC 9110, 10.2.3: a number or a date); ``None`` when it does not say."""
-    text = headers.get("retry-after", "").strip()
-    try:
-        seconds = float(text)
-    except ValueError:
-        try:
-            seconds = parsedate_to_datetime(text).timestamp() - time.time()
-        except (ValueError, TypeError, OverflowError):
-            return None
-    return max(0.0, seconds) if math.isfinite(seconds) else None
+    """Whether the token counts are byte counts, because the endpoint sent none."""
 
 
 def read_message(data: bytes, secret: str = "") -> dict[str, Any] | None:
-    """A chat completion that holds a message; ``None`` for anything else.
+    """Parse a chat completion; return None for anything that holds no message.
 
-    It can be stored and sent: the ``secret`` is masked, lone surrogates are ``?``, and bottomless nesting is cut.
+    The result can be stored and sent again: ``secret`` is masked, lone surrogates become ``?``, and nesting deeper
+    than ``MAX_DEPTH`` is cut.
     """
     try:
         answer = json.loads(data)
@@ -67,59 +52,47 @@ def read_message(data: bytes, secret: str = "") -> dict[str, Any] | None:
 
 
 def reply_of(answer: Mapping[str, Any], price: Price, prompt_bytes: int) -> Reply:
-    """The message and what it took; where the endpoint does not count, or not in numbers, bytes are counted."""
+    """Return the message of a chat completion and its cost.
+
+    Where the endpoint sends no usable token counts, bytes are counted instead, which never counts too little.
+    """
     choice, usage = answer["choices"][0], answer.get("usage")
     prompt, completion = (_count(usage, "prompt_tokens"), _count(usage, "completion_tokens"))
     estimated = prompt is None or completion is None
     if prompt is None or completion is None:
         prompt, completion = prompt_bytes, size(choice["message"])
-    finish = choice.get("finish_reason")
-    said = finish if isinstance(finish, str) else ""
-    return Reply(choice["message"], said, prompt, completion, price.usd(prompt, completion), estimated)
+    reason = choice.get("finish_reason")
+    finish_reason = reason if isinstance(reason, str) else ""
+    return Reply(choice["message"], finish_reason, prompt, completion, price.usd(prompt, completion), estimated)
 
 
 def size(value: Any) -> int:
-    """Bytes of a value as JSON: no fewer than its tokens."""
+    """Return the bytes of a value as JSON, which is an upper bound of its tokens."""
     return len(json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace"))
-
-
-def refusal(status: int, headers: Mapping[str, str], text: str, said: str) -> Exception:
-    """What an answer with this status means; ``said`` begins the message."""
-    if status in (408, 409, 425, 429) or status >= 500:
-        if "insufficient_quota" in text:
-            return EndpointRefused(f"{said}; the account has no credit left")
-        return Again(said, wait=retry_after(headers))
-    if status in (401, 403):
-        return EndpointRefused(f"{said}; check the key (--api-key-env names the variable that holds it)")
-    if status < 400 or status in (404, 405):
-        return EndpointRefused(f"{said}; check --base-url (it often ends in /v1) and the model's name")
-    if _CONTEXT.search(text):
-        return ContextFull(said)
-    return EndpointFailed(said)
 
 
 def _count(usage: Any, name: str) -> int | None:
     count = usage.get(name) if isinstance(usage, Mapping) else None
-    return count if isinstance(count, int) and not isinstance(count, bool) and 0 <= count < _COUNTABLE else None
+    return count if isinstance(count, int) and not isinstance(count, bool) and 0 <= count < _MAX_COUNT else None
 
 
 def _clean(answer: dict[str, Any], secret: str) -> None:
-    """In place, and without recursion: JSON nests as deep as the stack goes."""
+    """Clean every string and cut deep nesting, in place; iterative, since JSON may nest as deep as the stack."""
 
     def clean(value: Any) -> Any:
         return masked(value.encode("utf-8", "replace").decode(), secret) if isinstance(value, str) else value
 
-    waiting: list[tuple[Any, int]] = [(answer, 1)]
-    while waiting:
-        holder, depth = waiting.pop()
-        if isinstance(holder, dict):
-            pairs = [(clean(name), value) for name, value in holder.items()]
-            holder.clear()
-            holder.update(pairs)
-        for place, value in list(holder.items() if isinstance(holder, dict) else enumerate(holder)):
+    pending: list[tuple[Any, int]] = [(answer, 1)]
+    while pending:
+        container, depth = pending.pop()
+        if isinstance(container, dict):
+            pairs = [(clean(name), value) for name, value in container.items()]
+            container.clear()
+            container.update(pairs)
+        for key, value in list(container.items() if isinstance(container, dict) else enumerate(container)):
             if not isinstance(value, (dict, list)):
-                holder[place] = clean(value)
+                container[key] = clean(value)
             elif depth < MAX_DEPTH:
-                waiting.append((value, depth + 1))
+                pending.append((value, depth + 1))
             else:
-                holder[place] = "(nested too deep)"
+                container[key] = "(nested too deep)"

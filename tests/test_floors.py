@@ -170,7 +170,7 @@ def test_product_code_imports_relatively(root: Path, product: list[Path]) -> Non
 @pytest.mark.parametrize(
     ("library", "allowed"),
     [
-        ("openenv", ("environments/openenv/", "server/", "trainers/integrations/", "cli/demo.py")),
+        ("openenv", ("environments/openenv/", "server/", "trainers/integrations/", "cli/demo/")),
         ("torch", ("trainers/",)),
         ("transformers", ("trainers/",)),
         ("trl", ("trainers/",)),

@@ -8,7 +8,7 @@
 6. ``distillation/distill_sites.py``, then ``distillation/distiller.py``: from error turns to the distillation loss.
 7. ``replay/loss.py``: preference pairs from external teachers, the third channel.
 
-``sft/`` trains on stored episodes instead, ``tiny_models/`` makes models for tests and demos, ``integrations/`` connects
-other frameworks, ``report/`` writes the page of a run, ``distributed.py`` has the collective calls between ranks.
+``sft/`` trains on stored episodes instead, ``tiny_models/`` makes models for tests and demos, ``integrations/``
+connects other frameworks, ``report/`` writes the page of a run, ``distributed.py`` has the collective calls.
 Nothing here imports environments, generators or the server: the trainer meets them through ``etude.client`` only.
 """

@@ -75,8 +75,9 @@ async def walk(
 ) -> tuple[str, str]:
     """Return the status line and the files below ``path``, or with ``pattern`` the lines in them that match.
 
-    ``glob``, relative to the workspace or to ``path``, restricts the files; ``lines_around`` are shown before and after each match. Raises ToolError for a path
-    that does not exist and for a pattern that is not a regular expression; SandboxError.
+    ``glob``, relative to the workspace or to ``path``, restricts the files; ``lines_around`` are shown before and after
+    each match. Raises ToolError for a path that does not exist and for a pattern that is not a regular expression, and
+    SandboxError.
     """
     timeout = min(30.0, context.limits.timeout_s)
     glob = glob.removeprefix("./")

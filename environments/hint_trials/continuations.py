@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -31,6 +31,7 @@ from .trials import Trial
 _VOID = (EndpointFailed, BudgetSpent, InfrastructureError, ServerInfrastructureError, ServerFull, ConnectionLost)
 """Failures of the machine or the endpoint: the trial is void."""
 _REFUSED = (SessionError, ServerError)
+
 
 class AgentFactory(Protocol):
     """Makes an agent that continues an episode after ``past``, with ``hint`` as a user message ('': none).

@@ -19,11 +19,11 @@ from etude.research.error_turns.bases import SKILL
 from etude.research.error_turns.stack_teachers import Call, Messages, calls_made
 from etude.research.error_turns.worlds import Calls, World, first_calls
 from etude.trainers.recipe.recipe import Environment, Sizes
-from etude.trainers.rollouts.local_server import DRILL, served
+from etude.trainers.rollouts.local_server import local_server
 from etude.trainers.rollouts.rollout import Rollout
 
 FAMILY, LEVEL, SEED = "verbs", 1, 0
-SERVED = Environment(serve=DRILL, knobs={"families": [FAMILY], "level": LEVEL})
+SERVED = Environment(serve="drill", knobs={"families": [FAMILY], "level": LEVEL})
 PLAYED = 10**5
 """Seeds from here on are those that pairs are made from; held-out ones are below."""
 FIRST, LAST = 10**6, 10**9
@@ -52,7 +52,7 @@ def played(number: int) -> list[str]:
 @contextmanager
 def serving(folder: Path, task_ids: Sequence[str]) -> Iterator[str]:
     """All drills there are. Raises RecipeError."""
-    with served(SERVED) as url:
+    with local_server(SERVED) as url:
         yield url
 
 

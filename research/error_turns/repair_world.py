@@ -21,7 +21,7 @@ from etude.research.error_turns.repairs import FOLDERS, Repair, repair, task_id
 from etude.research.error_turns.stack_teachers import Call, Messages, calls_made
 from etude.research.error_turns.worlds import Calls, World, first_calls
 from etude.trainers.recipe.recipe import Environment, Sizes
-from etude.trainers.rollouts.local_server import served
+from etude.trainers.rollouts.local_server import local_server
 from etude.trainers.rollouts.rollout import Rollout
 
 TURNS = 3
@@ -65,7 +65,7 @@ def of_id(name: str) -> Repair:
 def serving(folder: Path, task_ids: Sequence[str]) -> Iterator[str]:
     """The tasks are written to FOLDER/tasks, unless they are there. Raises RecipeError."""
     knobs = {"turns": TURNS, "tools": repairs.TOOLS}
-    with served(Environment(serve=str(written(folder / "tasks", task_ids)), knobs=knobs)) as url:
+    with local_server(Environment(serve=str(written(folder / "tasks", task_ids)), knobs=knobs)) as url:
         yield url
 
 

@@ -22,11 +22,12 @@ from etude.research.error_turns.stack_arms import ARMS, ArmTrainer, NoRounding, 
 from etude.research.error_turns.worlds import World
 from etude.trainers.recipe.load import parse
 from etude.trainers.recipe.recipe import Recipe
+from etude.trainers.report.run_files import METRICS, RECIPE, read_metrics
 from etude.trainers.rollouts.rollout import Rollout
-from etude.trainers.run.builder import Made, build
-from etude.trainers.run.callbacks import METRICS, good_turns_kl, read_metrics
+from etude.trainers.run.builder import BuiltRun, build
+from etude.trainers.run.callbacks import good_turns_kl
+from etude.trainers.run.records import evaluation_of
 from etude.trainers.run.run_dir import write_json
-from etude.trainers.run.train import RECIPE, summary
 
 ERROR = "missed"
 """What of ``Held`` is the error of a curve: a policy that submits at once never errs in its first turn."""
@@ -93,7 +94,7 @@ def made(
     out: Path,
     steps: int,
     pairs: Path | None = None,
-) -> Made:
+) -> BuiltRun:
     """A run that can begin, in a folder of its own; nothing is saved on the way. ``pairs``: for an arm with replay."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
@@ -120,7 +121,7 @@ def evaluated(trainer: ArmTrainer) -> tuple[Held, Held, list[Rollout]]:
 
 def held(played: list[Rollout], tries: Callable[[Rollout], bool]) -> Held:
     """Of the valid ones: an episode that the machine spoiled says nothing of the policy. Raises Refused without any."""
-    found, valid = summary(played), [rollout for rollout in played if rollout.reward.valid]
+    found, valid = evaluation_of(played), [rollout for rollout in played if rollout.reward.valid]
     if not valid:
         raise Refused("the server's machine spoiled every episode of an evaluation: `etude doctor` says what it lacks")
     first = sum(0 in erred(rollout) for rollout in valid) / len(valid)

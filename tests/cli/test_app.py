@@ -1,24 +1,23 @@
-"""The command line: exit codes, one-line errors with a remedy, JSON where a result is printed."""
+"""Command line: exit codes, help, and one-line errors with a remedy."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel, ValidationError
 
 from etude.cli import app as cli
-from etude.cli import console, doctor
+from etude.cli.commands import catalogue
+from etude.cli.options import key_values
 from etude.errors import UnknownName
 
-COMMANDS = ["doctor", "list", "generate", "validate", "serve", "run", "export", "report", "demo"]
+COMMANDS = ["doctor", "list", "demo", "generate", "validate", "export", "serve", "run", "report", "train", "replay"]
 
 
 def error_line(capsys: pytest.CaptureFixture[str]) -> str:
-    """The one line that says what is wrong; progress may stand before it."""
+    """Return the one error line of the command; progress lines may come before it."""
     shown = capsys.readouterr()
     lines = shown.err.splitlines()
     assert [line.startswith("error: ") for line in lines].count(True) == 1, shown.err
@@ -34,26 +33,26 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_a_command_names_its_json_option(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([command, "--help"]) == 0
     shown = capsys.readouterr().out
     assert ("--json" in shown) == (command != "serve")
 
 
 @pytest.mark.parametrize("command", ["pack", "unpack"])
-def test_snapshots_commands_have_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_a_snapshot_command_names_its_json_option(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["snapshot", command, "--help"]) == 0
     assert "--json" in capsys.readouterr().out
 
 
-def test_no_command_shows_help_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
+def test_main_shows_help_and_fails_without_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([]) != 0
     shown = capsys.readouterr()
     assert "Usage" in shown.out + shown.err
     assert "error" not in shown.err
 
 
-def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     import etude
 
     assert cli.main(["--version"]) == 0
@@ -65,6 +64,13 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["genrate"], "Did you mean 'generate'?"),
         (["list", "generatrs"], "unknown kind 'generatrs'. Did you mean 'generators'?"),
+        (["hints", "evl"], "Did you mean 'eval'?"),
+        (["train", "tyni.toml"], "unknown recipe 'tyni.toml'. Did you mean 'tiny.toml'?"),
+        (["train", "no/such.toml"], "no/such.toml"),
+        (["run", "--tasks", "drill", "--agent", "oracel"], "Did you mean 'oracle'?"),
+        (["run", "--tasks", "drill", "--faults", "timout"], "Did you mean 'timeout'?"),
+        (["serve", "--env", "dril"], "Did you mean 'drill'?"),
+        (["sandbox", "check", "bubblewrp"], "Did you mean 'bubblewrap'?"),
         (["generate"], "Missing argument"),
         (["generate", "x", "--coutn", "3"], "--count"),
         (["generate", "x", "--count", "many"], "--count"),
@@ -93,7 +99,7 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["export", "x", "--format", "swebench", "--out", "y"], "Did you mean 'swe-bench'?"),
     ],
 )
-def test_a_mistake_gets_one_line(
+def test_main_prints_one_line_when_the_user_makes_a_mistake(
     arguments: list[str],
     expected: str,
     capsys: pytest.CaptureFixture[str],
@@ -105,7 +111,7 @@ def test_a_mistake_gets_one_line(
     assert expected in error_line(capsys)
 
 
-def test_a_misspelt_sandbox_of_the_environment_is_named(
+def test_main_names_the_variable_when_it_holds_a_misspelt_sandbox(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("ETUDE_SANDBOX", "bubblewrp")
@@ -113,92 +119,50 @@ def test_a_misspelt_sandbox_of_the_environment_is_named(
     assert "ETUDE_SANDBOX: unknown sandbox 'bubblewrp'. Did you mean 'bubblewrap'?" in error_line(capsys)
 
 
-def test_an_interrupt_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupted(kinds: object) -> None:
+def test_main_says_how_to_resume_when_it_is_interrupted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(kinds: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "catalogue", interrupted)
+    monkeypatch.setattr(catalogue, "catalogue", interrupt)
     assert cli.main(["list"]) == 130
-    assert "interrupted" in error_line(capsys)
+    assert error_line(capsys) == "error: Interrupted. Run the same command again to resume."
 
 
-def test_a_source_that_fails_leaves_no_folder(
+def test_generate_leaves_no_folder_when_the_source_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "README.md").write_text("mine\n")
+    (tmp_path / "README.md").write_text("own\n")
     assert cli.main(["generate", "no/such/folder", "--out", "new", "--json"]) == 1
     shown = capsys.readouterr()
     assert (shown.out, "does not exist" in shown.err) == ("", True)
     assert cli.main(["generate", "no/such/folder", "--out", "."]) == 1
     assert "already holds a README.md of its own; choose another --out" in error_line(capsys)
-    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("README.md", "mine\n")]
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("README.md", "own\n")]
 
 
-def test_a_broken_recipe_gets_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_generate_prints_one_line_when_a_recipe_is_not_toml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "recipe.toml").write_text("python = \n")
     assert cli.main(["generate", "x", "--recipe", str(tmp_path / "recipe.toml")]) == 1
     assert "the recipe recipe.toml is not TOML" in error_line(capsys)
 
 
-def test_a_recipe_with_an_unknown_option_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_generate_names_the_nearest_option_of_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "recipe.toml").write_text("pyhton = '3.12'\n")
     assert cli.main(["generate", "x", "--recipe", str(tmp_path / "recipe.toml")]) == 1
     assert "Did you mean 'python'?" in error_line(capsys)
 
 
-def test_debugging_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_main_raises_the_error_when_debugging(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ETUDE_DEBUG", "1")
     with pytest.raises(UnknownName):
         cli.main(["list", "nothing"])
 
 
-def test_list_names_what_is_built_in(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["list", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert set(found) == set(cli.CATALOGUE)
-    assert "fd_function" in found["generators"]
-    assert "coding" in found["environments"]
-    assert {"bubblewrap", "process"} <= set(found["sandboxes"])
-    assert {"oracle", "noop", "cheater"} <= set(found["agents"])
-
-
-def test_list_one_kind_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["list", "generators"]) == 0
-    shown = capsys.readouterr().out
-    assert "fd_function" in shown
-    assert "bubblewrap" not in shown
-
-
-def test_doctor_says_what_works_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    code = cli.main(["doctor", "--json"])
-    diagnosis = json.loads(capsys.readouterr().out)
-    assert code == (0 if diagnosis["ok"] else 1)
-    assert {check["area"] for check in diagnosis["checks"]} == {"python", "tools", "sandbox", "package", "gpu"}
-    assert [check["name"] for check in diagnosis["checks"] if not check["ok"] and not check["remedy"]] == []
-
-
-def test_doctor_finds_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("ETUDE_CACHE", str(tmp_path / "file" / "cache"))
-    diagnosis = doctor.examine()
-    cache = next(check for check in diagnosis.checks if check.name == "cache")
-    assert not diagnosis.ok
-    assert (cache.ok, cache.required) == (False, True)
-    assert "ETUDE_CACHE" in cache.remedy
-
-
-def test_doctor_imports_nothing_that_it_reports() -> None:
-    code = (
-        "import sys\nfrom etude.cli.doctor import OPTIONAL, examine\nexamine()\n"
-        "print([name for name in OPTIONAL if name.replace('-', '_') in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
-
-
-def test_knobs_are_json_or_text() -> None:
-    assert cli.knobs(["docs=redact", "count=3", "dead=true", "note=a=b"]) == {
+def test_key_values_parse_json_and_keep_other_text() -> None:
+    assert key_values(["docs=redact", "count=3", "dead=true", "note=a=b"]) == {
         "docs": "redact",
         "count": 3,
         "dead": True,
@@ -206,7 +170,7 @@ def test_knobs_are_json_or_text() -> None:
     }
 
 
-def test_a_reader_that_leaves_is_no_traceback() -> None:
+def test_main_prints_no_traceback_when_the_reader_of_stdout_is_gone() -> None:
     code = "import sys\nfrom etude.cli.app import main\nsys.exit(main(['list', '--json']))"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -215,49 +179,3 @@ def test_a_reader_that_leaves_is_no_traceback() -> None:
     assert "Traceback" not in process.stderr.read()
     process.stderr.close()
     process.wait()
-
-
-class Row(BaseModel):
-    number: int
-    name: str
-
-
-def test_explain_a_record_that_does_not_validate() -> None:
-    with pytest.raises(ValidationError) as caught:
-        Row.model_validate({"number": "x"})
-    line = console.explain(caught.value)
-    assert line is not None
-    assert line.startswith("Row: number: ")
-    assert line.endswith("(and 1 more)")
-
-
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        (UnknownName("unknown task 'x'"), "unknown task 'x'"),
-        (FileNotFoundError(2, "No such file or directory", "tasks"), "No such file or directory: tasks"),
-        (OSError("port in use"), "port in use"),
-        (ModuleNotFoundError("No module named 'openenv'", name="openenv.core"), "pip install 'etude[server]'"),
-        (ModuleNotFoundError("No module named 'etude.nope'", name="etude.nope"), None),
-        (ZeroDivisionError("a defect of ours"), None),
-    ],
-)
-def test_explain_what_a_person_can_act_on(error: Exception, expected: str | None) -> None:
-    line = console.explain(error)
-    assert (line is None) if expected is None else (line is not None and expected in line)
-
-
-def test_a_table_needs_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    console.show_table([{"agent": "oracle", "mean_reward": 1.0, "ok": True}, {"agent": "noop", "mean_reward": 0.0}])
-    shown = capsys.readouterr().out
-    assert "mean reward" in shown
-    assert "oracle" in shown
-    assert "yes" in shown
-
-
-def test_progress_elsewhere_than_on_a_terminal_is_a_line_per_step(capsys: pytest.CaptureFixture[str]) -> None:
-    with console.progress_bar("generate") as progress:
-        progress("baseline", 0, 0)
-        progress("cachetools", 0, 2)
-        progress("cachetools", 1, 2)
-    assert capsys.readouterr().err.splitlines() == ["generate: baseline", "generate: cachetools"]

@@ -47,9 +47,9 @@ def base(tiny_base: Callable[[World], Path]) -> Path:
 def url() -> Iterator[str]:
     """The drills, served."""
     from etude.research.error_turns.drill_world import SERVED
-    from etude.trainers.rollouts.local_server import served
+    from etude.trainers.rollouts.local_server import local_server
 
-    with served(SERVED) as found:
+    with local_server(SERVED) as found:
         yield found
 
 

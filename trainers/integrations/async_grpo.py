@@ -26,7 +26,7 @@ from typing import Any
 from openenv.core.harness import Message, TrainingTrace
 
 from ...errors import EndpointFailed, EndpointRefused, ServerError
-from ...llm.errors import one_line
+from ...llm.printable import one_line
 from ..chat.chat_policy import ChatError, TemplateChat
 from ..rollouts.rollout import rollout
 from ..rollouts.session_pool import Limits
@@ -180,7 +180,7 @@ class OwnedSessionFactory(EtudeSessionFactory):
         timeout_s: float | None = None,
     ) -> None:
         super().__init__(url, split=split, system=system)
-        self._options = {
+        self._options: dict[str, Any] = {
             "policy_url": policy_url,
             "model": model,
             "tokenizer": tokenizer,

@@ -24,8 +24,9 @@ from typing import Any
 import httpx
 
 from ...errors import EndpointFailed, EndpointRefused
-from ...llm.endpoints import address, is_local, shown
-from ...llm.errors import Again, one_line
+from ...llm.attempts import AttemptFailed
+from ...llm.endpoints import address, is_local
+from ...llm.printable import one_line, shown
 from ..chat.chat_policy import TemplateChat
 from ..rollouts.rollout import Sample
 
@@ -108,7 +109,7 @@ class Completions:
             attempt += 1
             try:
                 return self._read(await self._post(body), body["prompt"])
-            except Again as error:
+            except AttemptFailed as error:
                 if attempt >= self.attempts:
                     raise EndpointFailed(f"{error} (attempt {attempt} of {self.attempts})") from None
             await self.sleep(_backoff(attempt))
@@ -131,7 +132,7 @@ class Completions:
         return f"the policy's server {shown(self.url)}"
 
     async def _post(self, body: Mapping[str, Any]) -> Any:
-        """Return the answer to one request. Raises Again and EndpointRefused."""
+        """Return the answer to one request. Raises AttemptFailed and EndpointRefused."""
         if self._http is None:
             # No limit on connections: the server has a queue for the turns that are requested at once.
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
@@ -142,18 +143,18 @@ class Completions:
             raise EndpointRefused(f"{self._where} cannot be reached ({one_line(error)}); check its address") from None
         except httpx.HTTPError as error:
             cause = one_line(str(error) or type(error).__name__)
-            raise Again(f"{self._where} does not answer ({cause}); is `vllm serve` running there?") from None
+            raise AttemptFailed(f"{self._where} does not answer ({cause}); is `vllm serve` running there?") from None
         if not response.is_success:
             raise self._refused(response.status_code, one_line(response.text))
         try:
             return response.json()
         except ValueError:
-            raise Again(f"{self._where} answered without JSON: {one_line(response.text)}") from None
+            raise AttemptFailed(f"{self._where} answered without JSON: {one_line(response.text)}") from None
 
     def _refused(self, status: int, answer: str) -> Exception:
         message = f"{self._where} answered {status}: {answer}"
         if status >= 500 or status in _TRANSIENT:
-            return Again(message)
+            return AttemptFailed(message)
         if status == 404:
             return EndpointRefused(f"{message}; is {self.model!r} a name that its /v1/models lists?")
         if status == 400 and "context length" in answer:
@@ -161,15 +162,15 @@ class Completions:
         return EndpointRefused(message)
 
     def _read(self, answer: Any, prompt: Sequence[int]) -> Sample:
-        """Read a completion. Raises Again for a turn that was broken off, EndpointRefused for inexact ids."""
+        """Read a completion. Raises AttemptFailed for a turn that was broken off, EndpointRefused for inexact ids."""
         try:
             choice = answer["choices"][0]
             ids, read = choice.get("token_ids"), choice.get("prompt_token_ids")
             scores = (choice.get("logprobs") or {}).get("token_logprobs") or []
         except (TypeError, LookupError, AttributeError):
-            raise Again(f"{self._where} answered without a completion: {one_line(answer)}") from None
+            raise AttemptFailed(f"{self._where} answered without a completion: {one_line(answer)}") from None
         if choice.get("finish_reason") == "abort":
-            raise Again(f"{self._where} broke the turn off")
+            raise AttemptFailed(f"{self._where} broke the turn off")
         if ids is None:
             raise EndpointRefused(
                 f"{self._where} returned no token ids; use vLLM 0.10.2 or newer, and no proxy that drops "

@@ -44,7 +44,7 @@ def parse(table: dict[str, Any], where: str = "the recipe") -> Recipe:
 
 
 def load_chooser(recipe: Recipe) -> HintChoice | None:
-    """Return the choice among hints that the recipe names, or None. Raises RecipeError for one that cannot be loaded."""
+    """Return the choice among hints that the recipe names, or None. Raises RecipeError when it cannot be loaded."""
     name = recipe.distillation.chooser
     try:
         return load_choice(name) if name else None

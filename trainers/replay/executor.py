@@ -99,7 +99,8 @@ class Executor:
             value = await self._judge(state, dict(action), observation, source)
             return value if value.score else await self._probed(value, observation, passed)
         except ServerError as error:
-            return self._fail("the server refused the action", error)
+            self._fail("the server refused the action", error)
+            return None
 
     async def _judge(self, state: State, action: dict[str, Any], observation: Observation, source: str) -> Value:
         """Judge the turn itself, and play up to ``follow`` more turns."""
@@ -141,9 +142,11 @@ class Executor:
             try:
                 passed = await self._tests()
             except ServerError as error:
-                return self._fail("the visible tests cannot be run", error)
+                self._fail("the visible tests cannot be run", error)
+                return None
             if passed is None:
-                return self._fail("there are no visible tests to run")
+                self._fail("there are no visible tests to run")
+                return None
             self._passed[state.key] = passed
         return self._passed[state.key]
 
@@ -167,9 +170,11 @@ class Executor:
             observation = await self._replayed(state.episode, [turn.action for turn in state.past])
             server_state = await self._client.state()
         except ServerError as error:
-            return self._fail("the state cannot be reached", error)
+            self._fail("the state cannot be reached", error)
+            return None
         if not self._is_same(state, observation):
-            return self._fail("replaying the recorded actions gave different observations")
+            self._fail("replaying the recorded actions gave different observations")
+            return None
         self._reached = (state.key, server_state.episode_id or "", server_state.token or "")
         return "replay"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import TrainingRunError
-from ...hints.intervals import wilson
+from ...intervals import wilson
 from ..recipe.recipe_checks import UNREAD
 from ..run.metrics_summary import duration, group_counts, numbers, run_warnings, total
 from .curves import sections

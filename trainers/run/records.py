@@ -51,6 +51,8 @@ class Evaluation:
     """Share of turns that erred."""
     reward: float
     """Mean reward."""
+    turns: int = 0
+    """Turns of the valid episodes."""
 
 
 @dataclass
@@ -122,4 +124,5 @@ def evaluation_of(rollouts: Sequence[Rollout]) -> Evaluation:
         solved=sum(rollout.reward.value >= 1 for rollout in valid) / max(len(valid), 1),
         error_turn_rate=erred / max(turns, 1),
         reward=sum(rollout.reward.value for rollout in valid) / max(len(valid), 1),
+        turns=turns,
     )

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from ....errors import SandboxError
 
@@ -31,7 +32,8 @@ class OrdinaryUser:
 
     def run(self, arguments: Sequence[str], wrapper: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
         """Run Python with these arguments; root becomes an ordinary user, unless a ``wrapper`` command does that."""
-        identity = {"user": _UID, "group": _UID, "extra_groups": []} if os.geteuid() == 0 and not wrapper else {}
+        drops_root = os.geteuid() == 0 and not wrapper
+        identity: dict[str, Any] = {"user": _UID, "group": _UID, "extra_groups": []} if drops_root else {}
         return subprocess.run(
             [*wrapper, self.python, "-B", *arguments],
             env={"PYTHONPATH": self.path, "PATH": "/usr/bin:/bin"},

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the texts of those two files have defined these names already
     from .plugin_imports import enter_workspace, leave_main, load_pytest
-    from .plugin_integrity import CRITICAL, WATCHED, Reference, changed, fingerprint, identity
+    from .plugin_integrity import CRITICAL, WATCHED, Reference, changed, fingerprint
 
 # Hooks whose implementations decide an outcome.
 DECIDING = (

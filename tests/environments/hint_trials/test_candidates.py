@@ -116,6 +116,10 @@ def test_what_cannot_be_done_is_one_line(
     assert code != 0 and message in error and error.count("\n") <= 2
 
 
+def rows_of(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / "trials.jsonl").read_text().splitlines()]
+
+
 def test_a_policy_is_given_as_an_object_or_by_its_dotted_path(tmp_path: Path) -> None:
     run = played(tmp_path, 1)
     for number, choose in enumerate((hint_policy.uniform, "etude.environments.hint_trials.hint_policy:uniform")):

@@ -133,7 +133,7 @@ def test_what_stalls_errs_garbles_and_leaks_is_counted_and_the_template_stays(
     assert (found["written"], found["without_hint"], found["unchecked"]) == (2, 0, 0)
     written = (run / "texts.jsonl").read_text()
     assert written.count("\n") == 2 and not any(answer in written for answer in known.values())
-    assert found["usage"]["lost"] > 0
+    assert found["usage"]["unanswered"] > 0
 
     paid = len(at.requests)
     code, found, at = write(run, endpoints, lambda number, body: hint(endpoints), capsys)

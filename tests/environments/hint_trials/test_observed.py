@@ -6,7 +6,7 @@ from typing import Any
 
 from etude.environments.agents.scripted import call, turn
 from etude.environments.hint_trials.observed import KindMeasure, measure
-from etude.environments.messages import NO_CALL
+from etude.environments.tool_protocol import NO_CALL
 from etude.hints import annotate, transcript
 from etude.intervals import wilson
 from etude.models import Episode, ToolMessage, Turn

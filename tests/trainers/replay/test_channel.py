@@ -16,15 +16,17 @@ from trl import GRPOConfig
 from etude.models import Episode
 from etude.trainers.chat.chat_policy import TemplateChat
 from etude.trainers.grpo.objectives import objective
-from etude.trainers.grpo.trainer import Channels, EtudeTrainer, Parts, reset_rows
+from etude.trainers.grpo.parts import ChannelWeights, Parts
+from etude.trainers.grpo.trainer import EtudeTrainer
 from etude.trainers.recipe.load import parse
 from etude.trainers.replay.loss import open_replay
 from etude.trainers.replay.pairs import Pair
 from etude.trainers.replay.prefixes import State
+from etude.trainers.rollouts.dataset_rows import reset_rows
 from etude.trainers.rollouts.rollout import Sample
 from etude.trainers.rollouts.session_pool import Limits
-from etude.trainers.run.builder import _replay
-from etude.trainers.run.model_loading import Start
+from etude.trainers.run.builder import _open_replay
+from etude.trainers.run.model_loading import LoadableModel
 
 
 class Submitting(EtudeTrainer):
@@ -81,7 +83,7 @@ def test_channel_learns_its_pairs_or_is_skipped_when_its_weight_is_zero(
         url=url,
         chat=lambda sampler: TemplateChat(words, sampler, arguments=thinking),
         limits=Limits(max_ids=6000, max_turn_ids=400),
-        channels=Channels(replay=lambda share: weight),
+        channels=ChannelWeights(replay=lambda share: weight),
         replay=replay,
     )
     rows = Dataset.from_list(reset_rows([{"task_id": erred.task_id}] * 2))
@@ -104,5 +106,5 @@ def test_channel_has_the_losses_and_the_rate_of_wrong_pairs_of_the_recipe(erred:
     options = {"pairs": str(tmp_path / "pairs.jsonl"), "losses": ["robust"], "weights": [2.0], "flipped": 0.1}
     about = {"model": {"name": "m"}, "environment": {"serve": "drill"}, "channels": {"replay": 1.0}}
     start = SimpleNamespace(recipe=parse({**about, "replay": options}), tokenizer=tokenizer("qwen3"), arguments={})
-    replay, warnings = _replay(cast("Start", start))
+    replay, warnings = _open_replay(cast("LoadableModel", start))
     assert (replay.weights, replay.flipped, warnings) == ({"robust": 2.0}, 0.1, [])

@@ -19,11 +19,11 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from etude.cli import app as cli
-from etude.cli.train import read_episodes, write_dialogues
+from etude.cli.commands.train import DIALOGUES, read_episodes
 from etude.errors import RecipeError
 from etude.models import Episode
 from etude.trainers.recipe.load import parse
-from etude.trainers.report import toml
+from etude.trainers.report.page import recipe_toml
 from etude.trainers.run import model_loading as loading
 from etude.trainers.run.callbacks import read_metrics
 from etude.trainers.run.train import Result, plan, run
@@ -49,7 +49,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def play(table: dict[str, Any], trainer: Any = None) -> Result:
-    return run(parse(table), dialogues=write_dialogues, episodes=read_episodes, trainer=trainer)
+    return run(parse(table), dialogues=DIALOGUES, episodes=read_episodes, trainer=trainer)
 
 
 # --- the loss -----------------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ def test_sigterm_saves_a_checkpoint_like_ctrl_c(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    text = toml(parse(recipe(model, tmp_path / "run", runs / "oracle")).model_dump(mode="json"))
+    text = recipe_toml(parse(recipe(model, tmp_path / "run", runs / "oracle")).model_dump(mode="json"))
     (tmp_path / "r.toml").write_text(text)
     monkeypatch.setattr(sft, "SolvedTrainer", type("Ended", (Stopping,), {"at": 2, "number": signal.SIGTERM}))
     assert cli.main(["train", str(tmp_path / "r.toml")]) == 143
@@ -280,7 +280,7 @@ def test_sigterm_before_the_first_step_leaves_no_run(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    text = toml(parse(recipe(model, tmp_path / "run", runs / "oracle")).model_dump(mode="json"))
+    text = recipe_toml(parse(recipe(model, tmp_path / "run", runs / "oracle")).model_dump(mode="json"))
     (tmp_path / "r.toml").write_text(text)
     monkeypatch.setattr(loading.Start, "weights", lambda start: os.kill(os.getpid(), signal.SIGTERM))
     before = signal.signal(signal.SIGINT, interrupts)

@@ -1,8 +1,4 @@
-<<<<<<< HEAD:tests/trainers/test_tiny_models.py
-"""Tiny models: their dialogues with hints, their tokenizer, their pretraining, and a run that makes one."""
-=======
 """Tests of tiny models: dialogues with hints, the tokenizer, the model, and the saved base."""
->>>>>>> area-trainers-parts:tests/trainers/tiny_models/test_tiny_models.py
 
 from __future__ import annotations
 
@@ -17,7 +13,7 @@ import torch
 from helpers.replay_files import pairs_file
 from safetensors.torch import load_file
 
-from etude.cli.train import DIALOGUES
+from etude.cli.commands.train import DIALOGUES
 from etude.environments.drill.dialogues import CONFLICTING, dialogues
 from etude.errors import RecipeError
 from etude.trainers.chat.chat_policy import TemplateChat, never_samples
@@ -34,11 +30,7 @@ from etude.trainers.tiny_models.tokenizer import TAGS, dialogue_text, make_token
 SIZES = Sizes(hidden=32, layers=1, heads=2, vocabulary=600, dialogues=24, copying=4, reading=6, steps=8, batch=2)
 
 
-<<<<<<< HEAD:tests/trainers/test_tiny_models.py
-class Interrupted(EtudeTrainer):
-=======
 class Stopping(EtudeTrainer):
->>>>>>> area-trainers-parts:tests/trainers/tiny_models/test_tiny_models.py
     """Trainer that gets Ctrl-C in the middle of step ``at``, once."""
 
     at = 0
@@ -75,40 +67,16 @@ def test_dialogues_depend_on_their_seed_alone(rows: list[dict[str, Any]]) -> Non
     assert next(dialogues(1, skill=1.0, seed=1)) != rows[0]
 
 
-<<<<<<< HEAD:tests/trainers/test_tiny_models.py
-def test_assistant_follows_hints_that_contradict_the_tool_list(rows: list[dict[str, Any]]) -> None:
-    with_hint = [row for row in rows if hinted(row)]
-    listed = [first_call(row) in [tool["function"]["name"] for tool in row["tools"]] for row in with_hint]
-    assert all(first_call(row) in row["messages"][1]["content"] for row in with_hint)
-    assert abs(listed.count(False) / len(listed) - CONFLICTING) < 0.15
-=======
 def test_dialogues_follow_the_hint_even_against_the_tool_list(rows: list[dict[str, Any]]) -> None:
     with_hint = [row for row in rows if hinted(row)]
     is_listed = [first_call(row) in [tool["function"]["name"] for tool in row["tools"]] for row in with_hint]
     assert all(first_call(row) in row["messages"][1]["content"] for row in with_hint)
     assert abs(is_listed.count(False) / len(is_listed) - CONFLICTING) < 0.15
->>>>>>> area-trainers-parts:tests/trainers/tiny_models/test_tiny_models.py
 
 
 def test_most_first_turns_err_without_a_hint(rows: list[dict[str, Any]]) -> None:
     alone = [row for row in rows if not hinted(row)]
     erred = [row["messages"][2]["content"].startswith("error tool_not_found") for row in alone]
-<<<<<<< HEAD:tests/trainers/test_tiny_models.py
-    assert 0.5 < sum(erred) / len(erred) < 0.75  # five sixths of the guesses, which three quarters of the turns are
-
-
-def test_skill_is_the_share_of_hints_that_are_followed() -> None:
-    with_hint = [row for row in dialogues(400, skill=0.6) if hinted(row)]
-    lists = [row["messages"][1]["content"].partition(". There is no tool")[0] for row in with_hint]
-    followed = sum(first_call(row) in listed for row, listed in zip(with_hint, lists, strict=True)) / len(with_hint)
-    assert 0.55 < followed < 0.8  # some guesses are the tool of the hint
-
-
-def test_tokenizer_preserves_every_text(rows: list[dict[str, Any]], tokenizer: Any) -> None:
-    text = json.dumps(rows[0], ensure_ascii=False) + "\t äöü 漢字 <|x|> _a_ 12"
-    assert tokenizer.decode(tokenizer.encode(text)) == text
-    assert all(len(tokenizer.encode(mark)) == 1 for mark in MARKS)
-=======
     assert 0.5 < sum(erred) / len(erred) < 0.75  # three quarters of the turns are guesses, and five sixths of those err
 
 
@@ -123,25 +91,11 @@ def test_tokenizer_decodes_every_text_unchanged(rows: list[dict[str, Any]], toke
     text = json.dumps(rows[0], ensure_ascii=False) + "\t äöü 漢字 <|x|> _a_ 12"
     assert tokenizer.decode(tokenizer.encode(text)) == text
     assert all(len(tokenizer.encode(tag)) == 1 for tag in TAGS)
->>>>>>> area-trainers-parts:tests/trainers/tiny_models/test_tiny_models.py
     call = "<tool_call>\n{}\n</tool_call>"
     assert tokenizer.decode(tokenizer.encode(call), skip_special_tokens=True) == call
     assert (tokenizer.eos_token, tokenizer.pad_token) == ("<|im_end|>", "<|endoftext|>")
 
 
-<<<<<<< HEAD:tests/trainers/test_tiny_models.py
-def test_dialogue_is_encoded_like_a_rollout(rows: list[dict[str, Any]], tokenizer: Any) -> None:
-    async def fail(ids: Any, room: int) -> Any:
-        raise AssertionError
-
-    chat = TemplateChat(tokenizer, fail, arguments={"enable_thinking": False})
-    row = next(row for row in rows if hinted(row))
-    encoded = encode(row, chat, tokenizer)
-    learned = tokenizer.decode([token for token, own in zip(encoded.ids, encoded.said, strict=True) if own])
-    calls = [message["tool_calls"][0]["function"] for message in row["messages"] if message["role"] == "assistant"]
-    assert learned == "".join(f"<tool_call>\n{json.dumps(call)}\n</tool_call><|im_end|>" for call in calls)
-    first = tokenizer.decode(encoded.ids[: encoded.said.index(1)])
-=======
 def test_encoded_dialogue_has_the_ids_of_a_rollout(rows: list[dict[str, Any]], tokenizer: Any) -> None:
     chat = TemplateChat(tokenizer, never_samples, arguments={"enable_thinking": False})
     row = next(row for row in rows if hinted(row))
@@ -150,17 +104,12 @@ def test_encoded_dialogue_has_the_ids_of_a_rollout(rows: list[dict[str, Any]], t
     calls = [message["tool_calls"][0]["function"] for message in row["messages"] if message["role"] == "assistant"]
     assert learned == "".join(f"<tool_call>\n{json.dumps(call)}\n</tool_call><|im_end|>" for call in calls)
     first = tokenizer.decode(read.ids[: read.targets.index(1)])
->>>>>>> area-trainers-parts:tests/trainers/tiny_models/test_tiny_models.py
     assert first.endswith(
         f"<|im_start|>system\n{row['messages'][1]['content']}<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
     )
 
 
-<<<<<<< HEAD:tests/trainers/test_tiny_models.py
-def test_make_base_learns_and_depends_on_its_seed_alone(tmp_path: Path) -> None:
-=======
 def test_base_is_trained_saved_and_reproducible(tmp_path: Path) -> None:
->>>>>>> area-trainers-parts:tests/trainers/tiny_models/test_tiny_models.py
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in dialogues(SIZES.dialogues)))
     base = make_base(path, SIZES, tmp_path / "base", seed=3)
@@ -171,28 +120,14 @@ def test_base_is_trained_saved_and_reproducible(tmp_path: Path) -> None:
     assert all(torch.equal(one, other) for one, other in pairs)
 
 
-<<<<<<< HEAD:tests/trainers/test_tiny_models.py
-def test_read_dialogues_keeps_unusual_line_ends(tmp_path: Path) -> None:
-    """JSON does not escape all of them."""
-=======
 def test_read_dialogues_reads_unusual_line_separators(tmp_path: Path) -> None:
     """JSON leaves some line separators unescaped."""
->>>>>>> area-trainers-parts:tests/trainers/tiny_models/test_tiny_models.py
     row = {"messages": [{"role": "user", "content": "a\u2028b\x85c"}]}
     (tmp_path / "rows.jsonl").write_text(json.dumps(row, ensure_ascii=False) + "\n", encoding="utf-8")
     assert read_dialogues(tmp_path / "rows.jsonl") == [row]
 
 
 @pytest.mark.parametrize(("heads", "keys"), [(1, 1), (3, 1), (4, 2), (5, 1), (9, 3)])
-<<<<<<< HEAD:tests/trainers/test_tiny_models.py
-def test_make_model_accepts_any_number_of_heads(heads: int, keys: int, tokenizer: Any) -> None:
-    tiny = make_model(Sizes(hidden=16 * heads, heads=heads, layers=1), tokenizer, 0)
-    assert tiny.config.num_key_value_heads == keys
-    assert tiny(input_ids=torch.tensor([[1, 2, 3]])).logits.shape[:2] == (1, 3)
-
-
-def test_recipe_for_a_gpu_makes_a_model_of_30_to_100_million_parameters(root: Path) -> None:
-=======
 def test_model_can_have_any_number_of_heads(heads: int, keys: int, tokenizer: Any) -> None:
     model = make_model(Sizes(hidden=16 * heads, heads=heads, layers=1), tokenizer, 0)
     assert model.config.num_key_value_heads == keys
@@ -200,7 +135,6 @@ def test_model_can_have_any_number_of_heads(heads: int, keys: int, tokenizer: An
 
 
 def test_gpu_recipe_has_tens_of_millions_of_parameters(root: Path) -> None:
->>>>>>> area-trainers-parts:tests/trainers/tiny_models/test_tiny_models.py
     sizes = load(root / "recipes" / "gpu.toml").model.sizes
 
     class Words:
@@ -210,37 +144,23 @@ def test_gpu_recipe_has_tens_of_millions_of_parameters(root: Path) -> None:
             return sizes.vocabulary
 
     with torch.device("meta"):
-<<<<<<< HEAD:tests/trainers/test_tiny_models.py
-        tiny = make_model(sizes, Words(), 0)
-    assert 30e6 <= sum(parameter.numel() for parameter in tiny.parameters()) <= 100e6
-
-
-@pytest.mark.parametrize("text", ["", "{", '{"x": 1}\n', "[1]\n"])
-def test_read_dialogues_refuses_other_files(text: str, tmp_path: Path) -> None:
-=======
         model = make_model(sizes, Words(), 0)
     assert 30e6 <= sum(parameter.numel() for parameter in model.parameters()) <= 100e6
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"x": 1}\n', "[1]\n"])
 def test_read_dialogues_refuses_other_files_in_one_line(text: str, tmp_path: Path) -> None:
->>>>>>> area-trainers-parts:tests/trainers/tiny_models/test_tiny_models.py
     (tmp_path / "rows.jsonl").write_text(text)
     with pytest.raises(RecipeError, match="rows.jsonl"):
         read_dialogues(tmp_path / "rows.jsonl")
 
 
 @pytest.mark.slow
-<<<<<<< HEAD:tests/trainers/test_tiny_models.py
-def test_run_that_makes_its_model_is_bit_equal_when_interrupted(tmp_path: Path) -> None:
-    """This uses the real sampler, the real server and all three channels, like `etude train recipes/tiny.toml`."""
-=======
 def test_run_from_nothing_trains_and_resumes_to_the_same_weights(tmp_path: Path) -> None:
     """Run `etude train recipes/tiny.toml` at a smaller size: the real sampler, the real server, all three channels."""
->>>>>>> area-trainers-parts:tests/trainers/tiny_models/test_tiny_models.py
 
     def train(name: str, stops: int = 0) -> Result:
-        Interrupted.at = stops
+        Stopping.at = stops
         table = {
             "out": str(tmp_path / name),
             "model": {"make": "drill", "sizes": SIZES.model_dump()},
@@ -250,7 +170,7 @@ def test_run_from_nothing_trains_and_resumes_to_the_same_weights(tmp_path: Path)
             "replay": {"pairs": str(pairs_file(tmp_path / "pairs.jsonl")), "batch": 2},
             "generation": {"max_ids": 1400, "max_turn_ids": 24},
         }
-        return run(parse(table), dialogues=DIALOGUES, trainer=Interrupted)
+        return run(parse(table), dialogues=DIALOGUES, trainer=Stopping)
 
     result = train("whole")
     assert result.ok and result.steps == 4
@@ -258,15 +178,10 @@ def test_run_from_nothing_trains_and_resumes_to_the_same_weights(tmp_path: Path)
     first, second = train("parts", stops=2), train("parts")
     assert (first.interrupted, first.steps, second.resumed_from, second.ok) == (True, 2, 2, True)
     whole, parts = (read_metrics(tmp_path / name / "metrics.jsonl") for name in ("whole", "parts"))
-    timings = ("seconds/", "cost/", "memory/", "step_time")
+    of_time = ("seconds/", "cost/", "memory/", "step_time")
     for row, other in zip(whole, parts, strict=True):
-        names = {name for name in row if not name.startswith(timings)}
+        names = {name for name in row if not name.startswith(of_time)}
         assert {name: row[name] for name in names} == {name: other.get(name) for name in names}
     assert len({row["replay/loss"] for row in whole}) == 4
-<<<<<<< HEAD:tests/trainers/test_tiny_models.py
-    expected, actual = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("whole", "parts"))
-    assert all(torch.equal(actual[name], expected[name]) for name in expected)
-=======
     expected, resumed = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("whole", "parts"))
     assert all(torch.equal(expected[name], resumed[name]) for name in expected)
->>>>>>> area-trainers-parts:tests/trainers/tiny_models/test_tiny_models.py

@@ -1,0 +1,165 @@
+"""Commands about episodes: ``serve``, ``run`` and ``report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .. import console
+from ..options import (
+    OPENAI,
+    ApiKeyEnv,
+    BaseUrl,
+    Dollars,
+    Jobs,
+    Json,
+    MaxTokens,
+    Prices,
+    Sandbox,
+    Temperature,
+    Timeout,
+    TokenBudget,
+    ToolFormat,
+    Url,
+    key_values,
+    model_options,
+    tasks_of,
+)
+from ..progress import progress_bar
+
+if TYPE_CHECKING:
+    from ...environments.runs.scores import Summary
+
+
+def serve(
+    tasks: Annotated[Path | None, typer.Option(help="Serve the tasks of this folder; default: $ETUDE_TASKS.")] = None,
+    host: Annotated[str, typer.Option(help="Listen on this address; 0.0.0.0 opens it to the network.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Listen on this port; 0 takes a free one.")] = 8000,
+    sandbox: Sandbox = "auto",
+    environment: Annotated[
+        str | None,
+        typer.Option("--env", help="Play this environment, such as coding or drill; default: $ETUDE_ENV or coding."),
+    ] = None,
+    faults: Annotated[
+        str | None, typer.Option(help="Make calls fail on purpose, such as rate=0.2,timeout,seed=7 or renamed@3.")
+    ] = None,
+    knob: Annotated[
+        list[str] | None,
+        typer.Option(help="Set KEY=VALUE: turns or tools; for drills families or level; repeatable."),
+    ] = None,
+) -> None:
+    """Serve tasks over OpenEnv until interrupted."""
+    knobs = key_values(knob or [])
+    from ...server.app import serve as serve_tasks
+
+    code = serve_tasks(
+        tasks, host=host, port=port, backend=sandbox, environment=environment, faults=faults, knobs=knobs
+    )
+    raise typer.Exit(code)
+
+
+def run(
+    agent: Annotated[str, typer.Option("--agent", "-a", help="Play this agent; see `etude list agents`.")] = "oracle",
+    tasks: Annotated[
+        Path, typer.Option(help="Play the tasks of this folder, or procedural drills for the word 'drill'.")
+    ] = Path("tasks"),
+    url: Url = None,
+    number: Annotated[
+        int, typer.Option("--n", min=1, metavar="N", help="Play N episodes per task; two or more give pass@k.")
+    ] = 1,
+    limit: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Play only the first N tasks; default: all.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Write episodes.jsonl and summary.json to this folder.")] = (
+        Path("runs/latest")
+    ),
+    base_url: BaseUrl = OPENAI,
+    api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
+    tool_format: ToolFormat = "native",
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = 4096,
+    timeout: Timeout = 300.0,
+    price: Prices = "0,0",
+    budget: Dollars = None,
+    token_budget: TokenBudget = None,
+    faults: Annotated[
+        str | None, typer.Option(help="Make calls fail as in `etude serve`; default with --url: the server's.")
+    ] = None,
+    annotate: Annotated[
+        str,
+        typer.Option(help="Put error turns and hints in the records alone ('state') or show them ('observation')."),
+    ] = "state",
+    jobs: Jobs = 1,
+    sandbox: Sandbox = "auto",
+    as_json: Json = False,
+) -> None:
+    """Play episodes and write them to a folder."""
+    import asyncio
+
+    from ...environments.runs.play import run_episodes
+
+    model = model_options(
+        base_url, api_key_env, tool_format, temperature, max_tokens, timeout, price, budget, token_budget
+    )
+    task_set = tasks_of(tasks)
+    with progress_bar("run") as progress:
+        playing = run_episodes(
+            task_set,
+            agent,
+            url=url,
+            jobs=jobs,
+            out=out,
+            n=number,
+            limit=limit,
+            backend=sandbox,
+            faults=faults,
+            annotate=annotate,
+            model=model,
+            progress=progress,
+        )
+        summary = asyncio.run(playing)
+    _show_summary(summary, as_json)
+    console.exit_unless(summary.ok)
+
+
+def _show_summary(summary: Summary, as_json: bool) -> None:
+    """Print the summary of a run, then one line for each cause of failed episodes."""
+    columns = ("agent", "episodes", "valid", "solved", "reward", "sandbox", "out")
+    row = {name: getattr(summary, name) for name in columns} | {"sandbox": ", ".join(summary.sandbox)}
+    row |= {f"pass@{k}": f"{at['value']:.3g} [{at['low']:.2g}, {at['high']:.2g}]" for k, at in summary.pass_at.items()}
+    row |= {
+        name: summary.usage[name] for name in ("calls", "prompt_tokens", "completion_tokens", "usd") if summary.usage
+    }
+    console.show({**console.plain(summary), "ok": summary.ok}, [row], as_json)
+    by_cause: dict[str, list[str]] = {}
+    for task_id, cause in summary.failures.items():
+        by_cause.setdefault(cause.replace(f"task {task_id!r}", "the task"), []).append(task_id)
+    for cause, failed in by_cause.items():
+        console.show_error(f"{failed[0] if len(failed) == 1 else f'{len(failed)} episodes'}: {cause}")
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Folders with episodes.jsonl, or one folder of a training run.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Write this page; default: report.html, for training in its folder."),
+    ] = None,
+    tasks: Annotated[
+        Path | None, typer.Option(help="Show diffs against the workspaces of this folder's tasks.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write one HTML page that shows each turn of the episodes, each error and its hint, or a training run's curves."""
+    from ...trainers.report.page import write_report as write_training_report
+    from ...trainers.report.run_files import is_run
+
+    if len(runs) == 1 and is_run(runs[0]) and tasks is None:
+        page = write_training_report(runs[0], out)
+        console.show(page, [console.plain(page)], as_json)
+        return
+    from ...server.viewer import write_report
+
+    written = write_report(runs, out or Path("report.html"), tasks=tasks)
+    console.show(written, [console.plain(written)], as_json)

@@ -1,0 +1,193 @@
+"""Commands about task sets: ``generate``, ``validate``, ``export``, ``snapshot pack`` and ``snapshot unpack``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .. import console
+from ..options import Jobs, Json, Sandbox, TasksFolder, key_values, sigterm_interrupts
+from ..progress import as_updates, progress_bar
+
+snapshots = typer.Typer(no_args_is_help=True, help="Move snapshots to machines without a package index.")
+
+
+def generate(
+    sources: Annotated[list[str], typer.Argument(help="pypi:NAME==VERSION, git+URL@REV, a folder or an archive.")],
+    generators: Annotated[
+        str, typer.Option("--generators", "-g", help="Use these generators, separated by commas; see `etude list`.")
+    ] = "all",
+    count: Annotated[
+        int, typer.Option(min=1, help="Try at most N candidates per source and generator.", metavar="N")
+    ] = 20,
+    seed: Annotated[int, typer.Option(help="Draw candidates with this seed; the same seed gives the same bytes.")] = 0,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Write tasks.jsonl, report.json and README.md to this folder.")
+    ] = Path("tasks"),
+    jobs: Jobs = 1,
+    python: Annotated[
+        str | None, typer.Option(help="Build the snapshot with this Python version, such as 3.12.")
+    ] = None,
+    pytest: Annotated[str | None, typer.Option(help="Install this version of pytest in the snapshot.")] = None,
+    setup_cmd: Annotated[
+        list[str] | None, typer.Option(help="Run this command in the source's folder first; repeatable.")
+    ] = None,
+    recipe: Annotated[
+        Path | None, typer.Option(help="Read snapshot options from this TOML file; options given here win.")
+    ] = None,
+    knob: Annotated[list[str] | None, typer.Option(help="Set KEY=VALUE for the generators; repeatable.")] = None,
+    any_licence: Annotated[
+        bool, typer.Option("--any-licence", help="Accept code whose licence is not permissive.")
+    ] = False,
+    pack: Annotated[bool, typer.Option("--pack", help="Add the snapshots' archives to the task set.")] = False,
+    sandbox: Sandbox = "auto",
+    as_json: Json = False,
+) -> None:
+    """Make validated tasks from source code."""
+    knobs = key_values(knob or [])
+    options = snapshot_options(recipe, {"python": python, "pytest": pytest, "setup_cmds": setup_cmd})
+    from ...generators.generate import generate as make_tasks
+
+    with sigterm_interrupts(), progress_bar("generate") as progress:
+        report = make_tasks(
+            list(dict.fromkeys(sources)),
+            generators=list(dict.fromkeys(name.strip() for name in generators.split(","))),
+            count=count,
+            seed=seed,
+            out=out,
+            jobs=jobs,
+            options=options,
+            knobs=knobs,
+            backend=sandbox,
+            any_licence=any_licence,
+            pack=pack,
+            progress=as_updates(progress),
+        )
+    rows = [
+        {"source": source, **console.plain(part), "rejected": _counts(part.rejected)}
+        for source, part in report.per_source.items()
+    ]
+    console.show(report.row(), rows, as_json)
+    if not report.tasks:
+        console.show_error(
+            f"no candidate became a task: see {out / 'report.json'}, raise --count or take another source"
+        )
+    console.exit_unless(report.tasks > 0)
+
+
+def validate(
+    folder: TasksFolder,
+    sample: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Check only N tasks, chosen by hash; default: all.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the tasks that pass to this new folder.")
+    ] = None,
+    skip: Annotated[list[str] | None, typer.Option(help="Leave out this check; repeatable.")] = None,
+    runs: Annotated[int, typer.Option(min=1, metavar="N", help="Run each solution N times to find flaky tests.")] = 3,
+    jobs: Jobs = 1,
+    sandbox: Sandbox = "auto",
+    as_json: Json = False,
+) -> None:
+    """Check a task set again: scripted agents, leaks, flaky tests, duplicates, statements."""
+    from ...generators.validation.audit import validate as check_tasks
+
+    with progress_bar("validate") as progress:
+        report = check_tasks(
+            folder,
+            sample=sample,
+            jobs=jobs,
+            backend=sandbox,
+            skip=skip or (),
+            runs=runs,
+            out=out,
+            progress=as_updates(progress),
+        )
+    console.show({**console.plain(report), "ok": report.ok}, [console.plain(row) for row in report.rows], as_json)
+    for problem in report.problems:
+        console.show_error(str(problem))
+    if report.written is not None and not as_json:
+        print(f"{report.written} of {report.tasks} tasks written to {out}")
+    console.exit_unless(report.ok)
+
+
+def export(
+    folder: TasksFolder,
+    format_: Annotated[
+        str, typer.Option("--format", "-f", help="Write nemo-gym or swe-bench (tasks), or sft (episodes).")
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Write FORMAT.jsonl to this folder (.parquet too with pyarrow).")
+    ],
+    episodes: Annotated[Path | None, typer.Option(help="Take the episodes of this run's folder, for sft.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write tasks or episodes in another format."""
+    from ...generators.export import export as write
+
+    report = write(folder, format_, out, episodes=episodes)
+    console.show(report, [{**console.plain(report), "files": ", ".join(report.files)}], as_json)
+
+
+@snapshots.command("pack")
+def snapshot_pack(
+    target: Annotated[str, typer.Argument(metavar="DIGEST|DIR", help="A snapshot in the cache, or a task set.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write this archive; default: NAME-VERSION.tar.xz.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write one snapshot to a file, or every snapshot of a task set to DIR/blobs."""
+    if "/" in target or Path(target).is_dir():
+        from ...generators.output.pack_set import pack_set
+
+        if out is not None:
+            raise typer.BadParameter("a task set keeps its archives in DIR/blobs", param_hint="--out")
+        with progress_bar("pack") as progress:
+            report = pack_set(Path(target), progress=as_updates(progress))
+        console.show(report, report.snapshots, as_json)
+        return
+    from ...environments.snapshots.store.pack import SUFFIX, find_snapshot, pack
+
+    snapshot = find_snapshot(target)
+    packed = pack(snapshot, out or Path(f"{snapshot.name}-{snapshot.version}{SUFFIX}"))
+    row = {**console.plain(packed), "path": str(packed.path)}
+    console.show(row, [row], as_json)
+
+
+@snapshots.command("unpack")
+def snapshot_unpack(
+    target: Annotated[Path, typer.Argument(metavar="FILE|DIR", help="An archive, or a task set with archives.")],
+    sha256: Annotated[str, typer.Option(help="Require this SHA-256 of the archive's bytes.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Add snapshots from an archive or a task set to the cache."""
+    if target.is_dir():
+        from ...generators.output.pack_set import unpack_set
+
+        if sha256:
+            raise typer.BadParameter("a task set's rows hold the hashes of its archives", param_hint="--sha256")
+        with progress_bar("unpack") as progress:
+            rows = unpack_set(target, progress=as_updates(progress))
+    else:
+        from ...environments.snapshots.store.unpack import unpack
+
+        snapshot = unpack(target, sha256=sha256)
+        source = f"{snapshot.name} {snapshot.version}"
+        rows = [{"source": source, "digest": snapshot.digest, "path": str(snapshot.path)}]
+    console.show({"snapshots": rows}, rows, as_json)
+
+
+def snapshot_options(recipe: Path | None, flags: Mapping[str, Any]) -> Any:
+    """Return snapshot options from a TOML file, overridden by the flags that are not None. Raises SnapshotError."""
+    from ...environments.snapshots import SnapshotOptions
+
+    from_file = SnapshotOptions.from_toml(recipe).model_dump(exclude_unset=True) if recipe else {}
+    return SnapshotOptions(**{**from_file, **{name: value for name, value in flags.items() if value is not None}})
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in sorted(counts.items()))

@@ -1,0 +1,176 @@
+"""Commands that train: ``train`` and ``replay``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .. import console
+from ..options import INTERRUPTED, TERMINATED, Json, RunFolder, Url, sigterm_interrupts
+from ..progress import progress_bar
+
+if TYPE_CHECKING:
+    from ...models import Episode
+    from ...trainers.recipe.recipe import Recipe
+    from ...trainers.replay.report import Report
+    from ...trainers.replay.settings import ReplaySettings
+
+
+def train(
+    recipe: Annotated[
+        Path, typer.Argument(metavar="RECIPE.toml", help="A recipe's file, or a name of `etude list recipes`.")
+    ],
+    change: Annotated[
+        list[str] | None, typer.Option("-o", help="Set KEY=VALUE in the recipe, such as train.steps=20; repeatable.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check the recipe and print the resolved run; load no model.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Train a model on the episodes of a server, or on solved episodes; run the same command again to resume."""
+    from ...trainers.recipe.load import load
+    from ...trainers.report.page import REPORT
+    from ...trainers.run.train import check, run
+    from .catalogue import recipe_path
+
+    resolved_recipe = load(recipe_path(recipe), change or [])
+    if dry_run:
+        _, resolved = check(resolved_recipe, read_episodes, DIALOGUES)
+        console.show(resolved, _flat(resolved), as_json)
+        return
+    silence_libraries()
+    with progress_bar("train") as progress, sigterm_interrupts() as received:
+        result = run(resolved_recipe, progress, dialogues=DIALOGUES, episodes=read_episodes)
+    for warning in result.warnings:
+        console.show_warning(warning)
+    page = str(Path(result.out) / REPORT)
+    row = {"steps": result.steps, "out": result.out, "seconds": result.seconds}
+    for when in ("before", "after"):
+        if (measured := getattr(result, when)) is not None:
+            row |= {f"solved {when}": measured.solved, f"error turns {when}": measured.error_turn_rate}
+    console.show({**console.plain(result), "ok": result.ok, "report": page}, [row], as_json)
+    if not as_json:
+        print(f"report: {page}")
+    if result.stopped:
+        console.show_error(result.stopped)
+    if result.interrupted:
+        raise typer.Exit(TERMINATED if received else INTERRUPTED)
+    console.exit_unless(result.ok)
+
+
+def replay(
+    run: RunFolder,
+    teachers: Annotated[Path, typer.Option(help="Read endpoints, prices and budget from this TOML file.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Write the preference pairs to this new file.")] = Path(
+        "pairs.jsonl"
+    ),
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Ask external teachers what they would have done at the turns of a run, and write preference pairs.
+
+    With --url the answers are executed on that server before they count; without it the teachers must agree. Run the
+    same command again to resume: answers and their cost are kept.
+    """
+    import asyncio
+
+    from ...environments.runs.reader import stored_episodes
+    from ...errors import ReplayError
+    from ...trainers.replay.files import check_new, forget_answers, log_of
+    from ...trainers.replay.settings import ValueSettings, load_settings
+
+    settings = load_settings(teachers)
+    if url is None and settings.value != ValueSettings():
+        raise ReplayError(f"{teachers}: [value] needs a server that executes answers; give --url, or remove [value]")
+    episodes = [stored.episode for stored in stored_episodes(run)]
+    check_new(out)
+    report = asyncio.run(_replay(episodes, settings, out, url))
+    pairs = sum(report.pairs.values())
+    if pairs and not report.lacks:
+        forget_answers(out)
+    row: dict[str, Any] = {"turns": report.turns, "asked": report.asked, "executed": report.executed, "pairs": pairs}
+    row |= {"usd": report.usd, "usd per pair": report.usd_per_pair, "stopped": report.stopped, "out": str(out)}
+    console.show({**report.row(), "ok": pairs > 0}, [row], as_json)
+    for warning in report.warnings():
+        console.show_warning(warning)
+    if not pairs:
+        console.show_error(f"no turn became a pair ({report.why_none()}); see {log_of(out)}; the answers are kept")
+        raise typer.Exit(1)
+    if report.lacks:
+        remedy = f"fix the cause, delete {out} and {log_of(out)}, and run the same command again"
+        console.show_warning(f"the replay is incomplete ({report.lacks}); the answers are kept; to resume, {remedy}")
+
+
+async def _replay(episodes: Sequence[Episode], settings: ReplaySettings, out: Path, url: str | None) -> Report:
+    """Ask the teachers, and end their connections however it went. Raises ReplayError when the server is lost."""
+    from ...client import Client
+    from ...errors import ConnectionLost, ReplayError
+    from ...trainers.replay.external_models import open_teachers
+    from ...trainers.replay.files import answers_of, with_cassettes
+    from ...trainers.replay.run import replay as ask
+
+    teachers = open_teachers(with_cassettes(settings, out), charges=answers_of(out) / "charges.log")
+    client = None if url is None else await Client(url).connect()
+    try:
+        with progress_bar("replay") as progress:
+            return await ask(
+                episodes,
+                teachers,
+                client,
+                out,
+                settings=settings,
+                progress=lambda done, total: progress("turns", done, total),
+            )
+    except ConnectionLost as error:
+        raise ReplayError(f"{error}; start it again and run the same command: the answers are kept") from error
+    finally:
+        for teacher in teachers:
+            await teacher.close()
+        if client is not None:
+            await client.close()
+
+
+def read_episodes(run: Path) -> list[Episode]:
+    """Return the valid episodes of a run, for recipes of stage "sft"."""
+    from ...environments.runs.reader import stored_episodes
+
+    return [stored.episode for stored in stored_episodes(run)]
+
+
+def write_dialogues(path: Path, recipe: Recipe) -> None:
+    """Write the dialogues that a small model is pretrained on as JSON lines."""
+    import json
+
+    from ...environments.drill.dialogues import dialogues
+
+    sizes = recipe.model.sizes
+    with path.open("w", encoding="utf-8") as file:
+        for row in dialogues(sizes.dialogues, level=sizes.level, skill=sizes.skill, seed=recipe.seed):
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+DIALOGUES = {"drill": write_dialogues}
+"""Values of ``model.make``, with the function that writes the dialogues of each."""
+
+
+def silence_libraries() -> None:
+    """Hide warnings that libraries print for their developers, unless ETUDE_DEBUG is set."""
+    import os
+    import warnings
+
+    if not console.debugging():
+        os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+        warnings.filterwarnings("ignore", category=FutureWarning)
+
+
+def _flat(resolved: dict[str, Any], prefix: str = "") -> list[dict[str, Any]]:
+    """Return one row for each setting of a nested table."""
+    rows: list[dict[str, Any]] = []
+    for name, value in resolved.items():
+        key = f"{prefix}.{name}".lstrip(".").removeprefix("recipe.")
+        rows += _flat(value, key) if isinstance(value, dict) and value else [{"key": key, "value": str(value)}]
+    return rows

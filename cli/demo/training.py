@@ -1,0 +1,78 @@
+"""Training of the demo: the reference trainer with ``recipes/demo.toml``, on drills over a server of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...intervals import wilson
+from ..commands.catalogue import RECIPES
+from ..commands.train import DIALOGUES, silence_libraries
+from ..progress import Progress
+from .stages import Share, Training
+
+if TYPE_CHECKING:
+    from ...trainers.run.records import Evaluation
+
+RECIPE = RECIPES / "demo.toml"
+BASE = RECIPES / "drill_base"
+"""Weights that the training starts from; ``make.py`` in this folder makes them."""
+NEEDED = ("torch", "transformers", "trl", "datasets", "accelerate")
+
+
+def can_train() -> bool:
+    """Return whether the packages of the trainer are installed."""
+    return all(find_spec(name) is not None for name in NEEDED)
+
+
+def train(out: Path, progress: Progress, seed: int = 0) -> Training | None:
+    """Train from the shipped base and write the run to ``out``, which is emptied first.
+
+    Returns None when the run was interrupted. Raises what the trainer raises.
+    """
+    # For a model this small one thread is as fast as two, and it does not slow down beside other work.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    from ...trainers.recipe.load import load
+    from ...trainers.report.page import REPORT
+    from ...trainers.run.train import run
+
+    silence_libraries()
+    shutil.rmtree(out, ignore_errors=True)
+    recipe = load(RECIPE, [f"out={out}", f"model.name={BASE}", f"seed={seed}"])
+    result = run(recipe, progress, dialogues=DIALOGUES)
+    if result.interrupted or result.before is None:
+        return None
+    after = result.after or result.before
+    return Training(
+        steps=result.steps,
+        seconds=result.seconds,
+        parameters=_parameters(BASE / "model.safetensors"),
+        drills=result.before.episodes,
+        error_turns_before=_error_turns(result.before),
+        error_turns_after=_error_turns(after),
+        solved_before=_solved(result.before),
+        solved_after=_solved(after),
+        report=str(out / REPORT),
+        stopped=result.stopped,
+    )
+
+
+def _error_turns(measured: Evaluation) -> Share:
+    return _share(round(measured.error_turn_rate * measured.turns), measured.turns)
+
+
+def _solved(measured: Evaluation) -> Share:
+    return _share(round(measured.solved * measured.valid), measured.valid)
+
+
+def _share(successes: int, trials: int) -> Share:
+    rate = successes / max(trials, 1)
+    return Share(rate, *wilson(rate, trials))
+
+
+def _parameters(weights: Path) -> int:
+    """Return the number of parameters in a file of float16 weights: half its bytes, its short header included."""
+    return weights.stat().st_size // 2
