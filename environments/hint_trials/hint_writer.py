@@ -55,7 +55,7 @@ class WritingReport:
         return (
             f"{self.written} texts for {self.reached} of {self.error_turns} error turns, {self.cached} from the cache; "
             f"back to the template: {reasons} ({self.without_hint} had none); {self.usage['calls']:.0f} calls, "
-            f"{tokens:.0f} tokens, {self.usage['usd']:.4f} USD, {self.usage['lost']:.0f} attempts lost; in {self.out}"
+            f"{tokens:.0f} tokens, {self.usage['usd']:.4f} USD, {self.usage['unanswered']:.0f} attempts without an answer; in {self.out}"
         )
 
 
