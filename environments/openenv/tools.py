@@ -33,7 +33,7 @@ class ToolsClient:
         self._environment = environment
 
     def is_connected(self) -> bool:
-        """Return True: there is no connection to lose."""
+        """Return True: calls are made in this process, without a connection."""
         return True
 
     async def __aenter__(self) -> ToolsClient:

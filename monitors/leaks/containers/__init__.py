@@ -16,5 +16,5 @@ CONTAINERS = (GZIP, BZIP2, XZ, ZSTD, ZIP, TAR, GIT_PACK, SQLITE, BYTECODE, ZLIB,
 
 
 def container_of(name: str, data: bytes) -> Container | None:
-    """Return the container that bytes are, by their content first and their name second; None when they are none."""
+    """Return the first kind of container that fits the content and, for some kinds, the name; None without one."""
     return next((container for container in CONTAINERS if container.matches(name, data)), None)
