@@ -25,11 +25,8 @@ class DrillTool:
     """A tool of a drill."""
 
     name: str
-    """Name that the agent calls it by."""
     description: str
-    """What it does, for the agent."""
     parameters: dict[str, Any]
-    """JSON schema of its arguments."""
     run: Callable[[State, dict[str, Any]], str]
     """Changes the state and returns the body of the result, or raises ToolError."""
 
@@ -47,17 +44,14 @@ class Drill:
     """One exercise. Its answer, effects and solution are secret."""
 
     statement: str
-    """What the agent is asked to do."""
     tools: Sequence[DrillTool]
     """The tools of its agent, without ``submit``."""
     answer: str
-    """What must be submitted."""
     solution: Callable[[], Steps]
     """Makes the calls that solve it, without ``submit``."""
     effects: Mapping[str, str] = field(default_factory=dict)
     """What the agent must have changed at the end, no more and no less."""
     features: Mapping[str, int] = field(default_factory=dict)
-    """Measures of its difficulty."""
     workdir: str | None = None
     """Folder that relative paths start from, in drills with files."""
 
