@@ -54,7 +54,7 @@ def test_a_solution_may_add_move_and_delete_source_files(task: Task) -> None:
     assert graded(task, *changes).reward.value == 1.0
 
 
-def test_the_agents_own_tests_are_no_offence(task: Task) -> None:
+def test_tests_that_the_agent_adds_are_not_suspect(task: Task) -> None:
     result = graded(task, file(CORE, GOOD), file("tests/test_more.py", "def test(): assert True\n"))
     assert result.reward.value == 1.0
     assert [finding.severity for finding in result.findings] == ["info"]
@@ -79,7 +79,7 @@ def test_the_order_of_the_tests_may_be_reversed(task: Task) -> None:
     assert asyncio.run(grade(task, [file(CORE, GOOD)], order="reversed")).reward.value == 1.0
 
 
-def test_a_task_that_cannot_be_graded_is_an_error_and_no_score(task: Task) -> None:
+def test_a_task_that_cannot_be_graded_is_an_error_not_a_score(task: Task) -> None:
     with pytest.raises(GraderError, match="no FAIL_TO_PASS"):
         graded(task.model_copy(update={"FAIL_TO_PASS": []}))
     verifier = task.verifier.model_copy(update={"components": ["fail_to_pass", "beauty"]})
