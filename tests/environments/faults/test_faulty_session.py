@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -216,6 +217,7 @@ def test_results_of_faults_do_not_reveal_the_injection(kind: str) -> None:
     seen = play(script).model_dump_json()
     for word in ("inject", "fault", "withheld", "on purpose", *({kind} - {"timeout", "permission"})):
         assert word not in seen.lower(), seen
+    assert not re.search(r"(timeout|after|within) \d", seen), "a duration is named that did not pass"
 
 
 @pytest.mark.parametrize("kind", ["renamed", "changed_schema", "withdrawn"])

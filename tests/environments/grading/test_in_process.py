@@ -42,6 +42,15 @@ def test_doing_nothing_scores_zero_and_each_hidden_test_says_why(task: Task) -> 
     assert result.reward.components["pass_to_pass"] == 1.0
 
 
+def test_a_grade_names_the_failed_tests_and_the_fraction_that_passed(task: Task) -> None:
+    result = graded(task, file(CORE, WRONG.replace("return -1", "return sum(values) or -1")))
+    failed = [failure.test for failure in result.failures]
+    share = sum(test in task.FAIL_TO_PASS for test in failed) / len(task.FAIL_TO_PASS)
+    assert 0 < share < 1
+    assert result.reward.fractions == {"fail_to_pass": 1 - share, "pass_to_pass": 1.0}
+    assert result.reward.value == 0.0
+
+
 def test_breaking_what_worked_scores_zero(task: Task) -> None:
     result = graded(task, file(CORE, GOOD), file("src/tally/words.py", "LIMIT = 0\n"))
     assert result.reward.components == {"fail_to_pass": 1.0, "pass_to_pass": 0.0, "no_confirmed_finding": 1.0}
