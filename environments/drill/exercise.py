@@ -122,6 +122,16 @@ def checked_id(tool: str, argument: str, noun: Noun, value: str) -> str:
     return value
 
 
+def id_tool(name: str, description: str, noun: Noun, answer: Callable[[str], str], argument: str = "") -> DrillTool:
+    """Return a tool that takes the id of a ``noun`` and returns what ``answer`` makes of it."""
+    argument = argument or f"{noun.word}_id"
+
+    def run(state: State, arguments: dict[str, Any]) -> str:
+        return answer(checked_id(name, argument, noun, arguments[argument]))
+
+    return DrillTool(name, description, text_argument(argument), run)
+
+
 def effect(state: State, name: str, value: str) -> None:
     """Record a change of the world."""
     state.setdefault("effects", {})[name] = value
