@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from etude.environments.sandbox import Layers, open_sandbox
-from etude.environments.sandbox.conformance.suite import SMALL
+from etude.environments.sandbox.conformance.checking import SMALL
 from etude.environments.sandbox.docker import backend as docker
 from etude.environments.sandbox.docker import stream as docker_stream
 from etude.environments.sandbox.docker.engine import DOCKER, LABEL, OWNER, PODMAN, Engine, owner, owner_is_dead
