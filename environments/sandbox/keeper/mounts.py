@@ -2,7 +2,7 @@
 
 The namespace's root is a small *stage*: ``/r`` is what the sandbox will see as its root, ``/w`` the sized tmpfs with
 the writable layer, ``/proc`` the host's (bubblewrap needs it to mount a new one), and links so that bubblewrap finds
-its libraries. Whoever closes the descriptor drops every mount; a keeper that dies closes it.
+its libraries. Closing the descriptor drops every mount; a keeper that dies closes it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ..layers.base_layer import (
 )
 
 LAYER_FOLDERS = {"upper": 0o755, "work": 0o755, "tmp": 0o1777, "shm": 0o1777}
-"""What the writable layer consists of: the overlay's two folders, /tmp and /dev/shm, and their first modes."""
+"""The folders of the writable layer and their first modes: the overlay's two folders, /tmp and /dev/shm."""
 _QUIET = MS_NOSUID | MS_NODEV
 
 
@@ -57,7 +57,7 @@ class StageBuilder:
     def __init__(self, rootless: bool) -> None:
         self.rootless = rootless
         self.owner = 0 if rootless else SANDBOX_UID
-        # Only the machine's own root may keep an overlay's marks where nobody else can set them.
+        # Only the machine's own root may keep an overlay's marks where no one else can set them.
         self._user_marks = rootless or Path("/proc/self/uid_map").read_text().split() != ["0", "0", "4294967295"]
         self._home = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
         self._etc = etc_files()
@@ -65,7 +65,7 @@ class StageBuilder:
         self._usr = shown_below_usr()
 
     def layer(self, disk: int, files: int) -> int:
-        """An empty writable layer, mounted nowhere yet, to be filled before ``build`` takes it."""
+        """Return an empty writable layer, mounted nowhere yet, to be filled before ``build`` takes it."""
         layer = linux.detached_tmpfs(size=str(disk), nr_inodes=str(files), mode="755")
         try:
             self._make_folders(f"/proc/self/fd/{layer}")
@@ -82,7 +82,7 @@ class StageBuilder:
             os.chmod(path, mode)
 
     def build(self, workspace: str, binds: Mapping[str, str], disk: int, files: int, layer: int | None = None) -> Stage:
-        """A fresh stage over ``workspace``, on a filled ``layer`` if given. Raises OSError: which mount failed."""
+        """Return a new stage over ``workspace``, on a filled ``layer`` if given. Raises OSError naming the mount."""
         self._check_owner(workspace)
         for prefix in ("/usr", *(path for inside, path in binds.items() if inside == PYTHON_PREFIX)):
             if prefix not in self._hidden:
@@ -200,6 +200,6 @@ class StageBuilder:
 
     def _mount_workspace(self, lower: str) -> None:
         layers = f"lowerdir={lower},upperdir=w/upper,workdir=w/work"
-        # Plain copy-up only, without redirects and metadata-only copies: the upper folder alone tells what changed.
+        # Plain copy-up only, without redirects and metadata-only copies: the upper folder alone shows what changed.
         options = "userxattr" if self._user_marks else "index=off,xino=off,metacopy=off,redirect_dir=nofollow"
         mount("overlay", "r/workspace", "overlay", _QUIET, f"{layers},{options}")

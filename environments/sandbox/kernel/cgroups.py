@@ -36,7 +36,7 @@ class Group:
             os.write(fd, b"0")
 
     def oom_kills(self) -> int:
-        """How many processes the kernel killed here for want of memory."""
+        """Return how many processes the kernel killed here for want of memory."""
         name = "memory.events" if self.version == 2 else "memory.oom_control"
         for line in _read(self.folders["memory"] / name).splitlines():
             key, _, value = line.partition(" ")
@@ -66,7 +66,7 @@ class Group:
                 continue
 
     def remove(self) -> bool:
-        """Delete the group; False while the kernel still counts a process in it."""
+        """Delete the group; return False while the kernel still counts a process in it."""
         for fd in self.entrances:
             os.close(fd)
         self.entrances.clear()
@@ -75,7 +75,7 @@ class Group:
 
 
 class Groups:
-    """Where this keeper may make groups. ``version`` is 0 when it may not: then rlimits have to do."""
+    """The folders where this keeper may make groups; ``version`` is 0 when it may not, and rlimits are used."""
 
     def __init__(self) -> None:
         self.version, self._bases = _find_bases()
@@ -87,7 +87,7 @@ class Groups:
                 self.version = 0
 
     def create(self, limits: Mapping[str, float]) -> Group | None:
-        """A group with these limits (``memory`` bytes, ``processes``, ``cpus``), or None without groups."""
+        """Return a group with these limits (``memory`` bytes, ``processes``, ``cpus``), or None without groups."""
         if not self.version:
             return None
         self._count += 1
@@ -110,11 +110,11 @@ class Groups:
             return {"memory.max": memory, "memory.swap.max": "0", "pids.max": processes, **cpu}
         cpu = {"cpu.cfs_period_us": str(_CPU_PERIOD_US), "cpu.cfs_quota_us": quota}
         # Memory plus swap may not be below memory, so it comes second.
-        own = {"memory.limit_in_bytes": memory, "memory.memsw.limit_in_bytes": memory}
-        return {**own, "pids.max": processes, **cpu}
+        bytes_limits = {"memory.limit_in_bytes": memory, "memory.memsw.limit_in_bytes": memory}
+        return {**bytes_limits, "pids.max": processes, **cpu}
 
     def _usable(self) -> bool:
-        """Whether a child can really be moved into a group made here."""
+        """Return whether a child can really be moved into a group made here."""
         group = None
         try:
             group = self.create({"memory": 1 << 28, "processes": 8, "cpus": 1.0})
@@ -145,22 +145,22 @@ class Groups:
 
 
 def _find_bases() -> tuple[int, dict[str, Path]]:
-    """The version to use and, per controller, our own group's folder; version 0 when a controller is missing."""
-    own = {}
+    """Return the version to use and, per controller, this process's group; version 0 when a controller is missing."""
+    group_paths = {}
     for line in _read(Path("/proc/self/cgroup")).splitlines():
         _, controllers, path = line.split(":", 2)
-        own.update(dict.fromkeys(controllers.split(","), path))
+        group_paths.update(dict.fromkeys(controllers.split(","), path))
     bases: dict[str, Path] = {}
     unified: Path | None = None
     for line in _read(Path("/proc/self/mountinfo")).splitlines():
-        left, _, right = line.partition(" - ")
+        mounted, _, right = line.partition(" - ")
         kind, _, options = right.split(" ", 2)
-        root, point = left.split(" ")[3:5]
-        if kind == "cgroup2" and "" in own:
-            unified = _own_folder(point, root, own[""])
+        root, point = mounted.split(" ")[3:5]
+        if kind == "cgroup2" and "" in group_paths:
+            unified = _own_folder(point, root, group_paths[""])
         elif kind == "cgroup":
-            for name in set(options.split(" ")[-1].split(",")) & {*_CONTROLLERS, *_OPTIONAL} & set(own):
-                bases[name] = _own_folder(point, root, own[name])
+            for name in set(options.split(" ")[-1].split(",")) & {*_CONTROLLERS, *_OPTIONAL} & set(group_paths):
+                bases[name] = _own_folder(point, root, group_paths[name])
     if bases.keys() >= set(_CONTROLLERS):
         return 1, bases
     if unified is not None:
@@ -172,14 +172,14 @@ def _find_bases() -> tuple[int, dict[str, Path]]:
 
 
 def _own_folder(point: str, root: str, path: str) -> Path:
-    """A container shows its own group at the mount point, while /proc may still name the path from the host's root."""
+    # A container shows its group at the mount point, while /proc may still name the path from the host's root.
     inside = os.path.relpath(path, root) if root != "/" and path.startswith(root) else path.lstrip("/")
     folder = Path(point, inside)
     return folder if folder.is_dir() else Path(point)
 
 
 def _delegate(folder: Path) -> bool:
-    """Whether children of this version-2 group have the controllers, turned on here if the kernel lets us."""
+    """Return whether children of this version-2 group have the controllers, turned on here if the kernel lets us."""
     control = folder / "cgroup.subtree_control"
     missing = set(_CONTROLLERS) - set(_read(control).split())
     if missing:
