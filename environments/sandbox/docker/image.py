@@ -50,6 +50,7 @@ RUN rm -rf /usr/lib*/python*/site-packages /usr/lib*/python*/dist-packages /usr/
 # The worker's modules in the order of their imports, under the names that they have here.
 _WORKER_MODULES = (
     "kernel.linux",
+    "kernel.cgroups",
     "kernel.cpu_limits",
     "kernel.launch",
     "keeper.capture",

@@ -1,4 +1,6 @@
-"""Limits that hold for a whole sandbox: one control group each, version 1 or 2, where we may write. Stdlib only.
+"""Limits that hold for a whole sandbox: one control group each, version 1 or 2, where this process may write.
+
+Stdlib only, Python 3.8: docker's worker reads its counters with it.
 
 Groups are named ``etude-PID-STARTTIME-N`` after the keeper that made them, so a later keeper removes what a killed one
 left behind.
@@ -38,11 +40,8 @@ class Group:
     def oom_kills(self) -> int:
         """Return how many processes the kernel killed here for want of memory."""
         name = "memory.events" if self.version == 2 else "memory.oom_control"
-        for line in _read(self.folders["memory"] / name).splitlines():
-            key, _, value = line.partition(" ")
-            if key == "oom_kill":
-                return int(value)
-        return 0
+        lines = _read(self.folders["memory"] / name).splitlines()
+        return sum(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
 
     def cpu_seconds(self) -> float | None:
         """Return the CPU seconds used by everything that ever ran in the group, or None when it does not count them."""
@@ -52,14 +51,14 @@ class Group:
             name, unit, text = "", 1e-9, _read(self.folders["cpuacct"] / "cpuacct.usage")
         else:
             return None
-        lines = [line.removeprefix(name) for line in text.splitlines() if line.startswith(name)]
-        return int(lines[0]) * unit if lines else None
+        values = [line.split()[-1] for line in text.splitlines() if line.startswith(name)]
+        return int(values[0]) * unit if values else None
 
     def kill(self) -> None:
         """Kill whatever is still inside."""
         for pid in map(int, _read(self.folders["pids"] / "cgroup.procs").split()):
             try:
-                # A process of a foreign PID namespace reads as 0, which kill(2) would take for our own group.
+                # A process of a foreign PID namespace reads as 0, which kill(2) would take for this process's group.
                 if pid > 0:
                     os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:

@@ -37,24 +37,9 @@ _PACKAGES = (
 
 # What commands need of /usr. Everything else stays out: other programs bring whole Python packages with them.
 _USR = (
-    "bin",
-    "sbin",
-    "lib32",
-    "lib64",
-    "libx32",
-    "lib/*-linux-gnu*",
-    "lib/python3.*",
-    "lib/git-core",
-    "lib/locale",
-    "lib/ssl",
-    "lib/terminfo",
-    "share/git-core",
-    "share/i18n",
-    "share/misc",
-    "share/perl*",
-    "share/terminfo",
-    "share/zoneinfo",
-)
+    "bin sbin lib32 lib64 libx32 lib/*-linux-gnu* lib/python3.* lib/git-core lib/locale lib/ssl lib/terminfo "
+    "share/git-core share/i18n share/misc share/perl* share/terminfo share/zoneinfo"
+).split()
 
 
 def shown_below_usr(usr: Path = Path("/usr")) -> list[str]:

@@ -31,7 +31,7 @@ from ...layers.restore_layer import restore_layer
 from ...layers.save_layer import LayerFolder, save_layer
 from ...layers.touched import TreeWatch
 from ...layers.tree_access import LimitExceeded, opened_folders, wipe
-from .command import AsUser, Command, Container
+from .command import Command, Container, as_user
 
 FRAME = struct.Struct("<cI")
 WORKSPACE = "workspace"
@@ -146,11 +146,11 @@ class Worker:
     @contextmanager
     def _folders(self) -> Iterator[dict[str, int]]:
         """Open what a command may write, with its rights."""
-        with AsUser(self._container.uid), opened_folders(self._root, _MODES) as folders:
+        with as_user(self._container.uid), opened_folders(self._root, _MODES) as folders:
             yield folders
 
     def _do_reset(self, request: dict[str, Any], blob: int | None) -> dict[str, Any]:
-        with AsUser(self._container.uid):
+        with as_user(self._container.uid):
             for name in _MODES:
                 os.chmod("/" + name, 0o700)
         with self._folders() as folders:
