@@ -19,7 +19,7 @@ from ...environments.runs.play import play
 from ...environments.snapshots.store.cache import cache_folder, temporary_folder
 from ...environments.tasks.task_set import TaskSet
 from ...environments.tasks.task_trees import Materials, materials
-from ...errors import GraderError, InfrastructureError, PatchError, SandboxError, SnapshotError, UnknownName
+from ...errors import GraderError, InfrastructureError, OutOfTime, PatchError, SandboxError, SnapshotError, UnknownName
 from ...models import Task
 from ...registry import did_you_mean
 from ..base import Progress, ProgressUpdate, no_progress
@@ -144,7 +144,7 @@ class Audit:
         """Run a check that returns a cause, empty when the task passes."""
         try:
             cause = await check()
-        except (SandboxError, SnapshotError, GraderError, OSError) as error:
+        except (SandboxError, SnapshotError, GraderError, OutOfTime, OSError) as error:
             self.problems.append(Problem(task.task_id, name, _one_line(error), infrastructure=True))
             return
         if cause:

@@ -40,7 +40,7 @@ from ..python.source_tree import SourceTree
 from .assembly import assemble, snapshot_files, source_paths
 from .checks.attempts import as_changes, rewarded
 from .checks.final_checks import CheckKnobs, FinalChecks
-from .limits import incomplete, suite_limit
+from .limits import refuse_overload, suite_limit
 from .measured_stages import Stages, below_any
 
 Order = Literal["given", "reversed"]
@@ -97,7 +97,7 @@ class Validator:
         for failure in nothing.failures:
             outside = not below_any(test_file(failure.test), candidate.hidden_tests.rewritten)
             if failure.component == "pass_to_pass" and outside:
-                raise incomplete("v3_pass_to_pass", failure.cause, f"{failure.test}: ")
+                raise Rejected("v3_pass_to_pass", f"{failure.test}: {failure.cause}")
 
     async def _v5(self, task: Task, candidate: Candidate, solution: Files) -> None:
         trees = Materials(task, self.snapshot)
@@ -106,15 +106,18 @@ class Validator:
             raise Rejected("v5_trivial_solution", f"the body {passing[0]!r} passes every hidden test")
 
     async def _grade(self, task: Task, changes: Sequence[Change], order: Order = "given") -> Grade:
-        return await grade(task, changes, backend=self.backend, snapshot=self.snapshot, order=order)
+        result = await grade(task, changes, backend=self.backend, snapshot=self.snapshot, order=order)
+        if any(failure.cause.startswith("timeout") for failure in result.failures):
+            refuse_overload()
+        return result
 
 
 def _not_solved(order: Order, result: Grade) -> Rejected:
     """Return the rejection of a candidate whose oracle does not score 1, with the first cause that the grade names."""
     where = f"{order} order: "
     if result.failures:
-        where += f"{result.failures[0].test}: "
-        return incomplete("v3_oracle", result.failures[0].cause or result.end_cause, where)
+        first = result.failures[0]
+        return Rejected("v3_oracle", f"{where}{first.test}: {first.cause or result.end_cause}")
     confirmed = [finding for finding in result.findings if finding.severity == "confirmed"]
     if confirmed:
         cause = f"a monitor confirmed {confirmed[0].exploit_id} without any exploit: {confirmed[0].excerpt}"

@@ -11,7 +11,7 @@ from ....environments.sandbox import WORKSPACE, Change, Sandbox, open_sandbox
 from ....environments.snapshots.test_run.test_runner import TestRun, run_tests
 from ....environments.tasks.task_trees import Materials
 from ....models import Task
-from ..limits import attempt_limit
+from ..limits import attempt_limit, conclusive
 
 Contents = Mapping[str, bytes | None]
 """Source files of a solution; None deletes a file."""
@@ -23,7 +23,8 @@ class Attempts:
 
     task: Task  # the task
     sandbox: Sandbox  # shows the grading tree
-    limit: float  # seconds that one attempt may take
+    limit: float  # seconds of CPU time that one attempt may use
+    idle_s: float  # seconds for which one attempt may do nothing
 
     async def passes(self, files: Contents) -> bool:
         """Return whether FAIL_TO_PASS passes with these files; the run ends at its first failure."""
@@ -37,8 +38,11 @@ class Attempts:
                 await self.sandbox.exec(["rm", "-f", "--", path])
             else:
                 await self.sandbox.write(f"{WORKSPACE}/{path}", content)
-        return await run_tests(
-            self.sandbox, self.task.pytest, self.task.FAIL_TO_PASS, timeout_s=self.limit, first_failure=True
+        tests, limit = self.task.FAIL_TO_PASS, self.limit
+        return conclusive(
+            await run_tests(
+                self.sandbox, self.task.pytest, tests, timeout_s=limit, idle_s=self.idle_s, first_failure=True
+            )
         )
 
 
@@ -47,8 +51,10 @@ async def open_attempts(task: Task, trees: Materials, solution: Contents, backen
     """Open the sandbox, and run the solution once to derive the time limit. Raises SandboxError."""
     sandbox = await open_sandbox(trees.grading_layers, backend=backend)
     try:
-        attempts = Attempts(task, sandbox, task.pytest.timeout_s)
-        attempts.limit = attempt_limit(await attempts._run(solution), task.pytest.timeout_s)
+        attempts = Attempts(task, sandbox, task.pytest.timeout_s, task.pytest.timeout_s)
+        run = await attempts._run(solution)
+        attempts.limit = attempt_limit(run, task.pytest.timeout_s)
+        attempts.idle_s = max(attempts.limit, run.seconds)  # tests that sleep are as long idle as in the solution
         yield attempts
     finally:
         await sandbox.close()
