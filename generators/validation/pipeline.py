@@ -39,7 +39,8 @@ from ..python.hidden_tests import test_file
 from ..python.source_tree import SourceTree
 from .assembly import assemble, snapshot_files, source_paths
 from .checks.attempts import as_changes, rewarded
-from .checks.final_checks import CheckKnobs, FinalChecks
+from .checks.final_checks import CheckKnobs, finished
+from .checks.leaks import LeakCheck
 from .limits import refuse_overload, suite_limit
 from .measured_stages import Stages, below_any
 
@@ -54,11 +55,11 @@ class Validator:
     backend: str = "auto"  # the sandbox backend
     knobs: CheckKnobs = CheckKnobs()  # the knobs of validation itself
     stages: Stages = field(init=False, repr=False)  # V0 to V2
-    final: FinalChecks = field(init=False, repr=False)  # V7, V4, strength and features
+    leaks: LeakCheck = field(init=False, repr=False)  # V4, with its index of shared layers
 
     def __post_init__(self) -> None:
         self.stages = Stages(self.snapshot, self.backend)
-        self.final = FinalChecks(self.snapshot, self.backend, self.knobs)
+        self.leaks = LeakCheck(self.snapshot)
 
     async def task(self, candidate: Candidate) -> Task:
         """Return the Task that ``candidate`` becomes. Raises Rejected with the stage's reason."""
@@ -76,7 +77,7 @@ class Validator:
         gradable = task.model_copy(update={"verifier": bounded})
         await self._v3(gradable, candidate, solution)
         await self._v5(gradable, candidate, solution)
-        return await self.final.task(task)
+        return await finished(task, self.snapshot, self.leaks, self.knobs, self.backend)
 
     async def _visible_suite(self, workspace: Path, task: Task, candidate: Candidate) -> None:
         """Check the workspace as the agent gets it; with hidden tests, all of it must be collected."""
