@@ -30,12 +30,8 @@ class Settings:
     knobs: CheckKnobs  # the knobs of validation
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The result of validation: a task or a rejection."""
-
-    task: Task | None  # the task; None for a rejected candidate
-    rejection: Rejection | None = None  # why the candidate was rejected
+Verdict = Task | Rejection
+"""The result of validation."""
 
 
 def verdicts(
@@ -74,9 +70,9 @@ def judge(reference: SnapshotRef, candidate: Candidate, settings: Settings) -> V
     """Return the verdict on one candidate; runs in a worker process."""
     validator = _validator(reference.model_dump_json(), settings)
     try:
-        return Verdict(asyncio.run(validator.task(candidate)))
+        return asyncio.run(validator.task(candidate))
     except Rejected as rejected:
-        return Verdict(None, Rejection(rejected.reason, rejected.detail))
+        return Rejection(rejected.reason, rejected.detail)
 
 
 @lru_cache(maxsize=2)

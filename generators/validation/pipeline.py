@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 from ...environments.grading import grade
@@ -71,19 +70,15 @@ class Validator:
             await self.stages.v0(tree, candidate, full)
             fail_to_pass, pass_to_pass = await self.stages.v1_v2(full, candidate)
         task, workspace = assemble(self.snapshot, tree, candidate, fail_to_pass, pass_to_pass)
-        await self._visible_suite(workspace.path, task, candidate)
+        tests = candidate.hidden_tests
+        importing = set() if tests.policy == "hidden" else set(tests.rewritten)
+        await self.stages.visible_suite(workspace.path, pass_to_pass, importing)
         solution = snapshot_files(self.snapshot, source_paths(tree, candidate))
         bounded = task.verifier.model_copy(update={"timeout_s": suite_limit(self.snapshot)})
         gradable = task.model_copy(update={"verifier": bounded})
         await self._v3(gradable, candidate, solution)
         await self._v5(gradable, candidate, solution)
         return await finished(task, self.snapshot, self.leaks, self.knobs, self.backend)
-
-    async def _visible_suite(self, workspace: Path, task: Task, candidate: Candidate) -> None:
-        """Check the workspace as the agent gets it; with hidden tests, all of it must be collected."""
-        tests = candidate.hidden_tests
-        importing = set() if tests.policy == "hidden" else set(tests.rewritten)
-        await self.stages.visible_suite(workspace, task.PASS_TO_PASS, importing)
 
     async def _v3(self, task: Task, candidate: Candidate, solution: Files) -> None:
         orders: tuple[Order, ...] = ("given", "reversed")
