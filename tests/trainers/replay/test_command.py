@@ -148,7 +148,10 @@ def test_replay_warns_when_a_teacher_is_dropped(
     assert code == 0 and len(other.requests) == 1
     warning, last = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
     assert "the teacher other was asked no more" in warning and "check the key (api_key_env names" in warning
-    assert "not the whole replay (1 questions have no answer): answers are kept; to go on, mend that, remove" in last
+    assert (
+        "the replay is incomplete (1 questions have no answer); the answers are kept; to resume, fix the cause, delete"
+        in last
+    )
     assert (tmp_path / "p.answers").exists()
 
 
@@ -163,7 +166,7 @@ def test_replay_resumes_with_its_answers_after_the_credit_ended(endpoints: Any, 
             path.unlink(missing_ok=True)
         done = etude("replay", played, "--teachers", file, "--out", tmp_path / "p.jsonl", "--json")
         assert done.returncode == 0, done.stderr
-        assert ("not the whole replay (no teacher is left to ask, 6 turns" in done.stderr) != paid.is_set()
+        assert ("the replay is incomplete (no teacher is left to ask, 6 turns" in done.stderr) != paid.is_set()
         return dict(json.loads(done.stdout))
 
     with endpoints.serving(running_dry) as one, endpoints.serving(running_dry) as two:
@@ -239,7 +242,7 @@ def test_replay_resumes_after_a_signal(
         assert not (tmp_path / "p.jsonl").exists() and not (tmp_path / "p.jsonl.turns.jsonl").exists()
         *_, charge = rows(tmp_path / "p.jsonl.answers" / "charges.log")
         if sent == signal.SIGINT:
-            assert "`replay`" in stderr and "go on where they stopped" in stderr and not list(tmp_path.glob("*.part"))
+            assert "Run the same command again to resume." in stderr and not list(tmp_path.glob("*.part"))
         gone.set()
         report = json.loads(subprocess.run([*run(), "--json"], check=True, capture_output=True).stdout)
         requests = [len(one.requests) - 1, len(two.requests)]
@@ -268,7 +271,7 @@ def test_replay_resumes_with_its_answers_after_the_server_was_killed(
         with endpoints.serving(ending) as one, endpoints.serving(erring(endpoints)) as two:
             file = teachers_file(tmp_path / "t.toml", {"right": one.url, "wrong": two.url}, **AHEAD)
             call = ["replay", played, "--teachers", file, "--out", tmp_path / "p.jsonl", "--url"]
-            assert "start it again and give the same command" in error_line(etude(*call, own_url))
+            assert "start it again and run the same command" in error_line(etude(*call, own_url))
             assert sorted(path.name for path in tmp_path.iterdir()) == ["p.jsonl.answers", "t.toml"]
             assert len(one.requests) == 5 and etude(*call, url).returncode == 0
             together = len(one.requests)
@@ -280,7 +283,7 @@ def test_replay_resumes_with_its_answers_after_the_server_was_killed(
 
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "no such run": ({"run": "none"}, "cannot read none: No such file or directory; play some with `etude run"),
-    "a run without episodes": ({"run": "empty"}, "holds no valid episode: play some with `etude run"),
+    "a run without episodes": ({"run": "empty"}, "holds no valid episode; play some with `etude run"),
     "no file of teachers": (
         {"teachers": "none.toml"},
         "cannot find none.toml; write a file that lists the teachers as",
@@ -303,7 +306,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "execution without a server": (
         {"more": "[value]\nfollow = 2\n"},
-        "t.toml: [value] is about what is executed: give",
+        "t.toml: [value] needs a server that executes answers; give",
     ),
     "out in a file": ({"out": "t.toml/p.jsonl"}, "cannot write to t.toml/p.jsonl: "),
     "no server": ({"url": "http://127.0.0.1:9"}, "is the server running? `etude serve` starts one"),
@@ -373,7 +376,7 @@ def test_replay_without_a_pair_fails_and_keeps_its_answers(
     with endpoints.serving(erring(endpoints)) as one, endpoints.serving(erring(endpoints)) as two:
         file = teachers_file(tmp_path / "t.toml", {"one": one.url, "two": two.url}, gate=ALL)
         message = error_line(etude("replay", played, "--teachers", file, "--out", tmp_path / "p.jsonl", "--url", url))
-    assert "no turn became a pair (the consensus erred 12)" in message and "p.jsonl.turns.jsonl says more" in message
+    assert "no turn became a pair (the consensus erred 12); see " in message and "p.jsonl.turns.jsonl" in message
     assert len(rows(tmp_path / "p.jsonl.turns.jsonl")) == 12
     recorded = {path.name for path in (tmp_path / "p.jsonl.answers").iterdir()}
     assert recorded == {"one.jsonl", "two.jsonl", "charges.log"}, "other rules may make pairs of the same answers"
