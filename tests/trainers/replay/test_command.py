@@ -147,7 +147,7 @@ def test_replay_warns_when_a_teacher_is_dropped(
         code = cli.main(["replay", str(played), "--teachers", str(file), "-o", str(tmp_path / "p"), "--url", url])
     assert code == 0 and len(other.requests) == 1
     warning, last = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
-    assert "the teacher other was asked no more" in warning and "check the key (api_key_env names" in warning
+    assert "the teacher other was dropped" in warning and "check the key (api_key_env names" in warning
     assert (
         "the replay is incomplete (1 questions have no answer); the answers are kept; to resume, fix the cause, delete"
         in last
@@ -172,8 +172,8 @@ def test_replay_resumes_with_its_answers_after_the_credit_ended(endpoints: Any, 
     with endpoints.serving(running_dry) as one, endpoints.serving(running_dry) as two:
         file = teachers_file(tmp_path / "t.toml", {"one": one.url, "two": two.url}, gate=ALL)
         cut = replay()
-        assert len(one.requests) == len(two.requests) == 5, "a teacher without credit is asked no more"
-        assert not cut["complete"] and cut["unheard"] == 2 and sum(cut["pairs"].values()) > 0
+        assert len(one.requests) == len(two.requests) == 5, "a teacher without credit is dropped"
+        assert not cut["complete"] and cut["unanswered"] == 2 and sum(cut["pairs"].values()) > 0
         assert all("no credit left" in cut["teachers"][name]["out"] for name in ("one", "two"))
         paid.set()
         whole = replay()
@@ -210,7 +210,7 @@ def test_closed_gate_explores_with_the_logged_propensity(endpoints: Any, played:
         done = etude("replay", played, "--teachers", file, "--out", tmp_path / "p.jsonl", "--json")
         report, turns = json.loads(done.stdout), rows(tmp_path / "p.jsonl.turns.jsonl")
     assert {row["propensity"] for row in turns} == {0.4} and len(turns) == 12
-    assert 0 < len(one.requests) == report["asked"] == sum(row["ask"] for row in turns) < 12
+    assert 0 < len(one.requests) == report["questioned"] == sum(row["ask"] for row in turns) < 12
     assert report["pairs_if_all"][0] == pytest.approx(sum(report["pairs"].values()) / 0.4)
 
 
