@@ -20,6 +20,8 @@ RECIPES = Path(__file__).parents[2] / "recipes"
 REGISTRIES = {
     "generators": (".generators", "GENERATORS"),
     "environments": (".environments", "ENVIRONMENTS"),
+    "monitors": (".monitors", "MONITORS"),
+    "verifiers": (".environments.grading.submission", "VERIFIERS"),
     "hints": (".hints.write.templates", "HINTS"),
     "sandboxes": (".environments.sandbox", "SANDBOXES"),
     "agents": (".environments.agents", "AGENTS"),
