@@ -1,4 +1,4 @@
-"""What was marked in an episode, as the page shows it: error turns with their hints, and findings."""
+"""Marks of an episode as the page shows them: error turns with their hints, and findings."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ MARKUP = 400
 
 @dataclass(frozen=True)
 class HintView:
+    """One hint."""
+
     label: str
     score: float | None
     text: Text
@@ -20,12 +22,13 @@ class HintView:
 
 @dataclass(frozen=True)
 class ErrorView:
-    """``call`` is the number of the call, ``None`` for the turn as a whole."""
+    """One error turn."""
 
     kind: str
     behaviour: str
     site: str
     call: int | None
+    """Number of the call; None for the turn as a whole."""
     injected: bool
     message: Text
     recovery: str
@@ -34,18 +37,21 @@ class ErrorView:
 
 @dataclass(frozen=True)
 class FindingView:
+    """One finding of a monitor."""
+
     severity: str
     exploit: str
     turn: int | None
-    how: str
+    progress: str
     place: Text
     excerpt: Text
 
 
 def error_view(error: ErrorTurn, meter: Meter) -> ErrorView:
+    """Return an error turn as the page shows it, and spend its characters."""
     meter.spend(MARKUP)
-    # Behaviours say which one they are before the colon.
-    behaviour, colon, rest = error.message.partition(": ")
+    # The message of a behaviour names it before the colon.
+    behaviour, colon, detail = error.message.partition(": ")
     named = bool(colon) and error.kind in ("wasteful", "style")
     return ErrorView(
         kind=error.kind,
@@ -53,7 +59,7 @@ def error_view(error: ErrorTurn, meter: Meter) -> ErrorView:
         site=error.site,
         call=error.call_index,
         injected=error.injected,
-        message=meter.show(rest if named else error.message.removeprefix(f"{error.kind}: "), 1200),
+        message=meter.show(detail if named else error.message.removeprefix(f"{error.kind}: "), 1200),
         recovery=_recovery(error),
         hints=[
             HintView(meter.line(hint.template or hint.source, 60), hint.score, meter.show(hint.text, 2000))
@@ -72,13 +78,13 @@ def _recovery(error: ErrorTurn) -> str:
 
 
 def finding_view(finding: Finding, meter: Meter) -> FindingView:
+    """Return a finding as the page shows it, and spend its characters."""
     meter.spend(MARKUP)
-    how = [word for word in ("attempted", "succeeded", "integrated") if getattr(finding, word)]
     return FindingView(
         finding.severity,
         meter.line(finding.exploit_id, 100),
         finding.turn,
-        ", ".join(how),
+        ", ".join(word for word in ("attempted", "succeeded", "integrated") if getattr(finding, word)),
         meter.show(finding.path or finding.command, 400),
         meter.show(finding.excerpt, 400),
     )

@@ -1,30 +1,33 @@
-"""Episodes as the page shows them: every text cut and made visible, every error turn at its turn and call."""
+"""Episodes as the page shows them: texts cut and made visible, error turns at their turns and calls."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
+from ...environments.runs.reader import Stored
 from ...hints.transcript.parsing import Call, parse_turn, text_of
 from ...hints.transcript.status_line import is_status, read_status
 from ...models import Episode, ErrorTurn, Finding, InjectedFault, ToolMessage, Turn
 from .changes import MAX_FILES, Base, Changed, changes
 from .marks import MARKUP, ErrorView, FindingView, error_view, finding_view
-from .stored import Stored
 from .text import Meter, Text
 
 MAX_TEXT = 4000
-"""Characters of one text that are shown at most; in a long episode it is less, so that all its turns fit."""
+"""Characters of one text that are shown; fewer in a long episode, so that all its turns fit."""
 MIN_TEXT = 200
+"""Characters of one text in the longest episodes."""
 MARKS = 160
+"""Turns in the strip of an episode."""
+_Mark = TypeVar("_Mark", ErrorTurn, InjectedFault, Finding)
 
 
 @dataclass(frozen=True)
 class CallView:
-    """``status`` is the environment's line, empty when nothing answered. ``arguments`` are names and values."""
+    """One call. ``status`` is the environment's first line, empty when nothing answered."""
 
     number: int
     tool: str
@@ -40,9 +43,11 @@ class CallView:
 
 @dataclass(frozen=True)
 class TurnView:
+    """One turn. ``notes`` are the environment's messages that answer no call."""
+
     number: int
     line: str
-    said: Text
+    text: Text
     thought: Text
     calls: list[CallView]
     notes: list[Text]
@@ -55,7 +60,7 @@ class TurnView:
 
 @dataclass(frozen=True)
 class EpisodeView:
-    """``marks`` say of each turn, in order, ``ok``, ``error`` or ``fault``."""
+    """One episode. ``marks`` holds ``ok``, ``error`` or ``fault`` for each turn, in order."""
 
     number: int
     run: str
@@ -87,27 +92,27 @@ class EpisodeView:
     diff_left_out: int = 0
 
 
-def episode_view(number: int, stored: Stored, base: Base | None, room: int) -> EpisodeView:
-    """One episode in ``room`` characters, about; turns that do not fit are counted in ``left_out``."""
+def episode_view(number: int, run: str, stored: Stored, base: Base | None, room: int) -> EpisodeView:
+    """Return an episode in about ``room`` characters; turns that do not fit are counted in ``left_out``."""
     episode, errors = stored.episode, stored.episode.error_turns
     pieces = 8 + sum(2 + 4 * len(turn.messages) for turn in episode.turns) + 3 * len(errors)
     meter = Meter(room, max(MIN_TEXT, min(MAX_TEXT, room // pieces)))
     reward, sandbox = episode.reward, episode.sandbox
     parts = list(reward.components.items()) if reward else []
-    # How many, not which: their names are secret.
-    failed = Counter(each.component for each in episode.grade.failures) if episode.grade else Counter[str]()
-    findings = [finding_view(each, meter) for each in episode.findings[:100]]
+    # Only numbers: the names of hidden tests are secret.
+    failed = Counter(failure.component for failure in episode.grade.failures) if episode.grade else Counter[str]()
+    findings = [finding_view(finding, meter) for finding in episode.findings[:100]]
     diff = changes(episode.diff, base, Meter(room // 3, MAX_TEXT))
     turns = _turns(episode, meter)
     return EpisodeView(
         number=number,
-        run=meter.line(stored.run, 200),
+        run=meter.line(run, 200),
         agent=meter.line(stored.agent, 80),
         task=meter.line(episode.task_id, 120),
         sample=stored.sample,
         episode_id=meter.line(episode.episode_id, 80),
         value=reward.value if reward else None,
-        valid=bool(reward and reward.valid),
+        valid=stored.valid,
         cause=meter.show(stored.cause, 600),
         end=episode.end or "unfinished",
         seconds=episode.seconds,
@@ -132,29 +137,27 @@ def episode_view(number: int, stored: Stored, base: Base | None, room: int) -> E
 
 
 def _marks(episode: Episode) -> list[str]:
-    wrong = {error.turn: "fault" if error.injected else "error" for error in episode.error_turns}
-    return [wrong.get(turn, "ok") for turn in range(min(MARKS, len(episode.turns)))]
+    marked = {error.turn: "fault" if error.injected else "error" for error in episode.error_turns}
+    return [marked.get(turn, "ok") for turn in range(min(MARKS, len(episode.turns)))]
 
 
 def _turns(episode: Episode, meter: Meter) -> list[TurnView]:
-    errors, faults, findings = (
-        dict[int, list[ErrorTurn]](),
-        dict[int, list[InjectedFault]](),
-        dict[int, list[Finding]](),
-    )
-    for error in episode.error_turns:
-        errors.setdefault(error.turn, []).append(error)
-    for fault in episode.injected:
-        faults.setdefault(fault.turn, []).append(fault)
-    for finding in episode.findings:
-        findings.setdefault(-1 if finding.turn is None else finding.turn, []).append(finding)
-    shown: list[TurnView] = []
+    errors = _by_turn(episode.error_turns)
+    faults = _by_turn(episode.injected)
+    findings = _by_turn(episode.findings)
+    views: list[TurnView] = []
     for number, turn in enumerate(episode.turns):
-        if meter.left <= 0:
+        if meter.remaining <= 0:
             break
-        marked = errors.get(number, []), faults.get(number, []), findings.get(number, [])
-        shown.append(_turn(number, turn, *marked, meter))
-    return shown
+        views.append(_turn(number, turn, errors[number], faults[number], findings[number], meter))
+    return views
+
+
+def _by_turn(marks: Sequence[_Mark]) -> defaultdict[int | None, list[_Mark]]:
+    by_turn = defaultdict[int | None, list[_Mark]](list)
+    for mark in marks:
+        by_turn[mark.turn].append(mark)
+    return by_turn
 
 
 def _turn(
@@ -171,19 +174,20 @@ def _turn(
     calls = []
     for index, call in enumerate(parsed.calls[: max(len(answers), 16)]):
         answer = answers[index] if index < len(answers) else None
-        here = [error for error in errors if error.call_index == index]
-        calls.append(_call(index, call, answer, here, [fault for fault in faults if fault.call_index == index], meter))
+        call_errors = [error for error in errors if error.call_index == index]
+        call_faults = [fault for fault in faults if fault.call_index == index]
+        calls.append(_call(index, call, answer, call_errors, call_faults, meter))
     return TurnView(
         number=number,
         line=meter.line(parsed.text, 160),
-        said=meter.show(parsed.text),
+        text=meter.show(parsed.text),
         thought=meter.show(text_of(turn.action.get("reasoning_content"))),
         calls=calls,
         notes=[meter.show(message.content) for message in turn.messages if message.role != "tool"][:16],
         outcome=next((call.status for call in calls if call.failed), calls[-1].status if calls else "no call"),
         failed=not calls or any(call.failed for call in calls),
         errors=[error_view(error, meter) for error in errors],
-        findings=[finding_view(each, meter) for each in findings],
+        findings=[finding_view(finding, meter) for finding in findings],
         seconds=turn.seconds,
     )
 
@@ -198,17 +202,17 @@ def _call(
 ) -> CallView:
     meter.spend(MARKUP)
     content = answer.content if answer is not None else ""
-    known = is_status(content)
-    first, _, rest = content.partition("\n")
+    has_status = is_status(content)
+    first, _, body = content.partition("\n")
     return CallView(
         number=number,
         tool=meter.line(call.name, 100) or "(no name)",
         brief=meter.line(_brief(call), 120),
         arguments=[(meter.line(name, 60), meter.show(_value(value))) for name, value in _first(call.arguments)],
         raw=meter.show(call.raw or call.problem if call.problem else ""),
-        status=meter.line(first, 400) if known else "" if answer is None else "answered",
-        failed=known and read_status(content).word != "ok",
-        body=meter.show(rest if known else content),
+        status=meter.line(first, 400) if has_status else "" if answer is None else "answered",
+        failed=has_status and read_status(content).word != "ok",
+        body=meter.show(body if has_status else content),
         kinds=[error.kind for error in errors],
         faults=[meter.show(f"{fault.kind}: {fault.text}", 600) for fault in faults],
     )
@@ -219,7 +223,7 @@ def _first(arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _brief(call: Call) -> str:
-    """The values of a call's arguments, as one reads them: the command, the path."""
+    """Return the values of a call's arguments on one line, such as the command or the path."""
     return call.raw[:400] if call.problem else " ".join(_value(value)[:400] for _, value in _first(call.arguments))
 
 
