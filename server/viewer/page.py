@@ -19,7 +19,8 @@ from ...environments.tasks.task_set import TaskSet
 from ...environments.tasks.task_trees import materials
 from ...errors import ReportError
 from .changes import Base, tree_base
-from .views import episode_view
+from .text import one_line
+from .views import EpisodeView, behaviour, message, recovery
 
 Bases = Callable[[str], Base | None]
 """Function from a task's id to what its workspace held; it returns None for a task that the task set lacks."""
@@ -127,7 +128,7 @@ def _render(episodes: Sequence[tuple[str, Stored]], totals: Totals, bases: Bases
     """Return the page. The same episodes give the same bytes."""
     room = min(EPISODE_CHARACTERS, PAGE_CHARACTERS // len(episodes))
     views = [
-        episode_view(number, run, stored, bases(stored.episode.task_id) if bases else None, room)
+        EpisodeView(number, run, stored, bases(stored.episode.task_id) if bases else None, room)
         for number, (run, stored) in enumerate(episodes, start=1)
     ]
     style, script = _asset("style.css"), _asset("script.js")
@@ -183,7 +184,8 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(seconds=_seconds, number=lambda value: f"{value:.3g}", count=_count)
+    environment.filters.update(seconds=_seconds, number=lambda value: f"{value:.3g}", count=_count, line=one_line)
+    environment.filters.update(behaviour=behaviour, message=message, recovery=recovery)
     return environment.get_template("page.html")
 
 

@@ -47,7 +47,7 @@ class Meter:
 
     def line(self, text: str, cap: int) -> str:
         """Return ``text`` on one line, at most ``cap`` characters."""
-        line = _one_line(text, max(0, min(cap, self.remaining)))
+        line = one_line(text, max(0, min(cap, self.remaining)))
         self.spend(len(line))
         return line
 
@@ -61,7 +61,7 @@ def visible(text: str) -> str:
     return _INVISIBLE.sub(_written_out, clean(text.replace("\r\n", "\n")))
 
 
-def _one_line(text: str, cap: int) -> str:
+def one_line(text: str, cap: int) -> str:
     """Return the beginning of ``text`` with folded white space, cut with an ellipsis after ``cap`` characters."""
     # White space may be most of the text; only four times ``cap`` characters are looked at.
     folded = visible(" ".join(text[: 4 * cap].split()))
