@@ -76,7 +76,7 @@ def _match(word: str, others: Sequence[str]) -> float:
     action = _ACTIONS.get(word)
     if word in others or (action is not None and any(_ACTIONS.get(other) == action for other in others)):
         return 1.0
-    near = difflib.get_close_match(word, others, n=1, cutoff=_SPELLED)
+    near = difflib.get_close_matches(word, others, n=1, cutoff=_SPELLED)
     return difflib.SequenceMatcher(None, word, near[0]).ratio() if near else 0.0
 
 
