@@ -1,12 +1,54 @@
 """Every exception that Etude raises on purpose.
 
 Each message is one line: what is wrong, then what to do. A bad rollout is data, not a crash: an agent's mistake becomes
-a result that the agent reads; only a mistake of the user or a failure of the machine is raised. ``EtudeError`` is the
-base of all. Each boundary has its own branch, so that a caller can separate a mistake in its request from a failure of
-the machine: ``LLMError`` (a model behind an endpoint), ``ServerError`` (a server, as its client sees it),
-``SandboxError`` and ``SnapshotError`` (what tasks run in), ``InfrastructureError`` (an episode became void),
-``SessionError``, ``ToolError`` and ``GraderError`` (playing and grading), ``Rejected`` (one candidate), ``ChatError``
-(a tokenizer or template).
+a result that the agent reads; only a mistake of the user or a failure of the machine is raised. Each boundary has a
+branch, so that a caller can separate a mistake in its request from a failure of the machine:
+
+EtudeError
+├── UnknownName (KeyError)                 a name in no registry; offers the nearest one
+├── LLMError                               a model behind an endpoint
+│   ├── EndpointRefused                    nothing works until a setting changes
+│   ├── EndpointFailed                     this call got no answer
+│   │   ├── EndpointUnavailable            no call gets an answer now
+│   │   ├── ContextFull                    the messages are longer than the model reads
+│   │   └── AccessDenied                   the key or the account's credit
+│   ├── BudgetSpent                        the spending limit
+│   └── CassetteMiss                       a recorded conversation lacks this request
+├── ServerError                            a server's answer, as the client sees it
+│   ├── ServerInfrastructureError          the server's machine failed; the episode is void
+│   ├── ServerFull                         all sessions are in use
+│   └── ConnectionLost                     the connection is gone, and the session with it
+├── BadAddress (ValueError)                not the address of a server
+├── SandboxError                           the sandbox itself failed, not the command in it
+│   ├── SandboxUnavailable                 this backend cannot run here
+│   └── EngineGone                         the container engine stopped answering
+├── SnapshotError                          a source could not be made runnable
+│   ├── BadSource, SourceNotFound, BrokenArchive, BadOptions, UnsupportedPython
+│   ├── BuildFailed, DependencyFailed
+│   ├── NoTests, CollectionFailed, NonePassing, SuiteTimeout, WrongModule
+│   └── PatchError                         a patch does not apply
+├── InfrastructureError (RuntimeError)     the machine failed while an episode was played; the episode is void
+├── SessionError                           a session was used wrongly
+├── ToolError                              a tool call failed; becomes a result that the agent reads
+│   └── StatedFault                        a failure whose text says how to go around it
+├── FaultsError (ValueError)               a fault schedule cannot be read
+├── GraderError                            a task cannot be graded; never a score
+├── TaskSetError                           a task set cannot be read
+├── RunError                               a run of episodes cannot start
+├── UnwritableRow                          one episode cannot be stored
+├── EpisodeNotKept                         there is no such episode to fork
+├── GeneratorError                         a request cannot produce any candidate
+│   └── OutOfTime                          this machine is too busy to judge a candidate
+├── Rejected                               one candidate failed validation; ``reason`` is counted
+├── ExportError, ReportError, DemoError    a command's output cannot be made
+└── trainers
+    ├── RecipeError                        a recipe cannot be run
+    ├── TableError                         a TOML table is wrong
+    ├── ChatError (ValueError)             a tokenizer or chat template cannot be used
+    │   └── UnwritableTurn                 the template cannot write this turn
+    ├── UnsuitableModel                    this model cannot be distilled
+    ├── TrainingRunError                   a folder holds no training run, or a damaged one
+    └── ReplayError                        stored traces cannot be replayed
 """
 
 from __future__ import annotations
@@ -225,6 +267,10 @@ class GeneratorError(EtudeError):
     """Raised when a request cannot produce any candidate: an unknown knob, a bad value, nothing eligible."""
 
 
+class OutOfTime(GeneratorError):
+    """Raised when a limit ended a run on an overloaded machine, so that nothing is known about the candidate."""
+
+
 class Rejected(EtudeError):
     """Raised when a candidate fails validation. ``reason`` is counted, ``detail`` explains this one."""
 
@@ -232,10 +278,6 @@ class Rejected(EtudeError):
         super().__init__(f"{reason}: {detail}" if detail else reason)
         self.reason = reason
         self.detail = detail
-
-
-class OutOfTime(Rejected):
-    """Raised when a time limit ended a candidate's run; on an overloaded machine that says nothing about it."""
 
 
 class ExportError(EtudeError):

@@ -55,8 +55,8 @@ def same_action(name: str, other: str) -> bool:
 def _likeness(name: str, other: str) -> float:
     """Return how alike two tool names are, from 0 (they do different things) to 1 (the same words in any order)."""
     words, others = _words(name), _words(other)
-    matched = [other_word for other_word in others if _matches(other_word, words)]
-    unmatched = [word for word in words if not _matches(word, others)]
+    matched = [other_word for other_word in others if _match(other_word, words)]
+    unmatched = [word for word in words if not _match(word, others)]
     unmatched += [other_word for other_word in others if other_word not in matched]
     is_same_thing = all(word in _ACTIONS or word in _GENERIC for word in unmatched)
     is_same_action = any(word in _ACTIONS for word in matched) or not unmatched
@@ -66,17 +66,18 @@ def _likeness(name: str, other: str) -> float:
 
 
 def _shared(words: Sequence[str], others: Sequence[str]) -> float:
-    """Return the share of words that match, counted in both names (Dice's coefficient)."""
-    matched = sum(_matches(word, others) for word in words) + sum(_matches(word, words) for word in others)
+    """Return the share of words that match, counted in both names (Dice's coefficient); a typo counts less."""
+    matched = sum(_match(word, others) for word in words) + sum(_match(word, words) for word in others)
     return matched / max(1, len(words) + len(others))
 
 
-def _matches(word: str, others: Sequence[str]) -> bool:
-    """Return whether one of the others is the same word, mistyped or not, or names the same action."""
+def _match(word: str, others: Sequence[str]) -> float:
+    """Return how well the best of the others matches: 1 for the same word or action, less when mistyped, 0 if none."""
     action = _ACTIONS.get(word)
-    if action is not None and any(_ACTIONS.get(other) == action for other in others):
-        return True
-    return bool(difflib.get_close_matches(word, others, n=1, cutoff=_SPELLED))
+    if word in others or (action is not None and any(_ACTIONS.get(other) == action for other in others)):
+        return 1.0
+    near = difflib.get_close_matches(word, others, n=1, cutoff=_SPELLED)
+    return difflib.SequenceMatcher(None, word, near[0]).ratio() if near else 0.0
 
 
 def _words(name: str) -> list[str]:
