@@ -13,9 +13,9 @@ from typing import Any
 from .errors import UnknownName
 
 
-def did_you_mean(kind: str, name: str, known: Iterable[str]) -> str:
-    """Return one line that names what is unknown and the nearest known name, or all known names when none is near."""
-    names = sorted(known)
+def did_you_mean(kind: str, name: str, registered: Iterable[str]) -> str:
+    """Return one line that names what is unknown and the nearest registered name, or all of them when none is near."""
+    names = sorted(registered)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     if near:
         return f"unknown {kind} {name!r}. Did you mean {near[0]!r}?"

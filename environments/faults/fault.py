@@ -29,7 +29,7 @@ class View:
         return bool(self.names or self.arguments or self.gone)
 
     def real_name(self, shown: str) -> str | None:
-        """Return the environment's name of a tool, None for a name that is no longer in use."""
+        """Return the environment's name of a tool, None for the old name of a renamed tool."""
         for real, now in self.names.items():
             if now == shown:
                 return real

@@ -251,7 +251,7 @@ async def _played(run: _Run, task: Task, sample: int) -> tuple[dict[str, Any], E
 
 
 async def _reach(url: str) -> None:
-    """Raise RunError or ConnectionLost when there is no server: once, rather than for each task."""
+    """Raise RunError or ConnectionLost when the server does not answer: once, rather than for each task."""
     try:
         async with client.Client(url):
             pass

@@ -302,7 +302,7 @@ def test_one_episode_gets_a_quarter_of_the_store(task: Task) -> None:
     episode, layers = kept(store, task, "big"), [Layer(600_000), Layer(600_000), Layer(10)]
     for layer in layers:
         store.add(episode, turn(), Point(layer=layer))
-    assert [point.kept for point in episode.points] == [True, True, False, False]
+    assert [point.is_saved for point in episode.points] == [True, True, False, False]
     assert [layer.closed for layer in layers] == [0, 1, 1] and not store.keeps(episode)
     assert episode.nearest(3, "bubblewrap") == 1 and episode.nearest(3, "process") == 0
 

@@ -37,6 +37,17 @@ def rpc(url: str, method: Any, **params: Any) -> dict[str, Any]:
     return httpx.post(f"{url}/mcp", json=body).json()
 
 
+def test_the_index_names_the_endpoints_and_counts_the_tasks(served: Any) -> None:
+    answer = httpx.get(served.url)
+    index = answer.json()
+    assert (
+        answer.status_code == 200 and sum(index["tasks"].values()) == httpx.get(f"{served.url}/tasks").json()["total"]
+    )
+    for route in index["read"]:
+        path = route.split()[1].replace("TASK_ID", "light-1")
+        assert httpx.get(served.url + path).status_code == (401 if path.startswith("/episodes/") else 200), route
+
+
 # --- Every client plays the same episode
 
 

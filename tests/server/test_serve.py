@@ -87,7 +87,7 @@ def test_a_bad_knob_is_one_line_also_where_there_are_no_tasks(
 
     monkeypatch.delenv("ETUDE_TASKS", raising=False)
     assert serve(None, port=0, knobs={"turnss": 3}) == 1
-    assert capfd.readouterr().err == "error: coding has the knobs turns and tools, not turnss\n"
+    assert capfd.readouterr().err == "error: unknown knob 'turnss'. Did you mean 'turns'?\n"
 
 
 def test_a_server_without_tasks_says_so(caplog: pytest.LogCaptureFixture) -> None:

@@ -21,9 +21,10 @@ from etude.environments.agents.erring import script
 from etude.environments.drill.tasks import DrillTasks
 from etude.environments.runs.play import run_episodes
 from etude.environments.runs.writer import FILE_NAME
+from etude.errors import ReportError, RunError
 from etude.models import Episode, FileChange, Finding, Grade, Reward, Task, ToolMessage, Turn
-from etude.server import viewer as report
-from etude.server.viewer import ReportError, changes, write_report
+from etude.server.viewer import changes, write_report
+from etude.server.viewer import page as report
 from etude.server.viewer.text import Meter, visible
 
 TASKS = DrillTasks(["choose", "chain"], level=2)
@@ -457,10 +458,10 @@ def bad(folder: Path) -> Iterator[tuple[Path, str]]:
     yield folder / "none", "cannot read .*none.*: No such file"
     for name, text, reason in [
         ("empty", "", "no episodes in"),
-        ("text", "hello\n", ":1 is no episode: remove the line"),
-        ("list", "[]\n", ":1 is no episode"),
-        ("deep", "[" * 100_000 + "\n", ":1 is no episode"),
-        ("other", '{"agent": "oracle", "cause": "", "sample": 0}\n', ":1 is no episode"),
+        ("text", "hello\n", ":1 is not an episode; remove the line"),
+        ("list", "[]\n", ":1 is not an episode"),
+        ("deep", "[" * 100_000 + "\n", ":1 is not an episode"),
+        ("other", '{"agent": "oracle", "cause": "", "sample": 0}\n', ":1 is not an episode"),
     ]:
         (folder / name).mkdir()
         (folder / name / FILE_NAME).write_text(text)
@@ -469,7 +470,7 @@ def bad(folder: Path) -> Iterator[tuple[Path, str]]:
 
 def test_what_is_no_run_is_refused_in_one_line_and_nothing_is_written(tmp_path: Path) -> None:
     for run, reason in bad(tmp_path):
-        with pytest.raises(ReportError, match=reason):
+        with pytest.raises((ReportError, RunError), match=reason):
             write_report([run], tmp_path / "report.html")
     assert not (tmp_path / "report.html").exists()
 

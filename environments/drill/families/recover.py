@@ -82,8 +82,8 @@ def _check_fault(deal: Deal, noun: Noun, name: str, fault: str, thing_id: str, a
         ticket = deal.code("ticket")
         raise StatedFault("transport_error", f"{name} is busy: call it again with ticket {ticket}", fault)
     if fault == "region" and arguments.get("region") != _region_of(deal, thing_id):
-        finder = f"find_{noun.word}_region"
-        raise StatedFault("invalid_args", f"{name} now needs the region of the {noun.word}: {finder} tells it", fault)
+        finder = f"find_{noun.word}_region tells it"  # prose: ok
+        raise StatedFault("invalid_args", f"{name} now needs the region of the {noun.word}: {finder}", fault)
     if fault == "moved":
         raise StatedFault("tool_not_found", f"{name} is out of service: call {_new_name(name)} instead", fault)
 

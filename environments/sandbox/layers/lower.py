@@ -31,27 +31,21 @@ class LowerFolder(Protocol):
 
     def names(self) -> Collection[str]:
         """Return the names in the folder."""
-        ...
 
     def entry(self, name: str) -> Entry | None:
         """Return the status of a name, ``.`` for the folder itself; None when there is no such name."""
-        ...
 
     def target(self, name: str) -> bytes:
         """Return a symbolic link's target."""
-        ...
 
     def folder(self, name: str) -> AbstractContextManager[LowerFolder]:
         """Open a folder in this one."""
-        ...
 
     def holds(self, name: str, file: int) -> bool:
         """Return whether the file ``name`` has the content of an open file of the same size."""
-        ...
 
     def copy(self, name: str, file: int) -> None:
         """Write the content of the file ``name`` to an open, empty file."""
-        ...
 
 
 class DiskFolder:

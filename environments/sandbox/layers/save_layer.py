@@ -16,20 +16,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from . import tree_access
 from .lower import Entry, LowerFolder, folder_in
 from .records import SAME, File, Folder, Link, Same, Special
 from .touched import Watched
-from .tree_access import (
-    MAX_DEPTH,
-    READ_FOLDER,
-    LimitExceeded,
-    data_ranges,
-    is_opaque,
-    opened,
-    read_link,
-    read_range,
-    user_attributes,
-)
+from .tree_access import MAX_DEPTH, READ_FOLDER, LimitExceeded, opened
 
 if TYPE_CHECKING:
     from .records import Content, Node
@@ -122,7 +113,7 @@ class _Save:
         children: dict[str, Node] = {}
         for name in os.listdir(pair.folder):
             children[name] = self._name(pair, name, _child(before, name))
-        opaque, attributes = is_opaque(pair.folder), user_attributes(pair.folder)
+        opaque, attributes = tree_access.is_opaque(pair.folder), tree_access.user_attributes(pair.folder)
         mode, mtime = stat.S_IMODE(info.st_mode), info.st_mtime_ns
         if (
             isinstance(before, Folder)
@@ -159,7 +150,7 @@ class _Save:
             self._count_path()
             return self.linked[linked]
         with opened(pair.folder, name) as file:
-            attributes = user_attributes(file)
+            attributes = tree_access.user_attributes(file)
             same_entry = entry == Entry(info.st_mode, info.st_mtime_ns, info.st_size) and not linked and not attributes
             if pair.lower is not None and same_entry and pair.lower.holds(name, file):
                 return SAME
@@ -180,9 +171,9 @@ class _Save:
     ) -> tuple[tuple[int, Content], ...]:
         """Return the file's content in pieces; a piece that did not change is the one before."""
         extents = []
-        for start, length in data_ranges(file, info):
+        for start, length in tree_access.data_ranges(file, info):
             self._count_bytes(length)
-            data = read_range(file, start, length)
+            data = tree_access.read_range(file, start, length)
             content = before.get(start)
             if content != data:
                 self.fresh += len(data)
@@ -194,7 +185,7 @@ class _Save:
         """Return the record of a symbolic link or a special file; the one before when nothing about it changed."""
         node: Link | Special
         if stat.S_ISLNK(info.st_mode):
-            target = read_link(pair.folder, name)
+            target = tree_access.read_link(pair.folder, name)
             node = Link(info.st_mtime_ns, target)
             same_entry = entry is not None and (entry.mode, entry.mtime) == (info.st_mode, info.st_mtime_ns)
             if pair.lower is not None and same_entry and pair.lower.target(name) == target:

@@ -22,7 +22,7 @@ from etude.environments import forks
 from etude.environments.drill.tasks import DrillTasks
 from etude.environments.tasks.task_set import TaskSet
 from etude.models import Episode, SandboxReport
-from etude.server import serving
+from etude.server import application
 from etude.server.app import create_app
 from etude.server.routes import rest_session as rest
 from etude.server.routes.rest_session import COOKIE
@@ -307,7 +307,7 @@ def test_a_graded_session_is_in_nobodys_way(host: httpx.Client) -> None:
 def test_a_second_grade_is_the_first_whatever_became_of_the_episode(
     light: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serving, "Archive", lambda: Archive(max_bytes=0))
+    monkeypatch.setattr(application, "Archive", lambda: Archive(max_bytes=0))
     with light.serving(light.light_app()) as served, httpx.Client(base_url=served.url) as host:
         seed(host)
         host.post("/nope", json={})
@@ -321,7 +321,7 @@ def test_what_is_kept_of_graded_sessions_is_bounded(light: Any, monkeypatch: pyt
     with light.serving(light.light_app()) as served, contextlib.ExitStack() as stack:
         hosts = [stack.enter_context(httpx.Client(base_url=served.url)) for _ in range(3)]
         for number, host in enumerate(hosts):
-            monkeypatch.setattr(rest, "MAX_KEPT", 1 if number == 2 else 1 << 20)
+            monkeypatch.setattr(rest, "MAX_BYTES", 1 if number == 2 else 1 << 20)
             seed(host)
             verify(host)
         answers = [host.post("/verify", json={**ROW, "response": None}).json().get("detail", "") for host in hosts]
