@@ -155,7 +155,9 @@ def _boolean(source: _Text, node: ast.BoolOp) -> Iterator[Mutant]:
 
 def _negation(source: _Text, node: ast.UnaryOp) -> Iterator[Mutant]:
     if isinstance(node.op, ast.Not):
-        yield source.replaced("boolean", node, b"(" + source.text(node.operand) + b")")
+        operand = source.text(node.operand)
+        single = isinstance(node.operand, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+        yield source.replaced("boolean", node, operand if single else b"(" + operand + b")")
 
 
 def _constant(source: _Text, node: ast.Constant) -> Iterator[Mutant]:
