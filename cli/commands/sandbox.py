@@ -1,7 +1,5 @@
 """Commands of ``etude sandbox``: ``check``, ``cleanup`` and ``shell``."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Annotated
