@@ -122,7 +122,7 @@ class ServerFull(ServerError):
 
 
 class ConnectionLost(ServerError):
-    """Raised when there is no connection, and so no session; the message says why."""
+    """Raised when the connection, and the session with it, does not exist any more; the message says why."""
 
 
 class BadAddress(EtudeError, ValueError):
@@ -257,7 +257,7 @@ class UnwritableRow(EtudeError):
 
 
 class EpisodeNotKept(EtudeError):
-    """Raised when there is no such episode to fork; the message says what to do instead."""
+    """Raised when the episode to fork does not exist; the message says what to do instead."""
 
 
 # --- Generators and commands --------------------------------------------------------------------------------
