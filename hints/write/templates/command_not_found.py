@@ -65,8 +65,8 @@ def _nearest(name: str, working: Sequence[str]) -> str:
     """Return what to type instead; '' when no known command is similar."""
     if name in _INSTEAD:
         return _INSTEAD[name]
-    known = [*working, *_BASIC, *_MODULES]
-    near = [name] if name in _MODULES else difflib.get_close_matches(name, known, n=1, cutoff=0.7)
+    candidates = [*working, *_BASIC, *_MODULES]
+    near = [name] if name in _MODULES else difflib.get_close_matches(name, candidates, n=1, cutoff=0.7)
     if near and near[0] in _MODULES and near[0] not in working:
         return f"python -m {near[0]}"
     return near[0] if near else ""

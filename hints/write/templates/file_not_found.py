@@ -25,12 +25,12 @@ def hint(context: ErrorContext) -> Hint | None:
     if error.kind == "nonzero_exit" and not printed:
         return None
     path = context.path or _named(error.message) or printed
-    known = known_paths(context.earlier_calls, context.files)
+    candidates = known_paths(context.earlier_calls, context.files)
     if " is a folder" in error.message:
-        inside = paths_below(path, known)
+        inside = paths_below(path, candidates)
         content = f"; it holds {', '.join(inside)}." if inside else "; list what is in it first."
         return make_hint("file_not_found", f"{quote(path, 100)} is a folder, not a file{content}")
-    near = nearest_paths(path, known)
+    near = nearest_paths(path, candidates)
     while near and len(", ".join(near)) > 240:
         near.pop()
     start = f"There is no {quote(path, 100)}" if path else "That path does not exist"

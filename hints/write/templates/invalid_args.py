@@ -23,11 +23,11 @@ def hint(context: ErrorContext) -> Hint | None:
     if schema is None:
         return make_hint("invalid_args", f"Check the arguments of {error.tool[:60] or 'the call'}: {reason}.")
     end = "" if reason.endswith("?") else "."
-    own = signature(error.tool, schema)
-    own = own if len(own) < _LONG_SIGNATURE else f"{own[:200]}..."
+    usage = signature(error.tool, schema)
+    usage = usage if len(usage) < _LONG_SIGNATURE else f"{usage[:200]}..."
     fitting = context.tools_that_fit() if problem else []
     if not fitting:
-        return make_hint("invalid_args", f"{reason}{end}", f"Call {own}.")
+        return make_hint("invalid_args", f"{reason}{end}", f"Call {usage}.")
     other = signature(fitting[0], context.schemas[fitting[0]]) if len(fitting) == 1 else listed(fitting, 150)
     meant = f"These arguments fit {other}: check whether {error.tool[:60]} is the tool that you need."
-    return make_hint("invalid_args", f"{reason}{end}", meant, f"If it is, call {own}.")
+    return make_hint("invalid_args", f"{reason}{end}", meant, f"If it is, call {usage}.")
