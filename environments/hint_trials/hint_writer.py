@@ -147,7 +147,12 @@ def _cache_file(out: Path) -> Path:
 
 
 def _report(
-    error_turns: int, places: Sequence[Place], answers: Sequence[WrittenHint], unchecked: int, usage: dict[str, Any], out: Path
+    error_turns: int,
+    places: Sequence[Place],
+    answers: Sequence[WrittenHint],
+    unchecked: int,
+    usage: dict[str, Any],
+    out: Path,
 ) -> WritingReport:
     pairs = list(zip(places, answers, strict=True))
     kinds = []
