@@ -184,6 +184,6 @@ def _certain_problem(call: DraftCall, schemas: Schemas) -> str:
     if not schemas or not call.name:
         return ""
     if call.name not in schemas:
-        return f"tool_not_found: there is no tool {call.name!r}. The tools are: {', '.join(schemas)[:500]}"
+        return f"tool_not_found: there is no tool {call.name!r}. The tools are: {', '.join(schemas)[:500]}"  # prose: ok
     wrong = argument_problem(call.name, schemas[call.name], call.arguments)
     return f"invalid_args: {wrong}" if wrong else ""

@@ -27,7 +27,7 @@ _DIFF = re.compile(r"^(?:diff --git |--- |\+\+\+ |@@ )", re.MULTILINE)
 
 
 def reveals(text: str, secrets: Sequence[str], public_texts: Sequence[str] = ()) -> str | None:
-    """Return the words of ``text`` that a secret holds and no public text does; ``None`` when there are none.
+    """Return the words of ``text`` that a secret holds and no public text does; ``None`` when it gives nothing away.
 
     ``secrets`` are the solution and the hidden tests, as source or as unified diffs (of which the added lines and the
     new files count), and ids of tests. ``public_texts`` are what the agent may know: the statement, the workspace. Only

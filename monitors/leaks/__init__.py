@@ -1,8 +1,8 @@
-"""The leak scanner: does anything that the agent can read still hold what a task removed?
+"""Leak scanner: finds what a task removed in anything that the agent can read.
 
-``needles`` says what would give the removed code away, ``scan`` looks for it in trees: in plain text and, recursively,
-in every container of ``containers``. ``Index`` does the same for layers that many tasks share: they are read once.
-Pure functions of bytes and trees; only trees that no agent has touched are given to it.
+``needles`` lists what would give the removed code away, ``scan`` looks for it in trees: in plain text and, recursively,
+in every container of ``containers``. ``Index`` does the same for layers that many tasks share and reads them once. All
+are pure functions of bytes and trees; scan only trees that no agent has touched.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What would give removed code away: rare names, docstring phrases, long constants, runs of code words."""
+"""Needles, which would give removed code away: rare names, docstring phrases, long constants, runs of code words."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CODE_WORDS = 8
 
 @dataclass(frozen=True)
 class Needle:
-    """``words`` in this order betray the removed code."""
+    """Words that give the removed code away when they occur in this order."""
 
     kind: Kind
     words: tuple[bytes, ...]
@@ -40,53 +40,53 @@ class Needle:
 
 @dataclass(frozen=True)
 class Needles:
-    """``stems`` are the file names (without suffix) of edited modules: bytecode of these is a leak by itself."""
+    """The needles of a task; ``stems`` are the names of edited modules, whose bytecode is a leak by itself."""
 
-    found: tuple[Needle, ...]
+    items: tuple[Needle, ...]
     stems: frozenset[str] = frozenset()
 
     def without(self, common: Iterable[bytes]) -> Needles:
-        """These needles less the single words in ``common``."""
+        """Return these needles without the single words in ``common``."""
         dropped = {(word,) for word in common}
-        return Needles(tuple(needle for needle in self.found if needle.words not in dropped), self.stems)
+        return Needles(tuple(needle for needle in self.items if needle.words not in dropped), self.stems)
 
     @cached_property
     def by_word(self) -> Mapping[bytes, list[Needle]]:
-        """Needles by their longest word, the one least likely to occur by chance."""
+        """Return the needles by their longest word, which is the least likely to occur by chance."""
         table: dict[bytes, list[Needle]] = {}
-        for needle in self.found:
+        for needle in self.items:
             table.setdefault(max(needle.words, key=len), []).append(needle)
         return table
 
     def within(self, text: Text) -> Iterator[Needle]:
-        """The needles that a document holds."""
+        """Yield the needles that a document holds."""
         for word in self.by_word.keys() & text.vocabulary:
             yield from (needle for needle in self.by_word[word] if text.says(needle.words))
 
 
 def needles(
-    removed: Iterable[bytes], *, said: Iterable[bytes], prose: Iterable[bytes] = (), stems: Iterable[str] = ()
+    removed: Iterable[bytes], *, public: Iterable[bytes], prose: Iterable[bytes] = (), stems: Iterable[str] = ()
 ) -> Needles:
-    """Needles of ``removed`` (pieces of Python source), less what may legitimately be read.
+    """Return the needles of ``removed`` (pieces of Python source), without what may legitimately be read.
 
-    ``said`` is all prose and code that stays and may say what it likes: statement, interface, remaining modules,
-    visible tests. ``prose`` is what may share names, phrases and messages but not code: documents.
+    ``public`` is all prose and code that the agent may read: statement, interface, remaining modules, visible tests.
+    ``prose`` may share names, phrases and messages with the removed code, but not code: documents.
     """
-    legitimate, shared = joined([read(text) for text in said]), joined([read(text) for text in prose])
-    known = legitimate.vocabulary | shared.vocabulary | _LANGUAGE
-    found: dict[Needle, None] = {}
+    legitimate, shared = joined([read(text) for text in public]), joined([read(text) for text in prose])
+    public_words = legitimate.vocabulary | shared.vocabulary | _LANGUAGE
+    secret: list[Needle] = []
     for needle in dict.fromkeys(needle for source in removed for needle in _candidates(source)):
         if len(needle.words) == 1:
-            told = needle.words[0] in known
+            is_public = needle.words[0] in public_words
         else:
-            told = legitimate.says(needle.words) or (needle.kind != "code" and shared.says(needle.words))
-        if not told:
-            found[needle] = None
-    return Needles(tuple(found), frozenset(stems))
+            is_public = legitimate.says(needle.words) or (needle.kind != "code" and shared.says(needle.words))
+        if not is_public:
+            secret.append(needle)
+    return Needles(tuple(secret), frozenset(stems))
 
 
 def _candidates(source: bytes) -> Iterator[Needle]:
-    """Everything long enough in one piece of source, whatever else says it."""
+    """Yield everything in one piece of source that is long enough, public or not."""
     runs: list[list[bytes]] = [[]]
     for kind, text in _tokens(source):
         parts = words(text)
@@ -112,7 +112,7 @@ def _single(kind: Kind, text: bytes) -> Iterator[Needle]:
 
 
 def _string(literal: bytes) -> Iterator[Needle]:
-    """A docstring or multi-line text in runs of words; another constant whole."""
+    """Yield a docstring or multi-line text in runs of words, and any other constant as a whole."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -136,7 +136,7 @@ def _string(literal: bytes) -> Iterator[Needle]:
 
 
 def _tokens(source: bytes) -> Iterator[tuple[int, bytes]]:
-    """Tokens of a piece of source that need not be a whole module; comments and layout left out."""
+    """Yield the tokens of a piece of source, which need not be a whole module."""
     reader = io.BytesIO(source).readline
     try:
         for token in tokenize.tokenize(reader):

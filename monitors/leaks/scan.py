@@ -1,4 +1,4 @@
-"""Walk trees and open whatever holds other things, as deep as it goes, within bounds."""
+"""Scan of trees: every file and, within bounds, everything inside the containers in it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MACHINE_CODE = (b"\x7fELF", b"!<ar")
 
 @dataclass(frozen=True)
 class Leak:
-    """``path`` is below its root, with ``!inner`` for each container on the way; ``container`` is the innermost."""
+    """A needle in a document: ``path`` has ``!inner`` for each container on the way, ``container`` is the innermost."""
 
     path: str
     container: str
@@ -36,7 +36,7 @@ class Leak:
 
 @dataclass(frozen=True)
 class Document:
-    """One readable piece: where it lies, what it was taken from, its bytes."""
+    """One readable piece: its path, the container that holds it, its bytes."""
 
     path: str
     container: str
@@ -45,13 +45,13 @@ class Document:
 
 @dataclass
 class Budget:
-    """What is left of one file's bounds."""
+    """The bytes and parts that one file may still unfold to."""
 
     bytes: int = MAX_INFLATED
     parts: int = MAX_PARTS
 
     def spend(self, size: int) -> bool:
-        """Whether there was enough left."""
+        """Subtract one part of this size and return whether the bounds still hold."""
         self.bytes -= size
         self.parts -= 1
         return self.bytes >= 0 and self.parts >= 0
@@ -62,36 +62,36 @@ class TooLarge(Exception):
 
 
 @dataclass
-class Seen:
-    """Contents met already: git holds every file a second time."""
+class Visited:
+    """Digests of contents that were read already, because git holds every file a second time."""
 
     digests: set[bytes] = field(default_factory=set)
 
     def again(self, data: bytes) -> bool:
         digest = hashlib.blake2b(data, digest_size=16).digest()
-        known = digest in self.digests
+        is_repeated = digest in self.digests
         self.digests.add(digest)
-        return known
+        return is_repeated
 
 
 def scan(roots: Mapping[str, Path], needles: Needles, *, most: int = 20) -> list[Leak]:
-    """Leaks in whole trees (shown name to folder), at most ``most``; files in path order, symlinks are not followed."""
+    """Return at most ``most`` leaks in trees (shown name to folder), in path order; symlinks are not followed."""
     leaks: list[Leak] = []
-    seen = Seen()
+    visited = Visited()
     for shown, root in roots.items():
         for path, data in files(root):
-            for leak in leaks_of(f"{shown}/{path}" if shown else path, data, needles, seen):
+            for leak in leaks_of(f"{shown}/{path}" if shown else path, data, needles, visited):
                 leaks.append(leak)
                 if len(leaks) >= most:
                     return leaks
     return leaks
 
 
-def leaks_of(path: str, data: bytes, needles: Needles, seen: Seen | None = None) -> Iterator[Leak]:
-    """Leaks of one file: one per document and kind of needle. Its name counts too."""
+def leaks_of(path: str, data: bytes, needles: Needles, visited: Visited | None = None) -> Iterator[Leak]:
+    """Yield the leaks of one file, one per document and kind of needle; its name counts too."""
     yield from _bytecode(path, needles)
     try:
-        for document in documents(path, data, seen or Seen()):
+        for document in documents(path, data, visited or Visited()):
             if document.path != path:
                 yield from _bytecode(document.path, needles)
             yield from _matches(document, needles)
@@ -100,10 +100,10 @@ def leaks_of(path: str, data: bytes, needles: Needles, seen: Seen | None = None)
 
 
 def _matches(document: Document, needles: Needles) -> Iterator[Leak]:
-    told: set[str] = set()
+    reported: set[str] = set()
     for needle in sorted(needles.within(read(document.data)), key=_strength):
-        if needle.kind not in told:
-            told.add(needle.kind)
+        if needle.kind not in reported:
+            reported.add(needle.kind)
             yield Leak(document.path, document.container, needle.kind, needle.text[:EXCERPT])
 
 
@@ -117,13 +117,15 @@ def _bytecode(path: str, needles: Needles) -> Iterator[Leak]:
         yield Leak(path, "bytecode", "bytecode", name)
 
 
-def documents(path: str, data: bytes, seen: Seen, budget: Budget | None = None, depth: int = 0) -> Iterator[Document]:
-    """``data`` itself and everything inside it. Raises TooLarge."""
-    yield from _unfold(path, "text", data, seen, budget or Budget(), depth)
+def documents(
+    path: str, data: bytes, visited: Visited, budget: Budget | None = None, depth: int = 0
+) -> Iterator[Document]:
+    """Yield ``data`` itself and everything inside it. Raises TooLarge."""
+    yield from _unfold(path, "text", data, visited, budget or Budget(), 0)
 
 
-def _unfold(path: str, kind: str, data: bytes, seen: Seen, budget: Budget, depth: int) -> Iterator[Document]:
-    if seen.again(data):
+def _unfold(path: str, kind: str, data: bytes, visited: Visited, budget: Budget, depth: int) -> Iterator[Document]:
+    if visited.again(data):
         return
     data = plain(data)
     container = opener(path, data)
@@ -139,26 +141,26 @@ def _unfold(path: str, kind: str, data: bytes, seen: Seen, budget: Budget, depth
         for name, part in container.parts(data, budget.bytes):
             if not budget.spend(len(part)):
                 raise TooLarge(path)
-            yield from _unfold(f"{path}!{name}" if name else path, container.kind, part, seen, budget, depth + 1)
+            yield from _unfold(f"{path}!{name}" if name else path, container.kind, part, visited, budget, depth + 1)
     except OverflowError:
         raise TooLarge(path) from None
     except FAILURES:
-        # Cut short or only looks like one: its bytes as they are.
+        # Cut short, or not such a container after all: read its bytes as they are.
         if not container.also_text:
             yield Document(path, kind, data)
 
 
 def files(root: Path, skip: Iterable[str] = (), *, machine_code: bool = True) -> Iterator[tuple[str, bytes]]:
-    """(path below ``root``, content) of every regular file, symlinks' targets as text; sorted.
+    """Yield (path below ``root``, content) of every regular file in order, and the targets of symlinks as text.
 
     ``skip`` are folders (whole paths) to leave out; without ``machine_code`` object files and archives
     of them are left out too.
     """
     skipped = set(skip)
-    for folder, names, found in os.walk(root):
+    for folder, names, file_names in os.walk(root):
         # Hidden folders last: what lies in the open is the better evidence.
         names[:] = sorted((n for n in names if os.path.join(folder, n) not in skipped), key=lambda n: (n[0] == ".", n))
-        for name in sorted([*found, *(each for each in names if os.path.islink(os.path.join(folder, each)))]):
+        for name in sorted([*file_names, *(link for link in names if os.path.islink(os.path.join(folder, link)))]):
             full = os.path.join(folder, name)
             mode = os.lstat(full).st_mode
             relative = os.path.relpath(full, root)

@@ -14,17 +14,17 @@ _NUL_SHARE = 4
 
 
 def words(data: bytes) -> list[bytes]:
-    """The words of ``data`` in order. UTF-8 and Latin-1 need no decoding: what is not ASCII separates."""
+    """Return the words of ``data`` in order; UTF-8 and Latin-1 need no decoding, because only ASCII makes words."""
     return data.translate(_TABLE).split()
 
 
 def phrase(parts: list[bytes] | tuple[bytes, ...]) -> bytes:
-    """Words joined so that one phrase is part of another exactly when it is a substring."""
+    """Return words joined so that one phrase is part of another exactly when it is a substring."""
     return b" " + b" ".join(parts) + b" "
 
 
 def plain(data: bytes) -> bytes:
-    """``data`` with wide encodings (UTF-16 and UTF-32, marked or not) made narrow: their NULs left out."""
+    """Return ``data`` without the NULs of wide encodings (UTF-16 and UTF-32, with or without a byte order mark)."""
     head = data[:4096]
     if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")):
         return data.replace(b"\0", b"")
@@ -46,19 +46,19 @@ class Text:
     vocabulary: frozenset[bytes]
 
     def says(self, parts: tuple[bytes, ...]) -> bool:
-        """Whether the words occur in this order, next to each other."""
+        """Return whether the words occur in this order, next to each other."""
         if len(parts) == 1:
             return parts[0] in self.vocabulary
         return self.vocabulary.issuperset(parts) and phrase(parts) in self.whole
 
 
 def joined(texts: list[Text]) -> Text:
-    """Several documents as one, in which no phrase runs from one into the next."""
+    """Return several documents as one, in which no phrase runs from one into the next."""
     return Text(b"\n".join(text.whole for text in texts), frozenset().union(*(text.vocabulary for text in texts)))
 
 
 class _Read:
-    """Texts by the digest of their bytes: tasks of one package share nearly all their files."""
+    """Cache of Texts by the digest of their bytes, because tasks of one package share nearly all their files."""
 
     def __init__(self, limit: int) -> None:
         self._limit, self._size = limit, 0
@@ -83,4 +83,4 @@ class _Read:
 
 
 read = _Read(32 << 20)
-"""The Text of some bytes; 32 MiB of the latest are kept."""
+"""Return the Text of some bytes; the latest 32 MiB are cached."""

@@ -31,7 +31,7 @@ def tool_not_found(context: ErrorContext) -> Hint | None:
     return make_hint(
         "tool_not_found",
         f"Reminder: the available tools are {listed(names, _ROOM)}.",
-        f"There is no tool {error.tool[:60]!r}{advice}",
+        f"There is no tool {error.tool[:60]!r}{advice}",  # prose: ok
         longest=LONGEST_LIST,
     )
 

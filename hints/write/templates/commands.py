@@ -71,7 +71,7 @@ def command_not_found(context: ErrorContext) -> Hint | None:
     if not name:
         text = "That command does not exist here: use one that has worked before, or a tool."
         return make_hint("command_not_found", text)
-    base, start = name.rpartition("/")[2], f"There is no command {name[:60]!r} here"
+    base, start = name.rpartition("/")[2], f"There is no command {name[:60]!r} here"  # prose: ok
     working = _working_programs(context.earlier_calls)
     if base in context.schemas:
         text = f"{base} is a tool, not a shell command: call it with its own arguments."

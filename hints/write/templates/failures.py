@@ -38,12 +38,12 @@ _ADVICE = (
     ),
     (r"no such (?:file|folder)|wrong director|not a directory", "Use the full path"),
     (
-        r"renamed|withdrawn|no longer|there is no tool",
+        r"renamed|withdrawn|no longer|there is no tool",  # prose: ok
         "The tools have changed: use one of those that the message names",
     ),
     (r"schema|argument", "The tool's arguments have changed: call it with those that the message names"),
     (r"time.?d? ?out|timeout", "It took too long this time: send the call once more"),
-    (r"disk|no space", "There is no space left: remove what you no longer need"),
+    (r"disk|no space", "There is no space left: remove what you no longer need"),  # prose: ok
     (r"unavailable|try again|connection|\b50[234]\b", _PASSES),
 )
 

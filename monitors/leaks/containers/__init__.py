@@ -1,4 +1,4 @@
-"""Whatever can hold other bytes. One file per kind, each with ``matches``, ``parts`` and what it is called."""
+"""Containers: files that hold other bytes. One module per kind, as described by ``Container``."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ FAILURES = (
     NotImplementedError,
     RuntimeError,
 )
-"""What the readers raise for content that is cut short, encrypted or something else altogether."""
+"""Errors of the readers for content that is cut short, encrypted or of another kind."""
 
 
 class Container(Protocol):
-    """A module of this package. ``also_text``: its raw bytes are worth reading too."""
+    """A module of this package; ``also_text`` says that its raw bytes are worth reading too."""
 
     kind: str
     also_text: bool
@@ -55,7 +55,7 @@ class Container(Protocol):
     def matches(self, name: str, data: bytes) -> bool: ...
 
     def parts(self, data: bytes, limit: int) -> Iterator[tuple[str, bytes]]:
-        """(inner name, content), lazily. Raises OverflowError as soon as more than ``limit`` bytes would come out."""
+        """Yield (inner name, content). Raises OverflowError as soon as the contents exceed ``limit`` bytes."""
         ...
 
 
@@ -65,5 +65,5 @@ def containers() -> tuple[Container, ...]:
 
 
 def opener(name: str, data: bytes) -> Container | None:
-    """Which container ``data`` is, by its content first and its name second."""
+    """Return the container that ``data`` is, by its content first and its name second; ``None`` for none."""
     return next((container for container in containers() if container.matches(name, data)), None)

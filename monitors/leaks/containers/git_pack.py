@@ -1,4 +1,4 @@
-"""git packs: every object, reachable or not, deltas resolved."""
+"""Git packs: every object, reachable or not, with deltas resolved."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ def matches(name: str, data: bytes) -> bool:
 
 
 def parts(data: bytes, limit: int) -> Iterator[tuple[str, bytes]]:
-    """Objects in the order of the pack, named by their offsets; bases that are not in it leave a delta as it is."""
+    """Yield the objects in the order of the pack, named by their offsets; a delta without its base stays a delta."""
     (count,) = struct.unpack(">I", data[8:12])
     by_offset: dict[int, tuple[int, bytes]] = {}
     by_id: dict[bytes, tuple[int, bytes]] = {}
     waiting: list[tuple[int, bytes, bytes]] = []
-    position, left = 12, limit
+    position, remaining = 12, limit
     for _ in range(count):
         start = position
         number, base, position = _header(data, start)
-        body, position = _inflate(data, position, left)
-        left -= len(body)
+        body, position = _inflate(data, position, remaining)
+        remaining -= len(body)
         if isinstance(base, bytes) and base not in by_id:
             waiting.append((start, base, body))
             continue
         if base is not None:
             number, source = by_id[base] if isinstance(base, bytes) else by_offset[base]
-            body = apply_delta(source, body, left)
-            left -= len(body)
+            body = apply_delta(source, body, remaining)
+            remaining -= len(body)
         _keep(start, number, body, by_offset, by_id)
         yield f"{start}", body
     for start, base, body in waiting:
@@ -57,7 +57,7 @@ def _keep(
 
 
 def _header(data: bytes, position: int) -> tuple[int, int | bytes | None, int]:
-    """(type, base: offset, id or none, where the stream starts)"""
+    """Return the type, the base (offset, id or ``None``), and the position where the stream starts."""
     start = position
     byte = data[position]
     position += 1
@@ -80,22 +80,22 @@ def _header(data: bytes, position: int) -> tuple[int, int | bytes | None, int]:
 
 
 def _inflate(data: bytes, position: int, limit: int) -> tuple[bytes, int]:
-    """One zlib stream and where the next object starts; in pieces, since what is unused is copied each time."""
+    """Return one zlib stream and the position of the next object; read in pieces, because unused input is copied."""
     decompressor = zlib.decompressobj()
-    found = bytearray()
+    inflated = bytearray()
     while not decompressor.eof:
         piece = data[position : position + _CHUNK]
         if not piece:
             raise EOFError
-        found += decompressor.decompress(piece, max(1, limit + 1 - len(found)))
-        if len(found) > limit:
+        inflated += decompressor.decompress(piece, max(1, limit + 1 - len(inflated)))
+        if len(inflated) > limit:
             raise OverflowError
         position += len(piece) - len(decompressor.unused_data) - len(decompressor.unconsumed_tail)
-    return bytes(found), position
+    return bytes(inflated), position
 
 
 def apply_delta(source: bytes, delta: bytes, limit: int) -> bytes:
-    """git's copy and insert instructions. Raises IndexError or OverflowError for a damaged delta."""
+    """Apply git's copy and insert instructions. Raises IndexError or OverflowError for a damaged delta."""
     position = 0
     sizes = []
     for _ in range(2):

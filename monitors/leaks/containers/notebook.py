@@ -16,11 +16,11 @@ def matches(name: str, data: bytes) -> bool:
 
 def parts(data: bytes, limit: int) -> Iterator[tuple[str, bytes]]:
     try:
-        found = list(_strings(json.loads(data)))
+        strings = list(_strings(json.loads(data)))
     except RecursionError:
         raise ValueError("nested too deeply") from None
     # Without separators between list items: a notebook's cell is a list of lines.
-    yield "", "\n".join(found).encode("utf-8", "replace")
+    yield "", "\n".join(strings).encode("utf-8", "replace")
 
 
 def _strings(value: Any) -> Iterator[str]:

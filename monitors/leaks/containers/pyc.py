@@ -1,4 +1,4 @@
-"""Python bytecode: the strings of its code objects, in their order.
+"""Python bytecode: the strings of its code objects in order.
 
 Read from the marshal format by hand: unmarshalling needs the same interpreter version and may crash on damage. Names,
 constants and docstrings are strings in every version; the instructions are not looked at.
@@ -21,7 +21,7 @@ def matches(name: str, data: bytes) -> bool:
 
 
 def parts(data: bytes, limit: int) -> Iterator[tuple[str, bytes]]:
-    found: list[bytes] = []
+    strings: list[bytes] = []
     position = 12
     while position < len(data) - 2:
         size = 0
@@ -30,11 +30,11 @@ def parts(data: bytes, limit: int) -> Iterator[tuple[str, bytes]]:
         elif data[position] in _LONG:
             start, size = position + 5, int.from_bytes(data[position + 1 : position + 5], "little")
         if 0 < size <= min(MAX_STRING, len(data) - start if size else 0) and _is_text(data[start : start + size]):
-            found.append(data[start : start + size])
+            strings.append(data[start : start + size])
             position = start + size
         else:
             position += 1
-    yield "", b"\n".join(found)
+    yield "", b"\n".join(strings)
 
 
 def _is_text(data: bytes) -> bool:

@@ -45,4 +45,4 @@ def workspace(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def wanted() -> Needles:
-    return needles([REMOVED], said=[STATEMENT, REMAINING], prose=[b"Shapes for every polygon"], stems=["shapes"])
+    return needles([REMOVED], public=[STATEMENT, REMAINING], prose=[b"Shapes for every polygon"], stems=["shapes"])

@@ -7,7 +7,7 @@ from etude.monitors.leaks.text import read
 
 
 def texts(found: Needles, kind: str) -> list[str]:
-    return [needle.text for needle in found.found if needle.kind == kind]
+    return [needle.text for needle in found.items if needle.kind == kind]
 
 
 def test_names_that_stay_elsewhere_are_none(wanted: Needles):
@@ -18,24 +18,24 @@ def test_names_that_stay_elsewhere_are_none(wanted: Needles):
 
 def test_a_message_is_a_needle_until_the_statement_says_it(removed: bytes):
     message = "the polygon passes through its centre point"
-    assert message in texts(needles([removed], said=[]), "constant")
-    assert texts(needles([removed], said=[f"It raises `{message}`".encode()]), "constant") == []
+    assert message in texts(needles([removed], public=[]), "constant")
+    assert texts(needles([removed], public=[f"It raises `{message}`".encode()]), "constant") == []
 
 
 def test_a_docstring_in_the_statement_is_free_however_it_is_wrapped(removed: bytes):
-    assert texts(needles([removed], said=[]), "docstring")
+    assert texts(needles([removed], public=[]), "docstring")
     wrapped = b"> Count how often a closed polygon\n> turns around one fixed point in the plane."
-    assert texts(needles([removed], said=[wrapped]), "docstring") == []
+    assert texts(needles([removed], public=[wrapped]), "docstring") == []
 
 
 def test_documents_may_share_words_but_no_code(removed: bytes):
-    assert texts(needles([removed], said=[], prose=[removed]), "name") == []
-    assert texts(needles([removed], said=[], prose=[removed]), "code")
-    assert texts(needles([removed], said=[removed]), "code") == []
+    assert texts(needles([removed], public=[], prose=[removed]), "name") == []
+    assert texts(needles([removed], public=[], prose=[removed]), "code")
+    assert texts(needles([removed], public=[removed]), "code") == []
 
 
 def test_formatting_hides_nothing(removed: bytes):
-    found = needles([removed], said=[])
+    found = needles([removed], public=[])
     packed = removed.replace(b"\n", b" ").replace(b" in ", b"  in\t").replace(b"'", b'"')
     assert {needle.kind for needle in found.within(read(packed))} >= {"name", "code"}
 
