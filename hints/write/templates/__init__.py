@@ -1,4 +1,4 @@
-"""Hint templates: functions from an error's context to a hint; one file per kind of error, one for all behaviours.
+"""Hint templates: functions from an error's context to a hint, named by the kind of error or by the behaviour.
 
 A template is asked about errors of its kind or behaviour; one with any other name is asked about every error, and
 returns ``None`` where it has no advice. Hints use the transcript up to the error, the tools' schemas and the visible
@@ -25,18 +25,25 @@ class Template(Protocol):
         """Return the hint for an error; ``None`` when the template has no advice for it."""
 
 
-_KINDS = (
-    "tool_not_found malformed_call invalid_args file_not_found edit_failed command_not_found timeout traceback "
-    "output_limit nonzero_exit transport_error injected_fault budget"
-).split()
-_BEHAVIOURS = "repeat reread sleep pages effort no_call wordy silent false_claim".split()
+_MODULES = {
+    "calls": ("tool_not_found", "malformed_call", "invalid_args"),
+    "files": ("file_not_found", "edit_failed"),
+    "commands": ("command_not_found", "timeout", "nonzero_exit"),
+    "output": ("traceback", "output_limit"),
+    "failures": ("transport_error", "injected_fault", "budget", "again"),
+    "behaviours": ("repeat", "reread", "sleep", "pages", "effort", "no_call", "wordy", "silent", "false_claim"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+_BEHAVIOURS = _MODULES["behaviours"]
+_KINDS = [name for name in _MODULE_OF if name != "again" and name not in _BEHAVIOURS]
 _BUILTIN = [*_KINDS, *_BEHAVIOURS, "again"]
 _CHANGED_TOOLS = ("tool_not_found", "invalid_args")
 """Kinds whose own hint holds for injected errors too: the tools themselves have changed."""
 
 
 def _path(name: str) -> str:
-    return f".hints.write.templates.behaviours:{name}" if name in _BEHAVIOURS else f".hints.write.templates.{name}:hint"
+    module, function = (_MODULE_OF[name], name) if name in _MODULE_OF else (name, "hint")
+    return f".hints.write.templates.{module}:{function}"
 
 
 HINTS = Registry("hint", "etude.hints", {name: _path(name) for name in _BUILTIN})
