@@ -28,6 +28,7 @@ test-train: setup-all
 lint: setup
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
+	.venv/bin/python tests/helpers/prose_check.py
 	@link=$$(mktemp -d) && trap 'rm -rf "$$link"' EXIT && ln -s "$(CURDIR)" "$$link/etude" && cd "$$link" && \
 	"$(CURDIR)/.venv/bin/mypy" --config-file etude/pyproject.toml --cache-dir "$(CURDIR)/.mypy_cache" -p etude
 

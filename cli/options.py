@@ -1,6 +1,7 @@
-"""Options that several commands share, and the values they are turned into."""
+"""Options that several commands share, and the values they are turned into.
 
-from __future__ import annotations
+This module and those in ``commands/`` evaluate annotations at once: for typer to evaluate them as texts takes longer.
+"""
 
 import json
 import os
@@ -71,7 +72,7 @@ def model_options(
     price: str,
     usd: float | None,
     tokens: int | None,
-) -> ModelOptions:
+) -> "ModelOptions":
     """Return the options of an agent that calls a model. Raises LLMError for a price that cannot be read."""
     from ..environments.agents.openai import ModelOptions
     from ..llm import Budget, Price
@@ -88,7 +89,7 @@ def model_options(
     )
 
 
-def tasks_of(name: str | Path) -> Tasks:
+def tasks_of(name: str | Path) -> "Tasks":
     """Return the task set in a folder, or the tasks of an environment that makes its own. Raises TaskSetError."""
     from ..environments import ENVIRONMENTS
     from ..environments.tasks.task_set import TaskSet

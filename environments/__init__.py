@@ -12,5 +12,8 @@ from ..registry import Registry
 ENVIRONMENTS = Registry(
     "environment",
     "etude.environments",
-    {"coding": ".environments.coding.session:CodingSession", "drill": ".environments.drill.session:DrillSession"},
+    {
+        "coding": ".environments.coding.session:CodingSession",
+        "drill": ".environments.drill.session:DrillSession",
+    },
 )

@@ -19,7 +19,10 @@ from .base import Monitor as Monitor
 MONITORS = Registry(
     "monitor",
     "etude.monitors",
-    {"tampering": ".monitors.tampering:Tampering", "integrity": ".monitors.integrity:Integrity"},
+    {
+        "tampering": ".monitors.tampering:Tampering",
+        "integrity": ".monitors.integrity:Integrity",
+    },
 )
 
 

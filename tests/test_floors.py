@@ -87,19 +87,6 @@ def test_every_package_imports_only_lower_floors(root: Path, product: list[Path]
     assert not wrong, "\n".join(wrong)
 
 
-KNOWN_CIRCLES = [
-    ["trainers.recipe.recipe", "trainers.recipe.recipe_checks"],
-    [
-        "trainers.run.builder",
-        "trainers.run.memory_check",
-        "trainers.run.model_loading",
-        "trainers.run.train",
-        "trainers.sft.trainer",
-    ],
-]
-"""Circles that are still to be cut."""
-
-
 def circles(edges: dict[str, set[str]]) -> list[list[str]]:
     """Return the strongly connected components with more than one module (Tarjan 1972), each sorted by name."""
     order: dict[str, int] = {}
@@ -147,7 +134,7 @@ def test_circles_finds_a_ring_and_passes_a_chain() -> None:
 
 def test_no_import_circle_exists_at_file_level(root: Path, product: list[Path]) -> None:
     graph = file_imports(root, product)
-    found = [ring for ring in circles(graph) if ring not in KNOWN_CIRCLES]
+    found = circles(graph)
     edges = sum(len(targets) for targets in graph.values())
     print(
         f"import graph: {len(graph)} files, {edges} imports, {len(found)} circles, {len(set(FLOORS.values()))} floors"

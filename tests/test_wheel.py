@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-NOT_SHIPPED = ("tests/", "benchmarks/", "research/", ".ci/", "trainers/integrations/packages/")
+NOT_SHIPPED = ("tests/", "benchmarks/", "research/", "examples/", ".ci/", "trainers/integrations/packages/")
 NOT_CODE = {"py.typed"}
 PAGE = (".html", ".css", ".js")
 

@@ -1,7 +1,5 @@
 """Commands about episodes: ``serve``, ``run`` and ``report``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -124,7 +122,7 @@ def run(
     console.exit_unless(summary.ok)
 
 
-def _show_summary(summary: Summary, as_json: bool) -> None:
+def _show_summary(summary: "Summary", as_json: bool) -> None:
     """Print the summary of a run, then one line for each cause of failed episodes."""
     columns = ("agent", "episodes", "valid", "solved", "reward", "sandbox", "out")
     row = {name: getattr(summary, name) for name in columns} | {"sandbox": ", ".join(summary.sandbox)}

@@ -1,7 +1,5 @@
 """Commands of ``etude hints``: ``causal``, ``write`` and ``eval``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

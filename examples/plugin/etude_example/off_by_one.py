@@ -1,0 +1,66 @@
+"""The generator ``off_by_one``: a number in tested code is one too large, and the failing tests are named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from etude.environments.snapshots import Snapshot
+from etude.generators.base import Candidate, HiddenTests, StatementContext
+from etude.generators.python.mutants import apply_mutation, changes_code, mutations
+from etude.generators.python.tested_code import TestedCode, in_seed_order
+from etude.generators.statements.behaviours import behaviour_lines, bullets
+from etude.models import GeneratorRef
+
+
+@dataclass(frozen=True)
+class Knobs:
+    """Which numbers are changed."""
+
+    max_share: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """Largest share of all tests that may run the changed line."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a user of the package sees: the tests that fail, not the place of the mistake."""
+
+    def render(self, context: StatementContext) -> str:
+        """Return the report with the failing tests as plain words."""
+        failing = bullets(behaviour_lines(context.failing))
+        return f"# A number in {context.package} is wrong\n\nIt is off by one. These tests fail:\n\n{failing}\n"
+
+
+class OffByOne:
+    """Add one to a number in tested code and ask for the correction."""
+
+    name = "off_by_one"
+    version = "1"
+    knobs = Knobs
+
+    def candidates(self, snapshot: Snapshot, seed: int, knobs: Knobs) -> Iterator[Candidate]:
+        """Yield one candidate per number on a line that tests run, in seed order."""
+        code = TestedCode(snapshot)
+        reference = GeneratorRef(name=self.name, version=self.version, seed=seed, knobs=asdict(knobs))
+        pool = [
+            (module, mutation)
+            for module in code.tree.modules()
+            for mutation in mutations(module.source, code.tests_of_lines(module.path))
+            if mutation.operator == "constant" and mutation.text.isdigit()
+        ]
+        for module, mutation in in_seed_order(pool, seed, self.name, key=lambda item: (item[0].path, item[1].start)):
+            wrong = apply_mutation(module.source, mutation)
+            line = module.source.count(b"\n", 0, mutation.start) + 1
+            tests = code.tests_of_lines(module.path).get(line, [])
+            if code.decides(tests, knobs.max_share) and changes_code(module.source, wrong):
+                yield Candidate(
+                    entity=f"{module.path}::{mutation.start}",
+                    generator=reference,
+                    exercise={module.path: wrong},
+                    hidden_tests=HiddenTests(tests, "visible"),
+                    statement=Report(),
+                    documented=False,
+                )
