@@ -39,7 +39,7 @@ def answer_of(task: Task) -> str:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No waiting between attempts."""
-    monkeypatch.setattr("etude.llm.client._backoff", lambda attempt: 0.0)
+    monkeypatch.setattr("etude.llm.client.backoff", lambda attempt: 0.0)
 
 
 @pytest.fixture
