@@ -48,7 +48,7 @@ def bash(command: str) -> dict[str, Any]:
 
 
 def solve(task: Task, reset: Any, step: Any) -> tuple[bool, float]:
-    """Play the oracle's episode and return the last ``done`` and ``reward``. ``reset`` and ``step`` return flat observations."""
+    """Play the oracle's episode and return the last ``done`` and ``reward``; observations are flat."""
     agent, seen = agents.make("oracle", task), reset(task.task_id)
     while not seen["done"]:
         action = agent.act(seen)

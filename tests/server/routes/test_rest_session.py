@@ -476,7 +476,7 @@ def test_calls_of_one_message_are_one_turn(host: httpx.Client) -> None:
 
 
 def test_verify_compares_the_last_message_with_the_frozen_diff(light: Any) -> None:
-    """Check that the server asks its session for the diff: the grade, which says whether it is complete, is not served."""
+    """Check that the server asks its session for the diff: the grade, which shows its completeness, is not served."""
 
     class Sandboxed(light.LightSession):
         def episode(self) -> Episode:
