@@ -38,8 +38,8 @@ EtudeError
 ├── UnwritableRow                          one episode cannot be stored
 ├── EpisodeNotKept                         there is no such episode to fork
 ├── GeneratorError                         a request cannot produce any candidate
+│   └── OutOfTime                          this machine is too busy to judge a candidate
 ├── Rejected                               one candidate failed validation; ``reason`` is counted
-│   └── OutOfTime                          a time limit ended the run; to be checked again on a quiet machine
 ├── ExportError, ReportError, DemoError    a command's output cannot be made
 └── trainers
     ├── RecipeError                        a recipe cannot be run
@@ -122,7 +122,7 @@ class ServerFull(ServerError):
 
 
 class ConnectionLost(ServerError):
-    """Raised when there is no connection, and so no session; the message says why."""
+    """Raised when the connection, and the session with it, does not exist any more; the message says why."""
 
 
 class BadAddress(EtudeError, ValueError):
@@ -257,7 +257,7 @@ class UnwritableRow(EtudeError):
 
 
 class EpisodeNotKept(EtudeError):
-    """Raised when there is no such episode to fork; the message says what to do instead."""
+    """Raised when the episode to fork does not exist; the message says what to do instead."""
 
 
 # --- Generators and commands --------------------------------------------------------------------------------
@@ -267,6 +267,10 @@ class GeneratorError(EtudeError):
     """Raised when a request cannot produce any candidate: an unknown knob, a bad value, nothing eligible."""
 
 
+class OutOfTime(GeneratorError):
+    """Raised when a limit ended a run on an overloaded machine, so that nothing is known about the candidate."""
+
+
 class Rejected(EtudeError):
     """Raised when a candidate fails validation. ``reason`` is counted, ``detail`` explains this one."""
 
@@ -274,10 +278,6 @@ class Rejected(EtudeError):
         super().__init__(f"{reason}: {detail}" if detail else reason)
         self.reason = reason
         self.detail = detail
-
-
-class OutOfTime(Rejected):
-    """Raised when a time limit ended a candidate's run; on an overloaded machine that says nothing about it."""
 
 
 class ExportError(EtudeError):

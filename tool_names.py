@@ -28,22 +28,22 @@ _SPELLED = 0.75
 """The least similarity (``difflib`` ratio) of a mistyped word; ``delete`` and ``date`` have 0.6."""
 
 
-def nearest_name(name: str, known: Sequence[str]) -> str:
+def nearest_name(name: str, names: Sequence[str]) -> str:
     """Return the only known tool name that does the same to the same thing; '' when there is none, or several.
 
     Names are compared word by word: words match when one is the other mistyped or when both name the same action
     (``grep`` and ``search``). All words for things must match, and so must the action, unless every word matches.
     """
-    scored = sorted(((_likeness(name, other), other) for other in known), reverse=True)
+    scored = sorted(((_likeness(name, other), other) for other in names), reverse=True)
     if not scored or scored[0][0] == 0 or (len(scored) > 1 and scored[0][0] == scored[1][0]):
         return ""
     return scored[0][1]
 
 
-def by_likeness(name: str, known: Iterable[str]) -> list[str]:
+def by_likeness(name: str, names: Iterable[str]) -> list[str]:
     """Return the known tool names, those that share the most words with ``name`` first, otherwise in their order."""
     words = _words(name)
-    return sorted(known, key=lambda other: -_shared(words, _words(other)))
+    return sorted(names, key=lambda other: -_shared(words, _words(other)))
 
 
 def same_action(name: str, other: str) -> bool:
@@ -55,28 +55,29 @@ def same_action(name: str, other: str) -> bool:
 def _likeness(name: str, other: str) -> float:
     """Return how alike two tool names are, from 0 (they do different things) to 1 (the same words in any order)."""
     words, others = _words(name), _words(other)
-    matched = [other_word for other_word in others if _matches(other_word, words)]
-    rest = [word for word in words if not _matches(word, others)]
-    rest += [other_word for other_word in others if other_word not in matched]
-    is_same_thing = all(word in _ACTIONS or word in _GENERIC for word in rest)
-    is_same_action = any(word in _ACTIONS for word in matched) or not rest
-    if not matched or not is_same_thing or not is_same_action or any(word in _ACTIONS for word in rest):
+    matched = [other_word for other_word in others if _match(other_word, words)]
+    unmatched = [word for word in words if not _match(word, others)]
+    unmatched += [other_word for other_word in others if other_word not in matched]
+    is_same_thing = all(word in _ACTIONS or word in _GENERIC for word in unmatched)
+    is_same_action = any(word in _ACTIONS for word in matched) or not unmatched
+    if not matched or not is_same_thing or not is_same_action or any(word in _ACTIONS for word in unmatched):
         return 0.0
     return _shared(words, others) + difflib.SequenceMatcher(None, name, other).ratio() / 1000
 
 
 def _shared(words: Sequence[str], others: Sequence[str]) -> float:
-    """Return the share of words that match, counted in both names (Dice's coefficient)."""
-    matched = sum(_matches(word, others) for word in words) + sum(_matches(word, words) for word in others)
+    """Return the share of words that match, counted in both names (Dice's coefficient); a typo counts less."""
+    matched = sum(_match(word, others) for word in words) + sum(_match(word, words) for word in others)
     return matched / max(1, len(words) + len(others))
 
 
-def _matches(word: str, others: Sequence[str]) -> bool:
-    """Return whether one of the others is the same word, mistyped or not, or names the same action."""
+def _match(word: str, others: Sequence[str]) -> float:
+    """Return how well the best of the others matches: 1 for the same word or action, less when mistyped, 0 if none."""
     action = _ACTIONS.get(word)
-    if action is not None and any(_ACTIONS.get(other) == action for other in others):
-        return True
-    return bool(difflib.get_close_matches(word, others, n=1, cutoff=_SPELLED))
+    if word in others or (action is not None and any(_ACTIONS.get(other) == action for other in others)):
+        return 1.0
+    near = difflib.get_close_matches(word, others, n=1, cutoff=_SPELLED)
+    return difflib.SequenceMatcher(None, word, near[0]).ratio() if near else 0.0
 
 
 def _words(name: str) -> list[str]:

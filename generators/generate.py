@@ -160,8 +160,9 @@ def _check(
     progress(_update(phase, list(rows.values()), len(by_key)))
     for key, verdict in verdicts(snapshot.ref, waiting, jobs, settings):
         candidate = by_key[key]
+        task, rejection = (None, verdict) if isinstance(verdict, Rejection) else (verdict, None)
         source = f"{snapshot.name} {snapshot.version}"
-        rows[key] = Row(source, candidate.generator.name, candidate.entity, verdict.task, verdict.rejection)
+        rows[key] = Row(source, candidate.generator.name, candidate.entity, task, rejection)
         journal.add(key, rows[key])
         progress(_update(phase, list(rows.values()), len(by_key)))
     return [rows[key] for key in keys]

@@ -90,7 +90,12 @@ def replay(
     pairs = sum(report.pairs.values())
     if pairs and not report.lacks:
         forget_answers(out)
-    row: dict[str, Any] = {"turns": report.turns, "asked": report.asked, "executed": report.executed, "pairs": pairs}
+    row: dict[str, Any] = {
+        "turns": report.turns,
+        "questioned": report.questioned,
+        "executed": report.executed,
+        "pairs": pairs,
+    }
     row |= {"usd": report.usd, "usd per pair": report.usd_per_pair, "stopped": report.stopped, "out": str(out)}
     console.show({**report.row(), "ok": pairs > 0}, [row], as_json)
     for warning in report.warnings():

@@ -40,7 +40,7 @@ class Game:
     @property
     def plays(self) -> str:
         """Return the kind of task, as the demo's table names it."""
-        return "drill" if self.task.environment == "drill" else "tasks"
+        return "tasks" if self.task.snapshot is not None else self.task.environment
 
 
 @contextmanager

@@ -56,7 +56,8 @@ _SUBCOMMANDS = frozenset("git npm pip pip3 cargo docker kubectl poetry uv apt ap
 _LISTS = frozenset("ls find tree fd".split())
 _CHANGERS = frozenset("sed mv cp rm tee touch mkdir rmdir chmod patch ln truncate perl tar unzip git".split())
 _TRIVIAL = frozenset("cd echo export set true printf pwd sleep".split())
-_FILE_WORD = re.compile(r"[\w.+@/-]*(?:\.\w+|/)[\w.+@/-]*")
+_FILE_WORD = re.compile(r"(?!-|[sy]/[^/]*/[^/]*/\w*\Z)[\w.+@/-]*(?:\.\w+|/)[\w.+@/-]*")
+"""A word that looks like a path: not an option, and not a script of ``sed`` such as ``s/old/new/``."""
 _SIMILAR = 0.7
 """The least ``difflib`` ratio of two file names that differ by a typo."""
 _LONGER, _COMPARED = 3, 100
@@ -227,7 +228,7 @@ def _file_names(call: PastCall) -> list[str]:
     if not line:
         return [path_of(call)]
     words = [word for part in parse(line) for word in part.words[1:]]
-    return [word for word in words if _FILE_WORD.fullmatch(word) and not word.startswith("-")]
+    return [word for word in words if _FILE_WORD.fullmatch(word)]
 
 
 def _base(path: str) -> str:

@@ -1,8 +1,8 @@
 """The leak scanner: does anything that the agent can read still hold what a task removed?
 
-``needles`` says what would give the removed code away, ``scan`` looks for it in trees: in plain text and, recursively,
-in every container of ``containers``. ``Index`` does the same for layers that many tasks share: they are read once.
-Pure functions of bytes and trees; only trees that no agent has touched are given to it.
+``needles`` are the words that would give the removed code away; ``scan`` searches trees for them, in plain text and, to
+any depth, in every kind of ``containers``. ``Index`` does the same for layers that many tasks share: they are read
+once. Only trees that no agent has touched are scanned.
 """
 
 from __future__ import annotations

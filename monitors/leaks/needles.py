@@ -1,4 +1,4 @@
-"""What would give removed code away: rare names, docstring phrases, long constants, runs of code words."""
+"""Needles: words that would give removed code away, such as rare names, phrases of docstrings and runs of code."""
 
 from __future__ import annotations
 
@@ -28,70 +28,73 @@ CODE_WORDS = 8
 
 @dataclass(frozen=True)
 class Needle:
-    """``words`` in this order betray the removed code."""
+    """Words that betray the removed code where they occur in this order."""
 
     kind: Kind
     words: tuple[bytes, ...]
 
     @property
     def text(self) -> str:
+        """Return the words with spaces between them."""
         return b" ".join(self.words).decode("ascii")
 
 
 @dataclass(frozen=True)
 class Needles:
-    """``stems`` are the file names (without suffix) of edited modules: bytecode of these is a leak by itself."""
+    """Everything that would give one task away."""
 
-    found: tuple[Needle, ...]
+    items: tuple[Needle, ...]
     stems: frozenset[str] = frozenset()
+    """File names, without suffix, of edited modules: their bytecode is always a leak."""
 
     def without(self, common: Iterable[bytes]) -> Needles:
-        """These needles less the single words in ``common``."""
+        """Return these needles without single words that are ``common``."""
         dropped = {(word,) for word in common}
-        return Needles(tuple(needle for needle in self.found if needle.words not in dropped), self.stems)
+        return Needles(tuple(needle for needle in self.items if needle.words not in dropped), self.stems)
 
     @cached_property
     def by_word(self) -> Mapping[bytes, list[Needle]]:
-        """Needles by their longest word, the one least likely to occur by chance."""
+        """Return the needles by their longest word, the one least likely to occur by chance."""
         table: dict[bytes, list[Needle]] = {}
-        for needle in self.found:
+        for needle in self.items:
             table.setdefault(max(needle.words, key=len), []).append(needle)
         return table
 
     def within(self, text: Text) -> Iterator[Needle]:
-        """The needles that a document holds."""
+        """Yield the needles that a document holds."""
         for word in self.by_word.keys() & text.vocabulary:
-            yield from (needle for needle in self.by_word[word] if text.says(needle.words))
+            yield from (needle for needle in self.by_word[word] if text.contains(needle.words))
 
 
 def needles(
-    removed: Iterable[bytes], *, said: Iterable[bytes], prose: Iterable[bytes] = (), stems: Iterable[str] = ()
+    removed: Iterable[bytes], *, visible: Iterable[bytes], prose: Iterable[bytes] = (), stems: Iterable[str] = ()
 ) -> Needles:
-    """Needles of ``removed`` (pieces of Python source), less what may legitimately be read.
+    """Return the needles of ``removed`` (pieces of Python source) without those that the agent may read.
 
-    ``said`` is all prose and code that stays and may say what it likes: statement, interface, remaining modules,
-    visible tests. ``prose`` is what may share names, phrases and messages but not code: documents.
+    ``visible`` is all prose and code that the agent is given on purpose: statement, interface, remaining modules,
+    visible tests. ``prose`` are documents, which may share names, phrases and messages with the removed code, but not
+    code.
     """
-    legitimate, shared = joined([read(text) for text in said]), joined([read(text) for text in prose])
-    known = legitimate.vocabulary | shared.vocabulary | _LANGUAGE
-    found: dict[Needle, None] = {}
-    for needle in dict.fromkeys(needle for source in removed for needle in _candidates(source)):
+    legitimate, shared = joined([read(text) for text in visible]), joined([read(text) for text in prose])
+    harmless_words = legitimate.vocabulary | shared.vocabulary | _LANGUAGE
+
+    def is_harmless(needle: Needle) -> bool:
         if len(needle.words) == 1:
-            told = needle.words[0] in known
-        else:
-            told = legitimate.says(needle.words) or (needle.kind != "code" and shared.says(needle.words))
-        if not told:
-            found[needle] = None
-    return Needles(tuple(found), frozenset(stems))
+            return needle.words[0] in harmless_words
+        return legitimate.contains(needle.words) or (needle.kind != "code" and shared.contains(needle.words))
+
+    candidates = dict.fromkeys(needle for source in removed for needle in _candidates(source))
+    return Needles(tuple(needle for needle in candidates if not is_harmless(needle)), frozenset(stems))
 
 
 def _candidates(source: bytes) -> Iterator[Needle]:
-    """Everything long enough in one piece of source, whatever else says it."""
+    """Yield everything long enough in a piece of source, whether or not the agent may read it elsewhere."""
     runs: list[list[bytes]] = [[]]
     for kind, text in _tokens(source):
         parts = words(text)
         if kind == tokenize.NAME and len(text) >= MIN_NAME:
-            yield from _single("name", text)
+            if len(parts) == 1 and len(parts[0]) >= MIN_NAME:
+                yield Needle("name", (parts[0],))
         elif kind in _STRINGS:
             yield from _string(text)
             if len(parts) > DOCSTRING_WORDS:  # prose: documents may quote it
@@ -105,14 +108,8 @@ def _candidates(source: bytes) -> Iterator[Needle]:
             yield Needle("code", tuple(code[start : start + CODE_WORDS]))
 
 
-def _single(kind: Kind, text: bytes) -> Iterator[Needle]:
-    parts = words(text)
-    if len(parts) == 1 and len(parts[0]) >= MIN_NAME:
-        yield Needle(kind, (parts[0],))
-
-
 def _string(literal: bytes) -> Iterator[Needle]:
-    """A docstring or multi-line text in runs of words; another constant whole."""
+    """Yield a docstring or multi-line text in runs of words, and any other constant as a whole."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -126,7 +123,7 @@ def _string(literal: bytes) -> Iterator[Needle]:
     if b"\n" in data or len(parts) > 2 * DOCSTRING_WORDS:
         for start in range(len(parts) - DOCSTRING_WORDS + 1):
             run = tuple(parts[start : start + DOCSTRING_WORDS])
-            if len(b"".join(run)) >= 2 * MIN_CONSTANT:  # five short words say little
+            if len(b"".join(run)) >= 2 * MIN_CONSTANT:  # five short words occur by chance
                 yield Needle("docstring", run)
     elif len(parts) == 1:
         if len(parts[0]) >= MIN_CONSTANT:
@@ -136,13 +133,9 @@ def _string(literal: bytes) -> Iterator[Needle]:
 
 
 def _tokens(source: bytes) -> Iterator[tuple[int, bytes]]:
-    """Tokens of a piece of source that need not be a whole module; comments and layout left out."""
-    reader = io.BytesIO(source).readline
+    """Yield type and text of the tokens of a piece of source, which need not be a whole module."""
     try:
-        for token in tokenize.tokenize(reader):
+        for token in tokenize.tokenize(io.BytesIO(source).readline):
             yield token.type, token.string.encode("utf-8", "replace")
     except (tokenize.TokenError, SyntaxError):
         return  # the end of an indented or cut piece: what came before counts
-
-
-__all__ = ["CODE_WORDS", "Needle", "Needles", "needles"]

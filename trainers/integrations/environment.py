@@ -79,7 +79,7 @@ class EnvironmentFactory:
         return [row | {"environment": self.name} for row in rows] if self.name else rows
 
     def close(self) -> None:
-        """End the sessions; this also happens when they are no longer used, and at exit. Idempotent."""
+        """End the sessions, which also end with their last user and with the process. Idempotent."""
         self.sessions.close()
 
 

@@ -17,7 +17,7 @@ from .external_models import Answer, Teacher
 from .files import new_files, write_row
 from .pairs import Decision, Pair, Reliability, WeightedAnswer, decide, disagreed
 from .prefixes import State, states
-from .report import Report
+from .report import Report, TeacherAccount
 from .settings import ReplaySettings
 
 _TEXT_ERRORS = frozenset(("false_claim", "style"))
@@ -99,9 +99,7 @@ class _Replayer:
         self._executor = None if client is None else Executor(client, settings.value, self._follow, tokens)
         self._ledger = teachers[0].ledger
         self._gains: list[tuple[str, float, float]] = []
-        for teacher in teachers:
-            account = {"asked": 0, "answered": 0, "tokens": 0, "usd": 0.0, "problem": "", "out": ""}
-            self.report.teachers[teacher.name] = account
+        self.report.teachers = {teacher.name: TeacherAccount() for teacher in teachers}
 
     async def begin(self, first: State) -> None:
         """Raise ReplayError, before any teacher is asked, when the server does not play these episodes."""
@@ -145,11 +143,11 @@ class _Replayer:
         report.pairs_if_all = (estimate.value, estimate.low, estimate.high)
         report.regret = estimate.value - sum(report.pairs.values())
         for teacher in self.teachers:
-            report.teachers[teacher.name]["out"] = teacher.out
-        report.unheard = sum(teacher.unanswered for teacher in self.teachers)
-        if report.asked and not any(account["answered"] for account in report.teachers.values()):
-            accounts = report.teachers.values()
-            causes = [*(account["out"] for account in accounts), *(account["problem"] for account in accounts)]
+            report.teachers[teacher.name].out = teacher.out
+        report.unanswered = sum(teacher.unanswered for teacher in self.teachers)
+        accounts = report.teachers.values()
+        if report.questioned and not any(account.answered for account in accounts):
+            causes = [*(account.out for account in accounts), *(account.problem for account in accounts)]
             raise ReplayError(f"no teacher answered: {next(filter(None, causes), 'the budget is too small; raise it')}")
         return report
 
@@ -167,7 +165,7 @@ class _Replayer:
         accuracies = [self._reliability.accuracy(teacher.name, turn.kind) for teacher in able]
         rules, gate = self.settings.consensus, self.settings.gate
         inquiry = Inquiry(turn.student, accuracies, prior, rules, gate, turn.own_value.score)
-        self.report.asked += bool(able)
+        self.report.questioned += bool(able)
         while (index := inquiry.next()) is not None:
             answer = await able[index].ask(turn.state)
             self._count(answer)
@@ -181,11 +179,11 @@ class _Replayer:
     def _count(self, answer: Answer) -> None:
         account = self.report.teachers[answer.teacher]
         if answer.problem != "budget":
-            account["asked"] += 1
-            account["problem"] = answer.problem or account["problem"]
-        account["answered"] += answer.action is not None
-        account["tokens"] += answer.prompt_tokens + answer.completion_tokens
-        account["usd"] += answer.usd
+            account.questions += 1
+            account.problem = answer.problem or account.problem
+        account.answered += answer.action is not None
+        account.tokens += answer.prompt_tokens + answer.completion_tokens
+        account.usd += answer.usd
 
     async def _value(self, turn: _AskedTurn, raw_action: dict[str, Any], action: Canonical) -> Value | None:
         """Return the value of an answer; None without a server.

@@ -52,7 +52,7 @@ class LeakCheck:
                 self._shared = [_index(self.snapshot, name) for name in ("env", "python", "base")]
             specific = without_common_code(secrets, self._shared)
             leaks = [leak for index in self._shared for leak in index.find(specific)]
-            single = {needle.words[0] for needle in secrets.found if len(needle.words) == 1}
+            single = {needle.words[0] for needle in secrets.items if len(needle.words) == 1}
             shared_words = {word for word in single if any(index.frequency(word) for index in self._shared)}
         return leaks + scan({WORKSPACE: trees.agent_tree}, secrets.without(shared_words))
 
@@ -67,7 +67,7 @@ def without_common_code(secrets: Needles, shared: Sequence[Index]) -> Needles:
         return sum(index.frequency(word) for index in shared) >= COMMON_WORD
 
     specific = tuple(
-        needle for needle in secrets.found if needle.kind != "code" or not all(map(is_common, set(needle.words)))
+        needle for needle in secrets.items if needle.kind != "code" or not all(map(is_common, set(needle.words)))
     )
     return Needles(specific, secrets.stems)
 
@@ -91,7 +91,7 @@ def task_needles(task: Task, workspace: Path, exercise: Exercise, tree: SourceTr
             elif is_prose(name) and full.stat().st_size <= MAX_PROSE:
                 prose.append(_read(full))
     stems = {Path(path).stem for path in exercise.after if path.endswith(".py")}
-    return needles((piece.source for piece in exercise.pieces), said=legitimate, prose=prose, stems=stems)
+    return needles((piece.source for piece in exercise.pieces), visible=legitimate, prose=prose, stems=stems)
 
 
 def is_prose(name: str) -> bool:

@@ -9,9 +9,7 @@ from ..hint_text import make_hint
 
 
 def hint(context: ErrorContext) -> Hint | None:
-    """Tell the agent to hand in before the budget ends, and how many turns changed nothing."""
-    if context.error.kind != "budget":
-        return None
+    """Advise to hand in before the budget ends, and how many turns changed nothing."""
     past = context.turns[: context.error.turn + 1]
     idle = sum(not any(may_change(call) for call in turn.calls) for turn in past)
     ending = context.ending_tool

@@ -43,8 +43,6 @@ _BASIC = (
 
 def hint(context: ErrorContext) -> Hint | None:
     """Name the command, module or tool that was probably meant, or commands that worked before."""
-    if context.error.kind != "command_not_found":
-        return None
     name = _missing(context)
     if not name:
         text = "That command does not exist here: use one that has worked before, or a tool."

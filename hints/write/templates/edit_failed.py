@@ -24,8 +24,6 @@ _COMPARED, _CHARACTERS = 5_000, 200
 
 def hint(context: ErrorContext) -> Hint | None:
     """Say why the text to replace was not found, or found too often, and how to name the place."""
-    if context.error.kind != "edit_failed":
-        return None
     message, path = context.error.message, context.path or "the file"
     if "are the same" in message:
         return make_hint("edit_failed", "Old and new text are the same: write in the new text what must be different.")

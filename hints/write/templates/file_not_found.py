@@ -22,7 +22,7 @@ def hint(context: ErrorContext) -> Hint | None:
     """Name the nearest paths that exist; also for a command that failed because a file is missing."""
     error = context.error
     printed = _named(context.call.body[-4000:]) if context.call is not None else ""
-    if error.kind != "file_not_found" and not (error.kind == "nonzero_exit" and printed):
+    if error.kind == "nonzero_exit" and not printed:
         return None
     path = context.path or _named(error.message) or printed
     known = known_paths(context.earlier_calls, context.files)

@@ -48,9 +48,6 @@ _ADVICE = (
 def hint(context: ErrorContext) -> Hint | None:
     """Say what to do about a failure outside the call: repeat it, verify it, or follow the message."""
     error = context.error
-    changes_tools = error.kind in ("tool_not_found", "invalid_args")
-    if error.kind != "injected_fault" and (not error.injected or changes_tools):
-        return None
     reason = " ".join(error.message.split())[:140].rstrip(".")
     subject = f"{error.tool[:60] or 'The tool'} failed for a reason outside your call"
     return make_hint("injected_fault", subject + (f": {reason}." if reason else "."), f"{_advice(context)}.")

@@ -14,8 +14,6 @@ _LONG_SIGNATURE = 300
 def hint(context: ErrorContext) -> Hint | None:
     """Say which argument is wrong, and name another tool that the arguments fit, or show the tool's schema."""
     error, call = context.error, context.call
-    if error.kind != "invalid_args":
-        return None
     schema = None if error.injected else context.schemas.get(error.tool)
     problem = ""
     if schema is not None and call is not None and not call.problem:

@@ -13,8 +13,6 @@ from ..schema_text import signature
 
 def hint(context: ErrorContext) -> Hint | None:
     """Show where the JSON of a call breaks, and what to write there instead."""
-    if context.error.kind != "malformed_call":
-        return None
     call = context.call
     raw = call.raw if call is not None else ""
     name = context.error.tool or (call.name if call is not None else "")

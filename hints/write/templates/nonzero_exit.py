@@ -29,8 +29,6 @@ _PYTEST = {
 def hint(context: ErrorContext) -> Hint | None:
     """Say what the exit code means, and quote the line that gives the reason."""
     error, call = context.error, context.call
-    if error.kind != "nonzero_exit":
-        return None
     what = quote(context.command, 80) if context.command else error.tool[:60] or "The call"
     code = call.status.exit_code if call is not None else None
     if call is None or code is None:

@@ -21,8 +21,6 @@ _NARROWING = (
 def hint(context: ErrorContext) -> Hint | None:
     """Say how to ask for less output, with the arguments that the tool has."""
     error, call = context.error, context.call
-    if error.kind != "output_limit":
-        return None
     dropped = _DROPPED.search(call.body) if call is not None else None
     what = quote(context.command, 80) if context.command else error.tool[:60] or "The call"
     lost_text = f": {dropped[1]} bytes of it are lost" if dropped else ""

@@ -23,8 +23,6 @@ _SEARCHES = re.compile(r"\b(?:find|grep -\w*[rR]\w*|ls -\w*R\w*|du)\b[^|;&]*\s/(
 def hint(context: ErrorContext) -> Hint | None:
     """Say why the command takes so long, and how to do less of it."""
     error = context.error
-    if error.kind != "timeout":
-        return None
     limit = _LIMIT.search(f"{error.message} {error.evidence}")
     allowed = f"the {limit[1] or limit[2]} s that a call may take" if limit else "the time that a call may take"
     what = quote(context.command, 80) if context.command else error.tool[:60] or "The call"

@@ -14,8 +14,6 @@ _ROOM = 700
 def hint(context: ErrorContext) -> Hint | None:
     """Name the tools that exist, and the one that was meant if only one can be."""
     error = context.error
-    if error.kind != "tool_not_found":
-        return None
     names = _available(context)
     if not names:
         return None

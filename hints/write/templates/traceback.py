@@ -20,8 +20,6 @@ _ELSEWHERE = re.compile(r"(?:^|/)(?:site-packages|dist-packages|lib/python[\d.]*
 
 def hint(context: ErrorContext) -> Hint | None:
     """Name the exception and the line of the innermost frame in the workspace."""
-    if context.error.kind != "traceback":
-        return None
     body = context.call.body if context.call is not None and context.call.body else context.error.evidence
     raised = _raised(body) or _raised(context.error.message)
     frame = _frame(body)

@@ -15,8 +15,6 @@ _NOT_RUN = re.compile(r"refused|resolve|unreachable|rate.?limit|\b429\b|\b503\b|
 
 def hint(context: ErrorContext) -> Hint | None:
     """Advise to send the same call once more, after a check if it may have taken effect."""
-    if context.error.kind != "transport_error":
-        return None
     tool = context.error.tool[:60] or "the tool"
     start = f"The connection to {tool} failed, not your call"
     has_run = not _NOT_RUN.search(f"{context.error.message} {context.error.evidence}")

@@ -99,7 +99,7 @@ def test_a_run_has_no_score_and_one_error_when_an_archive_is_corrupt(
     summary = json.loads(done.stdout)
     assert (done.returncode, summary["valid"], summary["reward"]) == (1, 0, None)
     errors = [line for line in done.stderr.splitlines() if line.startswith("error")]
-    assert len(errors) == 1 and archive.name in errors[0] and "get it again" in errors[0]
+    assert len(errors) == 1 and archive.name in errors[0] and "download it again" in errors[0]
     assert not list((tmp_path / "cache" / "snapshots").glob("*"))
 
 

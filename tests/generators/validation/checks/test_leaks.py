@@ -38,6 +38,6 @@ def test_a_name_is_not_secret_when_a_file_of_the_workspace_has_it(tmp_path: Path
     )
     tree = SourceTree(tmp_path, ("src/pkg",), ("src",), frozenset())
     task = SimpleNamespace(problem_statement="Implement wrap", interface=[])
-    secrets = {b" ".join(needle.words) for needle in task_needles(task, tmp_path, exercise, tree).found}  # type: ignore[arg-type]
+    secrets = {b" ".join(needle.words) for needle in task_needles(task, tmp_path, exercise, tree).items}  # type: ignore[arg-type]
     assert b"secret_option" in secrets
     assert b"_text_wrapping" not in secrets
