@@ -5,15 +5,13 @@ a result that the agent reads; only a mistake of the user or a failure of the ma
 branch, so that a caller can separate a mistake in its request from a failure of the machine:
 
 EtudeError
-├── UnknownName (KeyError)
+├── UnknownName (KeyError), BadAddress (ValueError)
 ├── LLMError                               a model behind an endpoint
 │   ├── EndpointRefused, BudgetSpent, CassetteMiss
 │   └── EndpointFailed                     of one call: EndpointUnavailable, ContextFull, AccessDenied
 ├── ServerError                            a server's answer, as the client sees it
 │   └── ServerInfrastructureError, ServerFull, ConnectionLost
-├── BadAddress (ValueError)
-├── SandboxError                           the sandbox itself failed, not the command in it
-│   └── SandboxUnavailable, EngineGone
+├── SandboxError                           the sandbox itself failed: SandboxUnavailable, EngineGone
 ├── SnapshotError                          a source could not be made runnable
 │   ├── BadSource, SourceNotFound, BrokenArchive, BadOptions, UnsupportedPython
 │   ├── BuildFailed, DependencyFailed, PatchError
