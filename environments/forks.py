@@ -36,7 +36,6 @@ class Point:
     silent: int = 0
     """Turns without a call just before."""
     tokens: int = 0
-    """Tokens that the model wrote so far."""
     is_saved: bool = True
     """Whether the state of the world is known; else it is reached by playing the actions again."""
     layer: SavedLayer | None = None
@@ -52,19 +51,13 @@ class KeptEpisode:
     """One kept episode. The store alone writes it."""
 
     episode_id: str
-    """Its id, which several sessions may use."""
     token: str
-    """Token of the session that played it."""
     task: Task
-    """Its task."""
     tools: list[str]
-    """Names of the tools that its agent was given."""
     seed: int
-    """Its seed."""
     backend: str = ""
     """Sandbox backend that its layers were saved by; '' without a sandbox."""
     turns: list[Turn] = field(default_factory=list)
-    """Its turns."""
     points: list[Point] = field(default_factory=lambda: [Point()])
     """``points[t]`` is the state before turn t."""
     written: int = 0

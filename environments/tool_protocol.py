@@ -33,11 +33,8 @@ class Context:
     """What a tool of a sandboxed environment works on."""
 
     sandbox: Sandbox
-    """The episode's sandbox."""
     task: Task
-    """The task that is played."""
     limits: Limits
-    """The limits of the sandbox."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +42,9 @@ class Tool:
     """A tool that works on a sandbox."""
 
     name: str
-    """Name that the agent calls it by."""
     description: str
-    """What it does, for the agent."""
     properties: dict[str, dict[str, Any]]
-    """JSON-schema properties of the arguments."""
     required: tuple[str, ...]
-    """Names of the arguments that must be given."""
     run: Callable[[Context, dict[str, Any]], Awaitable[tuple[str, str]]]
     """Runs a checked call; returns the status line and the body of the result. May raise ToolError."""
     writes: bool = True

@@ -109,7 +109,6 @@ class LeftBehind:
     """An episode that its session has left; the copy that is served is made when it is asked for."""
 
     episode: Callable[[], Episode]
-    """Makes the annotated copy."""
     size: int
     """About how many bytes of memory it takes."""
     final: dict[str, Any]

@@ -11,5 +11,6 @@ GENERATORS = Registry(
         "fd_function": ".generators.library.deletion.function:FunctionDeletion",
         "fd_method": ".generators.library.deletion.method:MethodDeletion",
         "fd_class": ".generators.library.deletion.class_:ClassDeletion",
+        "bug_operator": ".generators.library.mutation.bug_operator:OperatorBug",
     },
 )

@@ -1,7 +1,5 @@
 """``etude list``: every name that a command or a recipe can take, with a description."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Commands that train: ``train`` and ``replay``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -110,7 +108,7 @@ def replay(
         console.show_warning(f"the replay is incomplete ({report.lacks}); the answers are kept; to resume, {remedy}")
 
 
-async def _replay(episodes: Sequence[Episode], settings: ReplaySettings, out: Path, url: str | None) -> Report:
+async def _replay(episodes: Sequence["Episode"], settings: "ReplaySettings", out: Path, url: str | None) -> "Report":
     """Ask the teachers, and end their connections however it went. Raises ReplayError when the server is lost."""
     from ...client import Client
     from ...errors import ConnectionLost, ReplayError
@@ -139,14 +137,14 @@ async def _replay(episodes: Sequence[Episode], settings: ReplaySettings, out: Pa
             await client.close()
 
 
-def read_episodes(run: Path) -> list[Episode]:
+def read_episodes(run: Path) -> list["Episode"]:
     """Return the valid episodes of a run, for recipes of stage "sft"."""
     from ...environments.runs.reader import stored_episodes
 
     return [stored.episode for stored in stored_episodes(run)]
 
 
-def write_dialogues(path: Path, recipe: Recipe) -> None:
+def write_dialogues(path: Path, recipe: "Recipe") -> None:
     """Write the dialogues that a small model is pretrained on as JSON lines."""
     import json
 

@@ -49,9 +49,7 @@ class Name(NamedTuple):
     """What the id of a task says."""
 
     family: str
-    """The family."""
     seed: int
-    """The seed."""
     level: int | None
     """The level; None: by seed."""
 

@@ -75,11 +75,9 @@ class Target:
     real: Call
     """The call in the environment's words."""
     schema: Mapping[str, Any]
-    """JSON schema of its arguments."""
     names: Sequence[str]
     """Names of the tools as the agent has them."""
     view: View
-    """The agent's view of the tools."""
     number: int
     """Number of the call in the episode, from 0."""
     chance: int

@@ -89,7 +89,7 @@ async def verify(submission: Submission) -> Verdict:
 
 
 async def _attempt(submission: Submission, trees: Materials, accepted: Sequence[FileChange]) -> _Attempt:
-    """Run the expected tests once, in a sandbox of their own."""
+    """Run the expected tests once, in a fresh sandbox."""
     task = submission.task
     sandbox = await open_sandbox(trees.grading_layers, submission.limits, submission.backend)
     try:

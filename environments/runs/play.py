@@ -78,17 +78,12 @@ class _Run:
     """Settings that every episode of a run shares."""
 
     agent: str
-    """The agent."""
     settings: dict[str, Any]
     """What a resumed run must repeat."""
     open_player: Players
-    """Opens a player."""
     reset: dict[str, Any] = field(default_factory=dict)
-    """Arguments of every reset."""
     llm: LLM | None = None
-    """The model, for an agent that asks one."""
     tool_format: str = "native"
-    """How the model calls tools."""
 
     def make_agent(self, task: Task, sample: int) -> agents.Agent:
         """Return the agent for one episode."""

@@ -20,9 +20,7 @@ class Stored:
     """One episode as it was recorded."""
 
     episode: Episode
-    """The episode."""
     agent: str
-    """The agent that played it."""
     sample: int
     """Its number among the episodes of its task."""
     settings: dict[str, Any]

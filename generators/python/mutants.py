@@ -65,11 +65,9 @@ ARITHMETIC = {
 }
 
 
-def mutants(source: bytes, lines: Collection[int]) -> tuple[list[Mutant], int]:
-    """Return the mutants with other code than the source, in file order, and the number of useless ones."""
-    possible = possible_mutants(source, lines)
-    useful = [mutant for mutant in possible if mutant.changes_code()]
-    return useful, len(possible) - len(useful)
+def mutants(source: bytes, lines: Collection[int]) -> list[Mutant]:
+    """Return the mutants that compile, and to other code than the source, in file order."""
+    return [mutant for mutant in possible_mutants(source, lines) if mutant.changes_code()]
 
 
 def possible_mutants(source: bytes, lines: Collection[int]) -> list[Mutant]:
@@ -155,7 +153,9 @@ def _boolean(source: _Text, node: ast.BoolOp) -> Iterator[Mutant]:
 
 def _negation(source: _Text, node: ast.UnaryOp) -> Iterator[Mutant]:
     if isinstance(node.op, ast.Not):
-        yield source.replaced("boolean", node, b"(" + source.text(node.operand) + b")")
+        operand = source.text(node.operand)
+        single = isinstance(node.operand, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+        yield source.replaced("boolean", node, operand if single else b"(" + operand + b")")
 
 
 def _constant(source: _Text, node: ast.Constant) -> Iterator[Mutant]:

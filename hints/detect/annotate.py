@@ -39,13 +39,12 @@ def annotate(
     injected fault that no status shows is an ``injected_fault``. Nothing in a message raises; an unknown dialect raises
     UnknownName.
     """
-    schemas = [tool for tool in tools if _is_schema(tool)] if isinstance(tools, Sequence) else []
-    turns = read(messages, schemas, dialect)
+    turns = read(messages, tools, dialect)
     struck = _struck(turns, injected or {})
-    errors = [*_call_errors(turns, struck), *_budget_error(turns), *behaviours(turns, schemas, changed, struck)]
+    errors = [*_call_errors(turns, struck), *_budget_error(turns), *behaviours(turns, changed, struck)]
     errors.sort(key=lambda error: (error.turn, -1 if error.call_index is None else error.call_index))
     for error in errors:
-        error.hints = hints_for(error, turns, schemas, files)
+        error.hints = hints_for(error, turns, tools, files)
     return errors
 
 
@@ -72,11 +71,6 @@ def _struck(turns: Sequence[PastTurn], injected: Mapping[str, str]) -> dict[Plac
             if text is not None:
                 struck[turn, index] = text
     return struck
-
-
-def _is_schema(tool: Any) -> bool:
-    body = tool.get("function", tool) if isinstance(tool, Mapping) else None
-    return isinstance(body, Mapping) and isinstance(body.get("name"), str)
 
 
 def _call_errors(turns: Sequence[PastTurn], struck: Mapping[Place, str]) -> list[ErrorTurn]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import get_args
 
 from ...models import ErrorKind
 from ..transcript.call_effects import command_of
@@ -11,22 +12,9 @@ from ..transcript.shell_commands import parse
 from ..transcript.status_line import was_cut
 from ..transcript.tool_roles import role
 from ..transcript.tracebacks import ends_with_traceback
+from .behaviour.marks import BEHAVIOUR_KINDS
 
-_CODES: dict[str, ErrorKind] = {
-    "tool_not_found": "tool_not_found",
-    "invalid_args": "invalid_args",
-    "malformed_call": "malformed_call",
-    "file_not_found": "file_not_found",
-    "edit_failed": "edit_failed",
-    "command_not_found": "command_not_found",
-    "nonzero_exit": "nonzero_exit",
-    "traceback": "traceback",
-    "timeout": "timeout",
-    "output_limit": "output_limit",
-    "transport_error": "transport_error",
-    "injected_fault": "injected_fault",
-    "budget": "budget",
-}
+_CODES: dict[str, ErrorKind] = {kind: kind for kind in get_args(ErrorKind) if kind not in BEHAVIOUR_KINDS}
 """Codes of ``error CODE: ...``; any other code (such as ``io_error``) is ``nonzero_exit``."""
 _COUNTERS = frozenset("grep egrep fgrep zgrep rg ag".split())
 _COUNTS = re.compile(r"-[a-zA-Z]*c[a-zA-Z]*|--count(?:-matches)?")

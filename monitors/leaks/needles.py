@@ -31,9 +31,7 @@ class Needle:
     """Words that betray the removed code where they occur in this order."""
 
     kind: Kind
-    """What they are."""
     words: tuple[bytes, ...]
-    """The words."""
 
     @property
     def text(self) -> str:
@@ -46,7 +44,6 @@ class Needles:
     """Everything that would give one task away."""
 
     items: tuple[Needle, ...]
-    """The needles."""
     stems: frozenset[str] = frozenset()
     """File names, without suffix, of edited modules: their bytecode is always a leak."""
 

@@ -35,9 +35,7 @@ class Leak:
     container: str
     """The kind of the innermost container."""
     needle: str
-    """The kind of the needle."""
     excerpt: str
-    """The words of the needle."""
 
     def __str__(self) -> str:
         return f"{self.path} ({self.container}) holds the {self.needle} {self.excerpt!r}"
@@ -50,9 +48,7 @@ class Document:
     path: str
     """Where it lies, as in a Leak."""
     container: str
-    """What it was taken from."""
     data: bytes
-    """Its bytes."""
 
 
 class TooLarge(Exception):

@@ -15,9 +15,8 @@ from pathlib import Path
 
 from etude.cli import console
 from etude.errors import EtudeError
-
-from .off_policy import LogError, learn
-from .trial_logs import read_choices
+from etude.research.hint_chooser.off_policy import LogError, learn
+from etude.research.hint_chooser.trial_logs import read_choices
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

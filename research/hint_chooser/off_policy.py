@@ -20,8 +20,7 @@ from typing import Any
 
 from etude.environments.hint_trials.hint_policy import Policy, always, uniform
 from etude.intervals import Interval
-
-from .chooser import Chooser, Logged, fit
+from etude.research.hint_chooser.chooser import Chooser, Logged, fit
 
 
 class LogError(ValueError):

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from etude.errors import RunError
-
-from .chooser import Logged
+from etude.research.hint_chooser.chooser import Logged
 
 FILE_NAME = "trials.jsonl"
 

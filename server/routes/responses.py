@@ -107,7 +107,7 @@ def _with_status(content: str, call: Mapping[str, Any], tool_names: set[str]) ->
     if read_status(content).word != "other" or _first_line(content).startswith("not run"):
         return content
     if call["name"] not in tool_names:
-        return f"error tool_not_found: there is no tool {call['name']!r}"
+        return f"error tool_not_found: there is no tool {call['name']!r}"  # prose: ok
     problem = parse_turn({"tool_calls": [call]}, 0).calls[0].problem  # the environment's own message
     return f"error {problem}" if problem else content
 

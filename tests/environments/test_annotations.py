@@ -83,7 +83,7 @@ def test_a_stored_episode_is_annotated_alike(episode: Episode) -> None:
     assert hints.annotate(messages, json.loads(json.dumps(stored.tools)), stored.files) == episode.error_turns
 
 
-def test_a_host_that_knows_only_the_messages_finds_the_same_calls(episode: Episode) -> None:
+def test_a_host_with_the_messages_alone_annotates_the_same_calls(episode: Episode) -> None:
     messages = hints.transcript(episode)
     messages[0] = {"role": "user", "content": episode.prompt}
     found = [(error.turn, error.call_index, error.kind) for error in hints.annotate(messages, [])]
@@ -125,9 +125,7 @@ def test_a_claim_is_held_against_the_frozen_diff_by_both(tasks: TaskSet, written
         assert annotated(Episode.model_validate(record)) == episode.error_turns
 
 
-def test_a_workspace_that_could_not_be_collected_speaks_against_nobody(
-    tasks: TaskSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_uncollected_workspace_does_not_make_a_claim_false(tasks: TaskSet, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("etude.environments.coding.session.MAX_CHANGES", 1)
     make = {"tool": "write_file", "arguments": {"path": "/tmp/run.sh", "content": "touch a b c"}}
     episode, _ = played(tasks, make, bash("bash /tmp/run.sh"), CLAIM)

@@ -239,7 +239,7 @@ def test_an_episode_of_another_session_takes_its_token(tasks: TaskSet) -> None:
     run(script)
 
 
-def test_a_store_that_keeps_nothing_refuses_every_fork(tasks: TaskSet) -> None:
+def test_a_store_of_size_zero_refuses_every_fork(tasks: TaskSet) -> None:
     async def script(make: Callable[..., CodingSession]) -> None:
         session = make(tasks, store=EpisodeStore(max_bytes=0))
         source = await play(session, bash("echo x >note"), SOLVE)
@@ -307,7 +307,7 @@ def test_one_episode_gets_a_quarter_of_the_store(task: Task) -> None:
     assert episode.nearest(3, "bubblewrap") == 1 and episode.nearest(3, "process") == 0
 
 
-def test_a_flood_of_text_is_forgotten_too(task: Task) -> None:
+def test_an_episode_larger_than_the_store_is_not_kept(task: Task) -> None:
     store = EpisodeStore(max_bytes=1 * MIB)
     store.add(kept(store, task, "wordy"), turn("x" * (2 * MIB)), Point())
     assert len(store) == 0 and store.bytes == 0

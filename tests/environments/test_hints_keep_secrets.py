@@ -76,7 +76,7 @@ def test_no_hint_reveals_the_solution_or_a_hidden_test(tasks: TaskSet, task: Tas
     assert [(hint.text, word) for hint in given if (word := reveals(hint.text, secrets, known))] == []
 
 
-def test_the_check_would_have_seen_it(task: Task) -> None:
+def test_the_check_fails_for_a_hint_that_reveals_the_solution(task: Task) -> None:
     secrets = [task.patch, task.test_patch, *task.FAIL_TO_PASS]
     for line in ("result += value", "assert total([]) == 0", "test_total_of_nothing", "tests/test_hidden.py"):
         assert reveals(f"Try this: {line}", secrets) is not None

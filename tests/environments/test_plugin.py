@@ -193,7 +193,7 @@ def test_a_monitor_that_fails_voids_the_episode_and_is_named(url: str) -> None:
         (["serve", "--env", "boxes", "--knob", "words=x", "--port", "0"], "knob words must be a valid integer"),
     ],
 )
-def test_what_is_mistyped_gets_the_nearest_name(arguments: list[str], message: str, variables: dict[str, str]) -> None:
+def test_a_mistyped_name_offers_the_nearest_name(arguments: list[str], message: str, variables: dict[str, str]) -> None:
     done = etude(variables, *arguments)
     assert done.returncode != 0 and message in done.stderr and done.stderr.count("\n") == 1
 

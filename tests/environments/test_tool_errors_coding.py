@@ -175,7 +175,7 @@ def test_an_agent_that_does_not_recover_scores_zero(kind: str, play: Play) -> No
     assert (score(episode), episode.end) == (0.0, "submit")
 
 
-def test_what_a_fault_withheld_was_not_done_and_half_a_write_was(play: Play) -> None:
+def test_a_withheld_call_is_not_run_and_half_of_a_partial_write_is(play: Play) -> None:
     look = call("bash", command=f"tail -n 1 {CORE}")
     withheld = play("timeout@0", edit(), call("bash", command="git status --short"))
     assert withheld.turns[1].messages[0].content == "ok"

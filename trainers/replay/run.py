@@ -122,8 +122,7 @@ class _Replayer:
             return None, log_row
         student = canonical(state.action, state.episode.tools)
         turn = _AskedTurn(state, student, await self._students_value(state), look, costs)
-        await self._ask(turn, able)
-        answers = self._weighted_answers(turn)
+        answers = await self._ask(turn, able)
         decision = decide(turn.student, turn.own_value.score, answers, self.settings.consensus)
         pair = self._pair(turn, decision) if decision.kind else None
         self._learn(turn, row, answers, decision)
@@ -159,8 +158,8 @@ class _Replayer:
         self.report.executed += 1
         return await self._executor.value(state, state.action) or value
 
-    async def _ask(self, turn: _AskedTurn, able: Sequence[Teacher]) -> None:
-        """Ask the teachers, the cheapest first, until the answer is clear."""
+    async def _ask(self, turn: _AskedTurn, able: Sequence[Teacher]) -> list[WeightedAnswer]:
+        """Ask the teachers, the cheapest first, until the answer is clear. Return the answers with an action."""
         prior = prior_wrong(turn.look, turn.state.error is not None)
         accuracies = [self._reliability.accuracy(teacher.name, turn.kind) for teacher in able]
         rules, gate = self.settings.consensus, self.settings.gate
@@ -175,6 +174,7 @@ class _Replayer:
             inquiry.hear(index, action, None if value is None else value.score)
         if not able or (turn.questions and all(question.answer.problem == "budget" for question in turn.questions)):
             self.report.stopped = "no teacher is left to ask" if not able else "the budget is spent"
+        return list(inquiry.answers.values())
 
     def _count(self, answer: Answer) -> None:
         account = self.report.teachers[answer.teacher]
@@ -206,15 +206,6 @@ class _Replayer:
         able = [teacher for teacher in self.teachers if not teacher.out]
         return (await able[0].ask(state)).action if able else None
 
-    def _weighted_answers(self, turn: _AskedTurn) -> list[WeightedAnswer]:
-        answers = []
-        for question in turn.questions:
-            if question.action is not None:
-                accuracy = self._reliability.accuracy(question.answer.teacher, turn.kind)
-                score = None if question.value is None else question.value.score
-                answers.append(WeightedAnswer(question.action, accuracy, score))
-        return answers
-
     def _learn(
         self, turn: _AskedTurn, row: Mapping[str, float], answers: Sequence[WeightedAnswer], decision: Decision
     ) -> None:
@@ -226,12 +217,8 @@ class _Replayer:
         if not answers:
             return
         differed = disagreed(turn.student, turn.own_value.score, answers, decision, self.settings.consensus)
-        cost_of_all = sum(turn.costs.values())
-        share = (
-            sum(turn.costs[question.answer.teacher] for question in turn.questions) / cost_of_all
-            if cost_of_all
-            else 1.0
-        )
+        cost, cost_of_all = sum(turn.costs[q.answer.teacher] for q in turn.questions), sum(turn.costs.values())
+        share = cost / cost_of_all if cost_of_all else 1.0
         self._gate.learn(row, disagreed=differed, paired=bool(decision.kind), share=share)
 
     def _pair(self, turn: _AskedTurn, decision: Decision) -> Pair:

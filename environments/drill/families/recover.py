@@ -6,7 +6,7 @@ from typing import Any
 
 from ....errors import StatedFault
 from ...tool_protocol import parameters_schema
-from ..exercise import Deal, Drill, DrillTool, State, Steps, checked_id, text_argument
+from ..exercise import Deal, Drill, DrillTool, State, Steps, checked_id, id_tool, text_argument
 from ..words import READING, Attribute, Noun
 
 FAULTS = ("expired", "busy", "moved", "region")
@@ -94,10 +94,5 @@ def _renew(deal: Deal) -> DrillTool:
 
 
 def _region(deal: Deal, noun: Noun) -> DrillTool:
-    name, argument = f"find_{noun.word}_region", f"{noun.word}_id"
-    parameters = text_argument(argument)
-
-    def run(state: State, arguments: dict[str, str]) -> str:
-        return _region_of(deal, checked_id(name, argument, noun, arguments[argument]))
-
-    return DrillTool(name, f"The region of a {noun.word}.", parameters, run)
+    name, description = f"find_{noun.word}_region", f"The region of a {noun.word}."
+    return id_tool(name, description, noun, lambda thing_id: _region_of(deal, thing_id))

@@ -15,7 +15,7 @@ _COPIED = ("ld.so.cache", "ld.so.conf", "localtime", "mime.types", "services", "
 _WRITTEN = {
     "passwd": (
         f"root:x:0:0:root:/root:/usr/sbin/nologin\netude:x:{SANDBOX_UID}:{SANDBOX_UID}:etude:/tmp:/bin/bash\n"
-        "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+        "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"  # prose: ok
     ),
     "group": f"root:x:0:\netude:x:{SANDBOX_UID}:\nnogroup:x:65534:\n",
     "hosts": "127.0.0.1 localhost etude\n::1 localhost\n",

@@ -1,4 +1,4 @@
-"""Saving a writable layer by our own code, while nothing runs in it. Stdlib only, Python 3.8: docker's worker uses it.
+"""Saving a writable layer while nothing runs in it. Stdlib only, Python 3.8: docker's worker uses it.
 
 A layer is saved as records with the files' contents, in memory, so nothing outlives the process. Records and contents
 that did not change are shared with the save before. Files are compared by content, since times can be forged.
@@ -35,8 +35,8 @@ class LayerFolder(NamedTuple):
     folder: int
     lower: LowerFolder | None = None
     """The tree that the folder began as a whole copy of; what is still as there is not saved."""
-    known: Watched | None = None
-    """What is known to be untouched since then."""
+    watched: Watched | None = None
+    """The watch on it since then."""
 
 
 class SavedTree(NamedTuple):
@@ -64,8 +64,8 @@ def save_layer(
     """
     save = _Save(max_files, max_bytes, keep)
     children: dict[str, Node] = {}
-    for name, (folder, lower, known) in folders.items():
-        children[name] = save.folder(_Pair(folder, lower, known, 0), os.fstat(folder), _child(before, name))
+    for name, (folder, lower, watched) in folders.items():
+        children[name] = save.folder(_Pair(folder, lower, watched, 0), os.fstat(folder), _child(before, name))
     if before is not None and all(children[name] is before.children.get(name) for name in children):
         return SavedTree(before, 0, save.files)
     return SavedTree(Folder(0, 0, False, {}, children), save.fresh, save.files)
@@ -76,11 +76,11 @@ def _child(folder: Node | None, name: str) -> Node | None:
 
 
 class _Pair(NamedTuple):
-    """A folder, the lower one if there is one, what is known about it, and its depth."""
+    """A folder, the lower one if there is one, its watch, and its depth."""
 
     folder: int
     lower: LowerFolder | None
-    known: Watched | None
+    watched: Watched | None
     depth: int
 
 
@@ -126,11 +126,11 @@ class _Save:
         return Folder(mode, mtime, opaque, attributes, children)
 
     def _name(self, pair: _Pair, name: str, before: Node | None) -> Node:
-        if pair.known is not None and not pair.known.touched and name not in pair.known.children:
+        if pair.watched is not None and not pair.watched.touched and name not in pair.watched.children:
             return SAME  # a link or a special file, which is watched by its folder
         info = os.stat(name, dir_fd=pair.folder, follow_symlinks=False)
-        known = pair.known.child(name, info) if pair.known is not None else None
-        if known is not None and not known.below:
+        watched = pair.watched.child(name, info) if pair.watched is not None else None
+        if watched is not None and not watched.below:
             return SAME
         entry = pair.lower.entry(name) if pair.lower is not None else None
         if stat.S_ISREG(info.st_mode):
@@ -139,7 +139,7 @@ class _Save:
             with opened(pair.folder, name, READ_FOLDER) as inner, folder_in(pair.lower, name, entry) as below:
                 if below is None:
                     self._count_path()
-                return self.folder(_Pair(inner, below, known, pair.depth + 1), info, before)
+                return self.folder(_Pair(inner, below, watched, pair.depth + 1), info, before)
         return self._other(pair, name, info, entry, before)
 
     def _file(

@@ -48,10 +48,8 @@ def content_key(spec: str) -> str | None:
         return spec if re.search(r"@[0-9a-f]{40}$", spec) else None
     path = Path(spec)
     if spec and path.is_dir():
-        with tempfile.TemporaryDirectory() as folder:
-            trees.copy_source(path, Path(folder, "tree"))
-            trees.normalise(Path(folder, "tree"))
-            return f"folder:{path.resolve().name}#{trees.tree_hash(Path(folder, 'tree'))}"
+        digest = _content_hash(path)  # empty for a folder that ``fetch`` refuses
+        return f"folder:{path.resolve().name}#{digest}" if digest else None
     if path.is_file():
         with path.open("rb") as stream:
             return f"archive:{path.name}#{hashlib.file_digest(stream, 'sha256').hexdigest()}"

@@ -1,35 +1,33 @@
-"""Behaviours: turns that worked but were a waste, and claims that the log contradicts. One file for each."""
+"""Behaviours: turns that worked but were a waste, over-long or missing texts, claims that the log contradicts."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
-from typing import Any
+from collections.abc import Container, Sequence
 
 from ....models import ErrorTurn
 from ...transcript.call_effects import effects_of
 from ...transcript.past_turns import PastTurn, Place
-from . import effort, false_claim, pages, repeat, reread, sleep, style
+from .false_claim import false_claims
 from .marks import behaviour_of
+from .style import style_errors
+from .wasteful import effort_after_the_end, files_read_again, pages_of_output, repeated_calls, waiting
 
-_FINDERS = (repeat, reread, sleep, pages, effort, style)
+_FINDERS = (repeated_calls, files_read_again, waiting, pages_of_output, effort_after_the_end, style_errors)
 
 
 def behaviours(
-    turns: Sequence[PastTurn],
-    tools: Sequence[Mapping[str, Any]],
-    changed: Sequence[str] | None = None,
-    struck: Container[Place] = (),
+    turns: Sequence[PastTurn], changed: Sequence[str] | None = None, struck: Container[Place] = ()
 ) -> list[ErrorTurn]:
     """Return ErrorTurns (``wasteful``, ``style``, ``false_claim``) in the order of turns and calls, without hints.
 
-    ``changed`` are the paths of the frozen diff, ``None`` as long as there is no diff. ``struck`` are the calls into
+    ``changed`` are the paths of the frozen diff, ``None`` before there is one. ``struck`` are the calls into
     which a fault was injected: repeating such a call is not a waste. The marks of a turn depend on that turn and those
     before it, so the beginning of a transcript gets the same annotations as the whole. A behaviour is recovered from
     in the next turn that does not show it.
     """
     effects = effects_of(turns, struck)
-    errors = [error for finder in _FINDERS for error in finder.find(turns, effects)]
-    errors.extend(false_claim.find(turns, effects, changed))
+    errors = [error for finder in _FINDERS for error in finder(turns, effects)]
+    errors.extend(false_claims(turns, effects, changed))
     errors.sort(key=lambda error: (error.turn, -1 if error.call_index is None else error.call_index))
     shown = {(behaviour_of(error), error.turn) for error in errors}
     for error in errors:

@@ -18,7 +18,7 @@ _GIT_NAMING = {("git", "rm"), ("git", "mv"), ("git", "add"), ("git", "commit")}
 _FILES = re.compile(r"[\w.-]*\w\.\w+|Makefile|Dockerfile")
 
 
-def find(
+def false_claims(
     turns: Sequence[PastTurn], effects: Sequence[CallEffects], changed: Sequence[str] | None = None
 ) -> Iterator[ErrorTurn]:
     """Mark the first false claim of each turn that submits or calls no tool, against the log up to that turn.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ....models import ErrorKind, ErrorTurn
 from ...transcript.call_effects import CallEffects
 
+BEHAVIOUR_KINDS: tuple[ErrorKind, ...] = ("wasteful", "style", "false_claim")
 EVIDENCE = 300
 """Characters of evidence that an ErrorTurn keeps."""
 
@@ -30,4 +31,4 @@ def mark_turn(name: str, kind: ErrorKind, turn: int, text: str, evidence: str) -
 
 def behaviour_of(error: ErrorTurn) -> str:
     """Return the name of the behaviour that was marked; '' for the error of a call."""
-    return error.message.partition(": ")[0] if error.kind in ("wasteful", "style", "false_claim") else ""
+    return error.message.partition(": ")[0] if error.kind in BEHAVIOUR_KINDS else ""

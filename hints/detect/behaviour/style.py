@@ -16,7 +16,7 @@ _HIDDEN = re.compile(r"<think>.*?(?:</think>|\Z)|```.*?(?:```|\Z)", re.DOTALL)
 _NO_CALL = "No tool call in this turn"
 
 
-def find(turns: Sequence[PastTurn], effects: Sequence[CallEffects]) -> Iterator[ErrorTurn]:
+def style_errors(turns: Sequence[PastTurn], effects: Sequence[CallEffects]) -> Iterator[ErrorTurn]:
     """Mark turns without a call, long texts, and submissions without a word; lengths are in characters.
 
     Thoughts between ``<think>`` tags and code blocks do not count as text.

@@ -1,8 +1,9 @@
-"""Hint templates: one file per hint, each a function from an error's context to a hint.
+"""Hint templates: functions from an error's context to a hint, named by the kind of error or by the behaviour.
 
-A template returns ``None`` for an error that it has no advice for. Hints use the transcript up to the error, the tools'
-schemas and the visible files alone, so they cannot hold what only a task's secret parts say. They are true before the
-turn (site ``erring``) and after it (``recovery``).
+A template is asked about errors of its kind or behaviour; one with any other name is asked about every error, and
+returns ``None`` where it has no advice. Hints use the transcript up to the error, the tools' schemas and the visible
+files alone, so they cannot hold what only a task's secret parts say. They are true before the turn (site ``erring``)
+and after it (``recovery``).
 """
 
 from __future__ import annotations
@@ -24,15 +25,28 @@ class Template(Protocol):
         """Return the hint for an error; ``None`` when the template has no advice for it."""
 
 
-_KINDS = (
-    "tool_not_found malformed_call invalid_args file_not_found edit_failed command_not_found timeout traceback "
-    "output_limit nonzero_exit transport_error injected_fault budget"
-).split()
-_BEHAVIOURS = "repeat reread sleep pages effort no_call wordy silent false_claim".split()
+_MODULES = {
+    "calls": ("tool_not_found", "malformed_call", "invalid_args"),
+    "files": ("file_not_found", "edit_failed"),
+    "commands": ("command_not_found", "timeout", "nonzero_exit"),
+    "output": ("traceback", "output_limit"),
+    "failures": ("transport_error", "injected_fault", "budget", "again"),
+    "behaviours": ("repeat", "reread", "sleep", "pages", "effort", "no_call", "wordy", "silent", "false_claim"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+_BEHAVIOURS = _MODULES["behaviours"]
+_KINDS = [name for name in _MODULE_OF if name != "again" and name not in _BEHAVIOURS]
 _BUILTIN = [*_KINDS, *_BEHAVIOURS, "again"]
 _CHANGED_TOOLS = ("tool_not_found", "invalid_args")
 """Kinds whose own hint holds for injected errors too: the tools themselves have changed."""
-HINTS = Registry("hint", "etude.hints", {name: f".hints.write.templates.{name}:hint" for name in _BUILTIN})
+
+
+def _path(name: str) -> str:
+    module, function = (_MODULE_OF[name], name) if name in _MODULE_OF else (name, "hint")
+    return f".hints.write.templates.{module}:{function}"
+
+
+HINTS = Registry("hint", "etude.hints", {name: _path(name) for name in _BUILTIN})
 
 
 def hints_for(
@@ -47,17 +61,26 @@ def hints_for(
     the workspace that the agent may see. The same arguments give the same hints.
     """
     context = ErrorContext(error, turns, tools, files)
-    first = "injected_fault" if error.injected else error.kind
-    skipped = {*_KINDS, "again"} - {first, *_CHANGED_TOOLS} if error.injected else set()
-    made = [hint for name, template in _templates() if name not in skipped and (hint := template(context)) is not None]
-    return sorted(made, key=lambda hint: hint.template != first)
+    templates = _templates()
+    hints = (templates[name](context) for name in _fitting(context) if name in templates)
+    return [hint for hint in hints if hint is not None]
+
+
+def _fitting(context: ErrorContext) -> list[str]:
+    """Return the templates to ask: that of the kind or behaviour, then the general ones, which decide themselves."""
+    error = context.error
+    general = [name for name in _templates() if name not in (*_KINDS, *_BEHAVIOURS)]
+    if error.injected:
+        own_template = error.kind if error.kind in _CHANGED_TOOLS else "injected_fault"
+        return [own_template, *(name for name in general if name != "again")]
+    also = ["file_not_found"] if error.kind == "nonzero_exit" else []
+    return [context.behaviour or error.kind, *also, *general]
 
 
 @cache
-def _templates() -> tuple[tuple[str, Template], ...]:
-    """Return every registered template: those for kinds, for behaviours, then those of third parties by name."""
-    others = [name for name in HINTS.names() if name not in _BUILTIN]
-    return tuple((name, HINTS.load(name)) for name in [*_BUILTIN, *others])
+def _templates() -> dict[str, Template]:
+    """Return every registered template, the built-in ones first."""
+    return {name: HINTS.load(name) for name in dict.fromkeys([*_BUILTIN, *HINTS.names()])}
 
 
 __all__ = ["HINTS", "ErrorContext", "Template", "hints_for"]

@@ -137,14 +137,16 @@ def test_no_hint_is_in_any_observation(stumbled: Stumbled) -> None:
     nothing_is_told(*stumbled[1:])
 
 
-def test_asked_for_hints_are_in_the_observation_of_their_turn(shown: tuple[Episode, list[Observation]]) -> None:
+def test_hints_are_in_the_observation_of_their_turn_when_annotate_is_observation(
+    shown: tuple[Episode, list[Observation]],
+) -> None:
     told_in_its_turn(*shown)
     assert len(shown[0].error_turns) > 10
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["stub", "remove"])
-def test_on_a_generated_deletion_too(mode: str, tmp_path: Path) -> None:
+def test_mistakes_are_annotated_on_a_generated_deletion(mode: str, tmp_path: Path) -> None:
     knobs = {"mode": mode, "min_lines": 2, "max_share": 0.9}
     assert generate([str(CELLAR)], generators=["fd_function"], count=1, seed=3, out=tmp_path, knobs=knobs).tasks == 1
     made = TaskSet.load(tmp_path)
@@ -160,7 +162,7 @@ def test_on_a_generated_deletion_too(mode: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("level", [1, 3, 5])
 @pytest.mark.parametrize("family", FAMILIES.paths())
-def test_on_drills_too(family: str, level: int) -> None:
+def test_mistakes_are_annotated_on_drills(family: str, level: int) -> None:
     """A fault that the drill states is injected, and no mistake of the agent's."""
     task = DRILLS.by_id(f"drill-{family}-3-l{level}")
     episode, seen = stumble(task, DrillSession(DRILLS))

@@ -192,7 +192,7 @@ def test_a_full_context_submits_the_work_as_it_is(endpoints: Any) -> None:
 
 
 @pytest.mark.parametrize("tool_format", ["native", "text"])
-def test_in_a_fork_the_model_knows_the_past_and_hears_a_hint(tool_format: str, endpoints: Any) -> None:
+def test_a_model_in_a_fork_reads_the_past_and_the_hint(tool_format: str, endpoints: Any) -> None:
     first = {"text": "see", "tool_calls": [{"name": "no_such_tool", "arguments": {"x": 1}}]}
 
     def script(number: int, body: dict[str, Any]) -> Any:
@@ -226,7 +226,7 @@ def test_in_a_fork_the_model_knows_the_past_and_hears_a_hint(tool_format: str, e
     assert hint == {"role": "user", "content": "Use the tools that there are."}
 
 
-def test_an_endpoint_that_fails_is_no_turn(endpoints: Any) -> None:
+def test_a_failing_endpoint_does_not_make_a_turn(endpoints: Any) -> None:
     with pytest.raises(EndpointFailed, match="answered 500"):
         played(endpoints, lambda number, body: endpoints.fail(500) if number else native(endpoints)(number, body))
 
@@ -240,6 +240,6 @@ def test_an_endpoint_that_fails_is_no_turn(endpoints: Any) -> None:
         ({"base_url": "https://h.example/v1", "api_key_env": "NO_SUCH_KEY"}, "m", "NO_SUCH_KEY is not set"),
     ],
 )
-def test_what_is_missing_is_said_in_one_line(options: dict[str, Any], model: str, words: str) -> None:
+def test_a_missing_setting_is_reported_in_one_line(options: dict[str, Any], model: str, words: str) -> None:
     with pytest.raises(LLMError, match=words):
         ModelOptions(**options).open(model, 1)

@@ -81,7 +81,7 @@ def test_schemas_are_openai_functions() -> None:
         ("submit", {"reward": 1}, "error invalid_args: submit has no argument 'reward'"),
     ],
 )
-def test_a_wrong_call_says_what_is_wrong_and_what_would_be_right(
+def test_a_wrong_call_is_answered_with_the_mistake_and_the_remedy(
     task: Task, name: str, arguments: dict[str, Any], status: str
 ) -> None:
     answer = one(task, name, **arguments)
@@ -101,7 +101,7 @@ def test_bash_shows_output_and_exit_code(task: Task) -> None:
     assert one(task, "bash", command="nonsuch").startswith("exit 127\n")
 
 
-def test_bash_says_when_time_is_up_and_what_was_printed(task: Task) -> None:
+def test_bash_reports_a_timeout_with_the_output_so_far(task: Task) -> None:
     assert one(task, "bash", command="echo begun; sleep 60", timeout_s=0.5) == "timeout 0.5s\nbegun\n"
 
 

@@ -206,7 +206,7 @@ def test_recover_states_each_fault_once_and_marks_it(level: int) -> None:
     assert [error.call_id for error in episode.error_turns] == [fault.call_id for fault in episode.injected]
 
 
-def test_recover_blames_an_agent_that_ignores_what_it_was_told() -> None:
+def test_recover_counts_an_ignored_fault_as_the_agents_error() -> None:
     task_id = "drill-recover-7-l1"
     first = solution(task_id)[0]
     episode = play(task_id, first, first, submit("?"))
@@ -225,6 +225,6 @@ def test_stop_spoils_one_load_too_many_and_one_too_few() -> None:
             assert TASKS.drill(task_id).answer not in episode.turns[-1].messages[0].content, task_id
 
 
-def test_stop_is_at_times_done_already() -> None:
+def test_stop_needs_no_load_in_some_drills() -> None:
     counts = {len(TASKS.drill(f"drill-stop-{seed}-l2").solution()) - 2 for seed in range(60)}
     assert counts == {0, 1, 2, 3, 4}

@@ -167,7 +167,7 @@ def test_a_task_is_chosen_by_id_by_place_or_by_seed() -> None:
     assert drawn == again
 
 
-def test_a_fork_goes_on_from_the_state_before_a_turn() -> None:
+def test_a_fork_starts_in_the_state_before_a_turn() -> None:
     task_id = next(f"drill-stop-{seed}-l4" for seed in range(99) if len(solution(f"drill-stop-{seed}-l4")) > 4)
     store, (weigh, *loads, close, submit) = EpisodeStore(), solution(task_id)
 
@@ -187,7 +187,7 @@ def test_a_fork_goes_on_from_the_state_before_a_turn() -> None:
     play(script, store=store)
 
 
-def test_a_replay_gives_what_was_seen() -> None:
+def test_a_replay_gives_the_same_observations() -> None:
     task_id = "drill-recover-7-l5"
     actions = solution(task_id)
     played = episode_of(*actions, task_id=task_id)

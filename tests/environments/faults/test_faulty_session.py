@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -195,7 +196,7 @@ def test_an_agent_that_does_not_recover_is_annotated_exactly_and_scores_zero(kin
 
 
 @pytest.mark.parametrize("kind", CASES)
-def test_handing_in_at_once_recovers_from_nothing(kind: str) -> None:
+def test_a_submission_right_after_a_fault_is_not_a_recovery(kind: str) -> None:
     case = CASES[kind]
     turn = len(case.before)
     episode = episode_of(case.task_id, f"{kind}@{turn}", *case.before, case.struck, GIVE_UP)
@@ -204,7 +205,7 @@ def test_handing_in_at_once_recovers_from_nothing(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", CASES)
-def test_nothing_is_announced_that_an_honest_system_would_not_say(kind: str) -> None:
+def test_results_of_faults_do_not_reveal_the_injection(kind: str) -> None:
     case = CASES[kind]
 
     async def script(session: DrillSession) -> Observation:
@@ -216,10 +217,11 @@ def test_nothing_is_announced_that_an_honest_system_would_not_say(kind: str) -> 
     seen = play(script).model_dump_json()
     for word in ("inject", "fault", "withheld", "on purpose", *({kind} - {"timeout", "permission"})):
         assert word not in seen.lower(), seen
+    assert not re.search(r"(timeout|after|within) \d", seen), "a duration is named that did not pass"
 
 
 @pytest.mark.parametrize("kind", ["renamed", "changed_schema", "withdrawn"])
-def test_met_again_a_change_of_the_tools_is_the_agents_own_error(kind: str) -> None:
+def test_a_changed_tool_is_the_agents_error_in_a_later_turn(kind: str) -> None:
     first, second, *_ = steps(FILES)
     episode = episode_of(FILES, f"{kind}@1", first, second, second)
     assert [fault.turn for fault in episode.injected] == [1]
@@ -227,14 +229,14 @@ def test_met_again_a_change_of_the_tools_is_the_agents_own_error(kind: str) -> N
     assert calls == [(1, True, "recovery"), (2, False, "erring")]
 
 
-def test_met_twice_in_one_turn_it_could_not_be_foreseen_twice() -> None:
+def test_a_changed_tool_is_injected_for_every_call_of_its_first_turn() -> None:
     first, second, *_ = steps(FILES)
     both = {"tool_calls": [{"id": each, "name": READ, "arguments": second["arguments"]} for each in ("a", "b")]}
     episode = episode_of(FILES, "renamed@1", first, both)
     assert [(fault.turn, fault.call_index, fault.call_id) for fault in episode.injected] == [(1, 0, "a"), (1, 1, "b")]
 
 
-def test_call_ids_that_are_used_again_stay_apart() -> None:
+def test_calls_with_the_same_id_are_annotated_separately() -> None:
     first, second, third, submit = (
         {"tool_calls": [{"id": "same", "name": each["tool"], "arguments": each["arguments"]}]} for each in steps(FILES)
     )
@@ -272,7 +274,7 @@ def test_the_state_lists_the_tools_as_they_are_now(kind: str) -> None:
     play(script)
 
 
-def test_errors_of_a_renamed_tool_speak_of_the_new_names() -> None:
+def test_errors_of_a_renamed_tool_use_the_new_names() -> None:
     name, _ = changed_names()
     first, second, *_ = steps(FILES)
     episode = episode_of(FILES, "renamed@1", first, second, call(name, pth="x"), call(name, path=3))
@@ -304,7 +306,7 @@ def test_hints_for_a_fault_are_in_the_state_and_not_in_the_observation() -> None
     play(script)
 
 
-def test_stated_faults_of_a_drill_and_injected_ones_are_told_apart_and_both_kept() -> None:
+def test_stated_and_injected_faults_of_a_drill_are_both_recorded() -> None:
     task_id = "drill-recover-7-l1"
     actions = steps(task_id)
     episode = episode_of(task_id, "transient@0", actions[0], *actions)
@@ -469,7 +471,7 @@ def test_a_replay_meets_the_same_faults() -> None:
     assert [turn.messages for turn in again.turns] == [turn.messages for turn in played.turns]
 
 
-def test_a_hint_knows_no_tool_that_comes_later() -> None:
+def test_a_hint_names_only_the_tools_of_its_turn() -> None:
     """The first turn errs by itself; the tool is renamed in the second."""
 
     async def script(session: DrillSession) -> Episode:

@@ -39,7 +39,7 @@ def answer_of(task: Task) -> str:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No waiting between attempts."""
-    monkeypatch.setattr("etude.llm.client._backoff", lambda attempt: 0.0)
+    monkeypatch.setattr("etude.llm.client.backoff", lambda attempt: 0.0)
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_a_text_for_each_error_turn_as_causal_takes_them(
     assert all([each["source"] for each in row["error_turn"]["hints"]][-1] == "llm" for row in rows)
 
 
-def test_a_model_that_never_answers_usably_is_told_and_is_no_success(
+def test_a_model_without_a_usable_answer_is_reported_as_a_failure(
     run: Path, endpoints: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, found, _ = write(run, endpoints, lambda number, body: endpoints.say("no object"), capsys)
@@ -155,7 +155,7 @@ def test_a_spent_budget_is_kept_and_a_later_call_asks_for_the_rest_alone(
     assert (len(first.requests), len(second.requests)) == (3, 9)
 
 
-def test_an_interruption_loses_no_answer(run: Path, endpoints: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interruption_keeps_every_answer(run: Path, endpoints: Any, capsys: pytest.CaptureFixture[str]) -> None:
     async def interrupted() -> None:
         asking: asyncio.Task[Any]
         loop = asyncio.get_running_loop()
@@ -200,7 +200,7 @@ def test_a_text_may_not_give_away_what_the_tasks_of_a_set_keep_secret(
     assert {text.hint.text for text in read_texts(run / "texts.jsonl")} == {GOOD}
 
 
-def test_texts_of_tasks_that_are_not_at_hand_are_said_to_be_unchecked(
+def test_texts_are_reported_as_unchecked_when_their_tasks_are_unknown(
     run: Path, endpoints: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = run / "episodes.jsonl"
@@ -221,7 +221,7 @@ def test_texts_of_tasks_that_are_not_at_hand_are_said_to_be_unchecked(
         (200, ["--out", "/dev/null/texts"], "cannot write to /dev/null/texts.answers"),
     ],
 )
-def test_what_cannot_be_done_is_one_line_and_writes_nothing(
+def test_bad_options_are_reported_in_one_line_and_nothing_is_written(
     status: int, arguments: list[str], message: str, run: Path, endpoints: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = lambda number, body: hint(endpoints) if status == 200 else endpoints.fail(status)  # noqa: E731

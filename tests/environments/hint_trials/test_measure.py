@@ -64,7 +64,7 @@ def test_the_interval_covers_what_a_hint_is_known_to_be_worth(tmp_path: Path) ->
     assert covered >= 5
 
 
-def test_a_hint_that_always_helps_and_one_that_nobody_follows(tmp_path: Path) -> None:
+def test_the_difference_follows_the_agents_known_probabilities(tmp_path: Path) -> None:
     run = played(tmp_path)
     best = measured(run, "noisy:0,1", k=4)
     assert [(score.trials.with_successes, score.trials.without_successes) for score in best.hints] == [(4, 0)] * 2
@@ -107,7 +107,7 @@ class Watched:
         return noisy(task, past=past, hint=hint, seed=seed)
 
 
-def test_an_erring_turn_is_played_again_and_a_fault_is_gone_on_from(tmp_path: Path) -> None:
+def test_an_erring_turn_is_played_again_and_a_fault_is_continued_from(tmp_path: Path) -> None:
     """The stated faults of a drill are recovery sites: the hint comes after them."""
     run = played(tmp_path, 3, "oracle", Window(0, "recover"))
     watched = Watched()
@@ -121,7 +121,7 @@ def test_an_erring_turn_is_played_again_and_a_fault_is_gone_on_from(tmp_path: Pa
     assert all(not past for past, _ in watched.given)
 
 
-def test_the_hint_is_said_in_one_arm_only(tmp_path: Path) -> None:
+def test_the_hint_is_given_in_one_arm_only(tmp_path: Path) -> None:
     run = played(tmp_path, 1)
     hint = stored_episodes(run)[0].episode.error_turns[0].hints[0]
     watched = Watched()
@@ -129,7 +129,7 @@ def test_the_hint_is_said_in_one_arm_only(tmp_path: Path) -> None:
     assert [text for _, text in watched.given] == [hint.text, ""] * 3
 
 
-def test_the_model_hears_past_and_hint_and_nothing_in_the_other_arm(endpoints: Any, tmp_path: Path) -> None:
+def test_the_model_reads_past_and_hint_and_only_the_past_in_the_other_arm(endpoints: Any, tmp_path: Path) -> None:
     run = played(tmp_path, 1, "oracle", Window(0, "recover"))
     stored = stored_episodes(run)[0].episode
     hint = stored.error_turns[0].hints[0].text
@@ -203,7 +203,7 @@ def players(session: type[DrillSession]) -> Players:
     return opened
 
 
-def test_what_the_machine_spoils_is_no_failure_and_is_played_again(tmp_path: Path) -> None:
+def test_a_trial_that_the_machine_spoils_is_void_and_played_again(tmp_path: Path) -> None:
     run = played(tmp_path, 1)
     Breaking.steps, Breaking.broken = 0, frozenset({1, 3})
     first = measured(run, "noisy:1,1", k=3, players=players(Breaking))
@@ -221,7 +221,7 @@ def test_an_episode_without_a_grade_is_void(tmp_path: Path) -> None:
     assert (found.void, found.causes) == ({"with": 1, "without": 1}, {"not graded": 2})
 
 
-def test_without_forks_the_past_is_played_again_and_that_is_said(tmp_path: Path) -> None:
+def test_the_past_is_replayed_and_reported_when_forks_are_refused(tmp_path: Path) -> None:
     run = played(tmp_path, 1, "noisy:1,0")
     found = measured(run, "noisy:1,0", players=players(Forgetful))
     assert (found.ok, found.replayed, found.pooled[0].trials.without_successes) == (True, 4, 2)
@@ -233,7 +233,7 @@ def test_an_agent_that_gives_up_has_failed(tmp_path: Path) -> None:
     assert (found.ok, found.pooled[0].trials.with_successes, found.pooled[0].trials.with_trials) == (True, 0, 1)
 
 
-def test_a_past_that_comes_out_differently_is_counted(tmp_path: Path) -> None:
+def test_a_past_with_other_results_is_counted_as_diverged(tmp_path: Path) -> None:
     run = played(tmp_path, 1, "oracle", Window(0, "recover"))
     file = run / "episodes.jsonl"
     row = json.loads(file.read_text())
@@ -255,7 +255,7 @@ def test_a_spent_budget_voids_the_rest(endpoints: Any, tmp_path: Path) -> None:
     assert all("the budget is spent" in cause for cause in found.causes)
 
 
-def test_a_measurement_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_a_measurement_resumes_where_it_stopped(tmp_path: Path) -> None:
     run = played(tmp_path)
     whole = measured(run, k=3)
     file = run / "hints" / "trials.jsonl"
@@ -285,7 +285,7 @@ def test_other_settings_take_another_folder(change: dict[str, Any], tmp_path: Pa
         ("noisy:2,0", UnknownName, "give SOLVES,FOLLOWS"),
     ],
 )
-def test_an_agent_that_cannot_go_on_is_refused(
+def test_an_agent_that_cannot_continue_an_episode_is_refused(
     agent: str, error: type[Exception], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(error, match=message):

@@ -61,7 +61,7 @@ def test_a_server_forks_for_every_trial_and_a_lost_one_voids_the_rest(
     assert "4 trials: cannot connect to" in error and "is the server running?" in error
 
 
-def test_a_server_with_too_few_seats_voids_what_found_none_and_that_is_played_later(
+def test_trials_are_void_when_the_server_is_full_and_are_played_later(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with serving(sessions=1) as url:

@@ -181,7 +181,7 @@ def test_an_endpoint_that_only_refuses_ends_the_run(endpoints: Any, tmp_path: Pa
         ({"annotate": "observation"}, "was played with --annotate state, not --annotate observation"),
     ],
 )
-def test_a_run_does_not_go_on_with_other_settings(
+def test_a_run_is_not_resumed_with_other_settings(
     again: dict[str, Any], words: str, endpoints: Any, tmp_path: Path
 ) -> None:
     with endpoints.serving(solver(endpoints)) as endpoint:
@@ -277,7 +277,7 @@ def test_a_player_that_breaks_voids_its_episode(endpoints: Any, tmp_path: Path) 
     assert (summary.valid, set(summary.failures.values())) == (0, {"infrastructure: no space left"})
 
 
-def test_an_agent_that_throws_dice_throws_anew_in_each_sample(tmp_path: Path) -> None:
+def test_a_random_agent_gets_another_seed_in_each_sample(tmp_path: Path) -> None:
     asyncio.run(run_episodes(DrillTasks(), "noisy:0.5,0", out=tmp_path / "a", n=16, limit=1))
     asyncio.run(run_episodes(DrillTasks(), "noisy:0.5,0", out=tmp_path / "b", n=16, limit=1))
     first, again = ([row["reward"]["value"] for row in rows(tmp_path / name)] for name in ("a", "b"))
@@ -308,7 +308,7 @@ def test_faults_are_put_into_every_episode_and_the_rows_say_so(
 
 @pytest.mark.parametrize("how", ["state", "observation"])
 @pytest.mark.parametrize("tool_format", ["native", "text"])
-def test_a_model_is_told_hints_only_when_it_is_to_see_annotations(
+def test_a_model_reads_hints_only_when_annotations_are_in_the_observation(
     how: str, tool_format: str, endpoints: Any, tmp_path: Path
 ) -> None:
     script = lambda number, body: endpoints.say("", endpoints.call(("look", "submit")[number], {"answer": "?"}))  # noqa: E731

@@ -68,7 +68,7 @@ def test_an_index_out_of_range_is_an_index_error(tasks: TaskSet, index: int) -> 
         tasks.get_task("train", index)
 
 
-def test_unknown_names_are_answered_with_the_nearest(tasks: TaskSet) -> None:
+def test_unknown_names_offer_the_nearest_name(tasks: TaskSet) -> None:
     with pytest.raises(UnknownName, match="Did you mean 'three'"):
         tasks.by_id("thre")
     with pytest.raises(UnknownName, match="Did you mean 'train'"):

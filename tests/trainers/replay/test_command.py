@@ -360,7 +360,7 @@ def test_server_of_other_tasks_is_refused_before_any_question(
 def test_dead_endpoints_are_a_one_line_error(
     played: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("etude.llm.client._backoff", lambda attempt: 0.0)
+    monkeypatch.setattr("etude.llm.client.backoff", lambda attempt: 0.0)
     dead = dict.fromkeys(("one", "two"), "http://127.0.0.1:9/v1")
     file = teachers_file(tmp_path / "t.toml", dead)
     assert cli.main(["replay", str(played), "--teachers", str(file), "-o", str(tmp_path / "p.jsonl")]) == 1

@@ -294,7 +294,7 @@ def test_command_reports_a_bad_recipe_in_one_line(
         (["environment.serve=./no"], "environment.serve: the folder ./no does not exist"),
         (["distillation.teacher=ema", "safety.teacher_drift=0", "channels.distillation=1"], "set safety.teacher_drift"),
         (["channels.replay=1", "replay.pairs=no.jsonl"], "replay.pairs: the file no.jsonl does not exist"),
-        (["channels.replay=1", "replay.pairs=empty"], "empty holds no pair: there is nothing to learn from"),
+        (["channels.replay=1", "replay.pairs=empty"], "empty holds no pair for channels.replay to learn from; run"),
         (["channels.replay=1", "replay.pairs=bad"], "bad:1 is not a pair; remove the line, or replay again"),
         (
             ["channels.distillation=1", "distillation.chooser=bad"],
@@ -339,7 +339,7 @@ def test_dry_run_reports_the_same_mistake_as_the_run(
 
 def test_replay_reports_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["replay", str(tmp_path), "--teachers", str(tmp_path / "t.toml")]) == 1
-    assert "there is no file" in capsys.readouterr().err
+    assert "cannot find" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

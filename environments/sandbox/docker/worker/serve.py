@@ -181,8 +181,8 @@ class Worker:
         sender = Sender(self._emit)
         limits = ChangeLimits(request["max_files"], request["max_bytes"], request["max_total"])
         with self._folders() as folders:
-            known = self._watch.collect()
-            changes = find_changes(folders[WORKSPACE], self._lower, limits, known=known, keep=sender.keep)
+            watched = self._watch.collect()
+            changes = find_changes(folders[WORKSPACE], self._lower, limits, watched=watched, keep=sender.keep)
         fields = []
         for change in changes:
             content: Any = change.content
@@ -201,8 +201,8 @@ class Worker:
 
     def _follow(self, command: Command) -> tuple[int | None, bool]:
         """Pass on what the command writes until it ends, is to be killed, or is over its limits."""
-        watched = set(command.pipes)
-        for pipe in watched:
+        pipes = set(command.pipes)
+        for pipe in pipes:
             self._poll.register(pipe, select.POLLIN)
         try:
             while True:
@@ -216,10 +216,10 @@ class Worker:
                 for pipe in self._wait(min(command.next_check() - now, _DEAD_MAN_S)):
                     if not command.read(pipe):
                         # No process holds its other end any more.
-                        watched.discard(pipe)
+                        pipes.discard(pipe)
                         self._poll.unregister(pipe)
         finally:
-            for pipe in watched:
+            for pipe in pipes:
                 self._poll.unregister(pipe)
 
 

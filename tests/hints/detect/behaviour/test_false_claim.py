@@ -17,7 +17,7 @@ ROWS: list[dict[str, Any]] = json.loads(Path(__file__).with_name("claims.json").
 
 
 def false_claims(turns: list[PastTurn], changed: list[str] | None = None) -> list[ErrorTurn]:
-    return [error for error in behaviours(turns, [], changed) if error.kind == "false_claim"]
+    return [error for error in behaviours(turns, changed) if error.kind == "false_claim"]
 
 
 def closed(text: str, call: Any, *, in_summary: bool) -> PastTurn:
@@ -57,7 +57,7 @@ def test_the_diff_decides_where_the_log_cannot(logs: dict[str, list[PastTurn]], 
 def test_a_clean_oracle_episode_yields_nothing(logs: dict[str, list[PastTurn]], call: Any) -> None:
     done = PastTurn("done", (call("submit", {"summary": "done"}, "ok\nsubmitted"),))
     for changed in (None, ["src/tally/core.py"]):
-        assert behaviours([*logs["patch"], done], [], changed) == []
+        assert behaviours([*logs["patch"], done], changed) == []
 
 
 def test_only_a_turn_that_closes_is_a_report(logs: dict[str, list[PastTurn]], call: Any) -> None:

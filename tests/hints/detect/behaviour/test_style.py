@@ -10,7 +10,7 @@ from etude.hints.transcript.past_turns import PastTurn
 
 
 def names(*turns: PastTurn) -> list[str]:
-    return [behaviour_of(error) for error in behaviours(turns, []) if error.kind == "style"]
+    return [behaviour_of(error) for error in behaviours(turns) if error.kind == "style"]
 
 
 def test_submitting_without_a_word_is_silent(call: Any) -> None:

@@ -16,7 +16,7 @@ def log(*calls: PastCall) -> list[PastTurn]:
 
 def found(*calls: PastCall) -> list[tuple[str, int]]:
     """(behaviour, turn) of what is found; one call per turn."""
-    return [(behaviour_of(error), error.turn) for error in behaviours(log(*calls), [])]
+    return [(behaviour_of(error), error.turn) for error in behaviours(log(*calls))]
 
 
 @pytest.fixture
@@ -127,9 +127,9 @@ def test_ten_turns_after_the_work_is_done_are_too_many(edit: Any, call: Any, rea
 
 
 def test_recovery_is_the_next_turn_without_it(bash: Any) -> None:
-    first, second = behaviours(log(bash("sleep 10"), bash("sleep 20"), bash("ls")), [])
+    first, second = behaviours(log(bash("sleep 10"), bash("sleep 20"), bash("ls")))
     assert (first.recovered, first.turns_to_recover, second.turns_to_recover) == (True, 2, 1)
-    (last,) = behaviours(log(bash("sleep 10")), [])
+    (last,) = behaviours(log(bash("sleep 10")))
     assert (last.recovered, last.turns_to_recover) == (None, None)
 
 
@@ -143,9 +143,9 @@ def test_what_is_said_of_a_turn_does_not_depend_on_later_ones(bash: Any, read: A
         bash("ls", "a"),
         bash("sleep 9"),
     ]
-    whole = [(error.turn, error.message) for error in behaviours(log(*calls), [])]
+    whole = [(error.turn, error.message) for error in behaviours(log(*calls))]
     for size in range(len(calls)):
-        part = [(error.turn, error.message) for error in behaviours(log(*calls[:size]), [])]
+        part = [(error.turn, error.message) for error in behaviours(log(*calls[:size]))]
         assert part == [entry for entry in whole if entry[0] < size]
 
 
