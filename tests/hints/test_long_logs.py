@@ -17,12 +17,12 @@ TOOLS = [{"type": "function", "function": {"name": "bash", "parameters": {"type"
 
 def seconds(run: Callable[[], Any]) -> float:
     """CPU seconds, the least of three."""
-    found = []
+    errors = []
     for _ in range(3):
         started = time.process_time()
         run()
-        found.append(time.process_time() - started)
-    return min(found)
+        errors.append(time.process_time() - started)
+    return min(errors)
 
 
 @pytest.mark.parametrize(

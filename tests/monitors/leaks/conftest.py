@@ -44,5 +44,5 @@ def workspace(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def wanted() -> Needles:
+def needle_set() -> Needles:
     return needles([REMOVED], public=[STATEMENT, REMAINING], prose=[b"Shapes for every polygon"], stems=["shapes"])

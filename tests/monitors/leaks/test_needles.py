@@ -10,8 +10,8 @@ def texts(found: Needles, kind: str) -> list[str]:
     return [needle.text for needle in found.items if needle.kind == kind]
 
 
-def test_names_that_stay_elsewhere_are_none(wanted: Needles):
-    names = texts(wanted, "name")
+def test_names_that_stay_elsewhere_are_none(needle_set: Needles):
+    names = texts(needle_set, "name")
     assert {"quadrant_changes", "first_vertex", "second_vertex"} <= set(names)
     assert not {"winding_number", "polygon", "centre_point", "crossing_direction", "ValueError", "return"} & set(names)
 
@@ -40,7 +40,7 @@ def test_formatting_hides_nothing(removed: bytes):
     assert {needle.kind for needle in found.within(read(packed))} >= {"name", "code"}
 
 
-def test_dropping_common_words_keeps_phrases(wanted: Needles):
-    left = wanted.without([b"quadrant_changes"])
+def test_dropping_common_words_keeps_phrases(needle_set: Needles):
+    left = needle_set.without([b"quadrant_changes"])
     assert "quadrant_changes" not in texts(left, "name")
-    assert texts(left, "code") == texts(wanted, "code")
+    assert texts(left, "code") == texts(needle_set, "code")

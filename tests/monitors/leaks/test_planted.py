@@ -221,50 +221,50 @@ PLANTS: list[Plant] = [
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
-def test_a_planted_leak_is_found_in_its_container(plant: Plant, workspace: Path, wanted: Needles, removed: bytes):
+def test_a_planted_leak_is_found_in_its_container(plant: Plant, workspace: Path, needle_set: Needles, removed: bytes):
     container = plant(workspace, removed)
-    leaks = scan({"workspace": workspace}, wanted)
+    leaks = scan({"workspace": workspace}, needle_set)
     assert leaks, "nothing found"
     assert container in {leak.container for leak in leaks}
     assert all(leak.path.startswith("workspace/") and leak.excerpt for leak in leaks)
 
 
-def test_a_clean_workspace_has_none(workspace: Path, wanted: Needles):
+def test_a_clean_workspace_has_none(workspace: Path, needle_set: Needles):
     git(workspace, "init", "-q")
     git(workspace, "add", "-A")
     git(workspace, "commit", "-q", "-m", "first")
-    assert scan({"workspace": workspace}, wanted) == []
+    assert scan({"workspace": workspace}, needle_set) == []
 
 
-def test_the_path_leads_through_every_container(workspace: Path, wanted: Needles, removed: bytes):
+def test_the_path_leads_through_every_container(workspace: Path, needle_set: Needles, removed: bytes):
     zip_in_zip(workspace, removed)
-    assert {leak.path for leak in scan({"": workspace}, wanted)} == {"bundle.egg!inner.zip!core.py"}
+    assert {leak.path for leak in scan({"": workspace}, needle_set)} == {"bundle.egg!inner.zip!core.py"}
 
 
-def test_a_vendored_copy_in_a_shared_layer_is_found(tmp_path: Path, wanted: Needles, removed: bytes):
+def test_a_vendored_copy_in_a_shared_layer_is_found(tmp_path: Path, needle_set: Needles, removed: bytes):
     layer = tmp_path / "site-packages"
     (layer / "other" / "_vendor").mkdir(parents=True)
     (layer / "other" / "_vendor" / "shapes.py").write_bytes(b"import math\n" + removed)
     (layer / "other" / "api.py").write_bytes(b"from ._vendor.shapes import winding_number\nprint(centre_point)\n")
     Index.build(tmp_path / "index", {"/env": layer})
-    found = Index(tmp_path / "index").find(wanted)
+    found = Index(tmp_path / "index").find(needle_set)
     assert [leak.path for leak in found] == ["/env/other/_vendor/shapes.py"]
 
 
-def test_bytecode_in_a_shared_layer_is_found(tmp_path: Path, wanted: Needles, removed: bytes):
+def test_bytecode_in_a_shared_layer_is_found(tmp_path: Path, needle_set: Needles, removed: bytes):
     layer = tmp_path / "site-packages"
     layer.mkdir()
     pyc_of_another_name(layer, removed)
     Index.build(tmp_path / "index", {"/env": layer})
-    assert [leak.container for leak in Index(tmp_path / "index").find(wanted)] == ["bytecode"]
+    assert [leak.container for leak in Index(tmp_path / "index").find(needle_set)] == ["bytecode"]
 
 
-def test_a_shared_layer_that_only_uses_the_names_is_clean(tmp_path: Path, wanted: Needles):
+def test_a_shared_layer_that_only_uses_the_names_is_clean(tmp_path: Path, needle_set: Needles):
     layer = tmp_path / "site-packages"
     layer.mkdir()
     (layer / "user.py").write_bytes(b"first_vertex = winding_number(polygon, centre_point)\n")
     Index.build(tmp_path / "index", {"/env": layer})
-    assert Index(tmp_path / "index").find(wanted) == []
+    assert Index(tmp_path / "index").find(needle_set) == []
 
 
 def bomb(levels: int, size: int) -> bytes:
@@ -274,22 +274,22 @@ def bomb(levels: int, size: int) -> bytes:
     return data
 
 
-def test_a_bomb_is_reported_and_not_unfolded(workspace: Path, wanted: Needles):
+def test_a_bomb_is_reported_and_not_unfolded(workspace: Path, needle_set: Needles):
     (workspace / "bomb.bin").write_bytes(bomb(2, 300 << 20))
-    (leak,) = scan({"": workspace}, wanted)
+    (leak,) = scan({"": workspace}, needle_set)
     assert (leak.path, leak.needle) == ("bomb.bin", "size")
 
 
-def test_a_nest_without_end_is_reported(workspace: Path, wanted: Needles):
+def test_a_nest_without_end_is_reported(workspace: Path, needle_set: Needles):
     data = b"x"
     for number in range(10):
         data = zipped(f"{number}.zip", data)
     (workspace / "nest.zip").write_bytes(data)
-    assert [leak.needle for leak in scan({"": workspace}, wanted)] == ["size"]
+    assert [leak.needle for leak in scan({"": workspace}, needle_set)] == ["size"]
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
-def test_damaged_containers_break_nothing(plant: Plant, workspace: Path, wanted: Needles, removed: bytes):
+def test_damaged_containers_break_nothing(plant: Plant, workspace: Path, needle_set: Needles, removed: bytes):
     before = set(workspace.rglob("*"))
     plant(workspace, removed)
     for file in sorted(set(workspace.rglob("*")) - before):
@@ -299,4 +299,4 @@ def test_damaged_containers_break_nothing(plant: Plant, workspace: Path, wanted:
             for position in range(len(data) // 3, len(data), 97):
                 data[position] ^= 0x55
             file.write_bytes(data[: len(data) - len(data) // 5])
-    assert all(isinstance(leak, Leak) for leak in scan({"": workspace}, wanted))
+    assert all(isinstance(leak, Leak) for leak in scan({"": workspace}, needle_set))
