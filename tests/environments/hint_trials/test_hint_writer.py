@@ -55,7 +55,7 @@ def hint(endpoints: Any, text: Any = GOOD, **more: Any) -> Any:
 def write(
     run: Path, endpoints: Any, script: Script, capsys: pytest.CaptureFixture[str], *arguments: str
 ) -> tuple[int, dict[str, Any], Any]:
-    """The exit code, what was printed, and the endpoint."""
+    """Return the exit code, what was printed, and the endpoint."""
     with endpoints.serving(script) as at:
         code = cli.main(
             ["hints", "write", str(run), "--model", "m", "--base-url", at.url, "--timeout", "0.5", "--json", *arguments]
@@ -64,7 +64,7 @@ def write(
 
 
 def answers(run: Path) -> dict[str, str]:
-    """The answer of the task by its statement, as an episode's prompt begins."""
+    """Return the answer of the task by its statement, as an episode's prompt begins."""
     episodes = [one.episode for one in stored_episodes(run)]
     tasks = DrillTasks()
     return {episode.prompt: answer_of(tasks.by_id(episode.task_id)) for episode in episodes}

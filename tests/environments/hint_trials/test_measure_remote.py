@@ -41,7 +41,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def causal(run: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, Any], str]:
-    """The exit code, what was printed and the errors."""
+    """Return the exit code, what was printed and the errors."""
     code = cli.main(["hints", "causal", str(run), "--agent", "noisy:0,1", "--json", *arguments])
     printed = capsys.readouterr()
     return code, json.loads(printed.out), printed.err

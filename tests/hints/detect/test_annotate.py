@@ -122,7 +122,7 @@ def test_an_episode_is_read_as_ours_whatever_its_agent_writes() -> None:
 
 
 def junk(rng: random.Random, depth: int) -> Any:
-    """A JSON value in which what the readers look for turns up in the wrong places."""
+    """Return a JSON value in which what the readers look for turns up in the wrong places."""
     kind = rng.randrange(10 if depth else 7)
     words = [
         "assistant",

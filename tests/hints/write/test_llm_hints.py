@@ -158,9 +158,7 @@ def test_a_long_hint_is_cut_after_a_whole_sentence(endpoints: Any) -> None:
         ("Read src/taly.py elsewhere: it adds up the values.", True),
     ],
 )
-def test_a_hint_that_gives_a_secret_away_is_dropped(
-    text: str, is_kept: bool, endpoints: Any
-) -> None:
+def test_a_hint_that_gives_a_secret_away_is_dropped(text: str, is_kept: bool, endpoints: Any) -> None:
     secrets = [PATCH, "tests/test_hidden.py::test_total"]
     [written], _, _ = hinted(endpoints, lambda number, body: answer(endpoints, text), secrets=secrets)
     assert written.hint is not None

@@ -114,7 +114,7 @@ def git_loose_object(tree: Path, code: bytes) -> str:
 
 
 def git_pack(tree: Path, code: bytes) -> str:
-    """An earlier commit, packed: the blob is a delta of a larger one, or its base."""
+    """Return an earlier commit, packed: the blob is a delta of a larger one, or its base."""
     git(tree, "init", "-q")
     filler = b"".join(b"value_%d = %d\n" % (number, number) for number in range(400))
     for content in (filler + code, filler + REPLACED):
@@ -147,7 +147,7 @@ def pyc_of_another_name(tree: Path, code: bytes) -> str:
 
 
 def legacy_pyc(tree: Path, code: bytes) -> str:
-    """The module's own bytecode is a leak, whatever its strings say."""
+    """Return the module's own bytecode, which is a leak whatever its strings say."""
     compiled = marshal.dumps(compile(b"def f(x): return next(iter(x))", "shapes.py", "exec"))
     (tree / "src" / "shapes.pyc").write_bytes(importlib.util.MAGIC_NUMBER + b"\0" * 12 + compiled)
     return "bytecode"
