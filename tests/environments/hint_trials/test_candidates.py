@@ -100,7 +100,7 @@ def test_a_measurement_goes_on_with_the_same_texts_only(tmp_path: Path) -> None:
     [
         (
             ["causal", "RUN", "--choose", "best"],
-            "--choose must be first, uniform or one of ",
+            "--choose must be first, uniform, MODULE:POLICY or one of ",
         ),
         (["causal", "RUN", "--url", "ftp://far"], "not a server's address: 'ftp://far'"),
         (["causal", "nowhere"], "play some with `etude run --out nowhere`"),
