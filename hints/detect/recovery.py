@@ -85,7 +85,7 @@ def goal_of(call: PastCall, kind: ErrorKind) -> Goal:
     tool = ("tool", call.name)
     if not line and not path:
         return Goal(frozenset([tool]))
-    targets = _targets(call)
+    targets = frozenset(_targets(call))
     if kind == "command_not_found":
         programs = {target for target in targets if target[0] == "program"}
         others = {target for target in targets if target[0] in ("word", *_FILE_SORTS)}
@@ -107,8 +107,8 @@ def is_new_attempt(failed: PastCall, kind: ErrorKind, later: PastCall) -> bool:
     """Return whether ``later`` is another attempt at what ``failed`` should have done."""
     goal = goal_of(failed, kind)
     if goal.any_call:
-        return _is_any(later, goal)
-    targets = _targets(later)
+        return not hands_in(later) or _means(goal.tool, later.name)
+    targets = frozenset(_targets(later))
     return not targets.isdisjoint(_widened(goal.targets, _names(targets)))
 
 
@@ -129,7 +129,7 @@ class WorkedCalls:
     def _add(self, place: Place, call: PastCall) -> None:
         (self._handed_in[call.name] if hands_in(call) else self._any).append(place)
         table = self._whole if error_kind(call) is None else self._cut
-        for target in _targets(call):
+        for target in frozenset(_targets(call)):
             table[target].append(place)
 
     def turns_to_recovery(self, place: Place, call: PastCall, kind: ErrorKind) -> int | None:
@@ -145,10 +145,6 @@ class WorkedCalls:
             places = [table[key] for table in tables for key in _widened(goal.targets, self._names) if key in table]
         later = [row[number] for row in places if (number := bisect_right(row, place)) < len(row)]
         return min(later)[0] - place[0] if later else None
-
-
-def _is_any(later: PastCall, goal: Goal) -> bool:
-    return not hands_in(later) or _means(goal.tool, later.name)
 
 
 def _means(name: str, tool: str) -> bool:
@@ -170,12 +166,8 @@ def _widened(targets: Collection[Target], names: Sequence[str]) -> set[Target]:
     return widened
 
 
-def _targets(call: PastCall) -> frozenset[Target]:
-    """Return everything that a call is about."""
-    return frozenset(_each_target(call))
-
-
-def _each_target(call: PastCall) -> Iterator[Target]:
+def _targets(call: PastCall) -> Iterator[Target]:
+    """Yield everything that a call is about."""
     yield "tool", call.name
     line, path = command_of(call), path_of(call)
     if line:

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal
 
 from . import shell_commands
@@ -106,14 +105,9 @@ def _verbs(call: PastCall) -> tuple[str, ...]:
     return name_words(subcommand if isinstance(subcommand, str) and "path" in call.arguments else call.name)
 
 
-@lru_cache(maxsize=1024)
-def _runs_tests(name: str) -> bool:
-    return _TESTS.fullmatch(name) is not None
-
-
 def is_test_tool(call: PastCall) -> bool:
     """Return whether the tool's name says that it runs tests."""
-    return _runs_tests(call.name)
+    return _TESTS.fullmatch(call.name) is not None
 
 
 def is_writer(call: PastCall) -> bool:
@@ -131,7 +125,7 @@ def acts(call: PastCall) -> bool:
     line = command_of(call)
     if line:
         return not shell_commands.looks_only(line) and not _only_tests(line)
-    return _LOOKS.isdisjoint(_verbs(call)) and not _runs_tests(call.name)
+    return _LOOKS.isdisjoint(_verbs(call)) and not is_test_tool(call)
 
 
 def may_change(call: PastCall) -> bool:
@@ -154,7 +148,7 @@ def _test_run(turn: int, call: PastCall, line: str) -> TestRun | None:
         selection = " ".join(word for part in parts for word in part.words[1:])
         return TestRun(turn, call.name, _outcome(call), selection) if parts else None
     code = call.arguments.get("code")
-    if not (_runs_tests(call.name) or (isinstance(code, str) and _TESTING.search(code))):
+    if not (is_test_tool(call) or (isinstance(code, str) and _TESTING.search(code))):
         return None
     return TestRun(turn, call.name, _outcome(call), " ".join(str(value) for value in call.arguments.values()))
 

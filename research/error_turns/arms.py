@@ -112,7 +112,7 @@ def policy_loss(rows: Tensor, batch: Batch, advantage: Tensor) -> Tensor:
 
 
 def chosen_turns(arm: Arm, ok: Tensor, random: torch.Generator) -> Tensor:
-    """Which turns are sites, [B, K]: the erring ones, or as many random good ones, as far as there are."""
+    """Return which turns are sites, [B, K]: the erring ones, or as many random good ones, as far as there are."""
     if arm.where == "error":
         return ~ok
     order = torch.rand(ok.shape, generator=random).masked_fill(~ok, 2.0).argsort(1).argsort(1)
@@ -120,7 +120,7 @@ def chosen_turns(arm: Arm, ok: Tensor, random: torch.Generator) -> Tensor:
 
 
 def hints(kind: str, sessions: Sessions, random: torch.Generator) -> Tensor:
-    """The hint's ids, [B, H]."""
+    """Return the hint's ids, [B, H]."""
     if kind == "right":
         return sessions.listed(toy.HINT)
     if kind == "wrong":
@@ -160,7 +160,7 @@ def hint_loss(arm: Arm, rows: Tensor, model: Tiny, teacher: Tiny, batch: Batch, 
 def resampled(
     teacher: Tiny, batch: Batch, some: Tensor, told: Tensor, spliced: Tensor, random: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Each turn said once more by the hinted teacher, [B, K, 2], and which of them work, [B, K]."""
+    """Return each turn said once more by the hinted teacher, [B, K, 2], and which of them work, [B, K]."""
     first = toy.sample(told[:, :, 0], random)
     with torch.no_grad():
         second = toy.hinted_rows(teacher, batch.ids[some], spliced, first)[:, :, 1]

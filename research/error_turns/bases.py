@@ -104,7 +104,7 @@ def distance(logits: Tensor, target: Tensor) -> Tensor:
 
 @torch.no_grad()
 def follows(model: Tiny, number: int = 256) -> float:
-    """The mean probability of a conflicting hint's tool."""
+    """Return the mean probability of a conflicting hint's tool."""
     random = stream("follows")
     sessions = draw(number, random)
     ids, hinting = written(sessions, mixed_agent(sessions, random)), conflicting(sessions, random)

@@ -68,7 +68,7 @@ def dialogues(of: Sizes) -> Iterable[Mapping[str, Any]]:
 
 
 def right_hints(task_ids: Sequence[str]) -> dict[str, str]:
-    """What the environment says to a first call of a tool that there is not."""
+    """Return what the environment says to a first call of a tool that there is not."""
     tasks = DrillTasks([FAMILY], level=LEVEL)
     with asyncio.Runner() as runner:
         return dict(runner.run(_right_hint(tasks, task_id)) for task_id in task_ids)
@@ -91,7 +91,7 @@ async def _right_hint(tasks: DrillTasks, task_id: str) -> tuple[str, str]:
 
 
 def reads_first(rollout: Rollout) -> bool:
-    """Whether its first turn calls a tool that reads, of whatever name: one that submits at once cannot err."""
+    """Return whether its first turn calls a tool that reads, of whatever name: one that submits at once cannot err."""
     return any(call["name"].endswith(READING) for call in first_calls(rollout))
 
 
@@ -113,7 +113,7 @@ class Drills:
         self._tasks = DrillTasks([family], level=level)
 
     def right(self, task_id: str, messages: Messages) -> Call:
-        """The first of the solution's calls that is not made yet; then the answer is submitted."""
+        """Return the first of the solution's calls that is not made yet; then the answer is submitted."""
         left = self._left(task_id, messages)
         return left[0] if left else ("submit", {"answer": self._tasks.drill(task_id).answer})
 

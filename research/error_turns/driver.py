@@ -171,7 +171,7 @@ def report(experiment: Experiment, rows: Sequence[Row], seeds: int) -> dict[str,
 
 
 def tuned(rows: Sequence[Row]) -> dict[str, dict[str, list[float]]]:
-    """The areas on the tuning seeds, by arm and rate."""
+    """Return the areas on the tuning seeds, by arm and rate."""
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if row["seed"] >= summary.TUNING:
@@ -284,7 +284,7 @@ def told_of(row: Row, number: int, of: int) -> None:
 def parser_of(
     experiment: Experiment, description: str | None, *, updates: int, episodes: int
 ) -> argparse.ArgumentParser:
-    """The options of every experiment. ``updates``: of a run, unless told; ``episodes``: of an update."""
+    """Return the options of every experiment. ``updates``: of a run, unless told; ``episodes``: of an update."""
 
     def names_of(text: str) -> list[str]:
         names = text.split(",")

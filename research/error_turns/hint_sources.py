@@ -18,17 +18,17 @@ Source = Callable[[ErrorTurn, Rollout, Sequence[Rollout], World], str | None]
 
 
 def template(error: ErrorTurn, rollout: Rollout, batch: Sequence[Rollout], world: World) -> str | None:
-    """What the environment's own rules say."""
+    """Return what the environment's own rules say."""
     return error.hints[0].text if error.hints else None
 
 
 def raw(error: ErrorTurn, rollout: Rollout, batch: Sequence[Rollout], world: World) -> str | None:
-    """The error's own text."""
+    """Return the error's own text."""
     return error.message
 
 
 def introspection(error: ErrorTurn, rollout: Rollout, batch: Sequence[Rollout], world: World) -> str | None:
-    """What the policy itself did once it had read the error: right or wrong, and none where it gave up.
+    """Return what the policy itself did once it had read the error: right or wrong, and none where it gave up.
 
     A model that only calls tools has no other words for what it found out.
     """

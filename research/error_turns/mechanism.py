@@ -33,7 +33,7 @@ def run_one(run: Run, folder: Path, updates: int) -> dict[str, Any]:
 
 
 def evaluated(folder: Path, updates: int) -> Iterator[dict[str, Any]]:
-    """The bases themselves, without and with the hint."""
+    """Yield the bases themselves, without and with the hint."""
     for name, (base, hint) in EVALUATED.items():
         model = bases.load(base, folder)
         curve = training.Curve([0], [0], [round(training.error(model, hint), 5)])

@@ -108,7 +108,7 @@ async def _dialogue(of: Repair, skill: float, known: float, chance: random.Rando
 
 
 async def _call(context: Context, messages: list[Row], name: str, arguments: dict[str, str]) -> bool:
-    """A turn and its result, added to the messages; whether it worked."""
+    """Return a turn and its result, added to the messages; whether it worked."""
     function = {"name": name, "arguments": arguments}
     calls = [{"id": f"call_{len(messages)}", "type": "function", "function": function}]
     (call,) = parse_turn({"text": "", "tool_calls": calls}, len(messages)).calls

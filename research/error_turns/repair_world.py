@@ -52,7 +52,7 @@ def learned(seed: int, number: int) -> list[str]:
 
 
 def _from(first: int, split: str, number: int) -> list[str]:
-    """The first so many of the split from this seed on."""
+    """Return the first so many of the split from this seed on."""
     seeds = (seed for seed in range(first, first + 10 * number) if repairs.split_of(seed) == split)
     return [task_id(seed) for seed, _ in zip(seeds, range(number), strict=False)]
 
@@ -95,7 +95,7 @@ def dialogues(of: Sizes) -> Iterable[Mapping[str, Any]]:
 
 
 def right_hints(task_ids: Sequence[str]) -> dict[str, str]:
-    """What the environment says to a first edit in a folder where the module is not."""
+    """Return what the environment says to a first edit in a folder where the module is not."""
     with asyncio.Runner() as runner:
         return {
             prompt(repairs.task(of), repairs.TOOLS): runner.run(repair_dialogues.hint(of, _elsewhere(of)[0]))
@@ -112,7 +112,7 @@ def _elsewhere(of: Repair) -> list[str]:
 
 
 def edits_first(rollout: Rollout) -> bool:
-    """Whether its first turn edits, wherever: one that submits at once cannot err."""
+    """Return whether its first turn edits, wherever: one that submits at once cannot err."""
     return any(call["name"] == EDIT for call in first_calls(rollout))
 
 
@@ -136,7 +136,7 @@ class Repairs:
     """What teachers know. Wrong is an edit in a folder where the module is not."""
 
     def right(self, task_id: str, messages: Messages) -> Call:
-        """The edit, until it was made; then submit."""
+        """Return the edit, until it was made; then submit."""
         edit = (EDIT, of_id(task_id).edit())
         return (SUBMIT, {"summary": EDITED}) if edit in calls_made(messages) else edit
 

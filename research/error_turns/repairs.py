@@ -112,7 +112,7 @@ class Repair:
 
     @property
     def name(self) -> str:
-        """The module's file, without its folder."""
+        """Return the module's file, without its folder."""
         return self.path.rpartition("/")[2]
 
     @property
@@ -122,7 +122,7 @@ class Repair:
         return "\n".join([said, "Files:", *self.listed])
 
     def files(self, *, right: bool = False) -> dict[str, bytes]:
-        """The sources by path, as the agent finds them, or as they should be."""
+        """Return the sources by path, as the agent finds them, or as they should be."""
         first, *others = self.modules
         found = first if right else first._replace(returns=self.old)
         return {module.path: module.source().encode() for module in (found, *others)}
@@ -143,7 +143,7 @@ def task_id(seed: int) -> str:
 
 
 def repair(seed: int) -> Repair:
-    """The same seed gives the same exercise."""
+    """Return the exercise of a seed; the same seed gives the same exercise."""
     chance, split = random.Random(f"repair {seed}"), split_of(seed)
     names, folder = chance.sample(MODULES[split], LISTED), chance.choice(FOLDERS)
     functions = chance.sample(FUNCTIONS[split], LISTED + 1)
@@ -158,7 +158,7 @@ def repair(seed: int) -> Repair:
 
 
 def _mutated(mutation: str, chance: random.Random) -> tuple[Expression, tuple[str, ...], Expression]:
-    """A wrong expression, the parameters of both, and the right one."""
+    """Return a wrong expression, the parameters of both, and the right one."""
     one, two = chance.sample(PARAMETERS, 2)
     if mutation == "constant":
         sign = chance.choice(["+", "-", "*"])

@@ -108,7 +108,7 @@ class _Measure:
             return self._distiller.loss(model, model, [(replace(rollout, logprobs=[]), [site])]).metrics
 
     def _right(self, rollout: Rollout, turn: int) -> list[int]:
-        """The ids of the call that leads on from before this turn."""
+        """Return the ids of the call that leads on from before this turn."""
         name, arguments = due(self._knows, rollout, turn)
         call = {"id": "call_0", "type": "function", "function": {"name": name, "arguments": arguments}}
         span = rollout.turns[turn]

@@ -46,7 +46,7 @@ ARMS = {
 
 
 def measure(options: argparse.Namespace) -> list[Gap]:
-    """The gaps of the base, in DIR/gaps-WORLD.jsonl. Raises Refused."""
+    """Return the gaps of the base, in DIR/gaps-WORLD.jsonl. Raises Refused."""
     world, base = WORLDS[options.world], options.bases / "strong"
     if not (base / "config.json").is_file():
         raise Refused(f"--bases {options.bases} holds no strong")

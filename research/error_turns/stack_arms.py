@@ -193,7 +193,7 @@ def penalties(played: Sequence[Rollout], group: int, width: int) -> Tensor:
 
 
 def at_good_turns(rollout: Rollout, chance: random.Random) -> list[ErrorTurn]:
-    """The error turns, each moved to a random turn that did not err, as far as there are."""
+    """Return the error turns, each moved to a random turn that did not err, as far as there are."""
     good = good_turns(rollout)
     errors = [error for error in rollout.error_turns if error.hints]
     turns = chance.sample(good, min(len(good), len(errors)))

@@ -22,7 +22,7 @@ SEED = 0
 
 
 def base(world: World, name: str, folder: Path) -> Path:
-    """Where the base is; it is made there unless it is there."""
+    """Return where the base is; it is made there unless it is there."""
     found, wanted = folder / name, world.sizes(name)
     if not is_made(found, wanted, SEED):
         folder.mkdir(parents=True, exist_ok=True)

@@ -43,7 +43,7 @@ def run_one(
 def evaluated(
     known: set[str], world: World, places: Mapping[str, Path], url: str, updates: int
 ) -> Iterator[dict[str, Any]]:
-    """The bases, without and with the hint. Raises UnfitBase."""
+    """Yield the bases, without and with the hint. Raises UnfitBase."""
     wanted = {name: EVALUATED[name] for name in EVALUATED if EVALUATED[name][0] in places and name not in known}
     found = {name: stack_training.of_base(world, places[base], url, hint) for name, (base, hint) in wanted.items()}
     errors = {wanted[name]: splits[0].missed for name, splits in found.items()}
@@ -59,7 +59,7 @@ def evaluated(
 
 
 def places_of(world: World, options: argparse.Namespace) -> dict[str, Path]:
-    """Where the bases are; those of the chosen arms are made unless --bases says where. Raises Refused."""
+    """Return where the bases are; those of the chosen arms are made unless --bases says where. Raises Refused."""
     needed, folder = {ARMS[name].base for name in options.arms}, options.bases or options.out / "bases"
     if options.bases is None:
         for name in sorted(needed):
@@ -71,7 +71,7 @@ def places_of(world: World, options: argparse.Namespace) -> dict[str, Path]:
 
 
 def pairs_of(world: World, options: argparse.Namespace, places: Mapping[str, Path], url: str) -> dict[str, Path]:
-    """The files of pairs of those bases whose chosen arms learn from some. Raises Refused and ReplayError."""
+    """Return the files of pairs of those bases whose chosen arms learn from some. Raises Refused and ReplayError."""
     needed = sorted({ARMS[name].base for name in options.arms if ARMS[name].replay})
     return {name: stack_pairs.pairs(world, places[name], url, options.out / "pairs") for name in needed}
 

@@ -83,7 +83,7 @@ def made(world: World, base: Path, url: str, out: Path, tasks: Sequence[str]) ->
 
 
 def play(world: World, base: Path, url: str, out: Path, tasks: Sequence[str]) -> tuple[dict[str, str], int]:
-    """An episode of each task, sampled as in training, into ``out``; their sessions' tokens, by their ids.
+    """Return an episode of each task, sampled as in training, into ``out``; their sessions' tokens, by their ids.
 
     Those that were cut are left out, since their last turn is not the base's; how many, comes second.
     """

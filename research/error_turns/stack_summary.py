@@ -68,7 +68,7 @@ CONTRASTS = (
 
 
 def checks(arms: Mapping[str, Sequence[Row]]) -> dict[str, str]:
-    """What is counted seed by seed, and whether the controls are valid: "held of all"."""
+    """Return what is counted seed by seed, and whether the controls are valid: "held of all"."""
 
     def count(name: str, holds: Callable[[Row], bool]) -> str:
         rows = arms.get(name, ())

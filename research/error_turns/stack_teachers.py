@@ -57,7 +57,7 @@ class Scripted:
 
 @contextmanager
 def endpoint(answer: Callable[[Messages], Call]) -> Iterator[str]:
-    """The base URL of an OpenAI-compatible endpoint that answers each request with one call."""
+    """Yield the base URL of an OpenAI-compatible endpoint that answers each request with one call."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -87,7 +87,7 @@ def endpoint(answer: Callable[[Messages], Call]) -> Iterator[str]:
 
 
 def completion(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """A script reads and writes no tokens."""
+    """Return a chat completion with one call; its usage is 0, because a script reads and writes no tokens."""
     call = {"id": "call_0", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}

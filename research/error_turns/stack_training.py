@@ -193,7 +193,7 @@ def note(curve: Curve, episodes: int, tokens: int, train: Held, other: Held) -> 
 def train(
     world: World, run: Run, base: Path, url: str, out: Path, *, updates: int, pairs: Path | None = None
 ) -> dict[str, Any]:
-    """One run as a row of the result file. ``updates`` of an arm with ``times`` are that many times more."""
+    """Return one run as a row of the result file. ``updates`` of an arm with ``times`` are that many times more."""
     torch.set_num_threads(1)
     first = of_base(world, base, url, False)
     arm, started, curve = ARMS[run.arm], time.process_time(), Curve()
@@ -226,7 +226,7 @@ def kl_on_good_turns(trainer: ArmTrainer, before: Any, played: list[Rollout]) ->
 
 
 def drifts_at(folder: Path, updates: list[int]) -> list[float]:
-    """The teacher's drift as it was last measured at each of these; empty for a teacher that stands still."""
+    """Return the teacher's drift as it was last measured at each of these; empty for a teacher that stands still."""
     rows = [line for line in read_metrics(folder / METRICS) if "teacher_drift" in line]
     known = [[line["teacher_drift"] for line in rows if line["step"] <= number] for number in updates]
     return [round(some[-1], 5) if some else 0.0 for some in known] if rows else []

@@ -21,7 +21,7 @@ Measure = Callable[[Row], float]
 
 
 def area(row: Row) -> float:
-    """The mean of the error over the run (trapezoids)."""
+    """Return the mean of the error over the run (trapezoids)."""
     if len(row["errors"]) == 1:
         return float(row["errors"][0])
     episodes, errors = torch.tensor(row["episodes"]).double(), torch.tensor(row["errors"]).double()
@@ -29,7 +29,7 @@ def area(row: Row) -> float:
 
 
 def reached(row: Row, threshold: float = THRESHOLD) -> int | None:
-    """The index of the first evaluation at or under the threshold."""
+    """Return the index of the first evaluation at or under the threshold."""
     return next((number for number, error in enumerate(row["errors"]) if error <= threshold), None)
 
 
@@ -191,7 +191,7 @@ def in_time(row: Row, *, early: bool = True) -> bool:
 
 
 def checks(arms: Mapping[str, Sequence[Row]]) -> dict[str, str]:
-    """What is counted seed by seed, and whether the controls are valid: "held of all"."""
+    """Return what is counted seed by seed, and whether the controls are valid: "held of all"."""
 
     def count(name: str, holds: Callable[[Row], bool]) -> str:
         rows = arms.get(name, ())

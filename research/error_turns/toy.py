@@ -50,15 +50,15 @@ class Sessions:
         return self.order.shape[0]
 
     def repeated(self, times: int) -> Sessions:
-        """Each session ``times`` times in a row: a group."""
+        """Return each session ``times`` times in a row: a group."""
         return Sessions(*(part.repeat_interleave(times, 0) for part in (self.order, self.tools, self.asked)))
 
     def right(self) -> Tensor:
-        """The right tool's token at each turn, [B, K]."""
+        """Return the right tool's token at each turn, [B, K]."""
         return SYNONYM + self.tools.gather(1, self.asked)
 
     def listed(self, first: int) -> Tensor:
-        """The list [B, 13], behind the token ``first``."""
+        """Return the list [B, 13], behind the token ``first``."""
         pairs = torch.stack([CATEGORY + self.order, SYNONYM + self.tools.gather(1, self.order)], -1)
         return torch.cat([torch.full((len(self), 1), first), pairs.flatten(1)], 1)
 
@@ -77,7 +77,7 @@ def conflicting(sessions: Sessions, random: torch.Generator) -> Sessions:
 
 
 def written(sessions: Sessions, said: Tensor) -> Tensor:
-    """The ids [B, T] of sessions in which the agent says ``said`` [B, K, 2]."""
+    """Return the ids [B, T] of sessions in which the agent says ``said`` [B, K, 2]."""
     category = CATEGORY + sessions.asked
     verdict = torch.where(works(sessions, said), OK, ERR)
     ask, agent = torch.full_like(category, ASK), torch.full_like(category, AGENT)
@@ -86,12 +86,12 @@ def written(sessions: Sessions, said: Tensor) -> Tensor:
 
 
 def works(sessions: Sessions, said: Tensor) -> Tensor:
-    """Which turns are OK, [B, K]."""
+    """Return which turns are OK, [B, K]."""
     return (said[..., 0] == CATEGORY + sessions.asked) & (said[..., 1] == sessions.right())
 
 
 def site(turn: int, hint: list[int]) -> Site:
-    """The place of a turn in the ids, as the trainer describes it."""
+    """Return the place of a turn in the ids, as the trainer describes it."""
     begin = BEGINS[turn]
     return Site(turn=turn, kind="nonzero_exit", at=begin, start=begin + 1, end=begin + 3, hint=hint)
 
@@ -162,7 +162,7 @@ def student_rows(model: Tiny, ids: Tensor) -> Tensor:
 
 @functools.cache
 def packing(hint: int) -> tuple[Tensor, Tensor]:
-    """The mask and the positions of a trunk and one branch a turn: ``hint`` ids, AGENT, the first token said."""
+    """Return the mask and the positions of a trunk and one branch a turn: ``hint`` ids, AGENT, the first token said."""
     trunk, size = BEGINS[-1], hint + 2
     length = trunk + TURNS * size
     mask, positions = torch.zeros(length, length, dtype=torch.bool), torch.arange(length)
@@ -175,7 +175,7 @@ def packing(hint: int) -> tuple[Tensor, Tensor]:
 
 
 def hinted_rows(model: Tiny, ids: Tensor, hints: Tensor, first: Tensor | None = None) -> Tensor:
-    """The same rows [B, K, 2, V] when each turn's hint [B, K, H] goes before it, each on the original prefix.
+    """Return the same rows [B, K, 2, V] when each turn's hint [B, K, H] goes before it, each on the original prefix.
 
     ``first`` [B, K]: another first token of each turn than the one in ``ids``.
     """
@@ -188,14 +188,14 @@ def hinted_rows(model: Tiny, ids: Tensor, hints: Tensor, first: Tensor | None = 
 
 
 def sample(logits: Tensor, random: torch.Generator) -> Tensor:
-    """One token for each row, at temperature 1."""
+    """Return one token for each row, at temperature 1."""
     flat = logits.softmax(-1).flatten(0, -2)
     return torch.multinomial(flat, 1, generator=random).view(logits.shape[:-1])
 
 
 @torch.no_grad()
 def play(model: Tiny, sessions: Sessions, random: torch.Generator, hint: Tensor | None = None) -> Tensor:
-    """What the agent says, [B, K, 2]. A ``hint`` [B, H] goes before every turn, and is gone after it."""
+    """Return what the agent says, [B, K, 2]. A ``hint`` [B, H] goes before every turn, and is gone after it."""
     cache: Cache = []
     chunk, read, said = sessions.listed(LIST), 0, []
     for turn in range(TURNS):

@@ -72,7 +72,7 @@ class Curve:
 
 
 def train(name: str, rate: float, seed: int, first: Tiny, *, updates: int = UPDATES) -> dict[str, Any]:
-    """One run as a row of the result file. ``updates`` of an arm with ``times`` are that many times more."""
+    """Return one run as a row of the result file. ``updates`` of an arm with ``times`` are that many times more."""
     arm, started = ARMS[name], time.process_time()
     random = toy.stream("run", seed)
     model, probe = copy.deepcopy(first).train(), Probe(first)

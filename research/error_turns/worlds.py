@@ -67,7 +67,7 @@ class World:
         return self.prompts * self.group
 
     def tested(self) -> list[str]:
-        """What every evaluation plays: ``held`` tasks of the split ``train``, then as many of ``eval``."""
+        """Return what every evaluation plays: ``held`` tasks of the split ``train``, then as many of ``eval``."""
         return [name for split in ("train", "eval") for name in self.held_out(split, self.held)]
 
 
@@ -87,7 +87,7 @@ def _text(name: Any) -> str:
 
 
 def due(knows: Knows, rollout: Rollout, turn: int) -> Call:
-    """The call that leads on from before this turn."""
+    """Return the call that leads on from before this turn."""
     made = [
         {"tool_calls": [{"function": {**call, "arguments": json.dumps(call["arguments"])}} for call in calls]}
         for calls in calls_of(rollout)[:turn]

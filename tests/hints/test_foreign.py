@@ -121,8 +121,8 @@ def test_parameters_in_xml_get_the_types_of_the_schema() -> None:
         "name": "f",
         "parameters": {"type": "object", "properties": {"n": {"type": "integer"}, "s": {"type": "string"}}},
     }
-    given = "<parameter=n>\n3\n</parameter>\n<parameter=s>\n4\n</parameter>"
-    text = f"<tool_call>\n<function=f>\n{given}\n</function>\n</tool_call>"
+    xml = "<parameter=n>\n3\n</parameter>\n<parameter=s>\n4\n</parameter>"
+    text = f"<tool_call>\n<function=f>\n{xml}\n</function>\n</tool_call>"
     assert calls(read([says(text), user("<tool_response>\n1\n</tool_response>")], [schema])) == [
         [("f", {"n": 3, "s": "4"}, "1")]
     ]

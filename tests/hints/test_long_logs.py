@@ -17,12 +17,12 @@ TOOLS = [{"type": "function", "function": {"name": "bash", "parameters": {"type"
 
 def seconds(run: Callable[[], Any]) -> float:
     """CPU seconds, the least of three."""
-    found = []
+    errors = []
     for _ in range(3):
         started = time.process_time()
         run()
-        found.append(time.process_time() - started)
-    return min(found)
+        errors.append(time.process_time() - started)
+    return min(errors)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_no_text_costs_much_more_than_ordinary_words(unit: str) -> None:
 
 
 def log_of(number: int) -> list[dict[str, Any]]:
-    """Every call of it fails, and names a tool of its own."""
+    """Return a log in which every call fails and names another tool."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": "do it"}]
     for turn in range(number):
         call = {"id": f"c{turn}", "type": "function", "function": {"name": f"no_tool_{turn % 50}", "arguments": "{}"}}

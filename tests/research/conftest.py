@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def tiny() -> Callable[[World], World]:
-    """The world with tiny bases, made in a second. Their tokenizer writes long."""
+    """Return the world with tiny bases, made in a second. Their tokenizer writes long."""
 
     def of(world: World) -> World:
         return replace(world, sizes=_sizes)
@@ -26,7 +26,7 @@ def tiny() -> Callable[[World], World]:
 
 @pytest.fixture(scope="session")
 def tiny_base(tiny: Callable[[World], World], tmp_path_factory: pytest.TempPathFactory) -> Callable[[World], Path]:
-    """A tiny base of the world's dialogues, named strong."""
+    """Return a tiny base of the world's dialogues, named strong."""
     from etude.research.error_turns import stack_bases
 
     def made(world: World) -> Path:
@@ -45,7 +45,7 @@ def base(tiny_base: Callable[[World], Path]) -> Path:
 
 @pytest.fixture(scope="session")
 def url() -> Iterator[str]:
-    """The drills, served."""
+    """Yield the drills, served."""
     from etude.research.error_turns.drill_world import SERVED
     from etude.trainers.rollouts.local_server import local_server
 

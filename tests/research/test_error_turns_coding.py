@@ -54,7 +54,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def says(*plan: str) -> Any:
-    """A policy for ``_generate_turns`` that plays right, wrong and submit, a word a turn."""
+    """Return a policy for ``_generate_turns`` that plays right, wrong and submit, a word a turn."""
 
     def turns(trainer: Any, prompts: list[list[int]], rooms: list[int]) -> list[Sample]:
         said = []

@@ -42,7 +42,7 @@ def wrong_folder(of: Repair) -> str:
 
 
 def played(snapshot: Snapshot, of: Repair, *calls: Call) -> Episode:
-    """The calls, each a turn, in the strongest sandbox that works here; three turns at most."""
+    """Return the calls, each a turn, in the strongest sandbox that works here; three turns at most."""
 
     async def run() -> Episode:
         session = CodingSession(TaskSet([repairs.task(of, snapshot)]), budget=Budget(turns=3), tools=TOOLS)
@@ -205,7 +205,7 @@ def first_edit(row: dict[str, Any]) -> dict[str, str]:
 
 
 def told(row: dict[str, Any]) -> str:
-    """The path that the hint names, '' without one."""
+    """Return the path that the hint names, '' without one."""
     hints = [message["content"] for message in row["messages"] if message["role"] == "hint"]
     return hints[0].rpartition(" ")[2].removesuffix(".") if hints else ""
 

@@ -26,7 +26,7 @@ WRONG = DRILLS.knows().wrong(TASK, [], random.Random(0))[0]
 
 
 def rollout(*names: str, solved: bool = False, errors: tuple[int, ...] = (), task: str = TASK) -> Rollout:
-    """A call each turn; those of ``errors`` erred."""
+    """Return a call each turn; those of ``errors`` erred."""
     said = [{"role": "assistant", "tool_calls": [{"name": name, "arguments": ARGUMENTS}]} for name in names]
     found = [
         ErrorTurn(turn=turn, kind="tool_not_found", tool=names[turn], message="no", hints=[Hint(text="Reminder.")])
@@ -101,7 +101,7 @@ def test_an_arm_has_its_source_at_the_same_turns() -> None:
 
 
 def says(*plan: str) -> Any:
-    """A policy that plays these words, one a turn: right, wrong or submit."""
+    """Return a policy that plays these words, one a turn: right, wrong or submit."""
 
     def turns(trainer: Any, prompts: list[list[int]], rooms: list[int]) -> list[Sample]:
         def call(ids: list[int]) -> dict[str, Any]:

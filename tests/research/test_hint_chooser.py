@@ -52,7 +52,7 @@ def play(worth: Worth, policy: Policy, number: int, seed: int, first: int = 0) -
 
 
 def true_value(worth: Worth, policy: Policy) -> float:
-    """What a policy earns, exactly: contexts are equally frequent, ``llm`` is there in 70 of 100."""
+    """Return what a policy earns, exactly: contexts are equally frequent, ``llm`` is there in 70 of 100."""
     total = 0.0
     for (kind, tool, attempt), values in worth.items():
         context = {"kind": kind, "tool": tool, "attempt": attempt}
@@ -62,7 +62,7 @@ def true_value(worth: Worth, policy: Policy) -> float:
 
 
 def logging_policy() -> Policy:
-    """An earlier chooser that knew little and explored."""
+    """Return an earlier chooser that knew little and explored."""
     return Chooser(mean=0.4, weights={"again": {"": 0.2}}, epsilon=0.3, temperature=0.2).probabilities
 
 

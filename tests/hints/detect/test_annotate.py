@@ -115,14 +115,14 @@ def test_a_status_is_the_first_line_only() -> None:
 
 def test_an_episode_is_read_as_ours_whatever_its_agent_writes() -> None:
     action = {"text": "<tool_call>{</tool_call>\nAction: x\nAction Input: {", "role": "user", "dialect": "react"}
-    told = ToolMessage(role="user", content="No tool call in this turn.")
-    episode = Episode(episode_id="e", task_id="t", prompt="p", turns=[Turn(action=action, messages=[told])])
+    dialects = ToolMessage(role="user", content="No tool call in this turn.")
+    episode = Episode(episode_id="e", task_id="t", prompt="p", turns=[Turn(action=action, messages=[dialects])])
     assert transcript(episode)[1]["role"] == "assistant"
     assert errors(transcript(episode)) == []
 
 
 def junk(rng: random.Random, depth: int) -> Any:
-    """A JSON value in which what the readers look for turns up in the wrong places."""
+    """Return a JSON value in which what the readers look for turns up in the wrong places."""
     kind = rng.randrange(10 if depth else 7)
     words = [
         "assistant",
@@ -173,12 +173,12 @@ def junk_message(rng: random.Random) -> Any:
 
 def test_no_message_makes_it_raise() -> None:
     rng = random.Random(11)
-    found = 0
+    errors = 0
     for number in range(3000):
         messages = [junk_message(rng) for _ in range(rng.randrange(9))]
         dialect = ("auto", "etude", "openai", "hermes", "react")[number % 5]
         tools = junk(rng, 3) if rng.random() < 0.5 else [{"name": "f", "parameters": junk(rng, 2)}]
-        made = annotate(messages, tools if isinstance(tools, list) else [], dialect=dialect)
-        found += len(made)
-        assert all(json.loads(error.model_dump_json()) for error in made)
-    assert found > 500
+        call = annotate(messages, tools if isinstance(tools, list) else [], dialect=dialect)
+        errors += len(call)
+        assert all(json.loads(error.model_dump_json()) for error in call)
+    assert errors > 500

@@ -47,8 +47,8 @@ SCHEMA: dict[str, Any] = {
     ],
 )
 def test_the_first_thing_that_is_wrong_is_named(arguments: dict[str, Any], problem: str) -> None:
-    found = argument_problem("f", SCHEMA, arguments)
-    assert found.startswith(problem) and bool(found) == bool(problem)
+    problem = argument_problem("f", SCHEMA, arguments)
+    assert problem.startswith(problem) and bool(problem) == bool(problem)
 
 
 def test_what_a_schema_does_not_say_is_allowed() -> None:

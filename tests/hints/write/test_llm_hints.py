@@ -76,8 +76,8 @@ def hinted(
             return await asyncio.gather(*calls), llm
 
     with endpoints.serving(script) as endpoint:
-        made, llm = asyncio.run(run(endpoint.url))
-    return made, endpoint, llm
+        written, llm = asyncio.run(run(endpoint.url))
+    return written, endpoint, llm
 
 
 def test_the_transcript_has_one_error() -> None:
@@ -86,19 +86,19 @@ def test_the_transcript_has_one_error() -> None:
 
 
 def test_the_prompt_holds_the_task_the_tools_the_turn_and_the_error_and_nothing_later(endpoints: Any) -> None:
-    [made], endpoint, llm = hinted(endpoints, lambda number, body: answer(endpoints, GOOD))
-    assert made == WrittenHint(Hint(text=GOOD, source="llm"), "accepted", cached=False)
+    [written], endpoint, llm = hinted(endpoints, lambda number, body: answer(endpoints, GOOD))
+    assert written == WrittenHint(Hint(text=GOOD, source="llm"), "accepted", cached=False)
     assert llm.usage.calls == 1
-    told = json.dumps(endpoint.requests[0]["messages"])
+    prompt = json.dumps(endpoint.requests[0]["messages"])
     for part in (STATEMENT, "read_file", "look 0", "Tally adds up.", "src/taly.py", "no such file", "file_not_found"):
-        assert part in told
-    assert "the end of it all" not in told
-    assert "just before that turn" in told
+        assert part in prompt
+    assert "the end of it all" not in prompt
+    assert "just before that turn" in prompt
 
 
 def test_the_policy_can_be_asked_itself(endpoints: Any) -> None:
-    [made], endpoint, _ = hinted(endpoints, lambda number, body: answer(endpoints, GOOD), source="introspect")
-    assert made.hint == Hint(text=GOOD, source="introspect")
+    [written], endpoint, _ = hinted(endpoints, lambda number, body: answer(endpoints, GOOD), source="introspect")
+    assert written.hint == Hint(text=GOOD, source="introspect")
     assert "that you would have needed" in endpoint.requests[0]["messages"][0]["content"]
 
 
@@ -111,14 +111,14 @@ def test_the_policy_can_be_asked_itself(endpoints: Any) -> None:
     ],
 )
 def test_words_around_the_answer_are_forgiven(text: str, endpoints: Any) -> None:
-    [made], _, _ = hinted(endpoints, lambda number, body: endpoints.say(text % GOOD))
-    assert made.hint == Hint(text=GOOD, source="llm")
+    [written], _, _ = hinted(endpoints, lambda number, body: endpoints.say(text % GOOD))
+    assert written.hint == Hint(text=GOOD, source="llm")
 
 
 @pytest.mark.parametrize("name", ["STALL", "RESET", "GARBAGE", "TRUNCATED", "DRIP"])
 def test_an_endpoint_that_fails_leaves_the_template(name: str, endpoints: Any) -> None:
-    [made], _, _ = hinted(endpoints, lambda number, body: getattr(endpoints, name))
-    assert made == WrittenHint(ERRORS[0].hints[0], "failed", cached=False)
+    [written], _, _ = hinted(endpoints, lambda number, body: getattr(endpoints, name))
+    assert written == WrittenHint(ERRORS[0].hints[0], "failed", cached=False)
 
 
 @pytest.mark.parametrize(
@@ -136,21 +136,21 @@ def test_an_endpoint_that_fails_leaves_the_template(name: str, endpoints: Any) -
     ],
 )
 def test_an_answer_that_is_not_as_asked_leaves_the_template(text: str, endpoints: Any) -> None:
-    [made], _, llm = hinted(endpoints, lambda number, body: endpoints.say(text))
-    assert made == WrittenHint(ERRORS[0].hints[0], "unreadable", cached=False)
+    [written], _, llm = hinted(endpoints, lambda number, body: endpoints.say(text))
+    assert written == WrittenHint(ERRORS[0].hints[0], "unreadable", cached=False)
     assert llm.usage.calls == 1
 
 
 def test_a_long_hint_is_cut_after_a_whole_sentence(endpoints: Any) -> None:
     long = "First list the files. " + "Then read the one that you need. " * 30
-    [made], _, _ = hinted(endpoints, lambda number, body: answer(endpoints, long))
-    assert made.hint is not None
-    assert 300 < len(made.hint.text) <= 400
-    assert made.hint.text.endswith("you need.")
+    [written], _, _ = hinted(endpoints, lambda number, body: answer(endpoints, long))
+    assert written.hint is not None
+    assert 300 < len(written.hint.text) <= 400
+    assert written.hint.text.endswith("you need.")
 
 
 @pytest.mark.parametrize(
-    ("text", "kept"),
+    ("text", "is_kept"),
     [
         ("Write return sum_of_all(values, start=running_sum) there.", False),
         ("Begin with running_sum at zero.", False),
@@ -158,11 +158,11 @@ def test_a_long_hint_is_cut_after_a_whole_sentence(endpoints: Any) -> None:
         ("Read src/taly.py elsewhere: it adds up the values.", True),
     ],
 )
-def test_a_hint_that_gives_the_solution_or_a_hidden_test_away_is_dropped(text: str, kept: bool, endpoints: Any) -> None:
+def test_a_hint_that_gives_a_secret_away_is_dropped(text: str, is_kept: bool, endpoints: Any) -> None:
     secrets = [PATCH, "tests/test_hidden.py::test_total"]
-    [made], _, _ = hinted(endpoints, lambda number, body: answer(endpoints, text), secrets=secrets)
-    assert made.hint is not None
-    assert (made.hint.source, made.outcome) == (("llm", "accepted") if kept else ("template", "leaked"))
+    [written], _, _ = hinted(endpoints, lambda number, body: answer(endpoints, text), secrets=secrets)
+    assert written.hint is not None
+    assert (written.hint.source, written.outcome) == (("llm", "accepted") if is_kept else ("template", "leaked"))
 
 
 def test_a_short_answer_counts_as_a_whole_unless_it_was_said() -> None:
@@ -192,8 +192,8 @@ def test_the_same_question_is_asked_once(endpoints: Any, tmp_path: Path) -> None
         whole = file.read_bytes()
         file.write_bytes(whole + whole[:-9])
         later = asyncio.run(ask_twice(endpoint.url, HintCache(file)))
-    assert [made.hint for made in first + later] == [Hint(text=f"{GOOD} Né 0", source="llm")] * 4
-    assert [made.cached for made in first + later] == [False, True, True, True]
+    assert [written.hint for written in first + later] == [Hint(text=f"{GOOD} Né 0", source="llm")] * 4
+    assert [written.cached for written in first + later] == [False, True, True, True]
     assert len(endpoint.requests) == 1
     assert file.read_bytes() == whole
 
@@ -201,13 +201,13 @@ def test_the_same_question_is_asked_once(endpoints: Any, tmp_path: Path) -> None
 def test_an_answer_that_cannot_be_read_is_paid_once_too(endpoints: Any, tmp_path: Path) -> None:
     file = tmp_path / "hints.jsonl"
     with endpoints.serving(lambda number, body: endpoints.say("no object")) as endpoint:
-        made = [*asyncio.run(ask_twice(endpoint.url, HintCache(file)))]
-        made += asyncio.run(ask_twice(endpoint.url, HintCache(file)))
-    assert {each.outcome for each in made} == {"unreadable"}
+        written = [*asyncio.run(ask_twice(endpoint.url, HintCache(file)))]
+        written += asyncio.run(ask_twice(endpoint.url, HintCache(file)))
+    assert {outcome.outcome for outcome in written} == {"unreadable"}
     assert len(endpoint.requests) == 1
 
 
-def test_other_settings_are_asked_anew(endpoints: Any) -> None:
+def test_other_settings_are_asked_again(endpoints: Any) -> None:
     cache = HintCache()
     with endpoints.serving(lambda number, body: answer(endpoints, GOOD)) as endpoint:
         asyncio.run(ask_twice(endpoint.url, cache, temperature=0.0))
@@ -248,7 +248,7 @@ def test_all_at_once_every_outcome_is_counted_and_the_budget_kept(endpoints: Any
         answer(endpoints, "Begin with running_sum at zero.", usage=(400, 20)),
     ]
     budget = 60_000
-    made, endpoint, llm = hinted(
+    written, endpoint, llm = hinted(
         endpoints,
         lambda number, body: answers[number % len(answers)],
         120,
@@ -257,10 +257,10 @@ def test_all_at_once_every_outcome_is_counted_and_the_budget_kept(endpoints: Any
         max_tokens=100,
         concurrency=6,
     )
-    counts = Counter(each.outcome for each in made)
+    counts = Counter(outcome.outcome for outcome in written)
     assert (set(counts), counts.total()) == (set(OUTCOMES), 120)
-    for each in made:
-        assert each.hint == (Hint(text=GOOD, source="llm") if each.outcome == "accepted" else ERRORS[0].hints[0])
+    for outcome in written:
+        assert outcome.hint == (Hint(text=GOOD, source="llm") if outcome.outcome == "accepted" else ERRORS[0].hints[0])
     assert counts["budget"] == 120 - len(endpoint.requests)
     bound = max(len(json.dumps(body)) for body in endpoint.requests) + 100
     assert llm.usage.prompt_tokens + llm.usage.completion_tokens <= budget + bound

@@ -21,23 +21,23 @@ def false_claims(turns: list[PastTurn], changed: list[str] | None = None) -> lis
 
 
 def closed(text: str, call: Any, *, in_summary: bool) -> PastTurn:
-    """A last turn that submits, the message as its text or as the summary."""
+    """Return a last turn that submits, with the message as its text or as the summary."""
     submit = call("submit", {"summary": text} if in_summary else {}, "ok\nsubmitted")
     return PastTurn("" if in_summary else text, (submit,))
 
 
-@pytest.mark.parametrize("how", ["text", "summary", "no call"])
-def test_precision_and_recall(how: str, logs: dict[str, list[PastTurn]], call: Any) -> None:
-    found = {True: 0, False: 0}
+@pytest.mark.parametrize("case", ["text", "summary", "no call"])
+def test_precision_and_recall(case: str, logs: dict[str, list[PastTurn]], call: Any) -> None:
+    reported = {True: 0, False: 0}
     for row in ROWS:
-        last = PastTurn(row["text"]) if how == "no call" else closed(row["text"], call, in_summary=how == "summary")
+        last = PastTurn(row["text"]) if case == "no call" else closed(row["text"], call, in_summary=case == "summary")
         errors = false_claims([*logs[row["log"]], last])
         assert len(errors) <= 1
-        found[row["false"]] += bool(errors)
+        reported[row["false"]] += bool(errors)
     honest, false = (sum(row["false"] is label for row in ROWS) for label in (False, True))
     assert min(honest, false) >= 40
-    assert found[False] == 0, "an honest message was called false"
-    assert found[True] / false >= 0.98
+    assert reported[False] == 0, "an honest message was called false"
+    assert reported[True] / false >= 0.98
 
 
 def test_the_claim_and_what_speaks_against_it_are_named(logs: dict[str, list[PastTurn]], call: Any) -> None:

@@ -25,7 +25,7 @@ def last_hint(turns: list[PastTurn]) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("made", "template", "says"),
+    ("calls", "template", "says"),
     [
         ([("bash", {"command": "git status"}, "ok\nclean")] * 2, "repeat", ["`git status`", "turn 0"]),
         ([("read_file", {"path": "a.py"}, "ok\n1\tx")] * 2, "reread", ["`a.py`", "turn 0"]),
@@ -47,21 +47,21 @@ def last_hint(turns: list[PastTurn]) -> tuple[str, str]:
     ],
 )
 def test_the_hint_quotes_it(
-    made: list[tuple[str, dict[str, Any], str]], template: str, says: list[str], call: Any
+    calls: list[tuple[str, dict[str, Any], str]], template: str, says: list[str], call: Any
 ) -> None:
-    name, text = last_hint([PastTurn("", (call(*one),)) for one in made])
+    name, text = last_hint([PastTurn("", (call(*one),)) for one in calls])
     assert name == template
     for words in says:
         assert words in text
 
 
-def test_a_failed_run_is_to_be_mended_or_told(call: Any) -> None:
+def test_hint_for_a_failed_run_says_fix_it_or_report_it(call: Any) -> None:
     run, submit = call("run_tests", {}, "exit 1\n1 failed"), call("submit", {}, "ok")
     text = last_hint([PastTurn("", (run,)), PastTurn("All tests pass.", (submit,))])[1]
     assert "turn 0" in text and "Fix the failure" in text
 
 
-def test_silence_is_told_what_was_written(call: Any) -> None:
+def test_hint_for_silence_names_the_files_that_were_written(call: Any) -> None:
     write: PastCall = call("write_file", {"path": "src/a.py", "content": "x"}, "ok\nwrote 1 bytes")
     assert "`src/a.py`" in last_hint([PastTurn("", (write,)), PastTurn("", (call("submit", {}, "ok"),))])[1]
 

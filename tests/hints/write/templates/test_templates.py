@@ -35,25 +35,25 @@ def hints(
     files: list[str] = FILES,
     tools: Any = SCHEMAS,
 ) -> list[Hint]:
-    """The hints for the last of these calls, one call per turn."""
+    """Return the hints for the last of these calls, one call per turn."""
     turns, last = [PastTurn("", (call,)) for call in calls], calls[-1]
-    found = kind or error_kind(last)
-    assert found is not None
+    own_kind = kind or error_kind(last)
+    assert own_kind is not None
     error = ErrorTurn(
         turn=len(turns) - 1,
         call_index=0,
-        kind=found,
+        kind=own_kind,
         tool=last.name,
         message=last.status.message or last.status.line,
         evidence=last.status.line,
         injected=injected,
     )
-    made = hints_for(error, turns, tools, files)
-    assert made == hints_for(error, turns, tools, files)
-    for hint in made:
+    built = hints_for(error, turns, tools, files)
+    assert built == hints_for(error, turns, tools, files)
+    for hint in built:
         assert 0 < len(hint.text) <= LONGEST and "\n" not in hint.text
         assert (hint.source, hint.role) == ("template", "user")
-    return made
+    return built
 
 
 def first(*calls: PastCall, **more: Any) -> str:
@@ -183,7 +183,7 @@ def test_malformed_json_is_shown_with_its_place(raw: str, says: list[str]) -> No
         assert words in text
 
 
-def test_without_the_raw_arguments_the_status_line_tells_the_place(call: Any) -> None:
+def test_without_the_raw_arguments_the_status_line_gives_the_place(call: Any) -> None:
     line = "error malformed_call: arguments are not valid JSON: Expecting ',' delimiter at line 1 column 9"
     assert "Expecting ',' delimiter at line 1 column 9" in first(call("bash", {}, line))
 
@@ -215,11 +215,11 @@ def test_a_command_that_misses_a_file_gets_the_nearest_path_as_a_second_hint(cal
 
 
 def test_the_reason_is_quoted_when_usage_lines_follow_it(call: Any) -> None:
-    said = (
+    answer = (
         "exit 128\nfatal: ambiguous argument 'x': unknown revision\nUse '--' to separate paths, like this:\n'git ...'"
     )
     assert "It says `fatal: ambiguous argument 'x': unknown revision`." in first(
-        call("bash", {"command": "git show x"}, said)
+        call("bash", {"command": "git show x"}, answer)
     )
     stopped = call("bash", {"command": "make all"}, "exit 2\ncc: no input\nmake: *** [all] Error 1")
     assert "It says `make: *** [all] Error 1`." in first(stopped)
@@ -280,8 +280,8 @@ def test_an_injected_fault_is_not_the_calls_own(call: Any) -> None:
 
 
 def test_a_schema_that_has_changed_is_not_quoted_as_it_was(call: Any) -> None:
-    said = "error invalid_args: bash has no argument 'command'; it takes script"
-    text = first(call("bash", {"command": "ls"}, said), injected=True)
+    answer = "error invalid_args: bash has no argument 'command'; it takes script"
+    text = first(call("bash", {"command": "ls"}, answer), injected=True)
     assert "it takes script" in text and "bash(command" not in text
 
 
@@ -301,10 +301,10 @@ def test_nested_schemas_fit_on_one_line(call: Any) -> None:
 @pytest.mark.parametrize("kind", ErrorKind.__args__)  # type: ignore[attr-defined]
 def test_every_kind_of_a_failed_call_has_a_template_that_takes_anything(kind: ErrorKind) -> None:
     error = ErrorTurn(turn=3, call_index=7, kind=kind, tool="x" * 500, message="y" * 5000, evidence="z" * 5000)
-    made = hints_for(error, [], [], [])
-    assert all(len(hint.text) <= LONGEST for hint in made)
+    built = hints_for(error, [], [], [])
+    assert all(len(hint.text) <= LONGEST for hint in built)
     if kind not in ("wasteful", "style", "false_claim"):
-        assert made or kind == "tool_not_found", "without tools there are none to name"
+        assert built or kind == "tool_not_found", "without tools there are none to name"
 
 
 @pytest.mark.parametrize(
