@@ -227,6 +227,7 @@ def test_recipe_accepts_every_loss_of_replay() -> None:
 def test_shipped_recipes_load(root: Path) -> None:
     stages = {path.name: load(path).stage for path in (root / "recipes").glob("*.toml")}
     assert stages == {
+        "demo.toml": "rl",
         "tiny.toml": "rl",
         "small.toml": "rl",
         "gpu.toml": "rl",
