@@ -41,7 +41,7 @@ def train(out: Path, progress: Progress, seed: int = 0) -> Training | None:
 
     silence_libraries()
     shutil.rmtree(out, ignore_errors=True)
-    recipe = load(RECIPE, [f"out={out}", f"model.name={BASE}", f"seed={seed}"])
+    recipe = load(RECIPE, [f"out={out}", f"seed={seed}"])
 
     def count_steps(phase: str, done: int, total: int) -> None:
         # The trainer's text for a step lists losses and divergences, which a newcomer cannot read.

@@ -27,9 +27,20 @@ def load(path: Path, changes: Sequence[str] = ()) -> Recipe:
         raise RecipeError(f"the recipe {path} does not exist; see recipes/ for examples") from None
     except TableError as error:
         raise RecipeError(str(error)) from None
+    _find_model_beside(path, table)
     for change in changes:
         _apply(change, table)
     return parse(table, str(path))
+
+
+def _find_model_beside(path: Path, table: dict[str, Any]) -> None:
+    """Replace a model's ``./FOLDER`` by the folder beside the recipe when the current folder has none."""
+    model = table.get("model")
+    if not isinstance(model, dict) or not str(model.get("name")).startswith("./"):
+        return
+    beside = path.parent / str(model["name"])
+    if beside.is_dir() and not Path(model["name"]).exists():
+        model["name"] = str(beside.resolve())
 
 
 def parse(table: dict[str, Any], where: str = "the recipe") -> Recipe:

@@ -162,13 +162,15 @@ def test_base_is_the_one_on_its_card() -> None:
     assert len(weights) < 5_000_000
 
 
-def test_demo_recipe_passes_the_dry_run(
-    capsys: pytest.CaptureFixture[str], root: Path, monkeypatch: pytest.MonkeyPatch
+def test_demo_recipe_finds_its_base_from_any_folder(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch")
-    monkeypatch.chdir(root)
+    monkeypatch.chdir(tmp_path)
     assert cli.main(["train", "demo", "--dry-run", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["recipe"]["channels"]["distillation"]["start"] > 0
+    recipe = json.loads(capsys.readouterr().out)["recipe"]
+    assert recipe["channels"]["distillation"]["start"] > 0
+    assert recipe["model"]["name"] == str(BASE)
 
 
 @pytest.mark.slow
