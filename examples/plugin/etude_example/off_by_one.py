@@ -10,7 +10,7 @@ from pydantic import Field
 
 from etude.environments.snapshots import Snapshot
 from etude.generators.base import Candidate, HiddenTests, StatementContext
-from etude.generators.python.mutants import apply_mutation, changes_code, mutations
+from etude.generators.python.mutants import possible_mutants
 from etude.generators.python.tested_code import TestedCode, in_seed_order
 from etude.generators.statements.behaviours import behaviour_lines, bullets
 from etude.models import GeneratorRef
@@ -46,20 +46,18 @@ class OffByOne:
         code = TestedCode(snapshot)
         reference = GeneratorRef(name=self.name, version=self.version, seed=seed, knobs=asdict(knobs))
         pool = [
-            (module, mutation)
+            (module.path, mutant)
             for module in code.tree.modules()
-            for mutation in mutations(module.source, code.tests_of_lines(module.path))
-            if mutation.operator == "constant" and mutation.text.isdigit()
+            for mutant in possible_mutants(module.source, code.tests_of_lines(module.path))
+            if mutant.operator == "constant" and mutant.text.isdigit()
         ]
-        for module, mutation in in_seed_order(pool, seed, self.name, key=lambda item: (item[0].path, item[1].start)):
-            wrong = apply_mutation(module.source, mutation)
-            line = module.source.count(b"\n", 0, mutation.start) + 1
-            tests = code.tests_of_lines(module.path).get(line, [])
-            if code.decides(tests, knobs.max_share) and changes_code(module.source, wrong):
+        for path, mutant in in_seed_order(pool, seed, self.name, key=lambda item: (item[0], item[1].start)):
+            tests = code.tests_of_lines(path).get(mutant.line, [])
+            if code.decides(tests, knobs.max_share) and mutant.changes_code():
                 yield Candidate(
-                    entity=f"{module.path}::{mutation.start}",
+                    entity=f"{path}::{mutant.start}",
                     generator=reference,
-                    exercise={module.path: wrong},
+                    exercise={path: mutant.source},
                     hidden_tests=HiddenTests(tests, "visible"),
                     statement=Report(),
                     documented=False,
