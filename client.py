@@ -12,7 +12,6 @@ import json
 import threading
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -113,9 +112,7 @@ class Client:
     async def __aenter__(self) -> Client:
         return await self.connect()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
     async def _call(self, kind: str, data: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -214,9 +211,7 @@ class SyncClient:
     def __enter__(self) -> SyncClient:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -283,11 +278,7 @@ def _refusal(data: Mapping[str, Any]) -> ServerError:
         message = f"{message}: {'.'.join(map(str, first.get('loc', ())))}: {first.get('msg', '')}"
     if code == "CAPACITY_REACHED":
         return ServerFull(message, code)
-    return (
-        ServerInfrastructureError(message, code)
-        if message.startswith("infrastructure:")
-        else ServerError(message, code)
-    )
+    return (ServerInfrastructureError if message.startswith("infrastructure:") else ServerError)(message, code)
 
 
 def _with_scheme(url: str, schemes: Mapping[str, str]) -> str:

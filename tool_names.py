@@ -28,22 +28,22 @@ _SPELLED = 0.75
 """The least similarity (``difflib`` ratio) of a mistyped word; ``delete`` and ``date`` have 0.6."""
 
 
-def nearest_name(name: str, names: Sequence[str]) -> str:
-    """Return the only known tool name that does the same to the same thing; '' when there is none, or several.
+def nearest_name(name: str, tools: Sequence[str]) -> str:
+    """Return the only tool that does the same to the same thing; '' when there is none or several.
 
     Names are compared word by word: words match when one is the other mistyped or when both name the same action
     (``grep`` and ``search``). All words for things must match, and so must the action, unless every word matches.
     """
-    scored = sorted(((_likeness(name, other), other) for other in names), reverse=True)
+    scored = sorted(((_likeness(name, other), other) for other in tools), reverse=True)
     if not scored or scored[0][0] == 0 or (len(scored) > 1 and scored[0][0] == scored[1][0]):
         return ""
     return scored[0][1]
 
 
-def by_likeness(name: str, names: Iterable[str]) -> list[str]:
-    """Return the known tool names, those that share the most words with ``name`` first, otherwise in their order."""
+def by_likeness(name: str, tools: Iterable[str]) -> list[str]:
+    """Return the tools, those that share the most words with ``name`` first, otherwise in their order."""
     words = _words(name)
-    return sorted(names, key=lambda other: -_shared(words, _words(other)))
+    return sorted(tools, key=lambda other: -_shared(words, _words(other)))
 
 
 def same_action(name: str, other: str) -> bool:

@@ -23,7 +23,7 @@ class Cassette:
         self._path, self._record = path, record
         self._answers: dict[str, list[dict[str, Any]]] = {}
         try:
-            lines = [] if record and not path.exists() else _complete_lines(path, repair=record)
+            lines = [] if record and not path.exists() else complete_lines(path, repair=record)
             for row in map(json.loads, lines):
                 self._answers.setdefault(row["key"], []).append(row["answer"])
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -52,7 +52,7 @@ class Cassette:
             file.write(json.dumps({"key": request_key(body), "answer": answer}) + "\n")
 
 
-def _complete_lines(path: Path, repair: bool) -> list[str]:
+def complete_lines(path: Path, repair: bool) -> list[str]:
     """Return the lines; with ``repair`` remove a last line that was cut off when its writer was killed."""
     data = path.read_bytes()
     complete = data[: data.rfind(b"\n") + 1] if repair else data

@@ -1,28 +1,18 @@
 """Commands about episodes: ``serve``, ``run`` and ``report``."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .. import console
 from ..options import (
-    OPENAI,
-    ApiKeyEnv,
-    BaseUrl,
-    Dollars,
     Jobs,
     Json,
-    MaxTokens,
-    Prices,
     Sandbox,
-    Temperature,
-    Timeout,
-    TokenBudget,
-    ToolFormat,
     Url,
+    asks_model,
     key_values,
-    model_options,
     tasks_of,
 )
 from ..progress import progress_bar
@@ -58,6 +48,7 @@ def serve(
     raise typer.Exit(code)
 
 
+@asks_model("model")
 def run(
     agent: Annotated[str, typer.Option("--agent", "-a", help="Play this agent; see `etude list agents`.")] = "oracle",
     tasks: Annotated[
@@ -73,15 +64,7 @@ def run(
     out: Annotated[Path, typer.Option("--out", "-o", help="Write episodes.jsonl and summary.json to this folder.")] = (
         Path("runs/latest")
     ),
-    base_url: BaseUrl = OPENAI,
-    api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
-    tool_format: ToolFormat = "native",
-    temperature: Temperature = None,
-    max_tokens: MaxTokens = 4096,
-    timeout: Timeout = 300.0,
-    price: Prices = "0,0",
-    budget: Dollars = None,
-    token_budget: TokenBudget = None,
+    model: Any = None,
     faults: Annotated[
         str | None, typer.Option(help="Make calls fail as in `etude serve`; default with --url: the server's.")
     ] = None,
@@ -98,9 +81,6 @@ def run(
 
     from ...environments.runs.play import run_episodes
 
-    model = model_options(
-        base_url, api_key_env, tool_format, temperature, max_tokens, timeout, price, budget, token_budget
-    )
     task_set = tasks_of(tasks)
     with progress_bar("run") as progress:
         playing = run_episodes(

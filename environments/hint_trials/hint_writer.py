@@ -10,7 +10,7 @@ from typing import Any
 
 from ...errors import RunError
 from ...hints.detect.annotate import transcript
-from ...hints.write.llm_hints import OUTCOMES, HintCache, LLMHints, Made, secrets_of
+from ...hints.write.llm_hints import OUTCOMES, HintCache, LLMHints, WrittenHint, secrets_of
 from ...hints.write.prompting import Source
 from ..agents.openai import ModelOptions
 from ..runs.play import Progress, at_once, holds, made_tasks
@@ -105,11 +105,11 @@ async def ask_for_hints(
 
 async def _ask_all(
     writer: LLMHints, places: Sequence[Place], secrets: dict[str, list[str] | None], jobs: int, progress: Progress
-) -> list[Made]:
+) -> list[WrittenHint]:
     done = 0
     progress("hints", 0, len(places))
 
-    async def one(place: Place) -> Made:
+    async def one(place: Place) -> WrittenHint:
         nonlocal done
         episode = place.stored.episode
         answer = await writer.hint(
@@ -148,7 +148,12 @@ def _cache_file(out: Path) -> Path:
 
 
 def _report(
-    error_turns: int, places: Sequence[Place], answers: Sequence[Made], unchecked: int, usage: dict[str, Any], out: Path
+    error_turns: int,
+    places: Sequence[Place],
+    answers: Sequence[WrittenHint],
+    unchecked: int,
+    usage: dict[str, Any],
+    out: Path,
 ) -> WritingReport:
     pairs = list(zip(places, answers, strict=True))
     kinds = []

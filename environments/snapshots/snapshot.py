@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from ...models import PytestVerifier, SnapshotRef
 from ..sandbox import ENV_PREFIX, PYTHON_PREFIX, WORKSPACE, Layers
 from .builder import environment
 from .builder.interpreter import Interpreter, find_interpreter, installed_prefix, probe
-from .recipe import Recipe
+from .recipe import Recipe, canonical_json
 from .store.cache import file_lock, publish_folder
 from .test_run.baseline import Baseline
 
@@ -96,7 +97,8 @@ def publish(cache: Path, folder: Path, recipe: Recipe, baseline: Baseline, inter
     """
     (folder / "recipe.json").write_text(recipe.canonical(), "ascii")
     (folder / "baseline.json").write_text(baseline.dump(), "ascii")
-    (folder / "interpreter.txt").write_text(str(interpreter.executable), "utf-8")
+    place = {"executable": str(interpreter.executable), "platform": recipe.platform, "version": recipe.python}
+    (folder / "interpreter.json").write_text(canonical_json(place), "ascii")
     digest = recipe.digest()
     with file_lock(cache, f"publish-{digest[:32]}"):
         if load(cache, digest) is None:
@@ -118,7 +120,7 @@ def load(cache: Path, digest: str) -> Snapshot | None:
     try:
         recipe = Recipe.model_validate_json((folder / "recipe.json").read_text("ascii"))
         baseline = Baseline.load((folder / "baseline.json").read_text("ascii"))
-        interpreter = probe((folder / "interpreter.txt").read_text("utf-8"))
+        interpreter = probe(json.loads((folder / "interpreter.json").read_text("ascii"))["executable"])
     except (FileNotFoundError, ValueError, LookupError):
         return None
     if interpreter is None or interpreter.version != recipe.python:  # replaced or removed since the build

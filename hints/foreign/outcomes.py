@@ -129,8 +129,8 @@ def _reporter(name: str, calls: Sequence[DraftCall]) -> Reporter:
         table = parse_object(content) if use_objects else None
         if table is not None and (not _SHELL_KEYS.isdisjoint(table) or not result_words.shows_text(arguments)):
             return stated_outcome(table, name, arguments)
-        found = next((exit_report for reader in readers if (exit_report := reader(content)) is not None), None)
-        return None if found is None else (_of_exit(found), found.output)
+        exit_report = next((report for reader in readers if (report := reader(content)) is not None), None)
+        return None if exit_report is None else (_of_exit(exit_report), exit_report.output)
 
     return report
 
@@ -166,12 +166,12 @@ def _reported(call: DraftCall, reporter: Reporter | None) -> tuple[Status | None
         return Status("other", line), content
     if call.failed is False:
         return Status("ok", ""), content
-    found = reporter(content, call.arguments) if reporter is not None else None
-    if call.failed and (found is None or found[0].word == "ok"):
-        found = Status("error", line, code=classify(content, call.name, call.arguments), message=line), content
-    if found is None:
+    outcome = reporter(content, call.arguments) if reporter is not None else None
+    if call.failed and (outcome is None or outcome[0].word == "ok"):
+        outcome = Status("error", line, code=classify(content, call.name, call.arguments), message=line), content
+    if outcome is None:
         return None, content
-    status, body = found
+    status, body = outcome
     if status.code in ("file_not_found", "edit_failed") and role(call.name, call.arguments) == "shell":
         status = replace(status, code="nonzero_exit")
     return status, body
@@ -184,6 +184,6 @@ def _certain_problem(call: DraftCall, schemas: Schemas) -> str:
     if not schemas or not call.name:
         return ""
     if call.name not in schemas:
-        return f"tool_not_found: there is no tool {call.name!r}. The tools are: {', '.join(schemas)[:500]}"
+        return f"tool_not_found: there is no tool {call.name!r}. The tools are: {', '.join(schemas)[:500]}"  # prose: ok
     wrong = argument_problem(call.name, schemas[call.name], call.arguments)
     return f"invalid_args: {wrong}" if wrong else ""

@@ -80,7 +80,7 @@ def _if_truncated(status: Status, parts: list[Mapping[str, Any]]) -> Status:
 def _is_failure(table: Mapping[str, Any], state: str) -> bool:
     """Return whether an object without a flag says that the call failed.
 
-    An object with fields of its own is the thing that was asked for (a run, an order), whose state may be an error.
+    An object with any other field is the thing that was asked for (a run, an order), whose state may be an error.
     """
     filled = {key for key, value in table.items() if value not in (None, "", [], {})}
     if filled - _OUTCOME_KEYS and "jsonrpc" not in table:

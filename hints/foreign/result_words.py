@@ -78,7 +78,7 @@ def failure(name: str, kind: Role, arguments: Mapping[str, Any], content: str) -
 
 
 def was_cut(body: str) -> bool:
-    """Return whether the harness says, on a line of its own, that it cut the result."""
+    """Return whether the harness says, on a separate line, that it cut the result."""
     lines = [line for line in body.strip().splitlines() if line.strip()]
     if len(lines) < 2:
         return False

@@ -13,6 +13,7 @@ from . import shell_commands
 from .past_turns import PastCall, PastTurn, Place
 from .shell_commands import ShownFile
 from .status_line import was_cut
+from .tool_roles import name_words
 
 Outcome = Literal["passed", "failed", "none"]
 
@@ -72,13 +73,13 @@ def effects_of(turns: Sequence[PastTurn], struck: Container[Place] = ()) -> list
 
 
 def has_failed(call: PastCall) -> bool:
-    """Return whether the call did not do what it should: such a call is annotated as an error of its own."""
+    """Return whether the call did not do what it should: such a call is an error already."""
     status = call.status
     return status.word in ("error", "timeout", "other", "none") or bool(status.exit_code) or bool(call.problem)
 
 
 def was_limited(call: PastCall) -> bool:
-    """Return whether the result was cut at the output limit, which is an error of its own."""
+    """Return whether the result was cut at the output limit, which is an error already."""
     return call.status.code == "output_limit" or was_cut(call.body)
 
 
@@ -99,15 +100,10 @@ def path_of(call: PastCall) -> str:
     return next((value for name in _PATHS if isinstance(value := call.arguments.get(name), str)), "")
 
 
-@lru_cache(maxsize=1024)
-def _words(name: str) -> frozenset[str]:
-    return frozenset(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()))
-
-
-def _verbs(call: PastCall) -> frozenset[str]:
+def _verbs(call: PastCall) -> tuple[str, ...]:
     """Return the words that say what the tool does: of an editor's ``command`` if it has one, else of its name."""
     subcommand = call.arguments.get("command")
-    return _words(subcommand if isinstance(subcommand, str) and "path" in call.arguments else call.name)
+    return name_words(subcommand if isinstance(subcommand, str) and "path" in call.arguments else call.name)
 
 
 @lru_cache(maxsize=1024)
@@ -122,7 +118,7 @@ def is_test_tool(call: PastCall) -> bool:
 
 def is_writer(call: PastCall) -> bool:
     """Return whether the tool's name says that it changes a file."""
-    return not command_of(call) and bool(_verbs(call) & _WRITES)
+    return not command_of(call) and not _WRITES.isdisjoint(_verbs(call))
 
 
 def writes_by_name(call: PastCall) -> bool:
@@ -135,7 +131,7 @@ def acts(call: PastCall) -> bool:
     line = command_of(call)
     if line:
         return not shell_commands.looks_only(line) and not _only_tests(line)
-    return not _verbs(call) & _LOOKS and not _runs_tests(call.name)
+    return _LOOKS.isdisjoint(_verbs(call)) and not _runs_tests(call.name)
 
 
 def may_change(call: PastCall) -> bool:
@@ -200,8 +196,8 @@ def shown_files(call: PastCall) -> list[ShownFile]:
     if line:
         shown = shell_commands.shown_files(line)
         return [ShownFile(workspace_path(file.path), file.first, file.last, file.is_fresh) for file in shown]
-    words, path = _verbs(call), path_of(call)
-    if not path or not words & {"read", "view", "open", "cat", "show"}:
+    path = path_of(call)
+    if not path or {"read", "view", "open", "cat", "show"}.isdisjoint(_verbs(call)):
         return []
     first = _line_number(call, ("start_line", "start", "offset", "line_start"), 1)
     last = _line_number(call, ("end_line", "end", "line_end"), float("inf"))

@@ -60,8 +60,7 @@ def call_at(text: str, start: int, ends: Sequence[str] = ("</tool_call>",)) -> T
             return TaggedCall(value, text[start:end], closed.end() if closed else len(text), is_function=is_function)
     except (ValueError, RecursionError):
         pass
-    found = [position for mark in ends if (position := text.find(mark, start)) >= 0]
-    end = min(found, default=len(text))
+    end = min((position for mark in ends if (position := text.find(mark, start)) >= 0), default=len(text))
     closed = CLOSING.match(text, end)
     return TaggedCall(None, text[start:end].rstrip(), closed.end() if closed else end, broken=True)
 

@@ -1,4 +1,4 @@
-"""Any JSON object a model emits, as text and calls. Nothing in it is an error; a broken call carries its problem."""
+"""Parser of actions: any JSON object that a model emits becomes text and calls; a broken call carries its problem."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_CALLS = 16
 
 @dataclass(frozen=True)
 class Call:
-    """One tool call. ``problem`` is the status line's ``code: message`` when it cannot be run, ``raw`` what it held."""
+    """One tool call. If it cannot be run, ``problem`` is ``code: message`` and ``raw`` holds its arguments as text."""
 
     id: str
     name: str
@@ -23,7 +23,7 @@ class Call:
 
 @dataclass(frozen=True)
 class ParsedTurn:
-    """What a turn says and asks for; ``calls`` is empty for a text-only turn."""
+    """The text and the calls of a turn; ``calls`` is empty for a text-only turn."""
 
     text: str
     calls: list[Call]
@@ -32,28 +32,27 @@ class ParsedTurn:
 def parse_turn(action: Mapping[str, Any], turn: int, *, strict: bool = True) -> ParsedTurn:
     """Normalise an action; ``turn`` (from 0) makes the ids of calls that have none. Never raises.
 
-    Unless ``strict``, neither a seventeenth call nor a second one with the same id is a malformed call: other harnesses
-    run both.
+    With ``strict``, a seventeenth call and a second call with the same id are malformed; other harnesses run both.
     """
     text = text_of(action.get("text") if action.get("text") not in (None, "") else action.get("content"))
     raw = items_of(action)
     if not isinstance(raw, list):
         problem = f"malformed_call: tool_calls must be a list of calls, got {_kind(raw)}"
         return ParsedTurn(text, [Call(f"call_{turn}_0", "", problem=problem)])
-    calls, seen = [], set()
+    calls, ids = [], set()
     for index, item in enumerate(raw):
         call = read_call(item, f"call_{turn}_{index}")
         if strict and index >= MAX_CALLS:
             call = Call(call.id, call.name, problem=f"malformed_call: at most {MAX_CALLS} calls in a turn; not run")
-        elif strict and call.id in seen:
+        elif strict and call.id in ids:
             call = Call(call.id, call.name, problem=f"malformed_call: duplicate id {call.id!r} in one turn; not run")
-        seen.add(call.id)
+        ids.add(call.id)
         calls.append(call)
     return ParsedTurn(text, calls)
 
 
 def items_of(action: Mapping[str, Any]) -> Any:
-    """What stands for the calls of an action, a list unless it is malformed; the flat shape's only call in one."""
+    """Return the calls of an action as it wrote them: a list unless malformed, with one item for the flat shape."""
     raw = action.get("tool_calls")
     if raw is not None and raw != []:
         return raw
@@ -62,17 +61,17 @@ def items_of(action: Mapping[str, Any]) -> Any:
 
 
 def body_of(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Where a call has its name and arguments: in ``function``, or by itself."""
+    """Return the part of a call that holds name and arguments: its ``function``, or the call itself."""
     inner = item.get("function")
     return inner if isinstance(inner, Mapping) else item
 
 
 def read_call(item: Any, fallback_id: str) -> Call:
-    """One call in any accepted shape: flat, nested in ``function``, or with ``tool`` for ``name``. Never raises."""
+    """Return a call in any shape: flat, nested in ``function``, or with ``tool`` for ``name``. Never raises."""
     if not isinstance(item, Mapping):
         return Call(fallback_id, "", problem=f"malformed_call: a call must be an object, got {_kind(item)}")
-    given = item.get("id")
-    call_id = clean(given)[:200] if isinstance(given, str) and given else fallback_id
+    written_id = item.get("id")
+    call_id = clean(written_id)[:200] if isinstance(written_id, str) and written_id else fallback_id
     body = body_of(item)
     name = body.get("name", body.get("tool"))
     if not isinstance(name, str) or not name.strip():
@@ -85,7 +84,7 @@ def read_call(item: Any, fallback_id: str) -> Call:
 
 
 def read_arguments(raw: Any) -> tuple[dict[str, Any], str]:
-    """Arguments as the model wrote them, and what is wrong with them (``malformed_call: ...``)."""
+    """Return arguments from what the model wrote, and their problem: ``malformed_call: ...``, or ''."""
     if raw is None or (isinstance(raw, str) and not raw.strip()):
         return {}, ""
     if isinstance(raw, str):
@@ -106,7 +105,7 @@ def read_arguments(raw: Any) -> tuple[dict[str, Any], str]:
 
 
 def text_of(raw: Any) -> str:
-    """Text as it is; OpenAI's list of content parts is joined; anything else is shown as JSON."""
+    """Return content as text: a list of OpenAI's content parts is joined, anything else but text is shown as JSON."""
     if raw is None:
         return ""
     if isinstance(raw, str):
@@ -120,7 +119,7 @@ def text_of(raw: Any) -> str:
 
 
 def clean(text: str) -> str:
-    """Lone surrogates, which JSON can smuggle in, cannot be encoded anywhere later."""
+    """Return the text without lone surrogates, which JSON can hold and which cannot be encoded later."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -135,6 +134,6 @@ def _cleaned(value: Any) -> Any:
 
 
 def _kind(value: Any) -> str:
-    """JSON's name for a value's type."""
+    """Return JSON's name for a value's type."""
     names = {bool: "boolean", int: "number", float: "number", str: "string", list: "list", type(None): "null"}
     return names.get(type(value), "object")

@@ -1,4 +1,4 @@
-"""What a transcript holds, whatever dialect it was written in."""
+"""Turns and calls of a transcript, in whatever dialect it was written."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 from .status_line import Status
 
 Place = tuple[int, int]
-"""Where a call stands: its turn and its index in it, both from 0."""
+"""The place of a call: its turn and its index in that turn, both from 0."""
 
 
 @dataclass(frozen=True)
 class PastCall:
-    """One tool call and how it went.
+    """One tool call and its outcome.
 
     ``arguments`` is empty when they could not be read; ``problem`` (``code: text``) then says why. ``status`` is the
-    environment's status line, or what the dialect's reader made of a result without one; its word is ``none`` when
-    nothing answered the call. ``body`` is the result without its status line. ``raw`` are arguments that are no JSON
-    object, as they were written.
+    environment's status line, or what ``foreign`` concluded from a result without one; its word is ``none`` when
+    nothing answered the call. ``body`` is the result without its status line. ``raw`` holds arguments that are not a
+    JSON object, as they were written.
     """
 
     id: str
@@ -33,7 +33,7 @@ class PastCall:
 
 @dataclass(frozen=True)
 class PastTurn:
-    """One assistant message: what it said, its calls in order, and the texts of the other messages after it."""
+    """One assistant message: its text, its calls in order, and the texts of the other messages after it."""
 
     text: str
     calls: tuple[PastCall, ...] = ()

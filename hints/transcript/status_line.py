@@ -18,9 +18,10 @@ _NOTES = ("\n[killed: out of memory]",)
 
 @dataclass(frozen=True)
 class Status:
-    """``word`` is ``ok``, ``exit``, ``timeout``, ``error``, ``other`` (say ``not run: ...``) or ``none`` (no result).
+    """The outcome of a call.
 
-    ``line`` is the status line, or the words of a result without one that its reader went by. ``code`` belongs to
+    ``word`` is ``ok``, ``exit``, ``timeout``, ``error``, ``other`` (such as ``not run: ...``) or ``none`` (no result).
+    ``line`` is the status line, or in a result without one the words that show the outcome. ``code`` belongs to
     ``error``; an ``ok`` with the code ``output_limit`` is a result that another harness cut.
     """
 
@@ -35,7 +36,7 @@ NONE = Status("none", "")
 
 
 def read_status(content: str) -> Status:
-    """Read the first line of a tool message; what follows it cannot change the result."""
+    """Return the status in the first line of a tool message; the lines after it cannot change it."""
     line = content.partition("\n")[0]
     match = _LINE.fullmatch(line)
     if match is None:
@@ -50,19 +51,19 @@ def read_status(content: str) -> Status:
 
 
 def is_status(content: str) -> bool:
-    """Whether a tool message begins as one of our environments begins it."""
+    """Return whether a tool message begins as one of our environments begins it."""
     return read_status(content).word != "other" or content.startswith("not run: ")
 
 
 def dropped_mark(missing: int) -> str:
-    """The line that stands for what was cut out of a result."""
+    """Return the line that stands for the bytes that were cut out of a result."""
     return f"[... {missing} bytes dropped ...]"
 
 
 def was_cut(body: str) -> bool:
-    """Whether the environment cut this body. A command cannot make it seem so: it would have to print more than fits.
+    """Return whether the environment cut this body; a command cannot fake that without printing more than fits.
 
-    Bytes that were no UTF-8 are counted as one each, so a body is never taken for longer than it was.
+    Bytes that are not UTF-8 count as one each, so the size of a body is never overestimated.
     """
     for note in _NOTES:
         body = body.removesuffix(note)

@@ -1,4 +1,4 @@
-"""Arguments against a tool's JSON schema: the part of JSON Schema that tools are described with."""
+"""Check of arguments against a tool's JSON schema: the part of JSON Schema with which tools are described."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _DEPTH = 32
 
 
 def parameters_of(tools: Sequence[Any]) -> dict[str, dict[str, Any]]:
-    """The tools' names and the schemas of their arguments; what is no tool schema is left out.
+    """Return the schemas of the tools' arguments by tool; anything but a tool schema is skipped.
 
-    Both of OpenAI's shapes are read (``function`` nested or not), and ``input_schema`` as Anthropic calls it.
+    Both of OpenAI's shapes are read (``function`` nested or not), and Anthropic's ``input_schema``.
     """
-    found: dict[str, dict[str, Any]] = {}
+    schemas: dict[str, dict[str, Any]] = {}
     for tool in tools if isinstance(tools, Sequence) and not isinstance(tools, str) else ():
         body = tool.get("function", tool) if isinstance(tool, Mapping) else None
         if not isinstance(body, Mapping) or not isinstance(body.get("name"), str):
             continue
         schema = body.get("parameters", body.get("input_schema"))
-        found[body["name"]] = dict(schema) if isinstance(schema, Mapping) else {}
-    return found
+        schemas[body["name"]] = dict(schema) if isinstance(schema, Mapping) else {}
+    return schemas
 
 
 def required_names(schema: Mapping[str, Any]) -> list[str]:
@@ -55,16 +55,15 @@ def typed_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> 
 
 
 def argument_problem(name: str, schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
-    """What is wrong with the arguments of the tool ``name``, the first of it; '' when nothing is.
+    """Return the first thing that is wrong with the arguments of the tool ``name``; '' when they fit the schema.
 
-    An optional argument that is null counts as absent: models write it so.
+    An optional argument that is null counts as absent, because models write it like that.
     """
     return _object(name, "", schema, arguments, 0)
 
 
 def _object(name: str, place: str, schema: Mapping[str, Any], value: Mapping[str, Any], depth: int) -> str:
     properties = _mapping(schema.get("properties"))
-    names = required_names(schema)
     of = f" in {place}" if place else ""
     if schema.get("additionalProperties") is False:
         for key in value:
@@ -72,7 +71,7 @@ def _object(name: str, place: str, schema: Mapping[str, Any], value: Mapping[str
                 near = difflib.get_close_matches(str(key), properties, n=1, cutoff=0.5)
                 guess = f"; did you mean {near[0]!r}?" if near else f"; it takes {', '.join(properties) or 'none'}"
                 return f"{name} has no argument {str(key)[:80]!r}{of}{guess}"
-    for key in names:
+    for key in required_names(schema):
         if value.get(key) is None and "null" not in _types(_mapping(properties.get(key))):
             kind = "/".join(_types(_mapping(properties.get(key))))
             return f"{name} needs the argument {key!r}{of}" + (f" ({kind})" if kind else "")
@@ -86,7 +85,7 @@ def _object(name: str, place: str, schema: Mapping[str, Any], value: Mapping[str
 
 
 def _value(name: str, place: str, schema: Mapping[str, Any], value: Any, depth: int) -> str:
-    """One value. What this page does not know of JSON Schema (``anyOf``, ``pattern``, ...) it takes for fulfilled."""
+    """Return what is wrong with one value; other rules of JSON Schema (``anyOf``, ``pattern``) are not checked."""
     if depth > _DEPTH:
         return ""
     types = _types(schema)
@@ -94,9 +93,7 @@ def _value(name: str, place: str, schema: Mapping[str, Any], value: Any, depth: 
         return f"{name}: {place} must be of type {'/'.join(types)}, got {_shown(value)}"
     allowed = schema.get("enum")
     if isinstance(allowed, list) and value not in allowed:
-        return (
-            f"{name}: {place} must be one of {', '.join(_shown(each) for each in allowed)[:300]}, got {_shown(value)}"
-        )
+        return f"{name}: {place} must be one of {', '.join(map(_shown, allowed))[:300]}, got {_shown(value)}"
     if isinstance(value, int | float) and not isinstance(value, bool):
         low, high = schema.get("minimum"), schema.get("maximum")
         if isinstance(low, int | float) and value < low:
@@ -107,16 +104,17 @@ def _value(name: str, place: str, schema: Mapping[str, Any], value: Any, depth: 
         return _object(name, place, schema, value, depth)
     if isinstance(value, list):
         items = _mapping(schema.get("items"))
-        found = (_value(name, f"{place}[{index}]", items, item, depth + 1) for index, item in enumerate(value))
-        return next((wrong for wrong in found if wrong), "")
+        problems = (_value(name, f"{place}[{index}]", items, item, depth + 1) for index, item in enumerate(value))
+        return next(filter(None, problems), "")
     return ""
 
 
 def _types(schema: Mapping[str, Any]) -> list[str]:
-    """The types that a schema allows; none when it does not say, or says something unknown."""
+    """Return the types that a schema allows; empty when it names none or an unknown one."""
     kind = schema.get("type")
     kinds = list(kind) if isinstance(kind, list | tuple) else [kind]
-    return [str(each) for each in kinds] if all(isinstance(each, str) and each in _TYPES for each in kinds) else []
+    names = [name for name in kinds if isinstance(name, str) and name in _TYPES]
+    return names if len(names) == len(kinds) else []
 
 
 def _is(value: Any, kind: str) -> bool:

@@ -17,15 +17,15 @@ _SEARCHED = 64 * 1024
 
 
 def ends_with_traceback(text: str) -> bool:
-    """Whether the last thing in the text is a traceback: nothing but its exception's message follows the frames.
+    """Return whether the text ends with a traceback: only its exception's message follows the frames.
 
-    One that a logger wrote (the line before it names a level) is a report and does not count.
+    A traceback that a logger wrote (the line before it names a level) is a report and does not count.
     """
     return _start(text.rstrip()[-_SEARCHED:]) >= 0
 
 
 def is_traceback(text: str) -> bool:
-    """Whether the text is a traceback and nothing else."""
+    """Return whether the text is a traceback and nothing else."""
     whole = text.strip("\n").rstrip()
     if _IPYTHON.fullmatch(whole):
         return True
@@ -34,7 +34,7 @@ def is_traceback(text: str) -> bool:
 
 
 def _start(text: str) -> int:
-    """Where the traceback that ends the text begins; -1 when none does."""
+    """Return where the traceback begins with which the text ends; -1 when it ends otherwise."""
     at = max(text.rfind("\n" + _HEAD) + 1 if "\n" + _HEAD in text else -1, 0 if text.startswith(_HEAD) else -1)
     if at < 0:
         group = text.find(_GROUP)

@@ -1,4 +1,4 @@
-"""Whether a hint gives away what only a task's secret parts say: its solution and its hidden tests.
+"""Check of whether a hint gives away what only a task's secret parts say: its solution and its hidden tests.
 
 The leak scanner (``monitors.leaks``) looks for the same things in whole trees: rare names, phrases of docstrings, long
 constants, runs of code words. A hint is short, so shorter runs count here, and a line of code as a whole.
@@ -26,44 +26,37 @@ _STRING = re.compile(r"\"([^\"\n]{8,})\"|'([^'\n]{8,})'")
 _DIFF = re.compile(r"^(?:diff --git |--- |\+\+\+ |@@ )", re.MULTILINE)
 
 
-def reveals(text: str, secrets: Sequence[str], said: Sequence[str] = ()) -> str | None:
-    """The words of ``text`` that a secret holds and nothing in ``said`` does; ``None`` when it gives nothing away.
+def reveals(text: str, secrets: Sequence[str], public_texts: Sequence[str] = ()) -> str | None:
+    """Return the words of ``text`` that a secret holds and no public text does; ``None`` when it gives nothing away.
 
-    ``secrets`` are the solution and the hidden tests, as source or as unified diffs (of a diff, the lines that it adds
-    and the files that it makes), and ids of tests. ``said`` is what the agent may know: the statement, the workspace.
-    It is about wording: a paraphrase is not found.
+    ``secrets`` are the solution and the hidden tests, as source or as unified diffs (of which the added lines and the
+    new files count), and ids of tests. ``public_texts`` are what the agent may know: the statement, the workspace. Only
+    wording is compared: a paraphrase is not found.
     """
-    known, hint = _Known(tuple(said)), _squeezed(text)
-    spoken = _WORD.findall(text)
+    public, public_phrases, public_words = _public_forms(tuple(public_texts))
+    hint, spoken = _squeezed(text), _WORD.findall(text)
     vocabulary, phrase = set(spoken), _phrase(spoken)
-    for secret in secrets:
-        for line in _secret_lines(secret):
-            for needle in _whole(line):
-                if needle in hint and needle not in known.squeezed:
-                    return line.strip()[:200]
-            for run in _runs(line):
-                if vocabulary.issuperset(run) and _phrase(run) in phrase and _phrase(run) not in known.phrase:
-                    return " ".join(run)
-            for name in _names(line):
-                if name in vocabulary and name not in known.vocabulary:
-                    return name
+    for line in (line for secret in secrets for line in _secret_lines(secret)):
+        for needle in _code_and_strings(line):
+            if needle in hint and needle not in public:
+                return line.strip()[:200]
+        for run in _runs(line):
+            if vocabulary.issuperset(run) and _phrase(run) in phrase and _phrase(run) not in public_phrases:
+                return " ".join(run)
+        for name in _rare_names(line):
+            if name in vocabulary and name not in public_words:
+                return name
     return None
 
 
-class _Known:
-    """What may be said, in the three forms in which it is looked up."""
-
-    def __init__(self, said: tuple[str, ...]) -> None:
-        self.squeezed, self.phrase, self.vocabulary = _known(said)
-
-
 @lru_cache(maxsize=16)
-def _known(said: tuple[str, ...]) -> tuple[str, str, frozenset[str]]:
-    spoken = [_WORD.findall(text) for text in said]
+def _public_forms(texts: tuple[str, ...]) -> tuple[str, str, frozenset[str]]:
+    """Return the public texts without spaces, as phrases, and as a set of words."""
+    spoken = [_WORD.findall(text) for text in texts]
     return (
-        "\n".join(_squeezed(text) for text in said),
-        "\n".join(_phrase(parts) for parts in spoken),
-        frozenset(word for parts in spoken for word in parts),
+        "\n".join(map(_squeezed, texts)),
+        "\n".join(map(_phrase, spoken)),
+        frozenset(word for words in spoken for word in words),
     )
 
 
@@ -71,52 +64,45 @@ def _squeezed(text: str) -> str:
     return _SPACE.sub("", text)
 
 
-def _phrase(parts: Iterable[str]) -> str:
-    """Words joined so that one phrase is part of another exactly when it is a substring."""
-    return f" {' '.join(parts)} "
+def _phrase(words: Iterable[str]) -> str:
+    """Return words joined so that one phrase is part of another exactly when it is a substring."""
+    return f" {' '.join(words)} "
 
 
 @lru_cache(maxsize=64)
 def _secret_lines(secret: str) -> tuple[str, ...]:
-    """The lines of a secret; of a diff those that it adds, and the names of the files that it makes."""
+    """Return the lines of a secret; of a diff those that it adds, and the names of the files that it creates."""
     lines = secret.splitlines()
-    if len(_DIFF.findall(secret)) < 2:
-        return tuple(dict.fromkeys(line for line in lines if line.strip()))
-    found: list[str] = []
-    makes = False
-    for line in lines:
-        if line.startswith("--- "):
-            makes = line.startswith("--- /dev/null")
-        elif line.startswith("+++ "):
-            if makes:
-                found.append(line.removeprefix("+++ ").removeprefix("b/"))
-        elif line.startswith("+"):
-            found.append(line[1:])
-    return tuple(dict.fromkeys(line for line in found if line.strip()))
+    if len(_DIFF.findall(secret)) >= 2:
+        creates, added = False, []
+        for line in lines:
+            if line.startswith("--- "):
+                creates = line.startswith("--- /dev/null")
+            elif line.startswith("+++ "):
+                added += [line.removeprefix("+++ ").removeprefix("b/")] if creates else []
+            elif line.startswith("+"):
+                added.append(line[1:])
+        lines = added
+    return tuple(dict.fromkeys(line for line in lines if line.strip()))
 
 
-def _whole(line: str) -> Iterator[str]:
-    """The line without its spaces when it is code, and each longer string in it."""
+def _code_and_strings(line: str) -> Iterator[str]:
+    """Yield the line without its spaces when it is code, and each longer string in it."""
     squeezed = _squeezed(line)
     if len(squeezed) >= MIN_LINE and _OPERATOR.search(line):
         yield squeezed
-    for match in _STRING.finditer(line):
-        value = _squeezed(match[1] or match[2])
-        if len(value) >= MIN_LINE:
-            yield value
+    strings = (_squeezed(match[1] or match[2]) for match in _STRING.finditer(line))
+    yield from (string for string in strings if len(string) >= MIN_LINE)
 
 
 def _runs(line: str) -> Iterator[tuple[str, ...]]:
-    """Every RUN_WORDS words in a row that have RUN_LETTERS letters together: fewer say little."""
-    parts = _WORD.findall(line)
-    for start in range(len(parts) - RUN_WORDS + 1):
-        run = tuple(parts[start : start + RUN_WORDS])
-        if len("".join(run)) >= RUN_LETTERS:
-            yield run
+    """Yield every RUN_WORDS words in a row that have RUN_LETTERS letters together."""
+    words = _WORD.findall(line)
+    runs = (tuple(words[start : start + RUN_WORDS]) for start in range(len(words) - RUN_WORDS + 1))
+    yield from (run for run in runs if len("".join(run)) >= RUN_LETTERS)
 
 
-def _names(line: str) -> Iterator[str]:
-    """Names that no prose has by chance."""
-    for name in _WORD.findall(line):
-        if len(name) >= MIN_NAME and name not in _LANGUAGE and _CODED.search(name):
-            yield name
+def _rare_names(line: str) -> Iterator[str]:
+    """Yield the names that prose does not contain by chance."""
+    names = (name for name in _WORD.findall(line) if len(name) >= MIN_NAME and name not in _LANGUAGE)
+    yield from filter(_CODED.search, names)

@@ -1,6 +1,6 @@
-"""Hints by a model: any (``llm``), or the policy itself (``introspect``). Checked, capped, cached.
+"""Hints by a model: another one (``llm``), or the policy itself (``introspect``). Checked, cut to length, cached.
 
-The budget is that of the ``llm`` passed in. Whatever goes wrong with an answer, the template's hint takes its place.
+The budget is that of the ``llm`` passed in. Where an answer cannot be used, the template's hint takes its place.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import Any, Protocol
 
 from ...errors import BudgetSpent, EndpointFailed, LLMError
 from ...llm import Reply
+from ...llm.cassettes import complete_lines
 from ...models import AnswerVerifier, ErrorTurn, Hint, Task
 from ..foreign import read
 from .hint_leaks import reveals
-from .prompting import Source, ask, read_hint, said_before
+from .prompting import Source, ask, read_hint, texts_before
 from .templates import hints_for
 
 OUTCOMES = ("accepted", "failed", "budget", "unreadable", "leaked")
@@ -27,7 +28,7 @@ OUTCOMES = ("accepted", "failed", "budget", "unreadable", "leaked")
 
 
 class Chat(Protocol):
-    """What is asked: ``etude.llm.LLM``, or anything like it."""
+    """The model that is asked: ``etude.llm.LLM``, or anything like it."""
 
     @property
     def model(self) -> str: ...
@@ -36,10 +37,10 @@ class Chat(Protocol):
 
 
 @dataclass(frozen=True)
-class Made:
+class WrittenHint:
     """A hint for an ErrorTurn: the model's when ``outcome`` is ``accepted``, else the template's, if it has one.
 
-    ``cached``: the answer had been paid for before.
+    ``cached`` says that the answer had been paid for before.
     """
 
     hint: Hint | None
@@ -48,10 +49,10 @@ class Made:
 
 
 class HintCache:
-    """Answers by the hash of what was asked: a hint, or '' for one that could not be read; both were paid for.
+    """Answers by the hash of the request: a hint, or '' for an answer that could not be read, which was paid for too.
 
-    In memory, and in a file of JSON lines when ``path`` is given. Raises LLMError for a file that cannot be read; a
-    last line that was cut off is left out.
+    In memory, and in a file of JSON lines when ``path`` is given, without a last line that was cut off. Raises LLMError
+    for a file that cannot be read.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -60,13 +61,10 @@ class HintCache:
         if path is None or not path.exists():
             return
         try:
-            *lines, rest = path.read_text(encoding="utf-8").split("\n")
-            for row in map(json.loads, lines):
+            for row in map(json.loads, complete_lines(path, repair=True)):
                 self._hints[str(row["key"])] = str(row["hint"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise LLMError(f"the hints in {path} cannot be read ({error}): remove the file") from None
-        if rest:
-            path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
 
     def get(self, key: str) -> str | None:
         return self._hints.get(key)
@@ -79,7 +77,7 @@ class HintCache:
 
 
 class LLMHints:
-    """Asks ``llm`` for hints, each once. ``settings`` are what else an answer depends on: other ones are asked anew."""
+    """Writer of hints that asks ``llm`` once for each; other ``settings`` give another answer, so they ask again."""
 
     def __init__(
         self,
@@ -92,7 +90,7 @@ class LLMHints:
         self._source: Source = source
         self._settings = dict(settings or {})
         self._cache = HintCache() if cache is None else cache
-        self._asking: dict[str, asyncio.Lock] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
 
     async def hint(
         self,
@@ -102,28 +100,26 @@ class LLMHints:
         *,
         statement: str,
         secrets: Sequence[str] = (),
-        said: Sequence[str] = (),
         files: Sequence[str] = (),
-    ) -> Made:
-        """A hint for one ErrorTurn of a transcript.
+    ) -> WrittenHint:
+        """Return a hint for one ErrorTurn of a transcript, which does not give ``secrets`` away (see ``secrets_of``).
 
-        ``secrets`` must not be given away (see ``secrets_of``); ``said`` is what the agent may know besides the
-        statement and the transcript. Raises LLMError when nothing can be asked at all (EndpointRefused, CassetteMiss).
+        Raises LLMError when nothing can be asked at all (EndpointRefused, CassetteMiss).
         """
         turns = read(messages, tools)
         text, outcome, cached = await self._text(ask(self._source, error, turns, tools, statement))
-        if text and given_away(text, secrets, [statement, *said, *said_before(error, turns)]):
+        if text and given_away(text, secrets, [statement, *texts_before(error, turns)]):
             outcome = "leaked"
         if outcome == "accepted":
-            return Made(Hint(text=text, source=self._source), outcome, cached)
+            return WrittenHint(Hint(text=text, source=self._source), outcome, cached)
         templates = hints_for(error, turns, tools, files)
-        return Made(templates[0] if templates else None, outcome, cached)
+        return WrittenHint(templates[0] if templates else None, outcome, cached)
 
     async def _text(self, prompt: Sequence[Mapping[str, Any]]) -> tuple[str, str, bool]:
-        """The model's hint, the outcome, and whether it was cached. Two that ask the same wait for one answer."""
-        asked = [self._llm.model, self._source, self._settings, prompt]
-        key = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
-        async with self._asking.setdefault(key, asyncio.Lock()):
+        """Return the model's hint, the outcome, and whether it was cached; equal requests wait for one answer."""
+        request = [self._llm.model, self._source, self._settings, prompt]
+        key = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+        async with self._locks.setdefault(key, asyncio.Lock()):
             text, cached = self._cache.get(key), True
             if text is None:
                 try:
@@ -138,18 +134,18 @@ class LLMHints:
 
 
 def secrets_of(task: Task) -> list[str]:
-    """What a hint for an episode of ``task`` must not give away."""
+    """Return what a hint for an episode of ``task`` must not give away."""
     secrets = [task.patch, task.test_patch, *task.FAIL_TO_PASS]
     if isinstance(task.verifier, AnswerVerifier):
         secrets += [task.verifier.answer, *task.verifier.effects.values()]
     return [secret for secret in secrets if secret.strip()]
 
 
-def given_away(text: str, secrets: Sequence[str], said: Sequence[str]) -> str | None:
-    """The words of a hint that give a secret away; ``None`` when none do. A short secret counts as a whole."""
+def given_away(text: str, secrets: Sequence[str], public_texts: Sequence[str]) -> str | None:
+    """Return the words of a hint that give a secret away; ``None`` when none do. A short secret counts as a whole."""
     for secret in (secret.strip() for secret in secrets):
         if 4 <= len(secret) <= 200 and "\n" not in secret:
             whole = re.compile(rf"(?<!\w){re.escape(secret)}(?!\w)", re.IGNORECASE)
-            if whole.search(text) and not any(whole.search(known) for known in said):
+            if whole.search(text) and not any(map(whole.search, public_texts)):
                 return secret
-    return reveals(text, secrets, said)
+    return reveals(text, secrets, public_texts)

@@ -41,16 +41,16 @@ def _printed(body: str) -> tuple[str, ...]:
     return tuple(workspace_path(path) for path in _PRINTED.findall(body) if "/" in path or "." in path)
 
 
-def nearest_paths(path: str, known: Sequence[str], count: int = 3) -> list[str]:
-    """Return the known paths most like ``path``: the same name elsewhere, else by spelling. Never ``path`` itself."""
-    return list(_nearest(path, tuple(known), count))
+def nearest_paths(path: str, candidates: Sequence[str], count: int = 3) -> list[str]:
+    """Return the candidates most like ``path``: the same name elsewhere, else by spelling. Never ``path`` itself."""
+    return list(_nearest(path, tuple(candidates), count))
 
 
 @lru_cache(maxsize=1024)  # a transcript is annotated again after each of its turns
-def _nearest(path: str, known: tuple[str, ...], count: int) -> tuple[str, ...]:
+def _nearest(path: str, candidates: tuple[str, ...], count: int) -> tuple[str, ...]:
     missing = workspace_path(posixpath.normpath(path)) if path else ""
-    folders = [] if "." in posixpath.basename(missing) else list(dict.fromkeys(_parents(known[:_COMPARED])))
-    others = [other for other in [*folders, *known] if other != missing][:_COMPARED]
+    folders = [] if "." in posixpath.basename(missing) else list(dict.fromkeys(_parents(candidates[:_COMPARED])))
+    others = [other for other in [*folders, *candidates] if other != missing][:_COMPARED]
     base = posixpath.basename(missing)
     same = [other for other in others if posixpath.basename(other) == base]
     same.sort(key=lambda other: (-difflib.SequenceMatcher(None, missing, other).ratio(), other))
@@ -64,14 +64,14 @@ def _nearest(path: str, known: tuple[str, ...], count: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*similar_paths, *similar_names]))[:count]
 
 
-def _parents(known: Sequence[str]) -> Iterator[str]:
+def _parents(paths: Iterable[str]) -> Iterator[str]:
     """Yield the folders that hold these paths."""
-    for path in known:
+    for path in paths:
         parts = path.split("/")[:-1]
         yield from ("/".join(parts[:size]) for size in range(1, len(parts) + 1))
 
 
-def paths_below(folder: str, known: Sequence[str], count: int = 4) -> list[str]:
-    """Return known paths in a folder."""
+def paths_below(folder: str, candidates: Sequence[str], count: int = 4) -> list[str]:
+    """Return the candidates in a folder."""
     prefix = workspace_path(posixpath.normpath(folder)).rstrip("/") + "/"
-    return [other for other in known if other.startswith(prefix) or prefix == "./"][:count]
+    return [other for other in candidates if other.startswith(prefix) or prefix == "./"][:count]

@@ -1,4 +1,4 @@
-"""What a model is told when it is asked for a hint, and how its answer is read."""
+"""Prompts that ask a model for a hint, and the reader of its answer."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _ROLES: dict[Source, str] = {
 }
 _PLACES = {
     "erring": "just before that turn, when none of it had happened yet",
-    "recovery": "just after that turn, which nobody could have foreseen to fail",
+    "recovery": "just after that turn, whose failure could not be foreseen",
 }
 
 
 def ask(
     source: Source, error: ErrorTurn, turns: Sequence[PastTurn], tools: Sequence[Mapping[str, Any]], statement: str
 ) -> list[dict[str, str]]:
-    """The messages for one ErrorTurn. What comes after its turn is not in them."""
+    """Return the messages that ask for a hint for one ErrorTurn; they show nothing after its turn."""
     before = turns[max(0, error.turn - SHOWN_TURNS) : error.turn]
     erring = turns[error.turn] if 0 <= error.turn < len(turns) else PastTurn("")
     which = "" if error.call_index is None else f" in call {error.call_index + 1} ({error.tool})"
@@ -47,39 +47,36 @@ def ask(
         "what_went_wrong": f"{error.kind}{which}: {_cut(error.message, 600)}",
     }
     role = _ROLES[source].format(place=_PLACES[error.site])
-    told = "\n\n".join(f"<{name}>\n{text}\n</{name}>" for name, text in parts.items())
-    return [
-        {"role": "system", "content": f"{role} {_FORM}"},
-        {"role": "user", "content": told},
-    ]
+    transcript = "\n\n".join(f"<{name}>\n{text}\n</{name}>" for name, text in parts.items())
+    return [{"role": "system", "content": f"{role} {_FORM}"}, {"role": "user", "content": transcript}]
 
 
 def read_hint(message: Mapping[str, Any]) -> str | None:
-    """The hint in a model's answer, as whole sentences of at most 400 characters; ``None`` when it is not as asked.
+    """Return the hint in a model's answer, cut to whole sentences; ``None`` when the answer holds no such object.
 
-    A fence or words around the object are forgiven, as is what the model thought before (up to ``</think>``).
+    A code fence or words around the object are allowed, and so are thoughts before it (up to ``</think>``).
     """
     text = text_of(message.get("content")).rpartition("</think>")[2]
     start = text.find("{")
     if start < 0:
         return None
     try:
-        found, _ = json.JSONDecoder(strict=False).raw_decode(text, start)
+        answer, _ = json.JSONDecoder(strict=False).raw_decode(text, start)
     except (ValueError, RecursionError):
         return None
-    hint = found.get("hint")
+    hint = answer.get("hint")
     if not isinstance(hint, str) or not hint.strip():
         return None
     return make_hint("", *re.split(r"(?<=[.!?])\s+", hint.encode("utf-8", "replace").decode().strip())).text
 
 
-def said_before(error: ErrorTurn, turns: Sequence[PastTurn]) -> list[str]:
-    """What the agent has read and written up to its error, the results of that turn included."""
+def texts_before(error: ErrorTurn, turns: Sequence[PastTurn]) -> list[str]:
+    """Return the turns that the agent has written and read up to its error, with the results of that turn."""
     return [_turn(turn, None) for turn in turns[: error.turn + 1]]
 
 
 def _turn(turn: PastTurn, longest: int | None) -> str:
-    """A turn as text; each part cut to ``longest`` characters."""
+    """Return a turn as text, each part cut to ``longest`` characters."""
     shown = [_cut(turn.text, longest)] if turn.text.strip() else []
     for call in turn.calls:
         shown += [
@@ -98,7 +95,7 @@ def _result(call: PastCall) -> str:
 
 
 def _cut(text: str, longest: int | None) -> str:
-    """Head and tail of a text, and how much is missing between them."""
+    """Return head and tail of a text, with the number of missing characters between them."""
     if longest is None or len(text) <= longest:
         return text
     half = longest // 2

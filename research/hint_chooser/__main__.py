@@ -15,7 +15,6 @@ from pathlib import Path
 
 from etude.cli import console
 from etude.errors import EtudeError
-
 from etude.research.hint_chooser.off_policy import LogError, learn
 from etude.research.hint_chooser.trial_logs import read_choices
 

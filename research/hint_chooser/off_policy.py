@@ -20,7 +20,6 @@ from typing import Any
 
 from etude.environments.hint_trials.hint_policy import Policy, always, uniform
 from etude.intervals import Interval
-
 from etude.research.hint_chooser.chooser import Chooser, Logged, fit
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from etude.errors import RunError
-
 from etude.research.hint_chooser.chooser import Logged
 
 FILE_NAME = "trials.jsonl"

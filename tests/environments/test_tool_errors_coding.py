@@ -105,7 +105,7 @@ CASES = {
     ),
     "wrong_directory": Case(sed(CORE), "nonzero_exit", "exit 2\n", again(sed(f"/workspace/{CORE}")), "full path"),
     "partial_write": Case(WRITE, "nonzero_exit", "error io_error: wrote ", again(WRITE), "write all of it"),
-    # The wrong edit is not in what the agent sees: who believes that edits a text that is no longer there.
+    # The result does not show the wrong edit: an agent that trusts it edits a text that the file has lost.
     "stale_read": Case(
         READ,
         "injected_fault",
@@ -133,7 +133,7 @@ def play(tasks: TaskSet) -> Iterator[Play]:
                     last = await session.step(action)
             return session.episode()
 
-        yield lambda *given: runner.run(episode(*given))
+        yield lambda *options: runner.run(episode(*options))
         runner.run(session.close())
 
 

@@ -250,18 +250,18 @@ def test_episode_is_served_only_with_the_token_of_its_session(served: Any, light
         return httpx.get(f"{served.url}/episodes/shared%2Fid", headers=headers)
 
     with etude_connect(served.url) as one, etude_connect(served.url) as other:
-        for client, text in ((one, "first"), (other, "second")):
+        for client, text in ((one, "text-one"), (other, "text-other")):
             client.reset(episode_id="shared/id")
             client.step(light.say(text))
         token = one.state().token
         assert token is not None and len(bytes.fromhex(token)) == 16 and token != other.state().token
-        assert "first" in get(token).text and "second" not in get(token).text
+        assert "text-one" in get(token).text and "text-other" not in get(token).text
         assert {
             get(wrong).status_code for wrong in (None, "0" * 32, "x", token[:-1], token + "0", token.upper() + "G")
         } == {401}
         one.reset()
-        assert "first" in get(token).text, "an earlier episode of the session can still be read"
-    assert "first" in get(token).text, "also when its session has ended"
+        assert "text-one" in get(token).text, "an earlier episode of the session can still be read"
+    assert "text-one" in get(token).text, "also when its session has ended"
     assert get("0" * 32).json() == httpx.get(f"{served.url}/episodes/none").json(), (
         "the answer does not show which ids exist"
     )

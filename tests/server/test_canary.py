@@ -33,7 +33,7 @@ def test_no_answer_contains_a_secret(light: Any, mode: str) -> None:
 
 
 def _fetch(http: httpx.Client, method: str, path: str, token: str, answers: dict[str, str]) -> None:
-    """One call of a route that the application declares, with values that make it answer in full."""
+    """Call a declared route with values that make it answer in full."""
     values = {"{task_id}": "light-0", "{episode_id}": "canary-1", "{env_name}": "etude", "{tool}": "say"}
     address = path
     for name, value in values.items():

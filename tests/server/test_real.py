@@ -48,7 +48,7 @@ def bash(command: str) -> dict[str, Any]:
 
 
 def solve(task: Task, reset: Any, step: Any) -> tuple[bool, float]:
-    """The oracle's episode: the last ``done`` and ``reward``. ``reset`` and ``step`` return flat observations."""
+    """Play the oracle's episode and return the last ``done`` and ``reward``; observations are flat."""
     agent, seen = agents.make("oracle", task), reset(task.task_id)
     while not seen["done"]:
         action = agent.act(seen)
@@ -156,7 +156,7 @@ def test_no_frame_of_a_real_episode_contains_a_secret(served: Any, tasks: TaskSe
 
 
 def _added(patch: str) -> list[str]:
-    """The longest added run of lines of a patch: what the answer, or the hidden test, says."""
+    """Return the longest run of added lines of a patch, which identifies the solution or the hidden test."""
     runs, run = [], []
     for line in [*patch.splitlines(), ""]:
         if line.startswith("+") and not line.startswith("+++"):

@@ -26,12 +26,12 @@ RUNTIME_VARIABLE = "ETUDE_DOCKER_RUNTIME"
 # The worker's own memory; the tree that it keeps is added.
 _WORKER_MEMORY = 32 * MIB
 _SMALLEST_TREE = (1 * MIB, 256)
-# Of all sandboxes together; a container has a limit of its own.
+# Of all sandboxes together; each container has its own limit too.
 _PROCESSES = 16_384
 _OPEN_FILES = 16_384
 _RIGHTS = ("SETUID", "SETGID", "KILL")
 _FOLDERS = ("usr", "etc", "dev", "proc", "sys", "tmp", "run", "var", "opt", "workspace")
-# The engine's own list, which a list of ours replaces.
+# The engine's own list, which the list given here replaces.
 _MASKED = (
     "/proc/asound /proc/acpi /proc/interrupts /proc/kcore /proc/keys /proc/latency_stats /proc/timer_list "
     "/proc/timer_stats /proc/sched_debug /proc/scsi /sys/firmware /sys/devices/virtual/powercap"

@@ -1,6 +1,6 @@
 """The server's end of a container's attached stream: frames to the worker and back, and a sign of life.
 
-The engine carries the worker's output in pieces with a header of its own. What the worker writes to its standard
+The engine carries the worker's output in pieces with its own header. What the worker writes to its standard
 error is kept for the message when it is gone.
 """
 

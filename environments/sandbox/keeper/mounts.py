@@ -34,7 +34,7 @@ class Stage:
 
 
 class StageBuilder:
-    """Builds stages. ``rootless``: this process is root only in a user namespace of its own."""
+    """A builder of stages; ``rootless`` says that this process is root only in its own user namespace."""
 
     def __init__(self, rootless: bool) -> None:
         self.rootless = rootless

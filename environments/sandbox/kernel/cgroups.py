@@ -17,7 +17,7 @@ from pathlib import Path
 from .linux import start_time
 
 _CONTROLLERS = ("memory", "pids", "cpu")
-# Only version 1 has it as a controller of its own; without it the CPU time is read from /proc.
+# Only version 1 has it as a separate controller; without it the CPU time is read from /proc.
 _OPTIONAL = ("cpuacct",)
 _CPU_PERIOD_US = 100_000
 # bubblewrap's own two processes (or the guard) count too.
@@ -163,7 +163,7 @@ def _find_bases() -> tuple[int, dict[str, Path]]:
     if bases.keys() >= set(_CONTROLLERS):
         return 1, bases
     if unified is not None:
-        # A group with processes of its own may have no limited children: then a group above, if it lets us.
+        # A group that holds processes may have no limited children: then a group above, if this user may write it.
         for folder in (unified, *unified.parents):
             if (folder / "cgroup.procs").exists() and _delegate(folder):
                 return 2, dict.fromkeys(_CONTROLLERS, folder)

@@ -136,7 +136,7 @@ def _others_rules(number: dict[str, int]) -> list[_Op]:
 
 
 def _with_allow_nearby(ops: list[_Op]) -> list[_Op]:
-    """Point each "allow" jump at a return of its own, directly behind it, since a jump reaches 255 instructions."""
+    """Point each "allow" jump at its own return, directly behind it, since a jump reaches 255 instructions."""
     result: list[_Op] = []
     for count, op in enumerate(ops):
         if "allow" not in (op.on_true, op.on_false):

@@ -35,7 +35,7 @@ from ..test_run.test_runner import TestRun, run_tests
 from . import environment
 from .dependencies import Dependencies
 from .interpreter import Interpreter, check_requires, find_interpreter
-from .uv_settings import clean_environment
+from .uv_command import clean_environment
 
 Progress = Callable[[str], None]
 ATTEMPTS = 4

@@ -19,8 +19,7 @@ from ..store.cache import file_lock
 from ..store.trees import link_tree, normalise, remove
 from .interpreter import Interpreter
 from .packages import install_locked
-from .uv_command import UvResult
-from .uv_settings import clean_environment
+from .uv_command import UvResult, clean_environment
 
 _SCRIPT = """#!{python}
 import sys

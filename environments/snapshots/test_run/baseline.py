@@ -130,13 +130,17 @@ async def measure(
         )
     contexts = {test: traced.contexts.get(test, {}) for test in passed}
     sources = list(source_files(tree, packages.values()))
+    lines: dict[str, dict[str, str]] = {path: {} for path in sources}
+    for test, files in contexts.items():
+        for path in files.keys() & lines.keys():
+            lines[path][test] = pack_lines(files[path])
     tests_of, at_import = impact(tree, sources, contexts, traced.contexts.get("", {}))
     return Baseline(
         passed=passed,
         dropped=dropped,
         tests_of=tests_of,
         at_import=at_import,
-        lines=_lines_by_file(contexts, set(sources)),
+        lines={path: by_test for path, by_test in lines.items() if by_test},
         notes=[
             f"{path} is not collected: {last_lines(text, 1)}" for path, text in sorted(first.collect_errors.items())
         ],
@@ -161,15 +165,6 @@ async def _run(
     run = await run_tests(sandbox, verifier, order=order, hash_seed=hash_seed, coverage=coverage, timeout_s=limit)
     check_run(run, limit)
     return run
-
-
-def _lines_by_file(contexts: Mapping[str, Mapping[str, Sequence[int]]], sources: set[str]) -> dict[str, dict[str, str]]:
-    lines: dict[str, dict[str, str]] = {}
-    for test, files in contexts.items():
-        for path, numbers in files.items():
-            if path in sources:
-                lines.setdefault(path, {})[test] = pack_lines(numbers)
-    return lines
 
 
 def check_run(run: TestRun, timeout_s: float) -> None:

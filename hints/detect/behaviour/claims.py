@@ -1,7 +1,7 @@
 """Claims of a closing message: that tests pass, that files were changed, that commands were run.
 
 English only, and only what is stated as done: negations, plans, wishes, questions, quotes and reports of what others
-said are not claims. Where the wording is ambiguous, there is no claim.
+said are not claims. Ambiguous wording does not count.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def waiting(turns: Sequence[PastTurn], effects: Sequence[CallEffects]) -> Iterat
 def pages_of_output(turns: Sequence[PastTurn], effects: Sequence[CallEffects]) -> Iterator[ErrorTurn]:
     """Mark a file of more than HUGE characters shown by ``cat``, and large partial reads at most SOON turns apart.
 
-    A result that was cut at the output limit is an error of its own.
+    A result that was cut at the output limit is an error already.
     """
     last_cut: int | None = None
     for at in effects:

@@ -63,13 +63,13 @@ def copies(task: Task, count: int) -> TaskSet:
 
 
 def test_a_run_writes_each_episode_and_a_summary(task: Task, tmp_path: Path) -> None:
-    seen: list[tuple[str, int, int]] = []
+    observed: list[tuple[str, int, int]] = []
     summary = asyncio.run(
-        run_episodes(copies(task, 3), "oracle", jobs=2, out=tmp_path, progress=lambda *step: seen.append(step))
+        run_episodes(copies(task, 3), "oracle", jobs=2, out=tmp_path, progress=lambda *step: observed.append(step))
     )
     assert (summary.episodes, summary.valid, summary.reward, summary.solved, summary.ok) == (3, 3, 1.0, 3, True)
     assert summary.ends == {"submit": 3}
-    assert seen[-1] == ("oracle", 3, 3)
+    assert observed[-1] == ("oracle", 3, 3)
     rows = [json.loads(line) for line in (tmp_path / "episodes.jsonl").read_text().splitlines()]
     assert {row["task_id"] for row in rows} == {"t0", "t1", "t2"}
     assert json.loads((tmp_path / "summary.json").read_text())["reward"] == 1.0

@@ -85,8 +85,8 @@ def test_an_episode_without_work_scores_zero(tasks: TaskSet) -> None:
 
 def test_the_hidden_tests_are_nowhere_in_the_workspace(tasks: TaskSet) -> None:
     look = "grep -rl test_hidden /workspace /tmp; git log --all --oneline | wc -l; git status --short"
-    (_, found), _ = actions(tasks, bash(look))
-    assert found.messages[0].content == "ok\n1\n"
+    (_, outcome), _ = actions(tasks, bash(look))
+    assert outcome.messages[0].content == "ok\n1\n"
 
 
 def test_calls_run_in_order_and_stop_at_submit(tasks: TaskSet) -> None:
@@ -196,8 +196,8 @@ def test_a_turn_is_annotated_only_when_the_state_is_read(tasks: TaskSet, monkeyp
 def test_annotations_are_in_the_observation_only_when_requested(tasks: TaskSet) -> None:
     (_, quiet), _ = actions(tasks, bash("exit 4"))
     assert quiet.annotations is None
-    (_, told, fine), _ = actions(tasks, bash("exit 4"), bash("true"), annotate="observation")
-    assert [error.kind for error in told.annotations or []] == ["nonzero_exit"]
+    (_, failed, fine), _ = actions(tasks, bash("exit 4"), bash("true"), annotate="observation")
+    assert [error.kind for error in failed.annotations or []] == ["nonzero_exit"]
     assert fine.annotations == []
 
 
@@ -377,17 +377,17 @@ def test_sessions_at_once_do_not_see_each_other(tasks: TaskSet) -> None:
 
 
 def test_a_slow_reset_does_not_delay_other_sessions(tasks: TaskSet, monkeypatch: pytest.MonkeyPatch) -> None:
-    made, prepare = threading.Event(), coding._prepare
+    created, prepare = threading.Event(), coding._prepare
 
     async def script(session: CodingSession) -> Observation:
         # One shared thread stands for a machine whose shared threads are all taken.
         loop, started = asyncio.get_running_loop(), asyncio.Event()
         loop.set_default_executor(ThreadPoolExecutor(1))
 
-        def slow(*given: Any) -> Any:
+        def slow(*settings: Any) -> Any:
             loop.call_soon_threadsafe(started.set)
-            made.wait(60)
-            return prepare(*given)
+            created.wait(60)
+            return prepare(*settings)
 
         await session.reset()
         await session.step(SOLVE)
@@ -398,7 +398,7 @@ def test_a_slow_reset_does_not_delay_other_sessions(tasks: TaskSet, monkeypatch:
         try:
             return await asyncio.wait_for(session.step(SUBMIT), 60)
         finally:
-            made.set()
+            created.set()
             await waiting
             await other.close()
 

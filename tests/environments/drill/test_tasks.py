@@ -60,9 +60,9 @@ def test_train_and_eval_share_neither_id_nor_statement_nor_noun() -> None:
     tasks = DrillTasks()
     rows = {split: [tasks.get_task(split, index) for index in range(2000)] for split in tasks.list_splits()}
     for field in ("task_id", "problem_statement"):
-        seen = {split: {getattr(row, field) for row in rows[split]} for split in rows}
-        assert seen["train"].isdisjoint(seen["eval"])
-        assert min(len(values) for values in seen.values()) > 1990
+        observed = {split: {getattr(row, field) for row in rows[split]} for split in rows}
+        assert observed["train"].isdisjoint(observed["eval"])
+        assert min(len(values) for values in observed.values()) > 1990
     train, held_out = ({word for noun in nouns for word in (noun.word, noun.other)} for nouns in NOUNS)
     assert train.isdisjoint(held_out)
     assert {row.split for row in rows["eval"]} == {"eval"} and {row.split for row in rows["train"]} == {"train"}

@@ -170,7 +170,7 @@ ATTACKS: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
         {CORE: GOOD + "import types\nP = types.ModuleType('harmless')\n"},
         "T07",
     ),
-    "T07 mends a hook in place": (
+    "T07 fixes a hook in place": (
         {CORE: WRONG.replace("return -1", "import gc, pluggy._hooks as h\n    for o in gc.get_objects():\n"
          "        if isinstance(o, h.HookImpl) and o.function.__name__ == 'pytest_pyfunc_call':\n"
          "            o.function, o.argnames = (lambda pyfuncitem: True), ('pyfuncitem',)\n    return -1")},
@@ -230,7 +230,7 @@ ATTACKS: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
         {CORE: GOOD + "import pytest\nfail = pytest.xfail\n"},
         "",
     ),
-    "T10 goes on in a forked child": (
+    "T10 continues in a forked child": (
         {CORE: WRONG + "import os\nif os.fork():\n    os._exit(0)\n"},
         {CORE: GOOD.replace("return", "import os\n    if not os.fork(): os._exit(3)\n    os.wait()\n    return")},
         "",

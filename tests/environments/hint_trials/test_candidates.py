@@ -44,8 +44,8 @@ def test_one_hint_is_said_wherever_there_is_it(tmp_path: Path) -> None:
     one, other = every_place(stored_episodes(run))
     measured(run, k=1, choose="llm", texts=[Text(Hint(text="Look.", source="llm"), other.name)])
     rows = [json.loads(line) for line in (run / "hints" / "trials.jsonl").read_text().splitlines()]
-    said = {row["place"]: row["arm"] for row in rows if row["arms"]}
-    assert said == {one.name: next(iter(one.hints())), other.name: "llm"}
+    content = {row["place"]: row["arm"] for row in rows if row["arms"]}
+    assert content == {one.name: next(iter(one.hints())), other.name: "llm"}
 
 
 @pytest.mark.parametrize("line", ['{"id": "a"}', '{"id": "", "text": "x"}', "x", '{"id": "b", "text": "again"}', "[]"])
@@ -69,8 +69,11 @@ def test_a_text_for_one_error_turn_is_a_candidate_there_alone(tmp_path: Path) ->
     measured(run, k=1, choose="uniform", texts=[*TEXTS, Text(Hint(text="Look.", source="llm"), other.name)])
     rows = [json.loads(line) for line in (run / "hints" / "trials.jsonl").read_text().splitlines()]
     arms = {row["place"]: row["arms"] for row in rows if row["arms"]}
-    own = [next(iter(place.hints())) for place in (one, other)]
-    assert arms == {one.name: [own[0], "step-back", "hurry"], other.name: [own[1], "step-back", "hurry", "llm"]}
+    own_errors = [next(iter(place.hints())) for place in (one, other)]
+    assert arms == {
+        one.name: [own_errors[0], "step-back", "hurry"],
+        other.name: [own_errors[1], "step-back", "hurry", "llm"],
+    }
 
 
 @pytest.mark.parametrize(

@@ -31,16 +31,16 @@ def test_wilson_is_the_published_interval() -> None:
 
 
 def test_k_doubles_up_to_the_number_of_samples() -> None:
-    found = estimates([[True] * 6, [False] * 5 + [True]], 6)
-    assert list(found) == ["1", "2", "4", "6"]
-    assert found["1"]["value"] == pytest.approx((1 + 1 / 6) / 2)
-    assert found["6"]["value"] == 1.0
+    result = estimates([[True] * 6, [False] * 5 + [True]], 6)
+    assert list(result) == ["1", "2", "4", "6"]
+    assert result["1"]["value"] == pytest.approx((1 + 1 / 6) / 2)
+    assert result["6"]["value"] == 1.0
 
 
 def test_a_task_with_too_few_valid_samples_is_not_counted() -> None:
-    found = estimates([[True, True], [False]], 2)
-    assert (found["1"]["value"], found["1"]["tasks"]) == (0.5, 2)
-    assert (found["2"]["value"], found["2"]["tasks"]) == (1.0, 1)
+    result = estimates([[True, True], [False]], 2)
+    assert (result["1"]["value"], result["1"]["tasks"]) == (0.5, 2)
+    assert (result["2"]["value"], result["2"]["tasks"]) == (1.0, 1)
     assert estimates([], 2) == {}
 
 

@@ -1,4 +1,4 @@
-"""Task sets: read with the line that is wrong, written whole or not at all."""
+"""Task sets: an error of reading names its line, and writing is atomic."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import pytest
 
 from etude.errors import EndpointRefused, LLMError
 from etude.hints import annotate
-from etude.hints.write.llm_hints import OUTCOMES, HintCache, LLMHints, Made, given_away, secrets_of
+from etude.hints.write.llm_hints import OUTCOMES, HintCache, LLMHints, WrittenHint, given_away, secrets_of
 from etude.llm import LLM, Budget
 from etude.models import AnswerVerifier, GeneratorRef, Hint, Task
 
@@ -62,11 +62,11 @@ def answer(endpoints: Any, hint: Any, **more: Any) -> Any:
 
 def hinted(
     endpoints: Any, script: Callable[[int, dict[str, Any]], Any], times: int = 1, *, secrets: Any = (), **options: Any
-) -> tuple[list[Made], Any, LLM]:
+) -> tuple[list[WrittenHint], Any, LLM]:
     """``times`` hints for the one error at once, each for a statement of its own when there are several."""
     given = {name: options.pop(name) for name in ("source", "cache") if name in options}
 
-    async def run(url: str) -> tuple[list[Made], LLM]:
+    async def run(url: str) -> tuple[list[WrittenHint], LLM]:
         async with LLM("m", url, **{"attempts": 1, "timeout_s": 3.0, **options}) as llm:
             hints = LLMHints(llm, **given)
             calls = [
@@ -87,7 +87,7 @@ def test_the_transcript_has_one_error() -> None:
 
 def test_the_prompt_holds_the_task_the_tools_the_turn_and_the_error_and_nothing_later(endpoints: Any) -> None:
     [made], endpoint, llm = hinted(endpoints, lambda number, body: answer(endpoints, GOOD))
-    assert made == Made(Hint(text=GOOD, source="llm"), "accepted", cached=False)
+    assert made == WrittenHint(Hint(text=GOOD, source="llm"), "accepted", cached=False)
     assert llm.usage.calls == 1
     told = json.dumps(endpoint.requests[0]["messages"])
     for part in (STATEMENT, "read_file", "look 0", "Tally adds up.", "src/taly.py", "no such file", "file_not_found"):
@@ -118,7 +118,7 @@ def test_words_around_the_answer_are_forgiven(text: str, endpoints: Any) -> None
 @pytest.mark.parametrize("name", ["STALL", "RESET", "GARBAGE", "TRUNCATED", "DRIP"])
 def test_an_endpoint_that_fails_leaves_the_template(name: str, endpoints: Any) -> None:
     [made], _, _ = hinted(endpoints, lambda number, body: getattr(endpoints, name))
-    assert made == Made(ERRORS[0].hints[0], "failed", cached=False)
+    assert made == WrittenHint(ERRORS[0].hints[0], "failed", cached=False)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_an_endpoint_that_fails_leaves_the_template(name: str, endpoints: Any) -
 )
 def test_an_answer_that_is_not_as_asked_leaves_the_template(text: str, endpoints: Any) -> None:
     [made], _, llm = hinted(endpoints, lambda number, body: endpoints.say(text))
-    assert made == Made(ERRORS[0].hints[0], "unreadable", cached=False)
+    assert made == WrittenHint(ERRORS[0].hints[0], "unreadable", cached=False)
     assert llm.usage.calls == 1
 
 
@@ -178,7 +178,7 @@ def test_the_secrets_of_a_task_are_its_solution_tests_and_answer() -> None:
     assert (secrets_of(row), secrets_of(drill)) == (["p", "t", "x::y"], ["42", "v"])
 
 
-async def ask_twice(url: str, cache: HintCache, **settings: Any) -> list[Made]:
+async def ask_twice(url: str, cache: HintCache, **settings: Any) -> list[WrittenHint]:
     async with LLM("m", url) as llm:
         hints = LLMHints(llm, cache=cache, settings=settings)
         calls = [hints.hint(ERRORS[0], MESSAGES, TOOLS, statement=STATEMENT) for _ in range(2)]
@@ -221,7 +221,7 @@ def test_a_cached_hint_is_checked_against_the_secrets_of_today(endpoints: Any) -
     [before], _, _ = hinted(endpoints, script, cache=cache)
     [after], _, _ = hinted(endpoints, script, cache=cache, secrets=[PATCH])
     assert (before.outcome, after.outcome) == ("accepted", "leaked")
-    assert after == Made(ERRORS[0].hints[0], "leaked", cached=True)
+    assert after == WrittenHint(ERRORS[0].hints[0], "leaked", cached=True)
 
 
 def test_a_broken_cache_is_named(tmp_path: Path) -> None:

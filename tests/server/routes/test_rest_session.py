@@ -1,4 +1,4 @@
-"""The stateful REST session: NeMo Gym's three routes, its cookies, and what ``/verify`` tells beyond the reward."""
+"""REST session: NeMo Gym's three routes, its cookies, and the reply of ``/verify`` beyond the reward."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def verify(host: httpx.Client, output: list[dict[str, Any]] | None = None) -> di
 
 
 def called(number: int, name: str, arguments: str, output: str) -> list[dict[str, Any]]:
-    """A call and its answer in the Responses format."""
+    """Return a call and its answer in the Responses format."""
     call = {"type": "function_call", "call_id": f"c{number}", "name": name, "arguments": arguments}
     return [call, {"type": "function_call_output", "call_id": f"c{number}", "output": output}]
 
@@ -139,7 +139,7 @@ def test_verify_grades_an_episode_without_a_submit(host: httpx.Client) -> None:
 
 @pytest.mark.parametrize("body", [{**ROW, "response": None}, {**ROW, "response": {"output": []}}])
 def test_verify_scores_0_without_error_turns_when_nothing_was_played(host: httpx.Client, body: Any) -> None:
-    """It is ended with turns of the server's own, which are no mistakes of an agent."""
+    """Check that the turns with which the server ends the session are not counted as mistakes of the agent."""
     seed(host)
     graded = host.post("/verify", json=body).json()
     assert (graded["reward"], graded["end"]) == (0.0, "no_tool_call")
@@ -287,7 +287,7 @@ def test_seed_is_a_turn_when_the_session_was_played_and_not_graded(host: httpx.C
 
 
 def test_patch_session_plays_the_call_in_the_body(host: httpx.Client) -> None:
-    """As the bundled NeMo Gym server sends them: no name that a model writes is a route then."""
+    """Check the request of the bundled NeMo Gym server, with which a model's text never becomes a route."""
     seed(host)
     assert host.patch("/session", json={"name": "say", "arguments": {"text": "answer-1"}}).text == "ok\nanswer-1"
     assert host.patch("/session", json={"name": "verify"}).text == "error tool_not_found: 'verify'"
@@ -383,7 +383,7 @@ def test_row_of_the_server_seeds_its_task(host: httpx.Client, served: Any, light
 
 
 def test_row_of_a_drill_seeds_the_drill() -> None:
-    """Its tools differ from task to task, so they are asked of the session."""
+    """Check that the row has the tools of its session, since they differ from task to task."""
     app = create_app(DrillTasks(["choose"], secret="s"), environment="drill")
     with TestClient(app) as host:
         rows = host.get("/rows", params={"split": "train", "limit": 2}).json()
@@ -476,7 +476,7 @@ def test_calls_of_one_message_are_one_turn(host: httpx.Client) -> None:
 
 
 def test_verify_compares_the_last_message_with_the_frozen_diff(light: Any) -> None:
-    """The grade, which tells whether all of the diff was collected, is not served; the server asks its session."""
+    """Check that the server asks its session for the diff: the grade, which shows its completeness, is not served."""
 
     class Sandboxed(light.LightSession):
         def episode(self) -> Episode:

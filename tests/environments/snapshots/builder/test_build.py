@@ -164,7 +164,7 @@ def test_open_snapshot_builds_the_same_snapshot_in_another_cache(
     assert open_snapshot(ref, cache=tmp_path).path == again.path
 
 
-@pytest.mark.parametrize("damage", ["baseline.json", "recipe.json", "interpreter.txt", "env", "tree"])
+@pytest.mark.parametrize("damage", ["baseline.json", "recipe.json", "interpreter.json", "env", "tree"])
 def test_load_returns_none_when_the_snapshot_is_damaged(sample: Snapshot, tmp_path: Path, damage: str) -> None:
     copy = tmp_path / "snapshots" / sample.digest
     shutil.copytree(sample.path, copy, symlinks=True)

@@ -75,10 +75,9 @@ def test_effort_and_a_turn_without_a_call_name_submit(call: Any) -> None:
 
 
 def test_every_hint_of_the_folder_is_registered_and_loads(root: Any) -> None:
-    folder = root / "hints" / "write" / "templates"
-    templates = {path.stem for path in folder.glob("*.py") if "\ndef hint(context" in path.read_text()}
-    templates |= set(re.findall(r"^def ([a-z]\w*)\(context", (folder / "behaviours.py").read_text(), re.MULTILINE))
-    assert templates == set(HINTS.names())
+    modules = (root / "hints" / "write" / "templates").glob("*.py")
+    source = "\n".join(module.read_text() for module in modules)
+    assert set(re.findall(r"^def ([a-z]\w*)\(context: ErrorContext\)", source, re.MULTILINE)) == set(HINTS.names())
     assert all(HINTS.load(name).__doc__ for name in HINTS.names())
 
 

@@ -1,4 +1,4 @@
-"""Hint for an edit that could not be applied."""
+"""Hints for files: a path that does not exist, and an edit that could not be applied."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from ....models import Hint
 from ...transcript.call_effects import path_of, shows_file, workspace_path, writes_by_name
 from ..error_context import ErrorContext
 from ..hint_text import make_hint, quote
+from ..path_guesses import known_paths, nearest_paths, paths_below
 
+_MISSING = re.compile(
+    r"(?:no such file(?: or (?:folder|directory))?: '?(?P<a>[^'\n]+?)'?$)"
+    r"|(?:(?:cannot (?:access|open|stat|find)|can't open file) '(?P<b>[^'\n]+)')"
+    r"|(?:(?P<c>[^\s:'\"]+): No such file or directory)"
+    r"|(?:file or directory not found: (?P<d>\S+))",
+    re.IGNORECASE | re.MULTILINE,
+)
 _OLD = ("old", "old_str", "old_string", "old_text", "search", "find", "target", "before")
 _NUMBERED = re.compile(r"^\s*\d+(?:\t|\s*[|:→]\s?)")
 _MANY = re.compile(
@@ -18,11 +26,40 @@ _MANY = re.compile(
     re.I,
 )
 _PLACES = re.compile(r"\(?lines? ([\d, ]+)\)?")
-_NEAREST = re.compile(r"nearest line is (\d+): (.+)$")
+_STATED_LINE = re.compile(r"nearest line is (\d+): (.+)$")
 _COMPARED, _CHARACTERS = 5_000, 200
 
 
-def hint(context: ErrorContext) -> Hint | None:
+def file_not_found(context: ErrorContext) -> Hint | None:
+    """Name the nearest paths that exist; also for a command that failed because a file is missing."""
+    error = context.error
+    printed = _missing_path(context.call.body[-4000:]) if context.call is not None else ""
+    if error.kind == "nonzero_exit" and not printed:
+        return None
+    path = context.path or _missing_path(error.message) or printed
+    candidates = known_paths(context.earlier_calls, context.files)
+    if " is a folder" in error.message:
+        inside = paths_below(path, candidates)
+        content = f"; it holds {', '.join(inside)}." if inside else "; list what is in it first."
+        return make_hint("file_not_found", f"{quote(path, 100)} is a folder, not a file{content}")
+    near = nearest_paths(path, candidates)
+    while near and len(", ".join(near)) > 240:
+        near.pop()
+    start = f"There is no {quote(path, 100)}" if path else "That path does not exist"
+    if near:
+        noun = "path is" if len(near) == 1 else "paths are"
+        return make_hint("file_not_found", f"{start}; the nearest {noun} {', '.join(near)}.")
+    if error.kind != "file_not_found":
+        return None
+    return make_hint("file_not_found", f"{start}.", "List the files or search for the name before you use a path.")
+
+
+def _missing_path(text: str) -> str:
+    match = _MISSING.search(text)
+    return next((group for group in match.groups() if group), "").strip() if match else ""
+
+
+def edit_failed(context: ErrorContext) -> Hint | None:
     """Say why the text to replace was not found, or found too often, and how to name the place."""
     message, path = context.error.message, context.path or "the file"
     if "are the same" in message:
@@ -61,7 +98,7 @@ def _absent(context: ErrorContext, path: str) -> Hint:
     start = f"{quote(first, 60)} is not in {where}." if first else f"The text to replace is not in {where}."
     if old and all(_NUMBERED.match(line) for line in old if line.strip()):
         advice = f"Leave out the line numbers that were shown with {where}: they are not in the file."
-        return make_hint("edit_failed", start, _nearest(context, path, old), advice)
+        return make_hint("edit_failed", start, _nearest_line(context, path, old), advice)
     if "CR LF" in context.error.message:
         advice = f"The lines of {where} end in CR LF: write \\r\\n in the text to replace."
         return make_hint("edit_failed", start, advice)
@@ -72,10 +109,10 @@ def _absent(context: ErrorContext, path: str) -> Hint:
     changed = f"{where} was changed after you read it." if _written_since_read(context, path) else ""
     if not any(shows_file(call, path) for call in context.earlier_calls):
         changed, advice = "", f"Read {where} before you edit it, and copy the text to replace exactly."
-    return make_hint("edit_failed", start, _nearest(context, path, old), changed, advice)
+    return make_hint("edit_failed", start, _nearest_line(context, path, old), changed, advice)
 
 
-def _nearest(context: ErrorContext, path: str, old: list[str]) -> str:
+def _nearest_line(context: ErrorContext, path: str, old: list[str]) -> str:
     """Return a sentence with the line that comes closest to the first line of the text."""
     stated = _stated_line(context)
     if stated is not None:
@@ -106,15 +143,15 @@ def _indentation(context: ErrorContext, path: str, old: list[str]) -> str:
 
 
 def _compared(in_file: str, in_text: str) -> str:
-    start = f"{quote(in_file.strip(), 60)} begins with {_named(_lead(in_file))} in the file"
-    return f"{start} and with {_named(_lead(in_text))} in your text: copy the indentation of every line."
+    start = f"{quote(in_file.strip(), 60)} begins with {_indentation_name(_lead(in_file))} in the file"
+    return f"{start} and with {_indentation_name(_lead(in_text))} in your text: copy the indentation of every line."
 
 
 def _lead(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def _named(indentation: str) -> str:
+def _indentation_name(indentation: str) -> str:
     """Return an indentation in words, such as ``8 spaces``."""
     counts = [(indentation.count(character), name) for character, name in (("\t", "tab"), (" ", "space"))]
     return " and ".join(f"{count} {name}{'s' * (count > 1)}" for count, name in counts if count) or "no indentation"
@@ -127,7 +164,7 @@ def _without_blank_ends(lines: list[str]) -> list[str]:
 
 def _stated_line(context: ErrorContext) -> tuple[str, str] | None:
     """Return number and text of the nearest line that the status line names, with its indentation."""
-    stated = _NEAREST.search(context.error.message)
+    stated = _STATED_LINE.search(context.error.message)
     if stated is None:
         return None
     try:

@@ -1,15 +1,22 @@
-"""Hint for output that is longer than a result may be."""
+"""Hints for what a call printed: a traceback, or more than a result holds."""
 
 from __future__ import annotations
 
 import re
 
 from ....models import Hint
-from ...transcript.call_effects import is_test_tool, shown_files
+from ...transcript.call_effects import is_test_tool, shown_files, workspace_path
 from ...transcript.shell_commands import parse, testing_commands
 from ..error_context import ErrorContext
 from ..hint_text import listed, make_hint, quote
 
+_TRACEBACK = "Traceback (most recent call last):"
+_FRAME = re.compile(r'^[ \t|]*File "([^"\n]+)", line (\d{1,9})(?:, in (\S+))?', re.MULTILINE)
+_PYTEST_FRAME = re.compile(r"^((?:[\w.@+-]+/)*[\w.@+-]+\.py):(\d{1,9}): (?:in (\S+)|(\w[\w.]*))", re.MULTILINE)
+_RAISED = re.compile(
+    r"^(?:E   +|[ |+-]*)?((?:\w+\.)*\w*(?:Error|Exception|Warning|Interrupt|Exit|Failed))(?:: (.*))?$", re.MULTILINE
+)
+_ELSEWHERE = re.compile(r"(?:^|/)(?:site-packages|dist-packages|lib/python[\d.]*|python[\d.]+/lib)/|^<|^/usr/|^/opt/")
 _DROPPED = re.compile(r"(\d+) bytes dropped")
 _NARROWING = (
     "start_line end_line view_range offset limit max_results max_lines head_limit page path include glob file_type "
@@ -18,14 +25,51 @@ _NARROWING = (
 """Arguments with which tools show less."""
 
 
-def hint(context: ErrorContext) -> Hint | None:
+def traceback(context: ErrorContext) -> Hint | None:
+    """Name the exception and the line of the innermost frame in the workspace."""
+    body = context.call.body if context.call is not None and context.call.body else context.error.evidence
+    raised = _raised(body) or _raised(context.error.message)
+    frame = _frame(body)
+    what = f"{raised[0]}: {raised[1]}".rstrip(": ") if raised else "an exception"
+    if frame is None:
+        return make_hint("traceback", f"It raises {quote(what, 140)}.", "Find the cause before you run it again.")
+    path, line, function = frame
+    inside = f" (in {function})" if function and function != "<module>" else ""
+    return make_hint(
+        "traceback",
+        f"{quote(what, 140)} comes from line {line} of {quote(workspace_path(path), 120)}{inside}.",
+        "Read that line and fix the cause there, before you run it again.",
+    )
+
+
+def _raised(body: str) -> tuple[str, str] | None:
+    """Return the last exception's name and message."""
+    matches = _RAISED.findall(body[-20_000:])
+    return (matches[-1][0], matches[-1][1]) if matches else None
+
+
+def _frame(body: str) -> tuple[str, int, str] | None:
+    """Return path, line and function of the innermost frame in the workspace.
+
+    Of chained tracebacks the last one counts; frames of the standard library and installed packages are skipped.
+    """
+    last = body.rpartition(_TRACEBACK)[2] if _TRACEBACK in body else body
+    frames = [(path, int(line), function) for path, line, function in _FRAME.findall(last)]
+    frames += [(path, int(line), function) for path, line, function, _ in _PYTEST_FRAME.findall(last)]
+    ours = [frame for frame in frames if not _ELSEWHERE.search(frame[0]) and frame[0] not in ("-c", "stdin")]
+    return ours[-1] if ours else None
+
+
+def output_limit(context: ErrorContext) -> Hint | None:
     """Say how to ask for less output, with the arguments that the tool has."""
     error, call = context.error, context.call
     dropped = _DROPPED.search(call.body) if call is not None else None
     what = quote(context.command, 80) if context.command else error.tool[:60] or "The call"
     lost_text = f": {dropped[1]} bytes of it are lost" if dropped else ""
     start = f"{what} prints more than a result holds{lost_text}."
-    return make_hint("output_limit", start, _advice_for_command(context) if context.command else _advice(context))
+    return make_hint(
+        "output_limit", start, _advice_for_command(context) if context.command else _advice_for_tool(context)
+    )
 
 
 def _advice_for_command(context: ErrorContext) -> str:
@@ -39,7 +83,7 @@ def _advice_for_command(context: ErrorContext) -> str:
     return "Keep the part that matters with `| head -50`, `| tail -50` or `| grep`."
 
 
-def _advice(context: ErrorContext) -> str:
+def _advice_for_tool(context: ErrorContext) -> str:
     """Return the advice for a tool that does not run a command: a pipe is of no use there."""
     arguments = context.arguments_of(context.error.tool)
     narrowing = [name for name in _NARROWING if name in arguments]

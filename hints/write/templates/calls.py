@@ -1,4 +1,4 @@
-"""Hint for a call that is not valid JSON."""
+"""Hints for calls that the environment could not run: an unknown tool, wrong arguments, JSON that cannot be read."""
 
 from __future__ import annotations
 
@@ -6,12 +6,69 @@ import json
 import re
 
 from ....models import Hint
+from ....tool_names import by_likeness, nearest_name, same_action
+from ...transcript.tool_schemas import argument_problem
 from ..error_context import ErrorContext
-from ..hint_text import make_hint, quote
-from ..schema_text import signature
+from ..hint_text import LONGEST_LIST, listed, make_hint, quote, signature
+
+_LIST = "The tools are: "
+_ROOM = 700
+_LONG_SIGNATURE = 300
 
 
-def hint(context: ErrorContext) -> Hint | None:
+def tool_not_found(context: ErrorContext) -> Hint | None:
+    """Name the tools that exist, and the one that was meant if only one can be."""
+    error = context.error
+    names = _available_tools(context)
+    if not names:
+        return None
+    near = nearest_name(error.tool, names)
+    if len(", ".join(names)) > _ROOM:
+        names = by_likeness(error.tool, names)
+    is_current = not error.injected and set(names) <= set(context.schemas)
+    fitting = [name for name in context.tools_that_fit() if same_action(error.tool, name)] if is_current else []
+    advice = f"; use {near}." if near else f"; its arguments fit {fitting[0]}." if len(fitting) == 1 else "."
+    return make_hint(
+        "tool_not_found",
+        f"Reminder: the available tools are {listed(names, _ROOM)}.",
+        f"There is no tool {error.tool[:60]!r}{advice}",  # prose: ok
+        longest=LONGEST_LIST,
+    )
+
+
+def _available_tools(context: ErrorContext) -> list[str]:
+    """Return the tools' names; a status line's list wins, since tools may have been withdrawn or renamed."""
+    error, names = context.error, list(context.schemas)
+    text = error.message if _LIST in error.message else error.evidence
+    if _LIST not in text:
+        return names
+    stated = [name.strip() for name in text.partition(_LIST)[2].split(",")]
+    return [name for name in stated if name] if len(stated) >= len(names) or error.injected else names
+
+
+def invalid_args(context: ErrorContext) -> Hint | None:
+    """Say which argument is wrong, and name another tool that the arguments fit, or show the tool's schema."""
+    error, call = context.error, context.call
+    schema = None if error.injected else context.schemas.get(error.tool)
+    problem = ""
+    if schema is not None and call is not None and not call.problem:
+        problem = argument_problem(error.tool, schema, call.arguments)
+    answer = error.message if call is None or not call.status.message else call.status.message
+    reason = (problem or answer).strip()[:170].rstrip(".")
+    if schema is None:
+        return make_hint("invalid_args", f"Check the arguments of {error.tool[:60] or 'the call'}: {reason}.")
+    end = "" if reason.endswith("?") else "."
+    usage = signature(error.tool, schema)
+    usage = usage if len(usage) < _LONG_SIGNATURE else f"{usage[:200]}..."
+    fitting = context.tools_that_fit() if problem else []
+    if not fitting:
+        return make_hint("invalid_args", f"{reason}{end}", f"Call {usage}.")
+    other = signature(fitting[0], context.schemas[fitting[0]]) if len(fitting) == 1 else listed(fitting, 150)
+    meant = f"These arguments fit {other}: check whether {error.tool[:60]} is the tool that you need."
+    return make_hint("invalid_args", f"{reason}{end}", meant, f"If it is, call {usage}.")
+
+
+def malformed_call(context: ErrorContext) -> Hint | None:
     """Show where the JSON of a call breaks, and what to write there instead."""
     call = context.call
     raw = call.raw if call is not None else ""
