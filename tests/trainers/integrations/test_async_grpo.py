@@ -261,7 +261,7 @@ def test_factory_plays_in_a_spawned_process(world: World) -> None:
         }
         new_factory = functools.partial(OwnedSessionFactory, world.url, sampling={"temperature": 0.5}, **arguments)
         again = pickle.loads(pickle.dumps(world.factory(engine, max_turn_ids=400)))
-        assert (again.url, again._limits.max_turn_ids) == (world.url, 400)
+        assert (again.url, again.max_turn_ids) == (world.url, 400)
         with multiprocessing.get_context("spawn").Pool(1) as pool:
             result = pool.apply(play_alone, (new_factory, TASK))
     assert result == (PLAYED, 1.0, ["spawned:0", "spawned:1"])
