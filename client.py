@@ -1,4 +1,4 @@
-"""A client for the episode's wire, with ``websockets`` and ``httpx`` alone.
+"""Client of the episode's wire, which needs ``websockets`` and ``httpx`` alone.
 
 ``async with Client(url) as client`` for async code; ``with connect(url) as client`` for the rest. One client is one
 session: one episode at a time, calls in order. Anything that the server refuses raises a ``ServerError``.
@@ -12,12 +12,11 @@ import json
 import threading
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from .errors import BadAddress, ConnectionLost, ServerError, ServerFull, ServerInfrastructureError
-from .models import Episode, ErrorTurn, Observation, PublicTask, State
+from .models import Episode, Observation, PublicTask, State
 
 if TYPE_CHECKING:
     import httpx
@@ -53,7 +52,7 @@ class Client:
             return self
         address = _with_scheme(self.url, {"http": "ws", "https": "wss"}) + "/ws"
         try:
-            # No pong deadline of ours, and none is needed: while we wait for an answer, the message timeout holds.
+            # A pong deadline is not needed: while we wait for an answer, the message timeout applies.
             self._socket = await connect(
                 address,
                 open_timeout=self._connect_timeout_s,
@@ -81,29 +80,25 @@ class Client:
         return _observation(await self._call("step", dict(action)))
 
     async def state(self) -> State:
-        """The infrastructure side of the episode. Keep it from the policy."""
+        """Return the infrastructure side of the episode. Keep it from the policy."""
         return State.model_validate(await self._call("state"))
 
     async def tasks(self, split: str | None = None) -> list[PublicTask]:
-        """The public rows of the server's tasks."""
+        """Return the public rows of the server's tasks."""
         return [PublicTask.model_validate(row) for row in await self._pages("tasks", split)]
 
     async def rows(self, split: str | None = None) -> list[dict[str, Any]]:
-        """The same tasks as rows for ``/seed_session``: also what the policy reads, in OpenAI's Responses format."""
+        """Return the tasks as rows for ``/seed_session``, with what the policy reads in OpenAI's Responses format."""
         return await self._pages("rows", split)
 
     async def episode(self, episode_id: str | None = None) -> Episode:
-        """An episode of this session, running or finished; the current one unless told."""
+        """Return an episode of this session, running or finished; default: the current one."""
         state = await self.state()
-        wanted = episode_id or state.episode_id
-        if wanted is None or state.token is None:
+        episode_id = episode_id or state.episode_id
+        if episode_id is None or state.token is None:
             raise ServerError("no episode has been played in this session: reset first")
         headers = {"Authorization": f"Bearer {state.token}"}
-        return Episode.model_validate(await self._get(f"/episodes/{quote(wanted, safe='')}", headers=headers))
-
-    async def annotations(self) -> list[ErrorTurn]:
-        """The error turns of the current episode, with their hints."""
-        return (await self.episode()).error_turns
+        return Episode.model_validate(await self._get(f"/episodes/{quote(episode_id, safe='')}", headers=headers))
 
     async def close(self) -> None:
         """End the session. Idempotent."""
@@ -117,9 +112,7 @@ class Client:
     async def __aenter__(self) -> Client:
         return await self.connect()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
     async def _call(self, kind: str, data: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -156,13 +149,12 @@ class Client:
         return answer["data"]
 
     async def _pages(self, name: str, split: str | None) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+        rows: list[dict[str, Any]] = []
         while True:
-            query = {"offset": len(found), **({"split": split} if split else {})}
-            page = await self._get(f"/{name}", query)
-            found += page[name]
-            if len(found) >= page["total"] or not page[name]:
-                return found
+            page = await self._get(f"/{name}", {"offset": len(rows), **({"split": split} if split else {})})
+            rows += page[name]
+            if len(rows) >= page["total"] or not page[name]:
+                return rows
 
     async def _get(self, path: str, query: dict[str, Any] | None = None, headers: dict[str, str] | None = None) -> Any:
         import httpx
@@ -183,7 +175,7 @@ class Client:
 
 
 class SyncClient:
-    """``Client`` for code without an event loop: the same calls, each waits for its answer."""
+    """``Client`` for code without an event loop: it has the same calls, and each waits for its answer."""
 
     def __init__(self, url: str, **options: Any) -> None:
         self._client = Client(url, **options)
@@ -207,9 +199,6 @@ class SyncClient:
     def episode(self, episode_id: str | None = None) -> Episode:
         return self._thread.run(self._client.episode(episode_id))
 
-    def annotations(self) -> list[ErrorTurn]:
-        return self._thread.run(self._client.annotations())
-
     def connect(self) -> SyncClient:
         self._thread.run(self._client.connect())
         return self
@@ -222,14 +211,15 @@ class SyncClient:
     def __enter__(self) -> SyncClient:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
 def connect(url: str, **options: Any) -> SyncClient:
-    """A connected session for code without an event loop; ``options`` are Client's. Close it, or use it in ``with``."""
+    """Return a connected session for code without an event loop; ``options`` are Client's.
+
+    Close it, or use it in a ``with`` block. Raises ConnectionLost and BadAddress.
+    """
     client = SyncClient(url, **options)
     try:
         return client.connect()
@@ -239,7 +229,7 @@ def connect(url: str, **options: Any) -> SyncClient:
 
 
 class LoopThread:
-    """An event loop in a thread of its own: what was opened on it stays usable from call to call."""
+    """Event loop in a separate thread: what was opened on it stays usable from call to call."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -248,17 +238,18 @@ class LoopThread:
 
     @property
     def running(self) -> bool:
+        """Return whether the loop accepts calls."""
         return self._thread.is_alive()
 
     def submit(self, call: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start ``call``, and do not wait for it. Raises ConnectionLost when the loop has been stopped."""
+        """Start ``call`` and return its future. Raises ConnectionLost when the loop has been stopped."""
         if not self.running:
             call.close()
             raise ConnectionLost("this client is closed: connect again")
         return asyncio.run_coroutine_threadsafe(call, self._loop)
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
-        """Wait for ``call``; an interrupt of the waiting thread cancels it."""
+        """Run ``call`` and return its result; an interrupt of the waiting thread cancels it."""
         future = self.submit(call)
         try:
             return future.result()
@@ -267,6 +258,7 @@ class LoopThread:
             raise
 
     def stop(self) -> None:
+        """Stop the loop and wait for its thread."""
         if self.running:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
@@ -274,7 +266,7 @@ class LoopThread:
 
 
 def _observation(data: Mapping[str, Any]) -> Observation:
-    """Fields of a newer server are dropped, the rest must fit."""
+    """Return the observation in an answer; fields that only a newer server knows are dropped."""
     fields = {k: v for k, v in data["observation"].items() if k in Observation.model_fields}
     return Observation(**{**fields, "done": data["done"], "reward": data["reward"] or 0.0})
 
@@ -286,11 +278,7 @@ def _refusal(data: Mapping[str, Any]) -> ServerError:
         message = f"{message}: {'.'.join(map(str, first.get('loc', ())))}: {first.get('msg', '')}"
     if code == "CAPACITY_REACHED":
         return ServerFull(message, code)
-    return (
-        ServerInfrastructureError(message, code)
-        if message.startswith("infrastructure:")
-        else ServerError(message, code)
-    )
+    return (ServerInfrastructureError if message.startswith("infrastructure:") else ServerError)(message, code)
 
 
 def _with_scheme(url: str, schemes: Mapping[str, str]) -> str:

@@ -5,50 +5,27 @@ a result that the agent reads; only a mistake of the user or a failure of the ma
 branch, so that a caller can separate a mistake in its request from a failure of the machine:
 
 EtudeError
-├── UnknownName (KeyError)                 a name in no registry; offers the nearest one
+├── UnknownName (KeyError), BadAddress (ValueError)
 ├── LLMError                               a model behind an endpoint
-│   ├── EndpointRefused                    nothing works until a setting changes
-│   ├── EndpointFailed                     this call got no answer
-│   │   ├── EndpointUnavailable            no call gets an answer now
-│   │   ├── ContextFull                    the messages are longer than the model reads
-│   │   └── AccessDenied                   the key or the account's credit
-│   ├── BudgetSpent                        the spending limit
-│   └── CassetteMiss                       a recorded conversation lacks this request
+│   ├── EndpointRefused, BudgetSpent, CassetteMiss
+│   └── EndpointFailed                     of one call: EndpointUnavailable, ContextFull, AccessDenied
 ├── ServerError                            a server's answer, as the client sees it
-│   ├── ServerInfrastructureError          the server's machine failed; the episode is void
-│   ├── ServerFull                         all sessions are in use
-│   └── ConnectionLost                     the connection is gone, and the session with it
-├── BadAddress (ValueError)                not the address of a server
-├── SandboxError                           the sandbox itself failed, not the command in it
-│   ├── SandboxUnavailable                 this backend cannot run here
-│   └── EngineGone                         the container engine stopped answering
+│   └── ServerInfrastructureError, ServerFull, ConnectionLost
+├── SandboxError                           the sandbox itself failed: SandboxUnavailable, EngineGone
 ├── SnapshotError                          a source could not be made runnable
 │   ├── BadSource, SourceNotFound, BrokenArchive, BadOptions, UnsupportedPython
-│   ├── BuildFailed, DependencyFailed
-│   ├── NoTests, CollectionFailed, NonePassing, SuiteTimeout, WrongModule
-│   └── PatchError                         a patch does not apply
+│   ├── BuildFailed, DependencyFailed, PatchError
+│   └── NoTests, CollectionFailed, NonePassing, SuiteTimeout, WrongModule
 ├── InfrastructureError (RuntimeError)     the machine failed while an episode was played; the episode is void
-├── SessionError                           a session was used wrongly
-├── ToolError                              a tool call failed; becomes a result that the agent reads
-│   └── StatedFault                        a failure whose text says how to go around it
-├── FaultsError (ValueError)               a fault schedule cannot be read
+├── SessionError, FaultsError (ValueError) a session or a schedule of faults was used wrongly
+├── ToolError                              a result that the agent reads; StatedFault says how to go around it
 ├── GraderError                            a task cannot be graded; never a score
-├── TaskSetError                           a task set cannot be read
-├── RunError                               a run of episodes cannot start
-├── UnwritableRow                          one episode cannot be stored
-├── EpisodeNotKept                         there is no such episode to fork
-├── GeneratorError                         a request cannot produce any candidate
+├── TaskSetError, RunError, UnwritableRow, EpisodeNotKept
+├── GeneratorError                         a request cannot produce any candidate; OutOfTime: the machine is too busy
 ├── Rejected                               one candidate failed validation; ``reason`` is counted
-│   └── OutOfTime                          a time limit ended the run; to be checked again on a quiet machine
 ├── ExportError, ReportError, DemoError    a command's output cannot be made
-└── trainers
-    ├── RecipeError                        a recipe cannot be run
-    ├── TableError                         a TOML table is wrong
-    ├── ChatError (ValueError)             a tokenizer or chat template cannot be used
-    │   └── UnwritableTurn                 the template cannot write this turn
-    ├── UnsuitableModel                    this model cannot be distilled
-    ├── TrainingRunError                   a folder holds no training run, or a damaged one
-    └── ReplayError                        stored traces cannot be replayed
+└── training                               RecipeError, TableError, ChatError (ValueError), UnwritableTurn,
+                                           UnsuitableModel, TrainingRunError, ReplayError
 """
 
 from __future__ import annotations
@@ -122,7 +99,7 @@ class ServerFull(ServerError):
 
 
 class ConnectionLost(ServerError):
-    """Raised when there is no connection, and so no session; the message says why."""
+    """Raised when the connection, and the session with it, does not exist any more; the message says why."""
 
 
 class BadAddress(EtudeError, ValueError):
@@ -257,7 +234,7 @@ class UnwritableRow(EtudeError):
 
 
 class EpisodeNotKept(EtudeError):
-    """Raised when there is no such episode to fork; the message says what to do instead."""
+    """Raised when the episode to fork does not exist; the message says what to do instead."""
 
 
 # --- Generators and commands --------------------------------------------------------------------------------
@@ -267,6 +244,10 @@ class GeneratorError(EtudeError):
     """Raised when a request cannot produce any candidate: an unknown knob, a bad value, nothing eligible."""
 
 
+class OutOfTime(GeneratorError):
+    """Raised when a limit ended a run on an overloaded machine, so that nothing is known about the candidate."""
+
+
 class Rejected(EtudeError):
     """Raised when a candidate fails validation. ``reason`` is counted, ``detail`` explains this one."""
 
@@ -274,10 +255,6 @@ class Rejected(EtudeError):
         super().__init__(f"{reason}: {detail}" if detail else reason)
         self.reason = reason
         self.detail = detail
-
-
-class OutOfTime(Rejected):
-    """Raised when a time limit ended a candidate's run; on an overloaded machine that says nothing about it."""
 
 
 class ExportError(EtudeError):

@@ -1,6 +1,6 @@
 """The records that Etude writes and the wire that it speaks.
 
-Plain pydantic: every record is JSON-serialisable, carries ``schema_version`` where it is stored on its own, and is
+Plain pydantic: every record is JSON-serialisable, carries ``schema_version`` where it is stored separately, and is
 frozen by a golden file in ``tests/golden``. Records reject unknown fields; the wire accepts anything a model can emit.
 """
 

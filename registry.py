@@ -13,13 +13,13 @@ from typing import Any
 from .errors import UnknownName
 
 
-def did_you_mean(kind: str, name: str, known: Iterable[str]) -> str:
-    """Return one line that names what is unknown and the nearest known name, or all known names when none is near."""
-    names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+def did_you_mean(kind: str, name: str, names: Iterable[str]) -> str:
+    """Return one line that names what is unknown and the nearest of ``names``, or all of them when none is near."""
+    existing = sorted(names)
+    near = difflib.get_close_matches(name, existing, n=1, cutoff=0.5)
     if near:
         return f"unknown {kind} {name!r}. Did you mean {near[0]!r}?"
-    return f"unknown {kind} {name!r}. There are: {', '.join(names) or 'none'}"
+    return f"unknown {kind} {name!r}. There are: {', '.join(existing) or 'none'}"
 
 
 class Registry:

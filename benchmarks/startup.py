@@ -1,4 +1,4 @@
-"""How fast a command starts: medians, side by side, interleaved so that a busy moment touches all alike.
+"""Start-up time of the command line: medians of interleaved runs, so that a busy moment affects all commands alike.
 
 Run it anywhere: ``python benchmarks/startup.py [--runs N] [--json]``. Milliseconds of wall time per process.
 """
@@ -29,7 +29,7 @@ app()
 
 
 def commands(folder: Path) -> dict[str, list[str]]:
-    """What is timed: the interpreter alone, ours, and a bare typer app with as many commands as ours."""
+    """Return the timed commands: the interpreter alone, Etude, and a bare typer app with as many commands."""
     names = [command.name or getattr(command.callback, "__name__", "") for command in cli.app.registered_commands]
     bare = folder / "bare.py"
     bare.write_text(BARE.format(names=names))
@@ -46,7 +46,7 @@ def commands(folder: Path) -> dict[str, list[str]]:
 
 
 def measure(runs: int) -> dict[str, float]:
-    """Median milliseconds per command; one untimed run of each warms the file cache."""
+    """Return the median milliseconds per command; one untimed run of each warms the file cache."""
     with tempfile.TemporaryDirectory() as folder:
         timed = commands(Path(folder))
         times: dict[str, list[float]] = {name: [] for name in timed}

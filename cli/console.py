@@ -40,12 +40,12 @@ def plain(result: Any) -> Any:
     return result
 
 
-def show(result: Any, rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
-    """Print ``result`` as JSON, or else ``rows`` as a table."""
+def show(result: Any, rows: Sequence[Mapping[str, Any]], as_json: bool, columns: int = PIPE_COLUMNS) -> None:
+    """Print ``result`` as JSON, or else ``rows`` as a table of at most ``columns`` columns."""
     if as_json:
         show_json(result)
     else:
-        show_table(rows)
+        show_table(rows, columns)
 
 
 def show_json(result: Any) -> None:
@@ -53,22 +53,24 @@ def show_json(result: Any) -> None:
     print(json.dumps(plain(result), indent=2, default=str, ensure_ascii=False))
 
 
-def show_table(rows: Sequence[Mapping[str, Any]], title: str = "") -> None:
-    """Print one table; its columns are the keys of the first row."""
+def show_table(rows: Sequence[Mapping[str, Any]], columns: int = PIPE_COLUMNS) -> None:
+    """Print one table, at most ``columns`` wide; its columns are the keys of the first row."""
     from rich.console import Console
     from rich.table import Table
 
     if not rows:
         return
-    table = Table(title=title or None, title_justify="left")
+    table = Table()
     for name in rows[0]:
         numeric = all(isinstance(row.get(name), (int, float)) for row in rows)
         table.add_column(str(name).replace("_", " "), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(row.get(name)) for name in rows[0]))
+    console = Console(markup=False)
     # A pipe has no width, and rich's default of 80 columns would break words.
     has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
-    Console(markup=False, width=None if has_width else PIPE_COLUMNS).print(table)
+    console.width = min(console.width, columns) if has_width else columns
+    console.print(table)
 
 
 def _cell(value: Any) -> str:

@@ -1,13 +1,16 @@
-"""Options that several commands share, and the values they are turned into."""
+"""Options that several commands share, and the values they are turned into.
 
-from __future__ import annotations
+This module and those in ``commands/`` evaluate annotations at once: for typer to evaluate them as texts takes longer.
+"""
 
+import functools
 import json
 import os
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from inspect import Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,16 +65,16 @@ TokenBudget = Annotated[
 
 
 def model_options(
-    base_url: str,
-    api_key_env: str,
-    tool_format: str,
-    temperature: float | None,
-    max_tokens: int,
-    timeout: float,
-    price: str,
-    usd: float | None,
-    tokens: int | None,
-) -> ModelOptions:
+    base_url: BaseUrl = OPENAI,
+    api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
+    tool_format: ToolFormat = "native",
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = 4096,
+    timeout: Timeout = 300.0,
+    price: Prices = "0,0",
+    budget: Dollars = None,
+    token_budget: TokenBudget = None,
+) -> "ModelOptions":
     """Return the options of an agent that calls a model. Raises LLMError for a price that cannot be read."""
     from ..environments.agents.openai import ModelOptions
     from ..llm import Budget, Price
@@ -84,11 +87,30 @@ def model_options(
         max_tokens=max_tokens,
         timeout_s=timeout,
         price=Price.read(price),
-        budget=Budget(usd=usd, tokens=tokens),
+        budget=Budget(usd=budget, tokens=token_budget),
     )
 
 
-def tasks_of(name: str | Path) -> Tasks:
+def asks_model(parameter: str, without: Sequence[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of ``model_options``; their result is passed to the command as ``parameter``."""
+    options = [option for option in signature(model_options).parameters.values() if option.name not in without]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def run(**values: Any) -> None:
+            model = model_options(**{option.name: values.pop(option.name) for option in options})
+            command(**values, **{parameter: model})
+
+        parameters = list(signature(command).parameters.values())
+        place = next(i for i, existing in enumerate(parameters) if existing.name == parameter)
+        parameters[place : place + 1] = options
+        run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # typer reads the options from it
+        return run
+
+    return decorate
+
+
+def tasks_of(name: str | Path) -> "Tasks":
     """Return the task set in a folder, or the tasks of an environment that makes its own. Raises TaskSetError."""
     from ..environments import ENVIRONMENTS
     from ..environments.tasks.task_set import TaskSet

@@ -67,7 +67,7 @@ def _place(error: ErrorTurn) -> tuple[int, int | None, str]:
 
 
 def changed_paths(episode: Episode) -> list[str] | None:
-    """Return the paths in the frozen diff, None when there is no diff or it does not hold every change."""
+    """Return the paths in the frozen diff, None without a diff and for a diff that lacks some changes."""
     if episode.sandbox is None or episode.end in (None, "closed"):
         return None
     paths = [change.path for change in episode.diff]

@@ -112,23 +112,7 @@ class BaseSession(Environment):
 
     def state(self) -> State:
         """Return the infrastructure side at once, also while a turn is running."""
-        if self._running is None:
-            return State()
-        episode, injector = self._running.record, self._running.injector
-        return State.model_construct(
-            episode_id=episode.episode_id,
-            step_count=len(episode.turns),
-            task_id=episode.task_id,
-            token=self._token,
-            error_turns=list(self._running.annotations.error_turns()),
-            findings=list(episode.findings),
-            reward=episode.reward,
-            sandbox=episode.sandbox,
-            fork=episode.fork,
-            injected=list(episode.injected),
-            tools=injector.shown() if injector is not None and injector.view else None,
-            end=episode.end,
-        )
+        return State() if self._running is None else self._running.state(self._token)
 
     def standing(self) -> Standing:
         """Return where the episode is, at once, also while a turn is running. Raises SessionError before any reset."""

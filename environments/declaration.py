@@ -37,7 +37,7 @@ class Opening:
     tools: list[dict[str, Any]]
     """Schemas of the tools, in OpenAI's function style."""
     workdir: str | None = None
-    """Folder that relative paths start from; None where there are no files."""
+    """Folder that relative paths start from; None in an environment without files."""
     files: Sequence[str] = ()
     """Paths that the agent can list: what hints may name."""
     sandbox: SandboxReport | None = None
@@ -66,10 +66,10 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_split_names)]
 def read_knobs(environment: type[Environment], values: Mapping[str, Any]) -> Any:
     """Return the environment's knobs with these values. Raises ValueError for an unknown knob or a bad value."""
     kind = environment.knobs()
-    known = [field.name for field in fields(kind)]
+    names = [field.name for field in fields(kind)]
     for name in values:
-        if name not in known:
-            raise ValueError(did_you_mean("knob", name, known))
+        if name not in names:
+            raise ValueError(did_you_mean("knob", name, names))
     types = get_type_hints(kind, include_extras=True)
     checks: dict[str, Any] = {name: (types[name], ...) for name in values}
     try:
@@ -123,11 +123,11 @@ class Environment(ABC):
     @classmethod
     def choose_tools(cls, names: Sequence[str] | None) -> list[str]:
         """Return the chosen tools in the environment's order (None: all). Raises UnknownName."""
-        known = list(parameters_of(cls.tools()))
+        registered = list(parameters_of(cls.tools()))
         for name in names or ():
-            if name not in known:
-                raise UnknownName(did_you_mean("tool", str(name), known))
-        return [name for name in known if names is None or name in names]
+            if name not in registered:
+                raise UnknownName(did_you_mean("tool", str(name), registered))
+        return [name for name in registered if names is None or name in names]
 
     async def open_world(self, task: Task, tools: list[str]) -> Opening:
         """Prepare the world of an episode at its start, and return what its agent is shown.

@@ -36,11 +36,10 @@ class Point:
     silent: int = 0
     """Turns without a call just before."""
     tokens: int = 0
-    """Tokens that the model wrote so far."""
-    kept: bool = True
+    is_saved: bool = True
     """Whether the state of the world is known; else it is reached by playing the actions again."""
     layer: SavedLayer | None = None
-    """The saved writable layer; None where ``kept`` is a fresh one."""
+    """The saved writable layer; None where the saved state is a fresh one."""
     injector: Injector | None = None
     """Where the injected faults are; None without any."""
     stated: tuple[InjectedFault, ...] = ()
@@ -52,19 +51,13 @@ class KeptEpisode:
     """One kept episode. The store alone writes it."""
 
     episode_id: str
-    """Its id, which several sessions may use."""
     token: str
-    """Token of the session that played it."""
     task: Task
-    """Its task."""
     tools: list[str]
-    """Names of the tools that its agent was given."""
     seed: int
-    """Its seed."""
     backend: str = ""
     """Sandbox backend that its layers were saved by; '' without a sandbox."""
     turns: list[Turn] = field(default_factory=list)
-    """Its turns."""
     points: list[Point] = field(default_factory=lambda: [Point()])
     """``points[t]`` is the state before turn t."""
     written: int = 0
@@ -76,7 +69,7 @@ class KeptEpisode:
         """Return the last turn up to ``turn`` before which the state is kept for this sandbox backend; 0 always is."""
         if backend != self.backend:
             return 0
-        return next(t for t in range(min(turn, len(self.points) - 1), -1, -1) if self.points[t].kept)
+        return next(t for t in range(min(turn, len(self.points) - 1), -1, -1) if self.points[t].is_saved)
 
 
 class EpisodeStore:
@@ -160,7 +153,7 @@ class EpisodeStore:
                 episode.full = episode.full or episode.written + layer.size > self._max_bytes // _SHARE
                 if episode.full or not self._has(episode):
                     layer.close()
-                    after = replace(after, kept=False, layer=None)
+                    after = replace(after, is_saved=False, layer=None)
                 else:
                     episode.written += layer.size
             if not self._has(episode):
@@ -180,17 +173,17 @@ class EpisodeStore:
         ``wrote`` says whether the turn may have changed the world; ``save`` saves its state, or returns None where an
         environment cannot. What is not kept is reached by playing the actions again.
         """
-        before, unknown = episode.points[-1], replace(point, kept=False, layer=None)
+        before, unknown = episode.points[-1], replace(point, is_saved=False, layer=None)
         if not self.keeps(episode):
             return unknown
-        if before.kept and not wrote:
-            return replace(point, kept=True, layer=before.layer)
+        if before.is_saved and not wrote:
+            return replace(point, is_saved=True, layer=before.layer)
         try:
             layer = await save()
         except (ValueError, SandboxError) as error:  # too large, or a failing machine, which the next call reports
             log.debug("no state is kept: %s", error)
             return unknown
-        return unknown if layer is None else replace(point, kept=True, layer=layer)
+        return unknown if layer is None else replace(point, is_saved=True, layer=layer)
 
     def _has(self, episode: KeptEpisode) -> bool:
         return self._episodes.get((episode.episode_id, episode.token)) is episode

@@ -67,9 +67,9 @@ class ResetArgs(BaseModel):
         for name in arguments:
             if name not in cls.model_fields:
                 raise SessionError(f"reset: {did_you_mean('argument', name, cls.model_fields)}")
-        given = {name: _as_json(value) for name, value in arguments.items() if value is not None}
+        present = {name: _as_json(value) for name, value in arguments.items() if value is not None}
         try:
-            checked = cls.model_validate(plain(given))
+            checked = cls.model_validate(plain(present))
         except ValidationError as error:
             name = str(error.errors(include_url=False)[0]["loc"][0])
             shown = repr(arguments[name])
@@ -78,7 +78,7 @@ class ResetArgs(BaseModel):
         checked._check_fork()
         return checked
 
-    def given(self) -> dict[str, Any]:
+    def present(self) -> dict[str, Any]:
         """Return the arguments that are not absent, by name."""
         return {name: value for name in type(self).model_fields if (value := getattr(self, name)) is not None}
 
@@ -105,7 +105,7 @@ def choose_task(tasks: Tasks, arguments: ResetArgs, seed: int) -> Task:
                 raise SessionError("reset: give task_id, or split and index, not both")
             return tasks.by_id(task_id)
         if not len(tasks):
-            raise SessionError("there are no tasks: make some with `etude generate`, serve them with --tasks")
+            raise SessionError("the task set is empty; make tasks with `etude generate`, serve them with --tasks")
         if index is None:
             return tasks.draw(split, seed)
         split = split or tasks.default_split

@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import StatedFault
 from ..hints.transcript.parsing import Call, parse_turn
 from ..hints.transcript.tool_schemas import parameters_of
-from ..models import Episode, EpisodeEnd, ErrorTurn, InjectedFault, ToolMessage
+from ..models import Episode, EpisodeEnd, ErrorTurn, InjectedFault, State, ToolMessage
 from .annotations import Annotations
 from .faults.injector import Plan
 from .forks import KeptEpisode, Point
@@ -66,6 +66,24 @@ class RunningEpisode:
     def point(self) -> Point:
         """Return the state after the last turn, without that of the world."""
         return Point(self._silent, self._tokens, False, None, self.injector, tuple(self._stated))
+
+    def state(self, token: str) -> State:
+        """Return the infrastructure side of the episode; ``token`` is that of its session."""
+        episode, injector = self.record, self.injector
+        return State.model_construct(
+            episode_id=episode.episode_id,
+            step_count=len(episode.turns),
+            task_id=episode.task_id,
+            token=token,
+            error_turns=list(self.annotations.error_turns()),
+            findings=list(episode.findings),
+            reward=episode.reward,
+            sandbox=episode.sandbox,
+            fork=episode.fork,
+            injected=list(episode.injected),
+            tools=injector.shown() if injector is not None and injector.view else None,
+            end=episode.end,
+        )
 
     async def last_error_turns(self) -> list[ErrorTurn] | None:
         """Return the ErrorTurns of the last turn, None unless the agent is to see them."""

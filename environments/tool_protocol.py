@@ -33,11 +33,8 @@ class Context:
     """What a tool of a sandboxed environment works on."""
 
     sandbox: Sandbox
-    """The episode's sandbox."""
     task: Task
-    """The task that is played."""
     limits: Limits
-    """The limits of the sandbox."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +42,9 @@ class Tool:
     """A tool that works on a sandbox."""
 
     name: str
-    """Name that the agent calls it by."""
     description: str
-    """What it does, for the agent."""
     properties: dict[str, dict[str, Any]]
-    """JSON-schema properties of the arguments."""
     required: tuple[str, ...]
-    """Names of the arguments that must be given."""
     run: Callable[[Context, dict[str, Any]], Awaitable[tuple[str, str]]]
     """Runs a checked call; returns the status line and the body of the result. May raise ToolError."""
     writes: bool = True
@@ -103,18 +96,18 @@ async def answer_call(
         problem = argument_problem(call.name, parameters[call.name], call.arguments)
         if problem:
             raise ToolError("invalid_args", problem)
-        given = {name: value for name, value in call.arguments.items() if value is not None}
-        status, body = await run(call.name, given)
+        arguments = {name: value for name, value in call.arguments.items() if value is not None}
+        status, body = await run(call.name, arguments)
     except ToolError as error:
         status, body = f"error {error.code}: {' '.join(str(error).split())[:_LONGEST_ERROR]}", ""
     return f"{status}\n{body}" if body else status
 
 
 def unknown_tool(name: str, names: Sequence[str]) -> str:
-    """Return what to tell an agent that called a tool that does not exist: the nearest name, and all names."""
+    """Return the answer to a call of a tool that does not exist: the nearest name, and all names."""
     near = nearest_name(name, names)
     guess = f"; did you mean {near!r}?" if near else "."
-    return f"there is no tool {name!r}{guess} The tools are: {', '.join(names)}"
+    return f"there is no tool {name!r}{guess} The tools are: {', '.join(names)}"  # prose: ok
 
 
 def storable_text(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

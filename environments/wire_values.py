@@ -6,9 +6,8 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-from ..hints.transcript.status_line import read_status
 from ..models import Episode, Observation, Reward, Turn
 from .session import Standing
 
@@ -95,31 +94,9 @@ def model_tokens(action: Mapping[str, Any]) -> int:
         return 0
 
 
-class ToolSchema(NamedTuple):
-    """A tool's schema, flattened."""
-
-    name: str
-    """The tool's name."""
-    description: str
-    """What it does."""
-    parameters: dict[str, Any]
-    """The JSON schema of its arguments."""
-
-
-def tool_schemas(tools: list[dict[str, Any]]) -> list[ToolSchema]:
-    """Return OpenAI function schemas, flattened."""
-    functions = [tool.get("function", tool) for tool in tools]
-    return [ToolSchema(f["name"], f.get("description", ""), f.get("parameters", {})) for f in functions]
-
-
 def message_text(observation: Observation) -> str:
     """Return the messages that answer a turn as one text."""
     return "\n".join(message.content for message in observation.messages)
-
-
-def error_code(content: str) -> str:
-    """Return the code of a tool message's status line (``error CODE: ...``), '' when the tool itself answered."""
-    return read_status(content).code
 
 
 def served_episode(episode: Episode) -> dict[str, Any]:
@@ -132,7 +109,6 @@ class LeftBehind:
     """An episode that its session has left; the copy that is served is made when it is asked for."""
 
     episode: Callable[[], Episode]
-    """Makes the annotated copy."""
     size: int
     """About how many bytes of memory it takes."""
     final: dict[str, Any]

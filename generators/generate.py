@@ -104,7 +104,8 @@ def generate(
         build_snapshot(source, snapshot_options, progress=lambda phase: progress(ProgressUpdate(phase)))
         for source in sources
     ]
-    snapshots = list({snapshot.digest: snapshot for snapshot in built}.values())
+    by_digest = {snapshot.digest: snapshot for snapshot in built}
+    snapshots = list(by_digest.values())
     if not any_licence:
         refuse_unfree(snapshots)
     rows: list[Row] = []
@@ -121,7 +122,7 @@ def generate(
             f"nothing to propose in {', '.join(sources)}: no tested code fits the knobs; change them or take another "
             "source"
         )
-    rows = without_duplicates(rows, {snapshot.digest: snapshot for snapshot in snapshots})
+    rows = without_duplicates(rows, by_digest)
     report = Report(sources=sources, generators=names, seed=seed, count=count)
     for row in rows:
         report.add(row)
@@ -160,8 +161,9 @@ def _check(
     progress(_update(phase, list(rows.values()), len(by_key)))
     for key, verdict in verdicts(snapshot.ref, waiting, jobs, settings):
         candidate = by_key[key]
+        task, rejection = (None, verdict) if isinstance(verdict, Rejection) else (verdict, None)
         source = f"{snapshot.name} {snapshot.version}"
-        rows[key] = Row(source, candidate.generator.name, candidate.entity, verdict.task, verdict.rejection)
+        rows[key] = Row(source, candidate.generator.name, candidate.entity, task, rejection)
         journal.add(key, rows[key])
         progress(_update(phase, list(rows.values()), len(by_key)))
     return [rows[key] for key in keys]
@@ -175,22 +177,15 @@ def _update(phase: str, rows: list[Row], total: int) -> ProgressUpdate:
 
 def without_duplicates(rows: list[Row], snapshots: Mapping[str, Snapshot]) -> list[Row]:
     """Return the same rows in their order; a task that repeats an earlier one is rejected (V6)."""
-    fingerprints = []
-    for task in (row.task for row in rows if row.task is not None):
-        snapshot = snapshots[task.snapshot.digest] if task.snapshot else None
-        if snapshot is not None:
-            fingerprints.append(fingerprint(task, Exercise.of(task, Materials(task, snapshot))))
-    repeats = duplicates(fingerprints)
+    tasks = [(row.task, snapshots[row.task.snapshot.digest]) for row in rows if row.task and row.task.snapshot]
+    exercises = [(task, Exercise.of(task, Materials(task, snapshot))) for task, snapshot in tasks]
+    repeats = duplicates([fingerprint(task, exercise) for task, exercise in exercises])
     return [
-        replace(row, task=None, rejection=_repeated(repeats[row.task.task_id]))
-        if row.task is not None and row.task.task_id in repeats
+        replace(row, task=None, rejection=Rejection("v6_duplicate", f"the same exercise as {original}"))
+        if row.task is not None and (original := repeats.get(row.task.task_id))
         else row
         for row in rows
     ]
-
-
-def _repeated(original: str) -> Rejection:
-    return Rejection("v6_duplicate", f"the same exercise as {original}")
 
 
 def refuse_unfree(snapshots: Iterable[Snapshot]) -> None:

@@ -7,7 +7,7 @@ import json
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -15,11 +15,10 @@ from functools import lru_cache
 
 from ..environments.sandbox.kernel.linux import die_with_parent
 from ..environments.snapshots import open_snapshot
-from ..errors import GeneratorError, OutOfTime, Rejected
+from ..errors import GeneratorError, Rejected
 from ..models import SnapshotRef, Task
 from .base import Candidate, Rejection
 from .validation.checks.final_checks import CheckKnobs
-from .validation.limits import is_overloaded
 from .validation.pipeline import Validator
 
 
@@ -31,57 +30,17 @@ class Settings:
     knobs: CheckKnobs  # the knobs of validation
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The result of validation: a task or a rejection."""
-
-    task: Task | None  # the task; None for a rejected candidate
-    rejection: Rejection | None = None  # why the candidate was rejected
-    out_of_time: bool = False  # whether a time limit decided
-
-
-Verdicts = Iterable[tuple[str, Verdict]]
+Verdict = Task | Rejection
+"""The result of validation."""
 
 
 def verdicts(
     reference: SnapshotRef, waiting: Mapping[str, Candidate], jobs: int, settings: Settings
 ) -> Iterator[tuple[str, Verdict]]:
-    """Yield key and verdict of every candidate as soon as it is known. Raises GeneratorError."""
+    """Yield key and verdict of every candidate as soon as it is known.
 
-    def alone(keys: list[str]) -> Verdicts:
-        return _pooled(reference, {key: waiting[key] for key in keys}, 1, settings)
-
-    return settled(_pooled(reference, waiting, jobs, settings), alone)
-
-
-def settled(first: Verdicts, alone: Callable[[list[str]], Verdicts]) -> Iterator[tuple[str, Verdict]]:
-    """Yield the verdicts that do not come from an overloaded machine.
-
-    A candidate that ran out of time on an overloaded machine is checked again by ``alone``, one at a time, after all
-    others. Raises GeneratorError if it runs out of time again and the machine is still overloaded.
+    Raises GeneratorError when a worker was killed, OutOfTime when the machine is too busy to judge a candidate.
     """
-    doubtful = []
-    for key, verdict in first:
-        if verdict.out_of_time and is_overloaded():
-            doubtful.append(key)
-        else:
-            yield key, verdict
-    unknown = 0
-    for key, verdict in alone(doubtful):
-        if verdict.out_of_time and is_overloaded():
-            unknown += 1
-        else:
-            yield key, verdict
-    if unknown:
-        raise GeneratorError(
-            f"{unknown} candidates ran out of time because this machine is overloaded; run the same command again when "
-            "it is quiet to resume"
-        )
-
-
-def _pooled(
-    reference: SnapshotRef, waiting: Mapping[str, Candidate], jobs: int, settings: Settings
-) -> Iterator[tuple[str, Verdict]]:
     if not waiting:
         return
     # Spawned, not forked: a worker must not share the parent's sandbox keeper, threads or locks.
@@ -111,10 +70,9 @@ def judge(reference: SnapshotRef, candidate: Candidate, settings: Settings) -> V
     """Return the verdict on one candidate; runs in a worker process."""
     validator = _validator(reference.model_dump_json(), settings)
     try:
-        return Verdict(asyncio.run(validator.task(candidate)))
+        return asyncio.run(validator.task(candidate))
     except Rejected as rejected:
-        rejection = Rejection(rejected.reason, rejected.detail)
-        return Verdict(None, rejection, isinstance(rejected, OutOfTime))
+        return Rejection(rejected.reason, rejected.detail)
 
 
 @lru_cache(maxsize=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import re
 import time
 from collections.abc import Mapping
@@ -60,3 +61,8 @@ def refusal(status: int, headers: Mapping[str, str], text: str, summary: str) ->
     if _CONTEXT.search(text):
         return ContextFull(summary)
     return EndpointFailed(summary)
+
+
+def backoff(attempt: int) -> float:
+    """Return the seconds before attempt ``attempt + 1``: doubling from 0.5, with jitter so that callers spread."""
+    return float(min(30.0, 0.5 * 2 ** (attempt - 1)) * random.uniform(0.5, 1.0))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..errors import AccessDenied, EndpointFailed, EndpointRefused, EndpointUnavailable, LLMError
 from .answers import Reply, read_message, reply_of, size
-from .attempts import AttemptFailed, refusal
+from .attempts import AttemptFailed, backoff, refusal
 from .budget import Budget, Cost, Meter, Price, Usage
 from .cassettes import Cassette
 from .endpoints import BASE_URL, address, is_local, usable
@@ -120,7 +119,7 @@ class LLM:
             try:
                 return await self._attempt(body, bound)
             except AttemptFailed as error:
-                wait = _backoff(attempt) if error.wait is None else error.wait
+                wait = backoff(attempt) if error.wait is None else error.wait
                 if wait > MAX_WAIT_S:
                     raise EndpointUnavailable(
                         f"{error} and asks to wait {wait:.0f} s, more than {MAX_WAIT_S:.0f}"
@@ -223,8 +222,3 @@ class LLM:
         if self._bad_requests > self.concurrency:
             return EndpointRefused(f"{summary}; the {self._bad_requests - 1} requests before it failed the same way")
         return error
-
-
-def _backoff(attempt: int) -> float:
-    """Return the seconds before attempt ``attempt + 1``: doubling from 0.5, with jitter so that callers spread."""
-    return float(min(30.0, 0.5 * 2 ** (attempt - 1)) * random.uniform(0.5, 1.0))

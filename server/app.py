@@ -1,6 +1,6 @@
-"""The application's address: ``etude.server.app:app``, or ``server.app:app`` from the repository's root.
+"""Address of the application: ``etude.server.app:app``, or ``server.app:app`` from the repository's root.
 
-``app`` is made when it is asked for, from ETUDE_TASKS. Under either name the modules load as ``etude``'s, once.
+``app`` is made on first access, from environment variables. Under both names the modules load once, as ``etude``'s.
 """
 
 from __future__ import annotations
@@ -8,13 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 if __package__ and "." in __package__:
-    from .serving import app_from_environment, create_app, load_tasks, serve
+    from .application import app_from_environment, create_app
     from .serving import main as _main
+    from .serving import serve
 else:
-    from etude.server.serving import app_from_environment, create_app, load_tasks, serve
+    from etude.server.application import app_from_environment, create_app
     from etude.server.serving import main as _main
+    from etude.server.serving import serve
 
-__all__ = ["create_app", "load_tasks", "main", "serve"]
+__all__ = ["create_app", "main", "serve"]
 
 
 def __getattr__(name: str) -> Any:
@@ -25,7 +27,7 @@ def __getattr__(name: str) -> Any:
 
 
 def main() -> None:
-    """Serve until told to stop; the environment says what and where."""
+    """Serve until interrupted, configured by environment variables."""
     _main()
 
 

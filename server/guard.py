@@ -1,46 +1,44 @@
-"""What stands in front of OpenEnv's routes: limits, frames that it cannot read, and sockets that went away."""
+"""Guard in front of OpenEnv's routes: limits, frames that OpenEnv cannot read, and sockets that were closed."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
 from contextvars import ContextVar
 from typing import Any
 
-from ..environments.wire_values import holds_more_than, plain
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+from ..environments.wire_values import holds_more_than, plain
 
 MAX_BODY = 16 << 20
 """Bytes of the largest request body or frame."""
 MAX_VALUES = 100_000
-"""JSON values of the largest frame or body: a dense one of 16 MiB would keep the event loop busy for seconds."""
+"""JSON values of the largest frame or body: parsing a dense one of 16 MiB would block the event loop for seconds."""
 _MAX_MARKS = 1 << 20
+"""Commas and opening brackets of the largest text that is parsed at all."""
 _WAITING_FRAMES = 1024
+"""Frames that one socket may send ahead of their answers."""
 _ENVELOPE = -4
-"""The levels that a protocol puts around an action do not count as the action's."""
-
+"""Start depth of an action: the four levels that a protocol puts around it do not count as its own."""
 _KEYS = (("data", "type"), ("action", "type"), ("params", "session_id"), ("data", "params", "session_id"))
+"""Places whose values OpenEnv looks up in tables."""
 
 transport: ContextVar[str] = ContextVar("transport", default="")
-"""``http`` or ``websocket``: how the call that is being served came in."""
+"""Scope type of the current call: ``http`` or ``websocket``."""
 
 
 class Guard:
-    """ASGI middleware.
+    """ASGI middleware that keeps requests away from OpenEnv that it would not survive.
 
     - A body over ``max_body`` bytes is refused with 413 before anything parses it.
-    - A frame that is no JSON object gets an error frame, in its turn, and the socket stays usable: OpenEnv's loop would
-      end the session.
-    - When a socket goes away in the middle of a call, the call is cancelled, so a dead client does not hold a slot.
+    - A frame that is not a JSON object gets an error frame in its turn, and the socket stays usable; OpenEnv's own loop
+      would end the session.
+    - When a socket is closed during a call, the call is cancelled, so that a dead client does not occupy a session.
     """
 
-    def __init__(self, app: App, max_body: int = MAX_BODY) -> None:
+    def __init__(self, app: ASGIApp, max_body: int = MAX_BODY) -> None:
         self.app = app
         self.max_body = max_body
 
@@ -49,29 +47,26 @@ class Guard:
             await self.app(scope, receive, send)
             return
         transport.set(scope["type"])
-        if scope["type"] == "http":
-            await self._http(scope, receive, send)
-        else:
-            await self._websocket(scope, receive, send)
+        await (self._http if scope["type"] == "http" else self._websocket)(scope, receive, send)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         declared = dict(scope["headers"]).get(b"content-length", b"0")
         body = bytearray()
-        over = not declared.isdigit() or int(declared) > self.max_body
-        more = not over
+        too_long = not declared.isdigit() or int(declared) > self.max_body
+        more = not too_long
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
                 return
             body += message.get("body", b"")
-            over = len(body) > self.max_body
-            more = message.get("more_body", False) and not over
-        if over:
-            await _answer(send, 413, f"the request body is over {self.max_body} bytes")
-            return
-        status, cleaned = _cleaned_body(bytes(body))
-        if status:
-            await _answer(send, status, cleaned.decode())
+            too_long = len(body) > self.max_body
+            more = message.get("more_body", False) and not too_long
+        try:
+            if too_long:
+                raise OverflowError(f"the request body is over {self.max_body} bytes")
+            cleaned = _cleaned_body(bytes(body))
+        except OverflowError as error:
+            await JSONResponse({"detail": str(error)}, 413, {"connection": "close"})(scope, receive, send)
             return
         pending: list[Message] = [{"type": "http.request", "body": cleaned, "more_body": False}]
 
@@ -79,9 +74,6 @@ class Guard:
             return pending.pop() if pending else await receive()
 
         await self.app(scope, replay, send)
-
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.app(scope, receive, send)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         frames = _Frames(receive, 2 * self.max_body)
@@ -92,13 +84,13 @@ class Guard:
             idle = True
             while True:
                 message = await frames.next()
-                problem = _unreadable(message, self.max_body) if message["type"] == "websocket.receive" else None
+                problem = _problem(message, self.max_body) if message["type"] == "websocket.receive" else None
                 if problem is None:
                     idle = False
                     return message
                 await send({"type": "websocket.send", "text": _error_frame(scope["path"], *problem)})
 
-        worker: asyncio.Task[None] = asyncio.create_task(self._serve(scope, next_frame, send))
+        worker = asyncio.ensure_future(self.app(scope, next_frame, send))
         try:
             await asyncio.wait({frames.ended, worker}, return_when=asyncio.FIRST_COMPLETED)
             if frames.flooded and not worker.done():
@@ -117,126 +109,121 @@ class Guard:
 
 
 class _Frames:
-    """What comes in over one socket, frame by frame.
+    """Frames of one socket, in order.
 
-    As soon as a call waits for anything, frames are read ahead of it, from then on: a socket that goes away in the
-    middle of a call must be noticed. ``ended`` is done when nothing more is read ahead, because the socket went away or
-    because more than ``most`` bytes wait (``flooded``). A call that waits for nothing is spared the second task.
+    As soon as a call waits for something, a second task reads ahead, because a socket that is closed during a call must
+    be noticed. A call that never waits costs no second task. ``ended`` is done when reading ahead stops: the socket was
+    closed, or more than ``max_bytes`` wait (``flooded``).
     """
 
-    def __init__(self, receive: Receive, most: int) -> None:
+    def __init__(self, receive: Receive, max_bytes: int) -> None:
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self.flooded = False
-        self._receive, self._most = receive, most
-        self._ahead: asyncio.Queue[Message] = asyncio.Queue()
+        self._receive, self._max_bytes = receive, max_bytes
+        self._queue: asyncio.Queue[Message] = asyncio.Queue()
         self._bytes = 0
         self._reader: asyncio.Task[None] | None = None
-        self._soon: asyncio.Handle | None = None
+        self._scheduled: asyncio.Handle | None = None
 
     async def next(self) -> Message:
-        if self._soon is not None:
-            self._soon.cancel()
+        """Return the next frame."""
+        if self._scheduled is not None:
+            self._scheduled.cancel()
         if self._reader is not None:
-            message = await self._ahead.get()
+            message = await self._queue.get()
             self._bytes -= _size(message)
             return message
         message = await self._receive()
-        # The loop comes to this only when whoever takes the message waits for something else than the next one.
-        self._soon = self._loop.call_soon(self._read_ahead)
+        # The event loop runs this only when the call that got the message waits for something else.
+        self._scheduled = self._loop.call_soon(self._start_reader)
         return message
 
     def stop(self) -> None:
-        for waiting in (self._soon, self._reader):
-            if waiting is not None:
-                waiting.cancel()
+        """Stop reading ahead."""
+        for handle in (self._scheduled, self._reader):
+            if handle is not None:
+                handle.cancel()
 
-    def _read_ahead(self) -> None:
+    def _start_reader(self) -> None:
         self._reader = self._loop.create_task(self._read())
 
     async def _read(self) -> None:
-        # Never waits for the worker, or a socket that went away would be noticed only after its calls.
+        # This task never waits for the worker, or a closed socket would be noticed only after the worker's calls.
         try:
             while not self.flooded:
                 message = await self._receive()
-                self._ahead.put_nowait(message)
+                self._queue.put_nowait(message)
                 if message["type"] == "websocket.disconnect":
                     return
                 self._bytes += _size(message)
-                many = self._ahead.qsize()
-                self.flooded = many > _WAITING_FRAMES or (many > 1 and self._bytes > self._most)
+                waiting = self._queue.qsize()
+                self.flooded = waiting > _WAITING_FRAMES or (waiting > 1 and self._bytes > self._max_bytes)
         finally:
             if not self.ended.done():
                 self.ended.set_result(None)
 
 
-def _unreadable(message: Message, max_size: int) -> tuple[str, str] | None:
-    """Code and reason why a frame is refused."""
+def _problem(message: Message, max_size: int) -> tuple[str, str] | None:
+    """Return the code and the reason why a frame is refused; None for one that OpenEnv can read, cleaned in place."""
     text = message.get("text")
     if text is None:
         try:
             text = (message.get("bytes") or b"").decode()
         except UnicodeDecodeError:
-            return "INVALID_JSON", "frames are JSON objects in UTF-8"
-        message["text"] = text  # A binary frame is as good as a text frame.
+            return "INVALID_JSON", "frames must be JSON objects in UTF-8"
+        message["text"] = text  # a binary frame counts as a text frame
     if len(text) > max_size:
         return "INVALID_JSON", f"the frame is over {max_size} bytes"
     try:
-        given, value = _parsed(text)
+        parsed, value = _parsed(text)
     except (ValueError, RecursionError) as error:
         return "INVALID_JSON", f"Invalid JSON: {error}"
     except OverflowError as error:
         return "VALIDATION_ERROR", str(error)
     if not isinstance(value, dict):
-        return "VALIDATION_ERROR", f"a frame is a JSON object, this is {type(value).__name__}"
+        return "VALIDATION_ERROR", f"a frame must be a JSON object, got {type(value).__name__}"
     action = value.get("data")
     if action is not None and not isinstance(action, dict):
-        return "VALIDATION_ERROR", f"data is a JSON object, this is {type(action).__name__}"
-    value = _with_keys(value)
-    if value is not given:
+        return "VALIDATION_ERROR", f"data must be a JSON object, got {type(action).__name__}"
+    if value is not parsed:
         message["text"] = json.dumps(value)
     return None
 
 
-def _with_keys(value: Any) -> Any:
-    """The frame or body with texts for what OpenEnv looks up in tables: it fails for what cannot be a key."""
-    for place in _KEYS:
-        value = _with_key(value, place)
-    return value
-
-
-def _with_key(value: Any, place: tuple[str, ...]) -> Any:
-    """What stands at ``place`` as its JSON, which no table has, if it is an object or a list."""
-    if not place:
-        return json.dumps(value) if isinstance(value, (dict, list)) else value
-    inner = value.get(place[0]) if isinstance(value, dict) else None
-    told = _with_key(inner, place[1:])
-    return value if told is inner else {**value, place[0]: told}
+def _cleaned_body(body: bytes) -> bytes:
+    """Return a request body that OpenEnv can read or refuses itself. Raises OverflowError for too many values."""
+    try:
+        parsed, value = _parsed(body.decode()) if body else (None, None)
+    except (ValueError, RecursionError):
+        return body
+    return body if value is parsed else json.dumps(value).encode()
 
 
 def _parsed(text: str) -> tuple[Any, Any]:
-    """The JSON value as it came, and cleaned. Raises ValueError, RecursionError, OverflowError (too many values)."""
-    # A first look, at what text costs at most, since parsing alone would take seconds.
+    """Return a JSON value as it was sent and as OpenEnv gets it; they are identical when nothing had to change.
+
+    Raises ValueError, RecursionError, and OverflowError for too many values.
+    """
+    # Counting marks is cheap; parsing such a text would take seconds.
     marks = text.count("[") + text.count("{") + text.count(",")
-    value = json.loads(text) if marks <= _MAX_MARKS else None
-    if marks > _MAX_MARKS or (marks > MAX_VALUES and holds_more_than(value, MAX_VALUES)):
+    parsed = json.loads(text) if marks <= _MAX_MARKS else None
+    if marks > _MAX_MARKS or (marks > MAX_VALUES and holds_more_than(parsed, MAX_VALUES)):
         raise OverflowError(f"more than {MAX_VALUES} JSON values in one message: send less, or longer strings")
-    # What has no place in UTF-8 or JSON could not be answered: OpenEnv repeats its input in errors.
-    return value, plain(value, _ENVELOPE)
+    # OpenEnv repeats its input in errors, so everything must be encodable as JSON in UTF-8.
+    value = plain(parsed, _ENVELOPE)
+    for path in _KEYS:
+        value = _with_text_at(value, path)
+    return parsed, value
 
 
-def _cleaned_body(body: bytes) -> tuple[int, bytes]:
-    """A request body for OpenEnv, which itself refuses what is no JSON; or a status and the reason for it."""
-    if not body:
-        return 0, body
-    try:
-        given, value = _parsed(body.decode())
-        value = _with_keys(value)
-        return 0, body if value is given else json.dumps(value).encode()
-    except OverflowError as error:
-        return 413, str(error).encode()
-    except (ValueError, RecursionError):
-        return 0, body
+def _with_text_at(value: Any, path: tuple[str, ...]) -> Any:
+    """Return ``value`` with an object or a list at ``path`` replaced by its JSON text, which can be a table's key."""
+    if not path:
+        return json.dumps(value) if isinstance(value, (dict, list)) else value
+    inner = value.get(path[0]) if isinstance(value, dict) else None
+    replaced = _with_text_at(inner, path[1:])
+    return value if replaced is inner else {**value, path[0]: replaced}
 
 
 def _size(message: Message) -> int:
@@ -248,10 +235,3 @@ def _error_frame(path: str, code: str, reason: str) -> str:
         number = -32700 if code == "INVALID_JSON" else -32600
         return json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": number, "message": reason}})
     return json.dumps({"type": "error", "data": {"message": reason, "code": code}})
-
-
-async def _answer(send: Send, status: int, detail: str) -> None:
-    body = json.dumps({"detail": detail}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": [*headers, (b"connection", b"close")]})
-    await send({"type": "http.response.body", "body": body})

@@ -26,13 +26,14 @@ from .guard import transport
 log = logging.getLogger(__name__)
 
 HTTP_IDLE_S = 3600.0
-"""A session opened over plain HTTP has no socket that could show its client dead; unused this long, it ends."""
-_SHARE = 4
+"""Seconds after which an unused session over plain HTTP ends: no socket could show that its client is gone."""
 
 
 class Archive:
-    """Episodes that were left behind, newest kept; bounded in number and bytes. Few are ever asked for: what is served
-    is made then. One over a quarter of the bytes is not kept, or it would drive out everybody else's.
+    """Finished episodes, the newest ones, bounded in number and bytes.
+
+    Few of them are ever requested, so an episode's JSON is made on request. One that is larger than a quarter of the
+    bytes is not stored, because it would drive out the episodes of all other sessions.
     """
 
     def __init__(self, max_episodes: int = 4096, max_bytes: int = 256 << 20) -> None:
@@ -42,9 +43,10 @@ class Archive:
         self._bytes = 0
 
     def add(self, episode_id: str, token: str, episode: LeftBehind) -> None:
+        """Store an episode under its id and the token of its session; the same key replaces."""
         before = self._episodes.pop((episode_id, token), None)
         self._bytes -= before.size if before is not None else 0
-        if episode.size > self._max_bytes // _SHARE:
+        if episode.size > self._max_bytes // 4:
             return
         self._bytes += episode.size
         self._episodes[(episode_id, token)] = episode
@@ -52,23 +54,24 @@ class Archive:
             self._bytes -= self._episodes.popitem(last=False)[1].size
 
     def find(self, episode_id: str, token: str) -> bytes | None:
-        """Ids are the client's choice, so several sessions may share one; the token tells them apart."""
-        left = [(known, episode) for (name, known), episode in self._episodes.items() if name == episode_id]
-        found = next((episode for known, episode in left if same_token(known, token)), None)
-        return json.dumps(found.served()).encode() if found is not None else None
+        """Return the JSON of an episode. Clients choose the ids, so only the token distinguishes two sessions."""
+        for (stored_id, stored_token), episode in self._episodes.items():
+            if stored_id == episode_id and _is_same(stored_token, token):
+                return json.dumps(episode.served()).encode()
+        return None
 
 
-def same_token(known: str, given: str) -> bool:
-    """Compared in constant time."""
-    return hmac.compare_digest(known.encode(), given.encode("utf-8", "replace"))
+def _is_same(token: str, other: str) -> bool:
+    """Compare two tokens in constant time."""
+    return hmac.compare_digest(token.encode(), other.encode("utf-8", "replace"))
 
 
 class SessionServer(HTTPEnvServer):
     """One environment per session.
 
-    OpenEnv's own ``session_timeout`` also ends sessions whose socket is alive but idle (a policy that thinks for long);
-    it stays off. A socket's session ends with its socket: closed, reset, or silent to pings. Only sessions opened over
-    plain HTTP have an idle limit, ``http_idle_s`` seconds.
+    A session over a socket ends with its socket: closed, reset, or silent to pings. Only a session over plain HTTP has
+    an idle limit, ``http_idle_s`` seconds. OpenEnv's ``session_timeout`` stays off, because it would also end sessions
+    whose socket is alive but idle, such as those of a policy that thinks for minutes.
     """
 
     def __init__(
@@ -78,11 +81,11 @@ class SessionServer(HTTPEnvServer):
         max_sessions: int,
         http_idle_s: float = HTTP_IDLE_S,
     ) -> None:
-        """``make`` makes an environment and takes ``admit``."""
+        """Set up the server; ``make`` returns an environment and takes ``admit``, a check before its first session."""
         self._make = make
-        self._loose: WeakSet[wire.EtudeEnvironment] = WeakSet()
+        self._stateless: WeakSet[wire.EtudeEnvironment] = WeakSet()
         super().__init__(
-            self._make_loose,
+            self._make_stateless,
             wire.Action,
             wire.Observation,
             max_concurrent_envs=max_sessions,
@@ -95,41 +98,39 @@ class SessionServer(HTTPEnvServer):
         self._reaper: asyncio.Task[None] | None = None
 
     def check_capacity(self) -> None:
-        """Raises SessionCapacityError that says how to allow more."""
-        active = len(self._sessions) + sum(environment.open for environment in self._loose)
-        most = self.max_concurrent_envs
-        if active >= most:
-            raise SessionCapacityError(active, most, f"{active}/{most} sessions in use, set MAX_CONCURRENT_ENVS")
-
-    def environments(self) -> list[wire.EtudeEnvironment]:
-        return [env for env in self._sessions.values() if isinstance(env, wire.EtudeEnvironment)]
+        """Raise SessionCapacityError, which says how to allow more, when every session is in use."""
+        active = len(self._sessions) + sum(environment.open for environment in self._stateless)
+        limit = self.max_concurrent_envs
+        if active >= limit:
+            raise SessionCapacityError(active, limit, f"{active}/{limit} sessions in use, set MAX_CONCURRENT_ENVS")
 
     async def open(self) -> tuple[str, wire.EtudeEnvironment]:
-        """A session for a face of ours, and its id. Raises SessionCapacityError."""
+        """Open a session for another face of the server; return its id and environment. Raises SessionCapacityError."""
         session_id, environment = await self._create_session()
         assert isinstance(environment, wire.EtudeEnvironment)
         return session_id, environment
 
     async def end(self, session_id: str) -> None:
-        """End a session; its episode goes to the archive. Safe to repeat."""
+        """End a session and archive its episode. Idempotent."""
         if self.has(session_id):
             await self._destroy_session(session_id)
 
     def has(self, session_id: str) -> bool:
+        """Return whether a session runs."""
         return session_id in self._sessions
 
     def use(self, session_id: str) -> wire.EtudeEnvironment | None:
-        """A running session's environment, whose idle time starts anew; ``None`` when it has ended."""
+        """Return a running session's environment and restart its idle time; None when the session has ended."""
         environment = self._sessions.get(session_id)
         if not isinstance(environment, wire.EtudeEnvironment):
             return None
         self._session_info[session_id].last_activity_at = time.time()
         return environment
 
-    def _make_loose(self) -> wire.EtudeEnvironment:
-        """For OpenEnv's stateless routes: one environment per request, counted from the moment it holds a session."""
+    def _make_stateless(self) -> wire.EtudeEnvironment:
+        """Make the environment of one request to OpenEnv's stateless routes; it counts once it has a session."""
         environment = self._make(admit=self.check_capacity)
-        self._loose.add(environment)
+        self._stateless.add(environment)
         return environment
 
     async def _create_session(self) -> tuple[str, Environment]:
@@ -146,7 +147,7 @@ class SessionServer(HTTPEnvServer):
         return session_id, environment
 
     async def _destroy_session(self, session_id: str) -> None:
-        # In a task of its own: the caller may be cancelled, the sandbox must go all the same.
+        # A separate task removes the sandbox even when the caller is cancelled.
         self._over_http.discard(session_id)
         task = asyncio.create_task(super()._destroy_session(session_id))
         self._closing.add(task)
@@ -166,10 +167,11 @@ class SessionServer(HTTPEnvServer):
                 log.exception("a session did not close cleanly")
 
     async def start(self) -> None:
+        """Start to end idle sessions."""
         self._reaper = asyncio.create_task(self._reap())
 
     async def stop(self) -> None:
-        """End every session and wait until their sandboxes are gone."""
+        """End every session and wait until their sandboxes are removed."""
         if self._reaper is not None:
             self._reaper.cancel()
         ends = [self._destroy_session(session_id) for session_id in list(self._sessions)]
@@ -182,20 +184,19 @@ class SessionServer(HTTPEnvServer):
             await self.reap_once(time.time())
 
     async def reap_once(self, now: float) -> None:
-        """End HTTP sessions that nobody has used since ``now`` minus the limit."""
+        """End the HTTP sessions that were not used since ``now`` minus the limit, in seconds since the epoch."""
         for session_id in list(self._over_http & self._session_info.keys()):
             environment = self._sessions.get(session_id)
-            used = session_id in self._session_websocket_attachments or getattr(environment, "busy", False)
-            if not used and now - self._session_info[session_id].last_activity_at > self._http_idle_s:
+            in_use = session_id in self._session_websocket_attachments or getattr(environment, "busy", False)
+            if not in_use and now - self._session_info[session_id].last_activity_at > self._http_idle_s:
                 await self._destroy_session(session_id)
         self._over_http &= self._session_info.keys()
 
-
-def find_episode(server: SessionServer, archive: Archive, episode_id: str, token: str) -> bytes | None:
-    """The served JSON of an episode of the session that holds ``token``, running or left behind."""
-    for environment in server.environments():
-        if same_token(environment.token, token):
-            running = environment.served(episode_id)
-            if running is not None:
-                return json.dumps(running).encode()
-    return archive.find(episode_id, token)
+    def find_episode(self, archive: Archive, episode_id: str, token: str) -> bytes | None:
+        """Return the JSON of an episode of the session with ``token``, running or archived; None when there is none."""
+        for environment in self._sessions.values():
+            if isinstance(environment, wire.EtudeEnvironment) and _is_same(environment.token, token):
+                running = environment.served(episode_id)
+                if running is not None:
+                    return json.dumps(running).encode()
+        return archive.find(episode_id, token)

@@ -41,15 +41,15 @@ def golden(name: str) -> Any:
 
 
 def schema_of(model: type[BaseModel]) -> Any:
-    """The JSON schema without prose, which may be reworded."""
+    """Return the JSON schema without prose, which may be reworded."""
 
     def bare(node: Any, is_names: bool = False) -> Any:
         if isinstance(node, list):
-            return [bare(each) for each in node]
+            return [bare(item) for item in node]
         if not isinstance(node, dict):
             return node
-        kept = {key: value for key, value in node.items() if is_names or key not in ("title", "description")}
-        return {key: bare(value, key in ("properties", "$defs") and not is_names) for key, value in kept.items()}
+        stored = {key: value for key, value in node.items() if is_names or key not in ("title", "description")}
+        return {key: bare(value, key in ("properties", "$defs") and not is_names) for key, value in stored.items()}
 
     return bare(model.model_json_schema())
 
@@ -92,8 +92,8 @@ def test_a_stored_record_refuses_an_unknown_field(name: str) -> None:
     ],
 )
 def test_any_object_is_an_action(sent: dict[str, Any]) -> None:
-    kept = models.Action.model_validate(sent).model_dump(mode="json")
-    assert {key: kept[key] for key in sent} == sent
+    stored = models.Action.model_validate(sent).model_dump(mode="json")
+    assert {key: stored[key] for key in sent} == sent
 
 
 def test_public_carries_no_secret_field() -> None:
@@ -103,14 +103,14 @@ def test_public_carries_no_secret_field() -> None:
 
 
 def test_public_carries_no_secret_value() -> None:
-    """Every string in a secret field is a canary; none shows up in what is public."""
+    """Put a canary into every string of a secret field, and look for it in the public part."""
     canaries: list[str] = []
 
     def plant(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: plant(each) for key, each in value.items()}
+            return {key: plant(item) for key, item in value.items()}
         if isinstance(value, list):
-            return [plant(each) for each in value]
+            return [plant(item) for item in value]
         if isinstance(value, str):
             canaries.append(f"canary-{len(canaries)}-secret")
             return canaries[-1]

@@ -40,6 +40,7 @@ def test_a_private_phrase_is_reported_with_a_better_one(text: str, finding: str,
         'candidates = 1\n\n\ndef f(path):\n    """Return the path."""\n',
         'class Run:\n    """What a class is may be said so."""\n',
         "found = 1  # prose: ok\n",
+        'raise ValueError("there is no file 3, or it is no longer there")\n',
     ],
 )
 def test_plain_text_and_marked_lines_are_left_alone(text: str, tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """``etude list``: every name that a command or a recipe can take, with a description."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,6 +18,8 @@ RECIPES = Path(__file__).parents[2] / "recipes"
 REGISTRIES = {
     "generators": (".generators", "GENERATORS"),
     "environments": (".environments", "ENVIRONMENTS"),
+    "monitors": (".monitors", "MONITORS"),
+    "verifiers": (".environments.grading.submission", "VERIFIERS"),
     "hints": (".hints.write.templates", "HINTS"),
     "sandboxes": (".environments.sandbox", "SANDBOXES"),
     "agents": (".environments.agents", "AGENTS"),
@@ -27,6 +27,8 @@ REGISTRIES = {
 }
 """Module and attribute of the registry of each kind."""
 KINDS = (*REGISTRIES, "recipes")
+WIDTH = 100
+"""Columns of the printed table."""
 _SENTENCE_END = re.compile(r"(?<=[\w)`]\.)\s+(?=[A-Z`])")
 
 
@@ -54,7 +56,7 @@ def list_(
     data: dict[str, dict[str, dict[str, str]]] = {}
     for entry in entries:
         data.setdefault(entry.kind, {})[entry.name] = {"description": entry.description, "path": entry.path}
-    console.show(data, rows, as_json)
+    console.show(data, rows, as_json, columns=WIDTH)
 
 
 def catalogue(kinds: Iterable[str]) -> list[Entry]:

@@ -1,7 +1,5 @@
 """``etude demo``: the guided tour."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

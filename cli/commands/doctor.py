@@ -3,15 +3,10 @@
 The checks only look; they install, import and start nothing heavy.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
-import subprocess
 import sys
-import textwrap
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from .. import console
@@ -74,6 +69,8 @@ def doctor(as_json: Json = False) -> None:
 
 def _show(diagnosis: Diagnosis) -> None:
     """Print the checks, at most 100 columns wide; the text of a failed one ends with its remedy."""
+    import textwrap
+
     for check in diagnosis.checks:
         mark = "ok" if check.ok else "MISSING" if check.required else "-"
         text = check.detail if check.ok else "; ".join(filter(None, [check.detail, check.remedy]))
@@ -94,6 +91,8 @@ def _python() -> Check:
 
 
 def _git() -> Check:
+    import subprocess
+
     remedy = "apt-get install git"
     if shutil.which("git") is None:
         return Check("tools", "git", False, "not found", remedy, required=True)
@@ -131,6 +130,8 @@ def _sandboxes() -> list[Check]:
 
 
 def _packages() -> list[Check]:
+    from importlib.metadata import PackageNotFoundError, version
+
     checks = []
     for name, extra in OPTIONAL.items():
         try:

@@ -1,30 +1,18 @@
 """Commands about episodes: ``serve``, ``run`` and ``report``."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .. import console
 from ..options import (
-    OPENAI,
-    ApiKeyEnv,
-    BaseUrl,
-    Dollars,
     Jobs,
     Json,
-    MaxTokens,
-    Prices,
     Sandbox,
-    Temperature,
-    Timeout,
-    TokenBudget,
-    ToolFormat,
     Url,
+    asks_model,
     key_values,
-    model_options,
     tasks_of,
 )
 from ..progress import progress_bar
@@ -60,6 +48,7 @@ def serve(
     raise typer.Exit(code)
 
 
+@asks_model("model")
 def run(
     agent: Annotated[str, typer.Option("--agent", "-a", help="Play this agent; see `etude list agents`.")] = "oracle",
     tasks: Annotated[
@@ -75,15 +64,7 @@ def run(
     out: Annotated[Path, typer.Option("--out", "-o", help="Write episodes.jsonl and summary.json to this folder.")] = (
         Path("runs/latest")
     ),
-    base_url: BaseUrl = OPENAI,
-    api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
-    tool_format: ToolFormat = "native",
-    temperature: Temperature = None,
-    max_tokens: MaxTokens = 4096,
-    timeout: Timeout = 300.0,
-    price: Prices = "0,0",
-    budget: Dollars = None,
-    token_budget: TokenBudget = None,
+    model: Any = None,
     faults: Annotated[
         str | None, typer.Option(help="Make calls fail as in `etude serve`; default with --url: the server's.")
     ] = None,
@@ -100,9 +81,6 @@ def run(
 
     from ...environments.runs.play import run_episodes
 
-    model = model_options(
-        base_url, api_key_env, tool_format, temperature, max_tokens, timeout, price, budget, token_budget
-    )
     task_set = tasks_of(tasks)
     with progress_bar("run") as progress:
         playing = run_episodes(
@@ -124,7 +102,7 @@ def run(
     console.exit_unless(summary.ok)
 
 
-def _show_summary(summary: Summary, as_json: bool) -> None:
+def _show_summary(summary: "Summary", as_json: bool) -> None:
     """Print the summary of a run, then one line for each cause of failed episodes."""
     columns = ("agent", "episodes", "valid", "solved", "reward", "sandbox", "out")
     row = {name: getattr(summary, name) for name in columns} | {"sandbox": ", ".join(summary.sandbox)}

@@ -1,29 +1,17 @@
 """Commands of ``etude hints``: ``causal``, ``write`` and ``eval``."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from .. import console
 from ..options import (
-    OPENAI,
-    ApiKeyEnv,
-    BaseUrl,
-    Dollars,
     Json,
-    MaxTokens,
-    Prices,
     RunFolder,
     Sandbox,
-    Temperature,
-    Timeout,
-    TokenBudget,
-    ToolFormat,
     Url,
-    model_options,
+    asks_model,
     tasks_of,
 )
 from ..progress import progress_bar
@@ -32,6 +20,7 @@ hints = typer.Typer(no_args_is_help=True, help="Write hints and measure how much
 
 
 @hints.command()
+@asks_model("model")
 def causal(
     run: RunFolder,
     agent: Annotated[
@@ -58,15 +47,7 @@ def causal(
     ] = None,
     url: Url = None,
     seed: Annotated[int, typer.Option(help="Draw error turns and hints with this seed.")] = 0,
-    base_url: BaseUrl = OPENAI,
-    api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
-    tool_format: ToolFormat = "native",
-    temperature: Temperature = None,
-    max_tokens: MaxTokens = 4096,
-    timeout: Timeout = 300.0,
-    price: Prices = "0,0",
-    budget: Dollars = None,
-    token_budget: TokenBudget = None,
+    model: Any = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Measure N error turns at once.")] = 1,
     sandbox: Sandbox = "auto",
     as_json: Json = False,
@@ -77,9 +58,6 @@ def causal(
     from ...environments.hint_trials.hint_candidates import read_texts
     from ...environments.hint_trials.measure import measure_hints
 
-    model = model_options(
-        base_url, api_key_env, tool_format, temperature, max_tokens, timeout, price, budget, token_budget
-    )
     task_set = None if tasks is None else tasks_of(tasks)
     if texts is not None and choose == "first":
         console.show_warning("--choose first never takes one of the --texts; use --choose uniform, or an id of a text")
@@ -115,6 +93,7 @@ def causal(
 
 
 @hints.command()
+@asks_model("options", without=["tool_format"])
 def write(
     run: RunFolder,
     model: Annotated[str, typer.Option("--model", "-m", help="Let this model write, as the endpoint names it.")],
@@ -128,14 +107,7 @@ def write(
     tasks: Annotated[
         str | None, typer.Option(help="Check the texts for secret parts of the tasks in this folder.")
     ] = None,
-    base_url: BaseUrl = OPENAI,
-    api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
-    temperature: Temperature = None,
-    max_tokens: MaxTokens = 4096,
-    timeout: Timeout = 300.0,
-    price: Prices = "0,0",
-    budget: Dollars = None,
-    token_budget: TokenBudget = None,
+    options: Any = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Ask N questions at once.")] = 1,
     as_json: Json = False,
 ) -> None:
@@ -144,9 +116,6 @@ def write(
 
     from ...environments.hint_trials.hint_writer import ask_for_hints
 
-    options = model_options(
-        base_url, api_key_env, "native", temperature, max_tokens, timeout, price, budget, token_budget
-    )
     task_set = None if tasks is None else tasks_of(tasks)
     with progress_bar("write") as progress:
         asking = ask_for_hints(

@@ -1,7 +1,5 @@
 """Commands of ``etude sandbox``: ``check``, ``cleanup`` and ``shell``."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +8,7 @@ import typer
 
 from .. import console
 from ..options import Json, Sandbox
+from ..progress import progress_bar
 
 sandboxes = typer.Typer(no_args_is_help=True, help="Check the sandboxes, remove what they left, or open one.")
 
@@ -31,7 +30,9 @@ def check(
 
     if runtime:
         os.environ["ETUDE_DOCKER_RUNTIME"] = runtime
-    results = checking.check([] if everything else backends or [], times=times, grader=grader_of(tasks))
+    with progress_bar("check") as progress:
+        names = [] if everything else backends or []
+        results = checking.check(names, times=times, grader=grader_of(tasks), progress=progress)
     plain = checking.plain_costs() if times else {}
     console.show(checking.as_data(results, plain), checking.as_rows(results, plain), as_json)
     console.exit_unless(checking.is_ok(results))

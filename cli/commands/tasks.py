@@ -1,7 +1,5 @@
 """Commands about task sets: ``generate``, ``validate``, ``export``, ``snapshot pack`` and ``snapshot unpack``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Commands that train: ``train`` and ``replay``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -92,7 +90,12 @@ def replay(
     pairs = sum(report.pairs.values())
     if pairs and not report.lacks:
         forget_answers(out)
-    row: dict[str, Any] = {"turns": report.turns, "asked": report.asked, "executed": report.executed, "pairs": pairs}
+    row: dict[str, Any] = {
+        "turns": report.turns,
+        "questioned": report.questioned,
+        "executed": report.executed,
+        "pairs": pairs,
+    }
     row |= {"usd": report.usd, "usd per pair": report.usd_per_pair, "stopped": report.stopped, "out": str(out)}
     console.show({**report.row(), "ok": pairs > 0}, [row], as_json)
     for warning in report.warnings():
@@ -105,7 +108,7 @@ def replay(
         console.show_warning(f"the replay is incomplete ({report.lacks}); the answers are kept; to resume, {remedy}")
 
 
-async def _replay(episodes: Sequence[Episode], settings: ReplaySettings, out: Path, url: str | None) -> Report:
+async def _replay(episodes: Sequence["Episode"], settings: "ReplaySettings", out: Path, url: str | None) -> "Report":
     """Ask the teachers, and end their connections however it went. Raises ReplayError when the server is lost."""
     from ...client import Client
     from ...errors import ConnectionLost, ReplayError
@@ -134,14 +137,14 @@ async def _replay(episodes: Sequence[Episode], settings: ReplaySettings, out: Pa
             await client.close()
 
 
-def read_episodes(run: Path) -> list[Episode]:
+def read_episodes(run: Path) -> list["Episode"]:
     """Return the valid episodes of a run, for recipes of stage "sft"."""
     from ...environments.runs.reader import stored_episodes
 
     return [stored.episode for stored in stored_episodes(run)]
 
 
-def write_dialogues(path: Path, recipe: Recipe) -> None:
+def write_dialogues(path: Path, recipe: "Recipe") -> None:
     """Write the dialogues that a small model is pretrained on as JSON lines."""
     import json
 

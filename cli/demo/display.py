@@ -140,7 +140,7 @@ def _section(title: str, texts: Sequence[str]) -> list[str]:
 def _agent_lines(demo: Demo) -> list[str]:
     lines = []
     for row in demo.rows:
-        plays = "drill" if row.plays == "drill" else "task"
+        plays = row.plays.removesuffix("s")
         count = f"{row.episodes} {plays}{'s' * (row.episodes != 1)}"
         verdict = "ok" if row.ok else f"NOT {row.expected:g}, a defect"
         marked = f"; {row.error_turns} errors, {row.hints} hints" if row.error_turns and row.ok else ""

@@ -1,4 +1,4 @@
-"""Server and players of the demo: ``etude serve`` in a process of its own, played through OpenEnv's stock client.
+"""Server and players of the demo: ``etude serve`` as a separate process, played through OpenEnv's stock client.
 
 Nothing of Etude's own client is needed to play.
 """
@@ -40,7 +40,7 @@ class Game:
     @property
     def plays(self) -> str:
         """Return the kind of task, as the demo's table names it."""
-        return "drill" if self.task.environment == "drill" else "tasks"
+        return "tasks" if self.task.snapshot is not None else self.task.environment
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def served(options: list[str], log: Path) -> Iterator[str]:
     """
     command = [sys.executable, "-P", "-m", f"{__package__.partition('.')[0]}.cli", "serve", "--port", "0", *options]
     with log.open("wb") as errors:
-        # In a session of its own an interrupt at the terminal reaches this process alone, which then stops the server.
+        # In a separate session: Ctrl-C at the terminal reaches this process alone, which then stops the server.
         server = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

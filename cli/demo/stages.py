@@ -23,7 +23,7 @@ class Stage:
 
 PACKAGE = Stage(
     "Build a real package",
-    "Download a Python package, install it in an environment of its own, run its tests three times.",
+    "Download a Python package, install it in a separate environment, run its tests three times.",
     25,
 )
 TASKS = Stage(

@@ -1,4 +1,4 @@
-"""Training of the demo: the reference trainer with ``recipes/demo.toml``, on drills over a server of its own."""
+"""Training of the demo: the reference trainer with ``recipes/demo.toml``, on drills over a separate server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 RECIPE = RECIPES / "demo.toml"
 BASE = RECIPES / "drill_base"
-"""Weights that the training starts from; ``make.py`` in this folder makes them."""
+"""Weights that the training starts from; ``make_base`` makes them."""
 NEEDED = ("torch", "transformers", "trl", "datasets", "accelerate")
 
 
@@ -42,7 +42,12 @@ def train(out: Path, progress: Progress, seed: int = 0) -> Training | None:
     silence_libraries()
     shutil.rmtree(out, ignore_errors=True)
     recipe = load(RECIPE, [f"out={out}", f"model.name={BASE}", f"seed={seed}"])
-    result = run(recipe, progress, dialogues=DIALOGUES)
+
+    def count_steps(phase: str, done: int, total: int) -> None:
+        # The trainer's text for a step lists losses and divergences, which a newcomer cannot read.
+        progress("training" if phase.startswith("step ") else phase, done, total)
+
+    result = run(recipe, count_steps, dialogues=DIALOGUES)
     if result.interrupted or result.before is None:
         return None
     after = result.after or result.before

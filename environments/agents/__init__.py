@@ -55,14 +55,14 @@ def make(
     base, _, variant = name.partition(":")
     factory: Callable[..., Agent] = AGENTS.load(base)
     parameters = inspect.signature(factory).parameters.values()
-    if variant and sum(each.kind is each.POSITIONAL_OR_KEYWORD for each in parameters) < 2:
+    if variant and sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters) < 2:
         raise UnknownName(f"the agent {base} has no variants: leave out ':{variant}'")
     options: dict[str, Any] = {}
     if asks_model(base):
         if llm is None:
             raise LLMError(f"the agent {name} asks a model: play it with `etude run`")
         options = {"llm": llm, "tool_format": tool_format}
-    if seed is not None and any(each.name == "seed" for each in parameters):
+    if seed is not None and any(parameter.name == "seed" for parameter in parameters):
         options["seed"] = seed
     return factory(task, variant, **options) if variant else factory(task, **options)
 

@@ -42,9 +42,7 @@ class Expected:
     turn: int
     """Its turn, from 0."""
     kind: ErrorKind
-    """Its kind."""
     behaviour: str = ""
-    """Which of several behaviours of this kind it is."""
 
 
 def stumbler(task: Task) -> Script:

@@ -75,13 +75,9 @@ class Usage:
     """What one episode used of a model."""
 
     calls: int = 0
-    """Calls that were answered."""
     prompt_tokens: int = 0
-    """Tokens that the model read."""
     completion_tokens: int = 0
-    """Tokens that it wrote."""
     usd: float = 0.0
-    """Cost in US dollars."""
     estimated: int = 0
     """Answers that came without token counts; their tokens are estimated."""
     context_full: bool = False

@@ -27,7 +27,7 @@ For each function call, return a json object with function name and arguments wi
 
 
 def system_message(tools: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the system message that tells the model its tools, one schema a line."""
+    """Return the system message with the tools, one schema a line."""
     lines = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
     return {"role": "system", "content": _SYSTEM.format(tools=lines)}
 

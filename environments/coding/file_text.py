@@ -27,8 +27,8 @@ def numbered(path: str, data: bytes, start: int, end: int | None) -> str:
         line = f"{number}\t{lines[number - 1]}"
         size += len(line) + 1
         if shown and size > OUTPUT:
-            rest = f"[... lines {number}-{end} of {len(lines)} not shown; ask with start_line={number} ...]"
-            return "\n".join([*shown, rest])
+            omitted = f"[... lines {number}-{end} of {len(lines)} not shown; ask with start_line={number} ...]"
+            return "\n".join([*shown, omitted])
         shown.append(capped(line.encode()))
     return "\n".join(shown) if lines else "(empty file)"
 

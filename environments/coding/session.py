@@ -129,7 +129,7 @@ class CodingSession(BaseSession):
 
 
 async def _in_own_thread(function: Callable[[], T]) -> T:
-    """Run what may take minutes in a thread of its own: other sessions' grades wait for the loop's few shared ones."""
+    """Run what may take minutes in a new thread: other sessions' grades wait for the few threads of the loop."""
     executor = ThreadPoolExecutor(1, thread_name_prefix="etude-prepare")
     try:
         return await asyncio.get_running_loop().run_in_executor(executor, function)

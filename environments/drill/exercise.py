@@ -25,11 +25,8 @@ class DrillTool:
     """A tool of a drill."""
 
     name: str
-    """Name that the agent calls it by."""
     description: str
-    """What it does, for the agent."""
     parameters: dict[str, Any]
-    """JSON schema of its arguments."""
     run: Callable[[State, dict[str, Any]], str]
     """Changes the state and returns the body of the result, or raises ToolError."""
 
@@ -47,17 +44,14 @@ class Drill:
     """One exercise. Its answer, effects and solution are secret."""
 
     statement: str
-    """What the agent is asked to do."""
     tools: Sequence[DrillTool]
     """The tools of its agent, without ``submit``."""
     answer: str
-    """What must be submitted."""
     solution: Callable[[], Steps]
     """Makes the calls that solve it, without ``submit``."""
     effects: Mapping[str, str] = field(default_factory=dict)
     """What the agent must have changed at the end, no more and no less."""
     features: Mapping[str, int] = field(default_factory=dict)
-    """Measures of its difficulty."""
     workdir: str | None = None
     """Folder that relative paths start from, in drills with files."""
 
@@ -126,6 +120,16 @@ def checked_id(tool: str, argument: str, noun: Noun, value: str) -> str:
     if prefix != noun.prefix or not dash or not (len(number) == 5 and number.isdecimal()):
         raise ToolError("invalid_args", f"{tool}: {argument} looks like {noun.prefix}-12345, got {value[:60]!r}")
     return value
+
+
+def id_tool(name: str, description: str, noun: Noun, answer: Callable[[str], str], argument: str = "") -> DrillTool:
+    """Return a tool that takes the id of a ``noun`` and returns what ``answer`` makes of it."""
+    argument = argument or f"{noun.word}_id"
+
+    def run(state: State, arguments: dict[str, Any]) -> str:
+        return answer(checked_id(name, argument, noun, arguments[argument]))
+
+    return DrillTool(name, description, text_argument(argument), run)
 
 
 def effect(state: State, name: str, value: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Annotated, NamedTuple
@@ -20,6 +20,7 @@ from ...models import AnswerVerifier, GeneratorRef, PublicTask, Task
 from ...registry import did_you_mean
 from ..declaration import Names
 from ..rng import hashed_number
+from ..tasks.task_set import Tasks
 from .exercise import Deal, Drill
 from .families import FAMILIES
 
@@ -48,9 +49,7 @@ class Name(NamedTuple):
     """What the id of a task says."""
 
     family: str
-    """The family."""
     seed: int
-    """The seed."""
     level: int | None
     """The level; None: by seed."""
 
@@ -75,15 +74,12 @@ def parse(task_id: str, families: Collection[str]) -> Name:
     return Name(match["family"], int(match["seed"]), int(match["level"]) if match["level"] else None)
 
 
-class DrillTasks:
+class DrillTasks(Tasks):
     """The tasks of ``families`` (default: all), at ``level`` 1 to 5 (default: mixed, by seed).
 
     ``secret`` (default: ETUDE_DRILL_SECRET) goes into every answer: the code and a task's id alone do not give the
     answer away. The same secret gives the same tasks. Raises UnknownName and ValueError.
     """
-
-    blobs = None
-    default_split = "train"
 
     def __init__(
         self, families: Sequence[str] | None = None, *, level: int | None = None, secret: str | None = None
@@ -98,49 +94,37 @@ class DrillTasks:
         self._level = level
         self._secret = os.environ.get(_SECRET, "") if secret is None else secret
         self._cached = lru_cache(maxsize=4096)(self._make)
-        self._listed = lru_cache(maxsize=len(SPLITS))(self._list)
-
-    # --- what every task set has --------------------------------------------------------------------------------
-
-    def __len__(self) -> int:
-        return LISTED * len(SPLITS)
-
-    def __iter__(self) -> Iterator[Task]:
-        """Iterate over the listed tasks."""
-        return (self.get_task(split, index) for split in SPLITS for index in range(LISTED))
+        self._listed = lru_cache(maxsize=len(SPLITS))(super().list_tasks)
 
     @property
-    def num_tasks(self) -> int:
-        """Return the number of listed tasks."""
-        return len(self)
+    def default_split(self) -> str:
+        return SPLITS[0]
 
     def list_splits(self) -> list[str]:
-        """Return the names of the splits."""
         return list(SPLITS)
 
     def list_tasks(self, split: str) -> list[PublicTask]:
-        """Return the public parts of a split's first tasks. Raises UnknownName."""
-        return list(self._listed(_checked_split(split)))
+        return list(self._listed(split))
 
     def size(self, split: str) -> int:
-        """Return how many tasks are listed. Raises UnknownName."""
-        return LISTED if _checked_split(split) else 0
+        self.check_split(split, SPLITS)
+        return LISTED
 
     def get_task(self, split: str, index: int) -> Task:
         """Return the task at any index from 0 on. Raises UnknownName for the split, IndexError for the index."""
+        self.check_split(split, SPLITS)
         if not 0 <= index < _SEEDS:
             raise IndexError(f"split {split!r} has tasks 0 to {_SEEDS - 1}: index {index} is out of range")
         number, place = divmod(index, len(self._chosen))
-        seed = number * 10 + 9 if _checked_split(split) == "eval" else number // 9 * 10 + number % 9
+        seed = number * 10 + 9 if split == "eval" else number // 9 * 10 + number % 9
         return self.by_id(Name(self._chosen[place], seed, self._level).task_id)
 
     def by_id(self, task_id: str) -> Task:
-        """Return the task with this id. Raises UnknownName."""
         return self._cached(task_id)[0]
 
     def draw(self, split: str | None, seed: int) -> Task:
         """Return a task of ``split`` (default: train) that ``seed`` chooses. Raises UnknownName."""
-        return self.get_task(split or self.default_split, hashed_number(f"task {seed}") % _SEEDS)
+        return self.get_task(split or SPLITS[0], hashed_number(f"task {seed}") % _SEEDS)
 
     # --- what the session needs besides -------------------------------------------------------------------------
 
@@ -172,9 +156,6 @@ class DrillTasks:
     def _make(self, task_id: str) -> tuple[Task, Drill]:
         return self.generate(parse(task_id, self._families))
 
-    def _list(self, split: str) -> tuple[PublicTask, ...]:
-        return tuple(self.get_task(split, index).public() for index in range(LISTED))
-
 
 def default_drills() -> DrillTasks:
     """Return the drills of all families with the secret of ETUDE_DRILL_SECRET, shared within the process."""
@@ -184,10 +165,3 @@ def default_drills() -> DrillTasks:
 @cache
 def _shared_drills(secret: str) -> DrillTasks:
     return DrillTasks(secret=secret)  # looking for third parties' families takes longer than a hundred drills
-
-
-def _checked_split(split: str) -> str:
-    """Return the split. Raises UnknownName for an unknown one."""
-    if split not in SPLITS:
-        raise UnknownName(did_you_mean("split", split, SPLITS))
-    return split

@@ -9,9 +9,7 @@ class Noun(NamedTuple):
     """A thing that drills ask about."""
 
     word: str
-    """Its usual name."""
     other: str
-    """A synonym."""
     prefix: str
     """What ids of the thing start with."""
 
@@ -20,11 +18,8 @@ class Attribute(NamedTuple):
     """A property of things."""
 
     word: str
-    """Its usual name."""
     other: str
-    """A synonym."""
     form: Literal["date", "amount", "name", "code"]
-    """Format of its values."""
 
 
 _TRAIN = (

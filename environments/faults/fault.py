@@ -29,7 +29,7 @@ class View:
         return bool(self.names or self.arguments or self.gone)
 
     def real_name(self, shown: str) -> str | None:
-        """Return the environment's name of a tool, None for a name that is no longer in use."""
+        """Return the environment's name of a tool, None for the old name of a renamed tool."""
         for real, now in self.names.items():
             if now == shown:
                 return real
@@ -75,11 +75,9 @@ class Target:
     real: Call
     """The call in the environment's words."""
     schema: Mapping[str, Any]
-    """JSON schema of its arguments."""
     names: Sequence[str]
     """Names of the tools as the agent has them."""
     view: View
-    """The agent's view of the tools."""
     number: int
     """Number of the call in the episode, from 0."""
     chance: int

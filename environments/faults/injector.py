@@ -28,9 +28,7 @@ class Plan:
     content: str = ""
     """The answer to a call that is not run."""
     note: InjectedFault | None = None
-    """The record of what was injected."""
     kind: str = ""
-    """The kind of the fault."""
     strike: Strike | None = None
     """The fault; the result may still change, and only then the note counts."""
 
@@ -40,21 +38,15 @@ class Injector:
     """Where the faults of an episode are: its calls so far, the agent's view of the tools, faults that wait."""
 
     schedule: Schedule
-    """When faults fall due."""
     task_id: str
-    """The episode's task, which the schedule depends on."""
     tools: Sequence[Mapping[str, Any]]
-    """The tools of the environment."""
     calls: int = 0
-    """Calls so far."""
     drawn: int = 0
     """Faults that were drawn so far."""
     view: View = field(default_factory=View)
-    """The agent's view of the tools."""
     waiting: list[str] = field(default_factory=list)
     """Kinds that are due and wait for a call that they fit."""
     injected: list[InjectedFault] = field(default_factory=list)
-    """What was injected so far."""
     earlier: dict[str, str] = field(default_factory=dict)
     """The last result of each call that succeeded."""
     changed: dict[str, tuple[str, int, str]] = field(default_factory=dict)

@@ -51,18 +51,18 @@ def collect(
 ) -> tuple[list[FileChange], list[FileChange]]:
     """Split ``changes`` into what is graded and what is refused, both sorted by path.
 
-    ``tree`` is the pristine workspace: it tells a new file from an edit and what a deleted folder held. ``reserved``
+    ``tree`` is the pristine workspace: it shows which files are new and what a deleted folder held. ``reserved``
     are more top-level module names (the environment's dependencies) that a new module may not take.
     """
     accepted: list[FileChange] = []
     refused: dict[str, FileChange] = {}
-    seen: dict[str, str] = {}
+    paths_by_folded: dict[str, str] = {}
     total = 0
     for change in _expanded(sorted(changes, key=lambda change: change.path), tree):
         reason = _refusal(change, task, tree, reserved)
         folded = unicodedata.normalize("NFC", change.path).casefold()
-        if not reason and seen.setdefault(folded, change.path) != change.path:
-            reason = f"path: same name as {_shown(seen[folded])} but for case"
+        if not reason and paths_by_folded.setdefault(folded, change.path) != change.path:
+            reason = f"path: same name as {_shown(paths_by_folded[folded])} but for case"
         if not reason and change.kind == "file":
             total += change.size
             if total > MAX_TOTAL_BYTES:
@@ -73,15 +73,14 @@ def collect(
             refused.setdefault(*_refused(change, reason))
         else:
             accepted.append(_record(change))
-    kept = list(refused.values())
-    if len(kept) > MAX_REFUSED:
-        more = len(kept) - MAX_REFUSED
-        kept = [*kept[:MAX_REFUSED], FileChange(path=UNCOLLECTED, kind="refused", reason=f"more: {more} others")]
-    return accepted, kept
+    recorded = list(refused.values())[:MAX_REFUSED]
+    if more := len(refused) - len(recorded):
+        recorded.append(FileChange(path=UNCOLLECTED, kind="refused", reason=f"more: {more} others"))
+    return accepted, recorded
 
 
 def changes_of(accepted: Sequence[FileChange]) -> list[Change]:
-    """Stored file changes as the sandbox reported them, to grade an Episode again."""
+    """Return stored file changes as the sandbox reported them, to grade an Episode again."""
     return [
         Change(
             path=record.path,
@@ -96,7 +95,7 @@ def changes_of(accepted: Sequence[FileChange]) -> list[Change]:
 
 
 def diff_digest(accepted: Sequence[FileChange]) -> str:
-    """sha256 of the graded changes: the same bytes for scanner, grader and store."""
+    """Return the sha256 of the graded changes: the same bytes for scanner, grader and store."""
     digest = hashlib.sha256()
     for record in accepted:
         digest.update(record.model_dump_json(exclude={"reason"}).encode())
@@ -104,7 +103,7 @@ def diff_digest(accepted: Sequence[FileChange]) -> str:
 
 
 def _expanded(changes: Sequence[Change], tree: Path | None) -> Iterator[Change]:
-    """A deleted folder becomes the files it held, so that each is judged by its own path."""
+    """Yield the changes; a deleted folder becomes the files it held, so that each is judged by its own path."""
     for change in changes:
         folder = tree / change.path if tree is not None and change.kind == "deleted" and _clean(change.path) else None
         if folder is not None and folder.is_dir() and not folder.is_symlink():
@@ -124,7 +123,7 @@ def _clean(path: str) -> bool:
 
 
 def _refusal(change: Change, task: Task, tree: Path | None, reserved: Collection[str]) -> str:
-    """Why this change is not graded; empty when it is."""
+    """Return why a change is not graded, '' when it is."""
     parts = change.path.split("/")
     if not _clean(change.path) or len(change.path) > 512 or len(parts) > 32:
         return "path: not a plain relative path"
@@ -143,7 +142,7 @@ def _refusal(change: Change, task: Task, tree: Path | None, reserved: Collection
 
 
 def _by_name(parts: list[str]) -> str:
-    """Names that are never source, whatever a task's globs say."""
+    """Return why a path is never source, whatever the task's globs say; '' when it may be."""
     name = parts[-1]
     if ".git" in parts:
         return "git: version control is not graded"
@@ -161,7 +160,7 @@ def _by_name(parts: list[str]) -> str:
 
 
 def _by_rule(path: str, task: Task, tree: Path | None) -> str:
-    """The task's own globs."""
+    """Return why the task's globs refuse a path, '' when they do not."""
     name = path.rpartition("/")[2]
     protected = matches(path, task.protected_paths)
     if not protected and matches(path, task.source_globs):
@@ -174,7 +173,7 @@ def _by_rule(path: str, task: Task, tree: Path | None) -> str:
 
 
 def _shadow(change: Change, task: Task, tree: Path | None, reserved: Collection[str]) -> str:
-    """A new top-level module that would be imported instead of the standard library or a dependency."""
+    """Return why a new top-level module is refused: it would be imported instead of an installed one."""
     if change.kind == "deleted":
         return ""
     for folder in [*task.pytest.python_path, "."]:
@@ -183,14 +182,14 @@ def _shadow(change: Change, task: Task, tree: Path | None, reserved: Collection[
             continue
         top = change.path[len(prefix) :].partition("/")[0]
         module = top.partition(".")[0]
-        known = module in sys.stdlib_module_names or module in _HARNESS or module in reserved
-        if known and not (tree is not None and (tree / prefix / top).exists()):
+        is_taken = module in sys.stdlib_module_names or module in _HARNESS or module in reserved
+        if is_taken and not (tree is not None and (tree / prefix / top).exists()):
             return f"shadow: a new top-level {module} would stand in for the installed one"
     return ""
 
 
 def _refused(change: Change, reason: str) -> tuple[str, FileChange]:
-    """Generated files and version control are recorded once per folder, not file by file."""
+    """Return a refused change and its key: generated files and version control are recorded once per folder."""
     path = _shown(change.path)
     parts = path.split("/")
     if reason.startswith("git:"):

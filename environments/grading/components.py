@@ -17,22 +17,16 @@ def expected_tests(task: Task) -> dict[str, list[str]]:
     return {"fail_to_pass": task.FAIL_TO_PASS, "pass_to_pass": task.PASS_TO_PASS}
 
 
-def failures(task: Task, run: TestRun) -> list[TestFailure]:
-    """Return each expected test that did not pass exactly once in a complete run, with its cause."""
+def failures(task: Task, run: TestRun | None, problem: str = "") -> list[TestFailure]:
+    """Return each expected test that did not pass exactly once in a complete run, with its cause.
+
+    Without a run every expected test failed for the ``problem``.
+    """
     return [
         TestFailure(test=test, cause=cause, component=component)
         for component, tests in expected_tests(task).items()
         for test in tests
-        if (cause := _cause(test, run))
-    ]
-
-
-def failures_for(task: Task, cause: str) -> list[TestFailure]:
-    """Return every expected test as failed for one cause."""
-    return [
-        TestFailure(test=test, cause=cause, component=component)
-        for component, tests in expected_tests(task).items()
-        for test in tests
+        if (cause := problem if run is None else _cause(test, run))
     ]
 
 

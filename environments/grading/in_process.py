@@ -14,7 +14,7 @@ from ..sandbox import WORKSPACE, Sandbox, open_sandbox
 from ..snapshots.test_run.test_runner import TestRun, run_tests
 from ..tasks.task_trees import Materials, materials, unplayable
 from .collect import collect
-from .components import component_values, failures, failures_for, passed_fractions
+from .components import component_values, failures, passed_fractions
 from .submission import Submission, Verdict, broken_task
 
 _COMPONENTS = ("fail_to_pass", "pass_to_pass", "no_confirmed_finding")
@@ -89,7 +89,7 @@ async def verify(submission: Submission) -> Verdict:
 
 
 async def _attempt(submission: Submission, trees: Materials, accepted: Sequence[FileChange]) -> _Attempt:
-    """Run the expected tests once, in a sandbox of their own."""
+    """Run the expected tests once, in a fresh sandbox."""
     task = submission.task
     sandbox = await open_sandbox(trees.grading_layers, submission.limits, submission.backend)
     try:
@@ -128,7 +128,7 @@ async def _put_in_place(sandbox: Sandbox, accepted: Sequence[FileChange]) -> tup
 
 def _verdict(task: Task, accepted: list[FileChange], refused: list[FileChange], attempt: _Attempt) -> Verdict:
     run = attempt.run
-    failed = failures_for(task, attempt.problem) if run is None else failures(task, run)
+    failed = failures(task, run, attempt.problem)
     return Verdict(
         components=component_values(failed),
         fractions=passed_fractions(task, failed),

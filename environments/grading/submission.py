@@ -31,7 +31,6 @@ class Submission:
     """What an agent leaves to be graded. A verifier reads the fields that it needs."""
 
     task: Task
-    """The task."""
     changes: Sequence[Change] = ()
     """Paths of the workspace that differ from how it was given to the agent."""
     answer: str = ""
@@ -43,13 +42,10 @@ class Submission:
     problem: str = ""
     """Why nothing could be collected through the agent's own doing: a reason to score 0."""
     backend: str = "auto"
-    """Sandbox backend to grade in."""
     limits: Limits = Limits()
-    """Limits of that sandbox."""
     snapshot: Snapshot | None = None
     """The task's Snapshot where it is open already."""
     order: Literal["given", "reversed"] = "given"
-    """Order in which tests run."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +59,6 @@ class Verdict:
     failures: list[TestFailure] = field(default_factory=list)
     """The expected tests that did not pass; secret."""
     accepted: list[FileChange] = field(default_factory=list)
-    """The changes that were graded."""
     refused: list[FileChange] = field(default_factory=list)
     """The changes that were not, with reasons."""
     violations: Sequence[str] = ()

@@ -17,7 +17,6 @@ class Place:
     """A place where a hint can be tried: before a turn of a stored episode."""
 
     stored: Stored
-    """The episode."""
     index: int
     """Number of the error turn among those of the episode."""
 

@@ -55,7 +55,8 @@ class WritingReport:
         return (
             f"{self.written} texts for {self.reached} of {self.error_turns} error turns, {self.cached} from the cache; "
             f"back to the template: {reasons} ({self.without_hint} had none); {self.usage['calls']:.0f} calls, "
-            f"{tokens:.0f} tokens, {self.usage['usd']:.4f} USD, {self.usage['lost']:.0f} attempts lost; in {self.out}"
+            f"{tokens:.0f} tokens, {self.usage['usd']:.4f} USD, "
+            f"{self.usage['unanswered']:.0f} attempts without an answer; in {self.out}"
         )
 
 
@@ -127,11 +128,11 @@ async def _ask_all(
 
 def _secrets(episodes: Sequence[Stored], tasks: Tasks | None) -> dict[str, list[str] | None]:
     """Return what may not be given away, by task; None for a task that is not known here. Raises UnknownName."""
-    own = made_tasks() if tasks is None else []
+    task_sets = made_tasks() if tasks is None else [tasks]
     secrets: dict[str, list[str] | None] = {}
     for task_id in dict.fromkeys(stored.episode.task_id for stored in episodes):
-        known = tasks or next((made for made in own if holds(made, task_id)), None)
-        secrets[task_id] = None if known is None else secrets_of(known.by_id(task_id))
+        task_set = tasks or next((candidate for candidate in task_sets if holds(candidate, task_id)), None)
+        secrets[task_id] = None if task_set is None else secrets_of(task_set.by_id(task_id))
     return secrets
 
 

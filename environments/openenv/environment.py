@@ -189,7 +189,7 @@ class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, 
     # Inside
 
     async def _reset(self, arguments: dict[str, Any]) -> Observation:
-        given = ResetArgs.read(arguments).given()
+        checked = ResetArgs.read(arguments).present()
         if not self.tasks.list_splits():
             raise SessionError(NO_TASKS)
         self._leave()
@@ -198,7 +198,7 @@ class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, 
                 self._admit()
             self._session = self._make_session()
         try:
-            first = await self._session.reset(**given)
+            first = await self._session.reset(**checked)
         except (SessionError, UnknownName, IndexError) as error:
             raise SessionError(str(error)) from error
         self._playing = True
@@ -269,8 +269,8 @@ class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, 
         """Hand the episode that is left behind to the archive."""
         standing = self._standing() if self._archive is not None else None
         if standing is not None and self._archive is not None:
-            left = LeftBehind.now(standing, void=self._void is not None)
-            self._archive(standing.record.episode_id, self.token, left)
+            episode = LeftBehind.now(standing, void=self._void is not None)
+            self._archive(standing.record.episode_id, self.token, episode)
         self._playing = False
         self._void = None
 

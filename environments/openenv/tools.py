@@ -6,7 +6,8 @@ from typing import Any, Protocol
 
 from openenv.core.env_server.mcp_types import CallToolObservation, ListToolsObservation, Tool, ToolError, ToolErrorType
 
-from ..wire_values import error_code, message_text, tool_schemas
+from ...hints.transcript.status_line import read_status
+from ..wire_values import message_text
 from .types import Observation
 
 _TOOL_ERRORS = {
@@ -33,7 +34,7 @@ class ToolsClient:
         self._environment = environment
 
     def is_connected(self) -> bool:
-        """Return True: there is no connection to lose."""
+        """Return True: calls are made in this process, without a connection."""
         return True
 
     async def __aenter__(self) -> ToolsClient:
@@ -44,10 +45,8 @@ class ToolsClient:
 
     async def list_tools(self) -> list[dict[str, Any]]:
         """Return the tools in MCP's shape."""
-        return [
-            {"name": tool.name, "description": tool.description, "inputSchema": tool.parameters}
-            for tool in tool_schemas(self._environment.tools_now)
-        ]
+        tools = listing(self._environment.tools_now).tools
+        return [{"name": t.name, "description": t.description, "inputSchema": t.input_schema} for t in tools]
 
     async def call_tool(self, name: Any, arguments: Any) -> dict[str, Any]:
         """Play a call and return MCP's result, plus ``data`` (the text), ``done`` and ``reward``."""
@@ -55,7 +54,7 @@ class ToolsClient:
         text = message_text(observation)
         return {
             "content": [{"type": "text", "text": text}],
-            "isError": bool(error_code(text)),
+            "isError": bool(read_status(text).code),
             "data": text,
             "done": observation.done,
             "reward": observation.reward,
@@ -64,14 +63,18 @@ class ToolsClient:
 
 def listing(tools: list[dict[str, Any]]) -> ListToolsObservation:
     """Return the tools as a listing, which is not a turn."""
-    named = [Tool(name=t.name, description=t.description, input_schema=t.parameters) for t in tool_schemas(tools)]
+    functions = [tool["function"] for tool in tools]
+    named = [
+        Tool(name=f["name"], description=f.get("description", ""), input_schema=f.get("parameters", {}))
+        for f in functions
+    ]
     return ListToolsObservation(tools=named, reward=0.0)
 
 
 def as_call(name: Any, observation: Observation) -> CallToolObservation:
     """Return a turn of one call as OpenEnv's answer to that call."""
     text = message_text(observation)
-    code = error_code(text)
+    code = read_status(text).code
     status = text.partition("\n")[0]
     error = ToolError(error_type=_TOOL_ERRORS[code], message=status) if code in _TOOL_ERRORS else None
     return CallToolObservation(

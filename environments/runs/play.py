@@ -78,17 +78,12 @@ class _Run:
     """Settings that every episode of a run shares."""
 
     agent: str
-    """The agent."""
     settings: dict[str, Any]
     """What a resumed run must repeat."""
     open_player: Players
-    """Opens a player."""
     reset: dict[str, Any] = field(default_factory=dict)
-    """Arguments of every reset."""
     llm: LLM | None = None
-    """The model, for an agent that asks one."""
     tool_format: str = "native"
-    """How the model calls tools."""
 
     def make_agent(self, task: Task, sample: int) -> agents.Agent:
         """Return the agent for one episode."""
@@ -251,7 +246,7 @@ async def _played(run: _Run, task: Task, sample: int) -> tuple[dict[str, Any], E
 
 
 async def _reach(url: str) -> None:
-    """Raise RunError or ConnectionLost when there is no server: once, rather than for each task."""
+    """Raise RunError or ConnectionLost when the server does not answer: once, rather than for each task."""
     try:
         async with client.Client(url):
             pass

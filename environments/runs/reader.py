@@ -20,13 +20,13 @@ class Stored:
     """One episode as it was recorded."""
 
     episode: Episode
-    """The episode."""
     agent: str
-    """The agent that played it."""
     sample: int
     """Its number among the episodes of its task."""
     settings: dict[str, Any]
     """The settings of its run."""
+    cause: str = ""
+    """Why it is not valid; empty for a valid one."""
 
     @property
     def shown(self) -> bool | None:
@@ -66,15 +66,15 @@ def read_run(run: Path) -> Iterator[Stored]:
         try:
             row = json.loads(line)
             episode = Episode(**{name: value for name, value in row.items() if name not in ROW_FIELDS})
-            settings = dict(row.get("settings") or {})
-            yield Stored(episode, str(row.get("agent", "")), int(row.get("sample", 0)), settings)
-        except (ValueError, ValidationError, AttributeError, TypeError):
+            settings, cause = dict(row.get("settings") or {}), str(row.get("cause", ""))
+            yield Stored(episode, str(row.get("agent", "")), int(row.get("sample", 0)), settings, cause)
+        except (ValueError, ValidationError, AttributeError, TypeError, RecursionError):
             raise RunError(f"{file}:{number} is not an episode; remove the line, or play the run again") from None
 
 
 def _is_complete(line: bytes) -> bool:
     try:
         json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True

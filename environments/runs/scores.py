@@ -19,9 +19,7 @@ class Summary:
     """Summary of a run."""
 
     agent: str
-    """The agent."""
     episodes: int
-    """Episodes."""
     valid: int
     """Episodes with an honest score."""
     reward: float | None
@@ -29,7 +27,6 @@ class Summary:
     solved: int
     """Valid episodes with the reward 1."""
     samples: int = 1
-    """Episodes per task."""
     pass_at: dict[str, dict[str, float]] = field(default_factory=dict)
     """pass@k with its interval, by k."""
     ends: dict[str, int] = field(default_factory=dict)
@@ -39,11 +36,9 @@ class Summary:
     usage: dict[str, float] = field(default_factory=dict)
     """Use of a model, summed over all episodes, spoilt ones included."""
     sandbox: list[str] = field(default_factory=list)
-    """Sandbox backends."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Settings that a resumed run must repeat."""
     out: str = ""
-    """Folder of the run."""
 
     @property
     def ok(self) -> bool:

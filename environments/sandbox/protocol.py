@@ -86,7 +86,6 @@ class SavedLayer(Protocol):
 
     def close(self) -> None:
         """Release the memory; idempotent."""
-        ...
 
 
 @runtime_checkable
@@ -116,18 +115,15 @@ class Sandbox(Protocol):
         last ``idle_s`` seconds (a deadlock, a sleep). With ``channel`` the child finds an inherited pipe's number in
         ``ETUDE_CHANNEL``. Raises SandboxError when the sandbox, not the command, fails.
         """
-        ...
 
     async def read(self, path: str, limit: int = 16 * MIB) -> bytes:
         """Return a regular file's content.
 
         Raises FileNotFoundError, IsADirectoryError, PermissionError, or ValueError for more than ``limit`` bytes.
         """
-        ...
 
     async def write(self, path: str, data: bytes) -> None:
         """Write a file, making its folders. Raises OSError with the sandbox's own message."""
-        ...
 
     async def changes(self, *, max_files: int = 10_000, max_bytes: int = 1 * MIB) -> list[Change]:
         """Return the paths that differ from the lower tree, sorted; contents up to ``max_bytes`` each.
@@ -135,30 +131,21 @@ class Sandbox(Protocol):
         Nothing runs in the sandbox meanwhile, and no link is followed. Raises ValueError when more than
         ``max_files`` differ.
         """
-        ...
 
     async def reset(self) -> None:
         """Drop the writable layer, ``/tmp`` included."""
-        ...
 
     async def save(self, *, max_files: int = 10_000, max_bytes: int = 64 * MIB) -> SavedLayer:
         """Return the writable layer, ``/tmp`` included, as it is now; the sandbox stays usable.
 
         Raises ValueError when it holds more than ``max_files`` paths or ``max_bytes``.
         """
-        ...
 
     async def restore(self, saved: SavedLayer) -> None:
         """Reset to a saved state, which stays usable. Raises SandboxError when it does not fit this sandbox."""
-        ...
 
     async def close(self) -> None:
         """Kill everything and drop the sandbox."""
-        ...
-
-
-def _remove_nothing() -> list[str]:
-    return []
 
 
 @dataclass(frozen=True)
@@ -169,5 +156,5 @@ class Backend:
     """Open a sandbox. Raises SandboxUnavailable where the backend cannot work, SandboxError for a bad request."""
     probe: Callable[[], str | None]
     """Return None when sandboxes can be opened here, else one line: why not, and the remedy."""
-    cleanup: Callable[[], list[str]] = _remove_nothing
+    cleanup: Callable[[], list[str]] = list
     """Remove what dead servers left, and return what was removed."""

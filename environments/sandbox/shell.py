@@ -1,7 +1,7 @@
-"""A person's shell inside a sandbox: each line is one command of its own, as for an agent.
+"""A user's shell inside a sandbox: each line is one separate command, as for an agent.
 
 The working folder lasts from line to line; variables, functions and background jobs do not, since everything a command
-started is dead when it returns. There is no terminal: full-screen programs do not work.
+started is dead when it returns. It has no terminal: full-screen programs do not work.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _LINE = 'eval "$ETUDE_LINE"; code=$?; pwd >&$ETUDE_CHANNEL; exit $code'
 
 
 async def converse(sandbox: Sandbox, lines: Iterator[str]) -> int:
-    """Run the lines one by one and print what they say; the last exit code."""
+    """Run the lines one by one and print their output; return the last exit code."""
     folder, code = WORKSPACE, 0
     for line in lines:
         if line.strip() == "exit":
@@ -37,7 +37,7 @@ async def converse(sandbox: Sandbox, lines: Iterator[str]) -> int:
 
 
 def typed_lines() -> Iterator[str]:
-    """What is typed, with a prompt on a terminal, until the end of input."""
+    """Yield what is typed, with a prompt on a terminal, until the end of input."""
     prompt = "sandbox$ " if sys.stdin.isatty() else ""
     while True:
         try:

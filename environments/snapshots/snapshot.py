@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from ...errors import SnapshotError
 from ...models import PytestVerifier, SnapshotRef
 from ..sandbox import ENV_PREFIX, PYTHON_PREFIX, WORKSPACE, Layers
 from .builder import environment
-from .builder.interpreter import Interpreter, find_interpreter, installed_prefix
-from .recipe import Recipe
+from .builder.interpreter import Interpreter, find_interpreter, installed_prefix, probe
+from .recipe import Recipe, canonical_json
+from .store.cache import file_lock, publish_folder
 from .test_run.baseline import Baseline
 
 
@@ -89,12 +90,23 @@ def make_layers(recipe: Recipe, folder: Path, cache: Path, interpreter: Interpre
     return Layers(workspace=workspace, binds=binds, unmapped=unmapped, env=variables)
 
 
-def save(snapshot_folder: Path, recipe: Recipe, baseline: Baseline, interpreter: Interpreter) -> None:
-    """Write the recipe, the baseline and the interpreter of a snapshot beside its trees."""
-    (snapshot_folder / "recipe.json").write_text(recipe.canonical(), "ascii")
-    (snapshot_folder / "baseline.json").write_text(baseline.dump(), "ascii")
-    table = {**asdict(interpreter), "mtime": interpreter.executable.stat().st_mtime_ns}
-    (snapshot_folder / "interpreter.json").write_text(json.dumps(table, default=str), "utf-8")
+def publish(cache: Path, folder: Path, recipe: Recipe, baseline: Baseline, interpreter: Interpreter) -> Snapshot:
+    """Write the records of a snapshot beside its trees and move ``folder`` into the cache, unless it is there.
+
+    Raises SnapshotError when something clears the cache at the same time.
+    """
+    (folder / "recipe.json").write_text(recipe.canonical(), "ascii")
+    (folder / "baseline.json").write_text(baseline.dump(), "ascii")
+    place = {"executable": str(interpreter.executable), "platform": recipe.platform, "version": recipe.python}
+    (folder / "interpreter.json").write_text(canonical_json(place), "ascii")
+    digest = recipe.digest()
+    with file_lock(cache, f"publish-{digest[:32]}"):
+        if load(cache, digest) is None:
+            publish_folder(folder, cache / "snapshots" / digest)
+    loaded = load(cache, digest)
+    if loaded is None:
+        raise SnapshotError(f"snapshot {digest[:12]} vanished from the cache {cache}; make sure that nothing clears it")
+    return loaded
 
 
 def load(cache: Path, digest: str) -> Snapshot | None:
@@ -108,18 +120,9 @@ def load(cache: Path, digest: str) -> Snapshot | None:
     try:
         recipe = Recipe.model_validate_json((folder / "recipe.json").read_text("ascii"))
         baseline = Baseline.load((folder / "baseline.json").read_text("ascii"))
-        table = json.loads((folder / "interpreter.json").read_text("utf-8"))
+        interpreter = probe(json.loads((folder / "interpreter.json").read_text("ascii"))["executable"])
     except (FileNotFoundError, ValueError, LookupError):
         return None
-    return Snapshot(digest, recipe, folder, baseline, _interpreter(table, recipe.python), cache)
-
-
-def _interpreter(table: dict[str, Any], version: str) -> Interpreter:
-    """Return the interpreter that the snapshot was built with; find it again when it has changed since."""
-    recorded_mtime = table.pop("mtime")
-    recorded = Interpreter(**{**table, "prefix": Path(table["prefix"]), "executable": Path(table["executable"])})
-    try:
-        unchanged = recorded.executable.stat().st_mtime_ns == recorded_mtime
-    except FileNotFoundError:
-        unchanged = False
-    return recorded if unchanged else find_interpreter(version)
+    if interpreter is None or interpreter.version != recipe.python:  # replaced or removed since the build
+        interpreter = find_interpreter(recipe.python)
+    return Snapshot(digest, recipe, folder, baseline, interpreter, cache)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Protocol
 
 from pydantic import ValidationError
 
@@ -19,49 +19,56 @@ FILE_NAME = "tasks.jsonl"
 BLOBS = "blobs"
 
 
-class Tasks(Protocol):
+class Tasks(ABC):
     """Tasks that sessions and servers play: a stored set, or an endless one that lists its first tasks."""
 
-    @property
-    def blobs(self) -> Path | None:
-        """Return the folder of the archives that rows refer to, None without one."""
-        ...
+    blobs: Path | None = None
+    """Folder of the archives that rows refer to."""
 
     @property
+    @abstractmethod
     def default_split(self) -> str | None:
         """Return the split that an index counts in when none is named, None when one must be named."""
-        ...
 
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Iterator[Task]: ...
-
+    @abstractmethod
     def list_splits(self) -> list[str]:
         """Return the names of the splits."""
-        ...
+
+    @abstractmethod
+    def size(self, split: str) -> int:
+        """Return how many tasks of a split are listed. Raises UnknownName."""
+
+    @abstractmethod
+    def get_task(self, split: str, index: int) -> Task:
+        """Return a task by its place. Raises UnknownName for the split, IndexError for the index."""
+
+    @abstractmethod
+    def by_id(self, task_id: str) -> Task:
+        """Return a task by its id. Raises UnknownName, which offers the nearest id."""
+
+    @abstractmethod
+    def draw(self, split: str | None, seed: int) -> Task:
+        """Return a task of ``split`` (None: of any) that ``seed`` chooses. Raises UnknownName."""
 
     def list_tasks(self, split: str) -> list[PublicTask]:
         """Return the public parts of a split's listed tasks. Raises UnknownName."""
-        ...
+        return [self.get_task(split, index).public() for index in range(self.size(split))]
 
-    def size(self, split: str) -> int:
-        """Return how many tasks of a split are listed. Raises UnknownName."""
-        ...
+    def __len__(self) -> int:
+        return sum(map(self.size, self.list_splits()))
 
-    def get_task(self, split: str, index: int) -> Task:
-        """Return a task by its place. Raises UnknownName for the split, IndexError for the index."""
-        ...
+    def __iter__(self) -> Iterator[Task]:
+        """Iterate over the listed tasks."""
+        return (self.get_task(split, index) for split in self.list_splits() for index in range(self.size(split)))
 
-    def by_id(self, task_id: str) -> Task:
-        """Return a task by its id. Raises UnknownName, which offers the nearest id."""
-        ...
-
-    def draw(self, split: str | None, seed: int) -> Task:
-        """Return a task of ``split`` (None: of any) that ``seed`` chooses. Raises UnknownName."""
-        ...
+    @staticmethod
+    def check_split(split: str, splits: Iterable[str]) -> None:
+        """Raise UnknownName for a split that is not one of ``splits``."""
+        if split not in splits:
+            raise UnknownName(did_you_mean("split", split, splits))
 
 
-class TaskSet:
+class TaskSet(Tasks):
     """Ordered set of tasks with unique ids. ``blobs`` is the folder of its archives."""
 
     def __init__(self, tasks: Iterable[Task], blobs: Path | None = None) -> None:
@@ -107,50 +114,34 @@ class TaskSet:
         return iter(self._by_id.values())
 
     @property
-    def num_tasks(self) -> int:
-        """Return the number of tasks."""
-        return len(self)
-
-    @property
     def default_split(self) -> str | None:
-        """Return the only split, None when there are several."""
         return next(iter(self._splits)) if len(self._splits) == 1 else None
 
     def list_splits(self) -> list[str]:
-        """Return the names of the splits, in the order in which they first occur."""
         return list(self._splits)
 
-    def list_tasks(self, split: str) -> list[PublicTask]:
-        """Return the public parts of a split's tasks. Raises UnknownName."""
-        return [task.public() for task in self._split(split)]
-
     def get_task(self, split: str, index: int) -> Task:
-        """Return a task by its place. Raises UnknownName for the split, IndexError for the index."""
         tasks = self._split(split)
         if not 0 <= index < len(tasks):
             raise IndexError(f"split {split!r} has {len(tasks)} tasks: index {index} is out of range")
         return tasks[index]
 
     def by_id(self, task_id: str) -> Task:
-        """Return a task by its id. Raises UnknownName, which offers the nearest id."""
         if task_id not in self._by_id:
             raise UnknownName(did_you_mean("task", task_id, self._by_id))
         return self._by_id[task_id]
 
     def draw(self, split: str | None, seed: int) -> Task:
-        """Return a task of ``split`` (None: of all) that ``seed`` chooses. Raises UnknownName, ValueError."""
         pool = list(self._by_id.values()) if split is None else self._split(split)
         if not pool:
-            raise ValueError("there are no tasks")
+            raise ValueError("the task set is empty; make tasks with `etude generate`")
         return pool[hashed_number(f"task {seed}") % len(pool)]
 
     def size(self, split: str) -> int:
-        """Return the number of tasks in a split. Raises UnknownName."""
         return len(self._split(split))
 
     def _split(self, split: str) -> list[Task]:
-        if split not in self._splits:
-            raise UnknownName(did_you_mean("split", split, self._splits))
+        self.check_split(split, self._splits)
         return self._splits[split]
 
 

@@ -32,9 +32,7 @@ class Materials:
     """A task's Snapshot and trees; making them is slow the first time (seconds to minutes), then a look-up."""
 
     task: Task
-    """The task."""
     snapshot: Snapshot
-    """Its Snapshot, open."""
 
     @cached_property
     def agent_tree(self) -> Path:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ...environments.snapshots.store.cache import write_whole
 from ...environments.tasks.task_set import TaskSet
@@ -24,14 +24,7 @@ EXPORTS = Registry(
         "sft": ".generators.export.sft:rows",
     },
 )
-
-
-class Exporter(Protocol):
-    """A function that turns a task set into the rows of a format."""
-
-    def __call__(self, tasks: TaskSet, episodes: Path | None) -> Sequence[Mapping[str, Any]]:
-        """Return the rows; ``episodes`` is the folder of a run, for formats that need one. Raises ExportError."""
-        ...
+"""A format is a function of a TaskSet and the folder of a run (or None) that returns rows. It raises ExportError."""
 
 
 @dataclass

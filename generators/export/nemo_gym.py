@@ -30,20 +30,20 @@ def rows(tasks: TaskSet, episodes: Path | None = None) -> list[dict[str, Any]]:
 
 async def _rows(tasks: TaskSet) -> list[dict[str, Any]]:
     sessions: dict[str, BaseSession] = {}
-    made = []
+    built = []
     try:
         for task in tasks:
             try:
                 if task.environment not in sessions:
                     environment: type[BaseSession] = ENVIRONMENTS.load(task.environment)
                     sessions[task.environment] = environment.open(tasks)
-                made.append(row_of(task, await sessions[task.environment].row(task)))
+                built.append(row_of(task, await sessions[task.environment].row(task)))
             except (UnknownName, SessionError, InfrastructureError) as error:
                 raise ExportError(f"task {task.task_id!r} has no row: {error}") from None
     finally:
         for session in sessions.values():
             await session.close()
-    return made
+    return built
 
 
 def row_of(task: Task, opening: Opening, key: str = "") -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import types
 from collections.abc import Callable, Collection, Iterator
@@ -12,22 +13,28 @@ from .source import SyntaxSpans, parse
 
 
 @dataclass(frozen=True)
-class Mutation:
-    """One possible mistake: replace the bytes from ``start`` to ``end`` by ``text``."""
-
-    operator: str  # the kind of mistake: ``comparison``, ``boolean``, ``arithmetic``, ..
-    start: int  # first byte that is replaced
-    end: int  # the byte after the last
-    text: bytes  # what is written there instead
-
-
-@dataclass(frozen=True)
 class Mutant:
-    """A source with a mistake in it."""
+    """A source with one mistake in it: the bytes from ``start`` to ``end`` of the original became ``text``."""
 
-    operator: str  # the kind of mistake
-    line: int  # where it is, 1-based
-    source: bytes  # the whole file
+    original: bytes
+    operator: str  # the kind of mistake: ``comparison``, ``boolean``, ``arithmetic``, ..
+    start: int
+    end: int
+    text: bytes
+
+    @property
+    def line(self) -> int:
+        """Return the line of the mistake, 1-based."""
+        return self.original.count(b"\n", 0, self.start) + 1
+
+    @property
+    def source(self) -> bytes:
+        """Return the whole file."""
+        return self.original[: self.start] + self.text + self.original[self.end :]
+
+    def changes_code(self) -> bool:
+        """Return whether the source compiles, and to other code than the original."""
+        return _code(self.source) not in (None, _code(self.original))
 
 
 COMPARISONS = {
@@ -58,47 +65,25 @@ ARITHMETIC = {
 }
 
 
-def mutants(source: bytes, lines: Collection[int]) -> tuple[list[Mutant], int]:
-    """Return every mutant whose mistake starts in ``lines``, in file order, and the number of useless mutations.
-
-    A useless mutation does not parse, or compiles to the same code as the source.
-    """
-    original, result, useless = _code(source), [], 0
-    for mutation in mutations(source, lines):
-        mutated = apply_mutation(source, mutation)
-        code = _code(mutated)
-        if code is None or code == original:
-            useless += 1
-            continue
-        line = source.count(b"\n", 0, mutation.start) + 1
-        result.append(Mutant(mutation.operator, line, mutated))
-    return result, useless
+def mutants(source: bytes, lines: Collection[int]) -> list[Mutant]:
+    """Return the mutants that compile, and to other code than the source, in file order."""
+    return [mutant for mutant in possible_mutants(source, lines) if mutant.changes_code()]
 
 
-def mutations(source: bytes, lines: Collection[int]) -> list[Mutation]:
-    """Return every mutation of nodes that start in ``lines`` (1-based), in file order."""
+def possible_mutants(source: bytes, lines: Collection[int]) -> list[Mutant]:
+    """Return a mutant for every mistake in nodes that start in ``lines`` (1-based), in file order."""
     text = _Text(source)
     unordered = {
-        mutation
+        mutant
         for node in _mutable_nodes(parse(source))
         if getattr(node, "lineno", 0) in lines
         for operator in OPERATORS.get(type(node), ())
-        for mutation in operator(text, node)
+        for mutant in operator(text, node)
     }
-    return sorted(unordered, key=lambda mutation: (mutation.start, mutation.end, mutation.operator, mutation.text))
+    return sorted(unordered, key=lambda mutant: (mutant.start, mutant.end, mutant.operator, mutant.text))
 
 
-def apply_mutation(source: bytes, mutation: Mutation) -> bytes:
-    """Return the source with the mistake in it."""
-    return source[: mutation.start] + mutation.text + source[mutation.end :]
-
-
-def changes_code(source: bytes, mutated: bytes) -> bool:
-    """Return whether ``mutated`` compiles, and to other code than ``source``."""
-    code = _code(mutated)
-    return code is not None and code != _code(source)
-
-
+@functools.lru_cache(maxsize=16)
 def _code(source: bytes) -> object:
     """Return what the source compiles to, without line numbers; None when it does not compile."""
     try:
@@ -128,52 +113,52 @@ def _mutable_nodes(node: ast.AST) -> Iterator[ast.AST]:
 
 
 class _Text(SyntaxSpans):
-    """A source, and the mutations of its nodes."""
+    """A source, and the mutants of its nodes."""
 
-    def replaced(self, operator: str, node: ast.AST, text: bytes) -> Mutation:
-        return Mutation(operator, *self.span(node), text)
+    def replaced(self, operator: str, node: ast.AST, text: bytes) -> Mutant:
+        return Mutant(self.source, operator, *self.span(node), text)
 
-    def between(
-        self, operator: str, first: ast.AST, second: ast.AST, pattern: bytes, text: bytes
-    ) -> Iterator[Mutation]:
-        """Yield the mutation of the operator sign between two nodes."""
+    def between(self, operator: str, first: ast.AST, second: ast.AST, pattern: bytes, text: bytes) -> Iterator[Mutant]:
+        """Yield the mutant of the operator sign between two nodes."""
         start, end = self.span(first)[1], self.span(second)[0]
         match = re.search(pattern, self.source[start:end])
         if match is not None and b"#" not in self.source[start : start + match.start()]:
-            yield Mutation(operator, start + match.start(), start + match.end(), text)
+            yield Mutant(self.source, operator, start + match.start(), start + match.end(), text)
 
 
-def _comparison(source: _Text, node: ast.Compare) -> Iterator[Mutation]:
+def _comparison(source: _Text, node: ast.Compare) -> Iterator[Mutant]:
     for first, operation, second in zip([node.left, *node.comparators], node.ops, node.comparators, strict=False):
         pattern, text = COMPARISONS[type(operation)]
         yield from source.between("comparison", first, second, pattern, text)
 
 
-def _arithmetic(source: _Text, node: ast.BinOp) -> Iterator[Mutation]:
+def _arithmetic(source: _Text, node: ast.BinOp) -> Iterator[Mutant]:
     if type(node.op) in ARITHMETIC:
         pattern, text = ARITHMETIC[type(node.op)]
         yield from source.between("arithmetic", node.left, node.right, pattern, text)
 
 
-def _in_place(source: _Text, node: ast.AugAssign) -> Iterator[Mutation]:
+def _in_place(source: _Text, node: ast.AugAssign) -> Iterator[Mutant]:
     if type(node.op) in ARITHMETIC:
         pattern, text = ARITHMETIC[type(node.op)]
         yield from source.between("arithmetic", node.target, node.value, pattern + rb"=", text + b"=")
     yield source.replaced("removed statement", node, b"pass")
 
 
-def _boolean(source: _Text, node: ast.BoolOp) -> Iterator[Mutation]:
+def _boolean(source: _Text, node: ast.BoolOp) -> Iterator[Mutant]:
     signs = (rb"\band\b", b"or") if isinstance(node.op, ast.And) else (rb"\bor\b", b"and")
     for first, second in zip(node.values, node.values[1:], strict=False):
         yield from source.between("boolean", first, second, *signs)
 
 
-def _negation(source: _Text, node: ast.UnaryOp) -> Iterator[Mutation]:
+def _negation(source: _Text, node: ast.UnaryOp) -> Iterator[Mutant]:
     if isinstance(node.op, ast.Not):
-        yield source.replaced("boolean", node, b"(" + source.text(node.operand) + b")")
+        operand = source.text(node.operand)
+        single = isinstance(node.operand, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+        yield source.replaced("boolean", node, operand if single else b"(" + operand + b")")
 
 
-def _constant(source: _Text, node: ast.Constant) -> Iterator[Mutation]:
+def _constant(source: _Text, node: ast.Constant) -> Iterator[Mutant]:
     value = node.value
     if isinstance(value, bool):
         yield source.replaced("constant", node, str(not value).encode())
@@ -183,16 +168,16 @@ def _constant(source: _Text, node: ast.Constant) -> Iterator[Mutation]:
         yield source.replaced("constant", node, b"(" + source.text(node) + b" + 1)")
 
 
-def _condition(source: _Text, node: ast.If | ast.While | ast.IfExp) -> Iterator[Mutation]:
+def _condition(source: _Text, node: ast.If | ast.While | ast.IfExp) -> Iterator[Mutant]:
     yield source.replaced("condition", node.test, b"(not (" + source.text(node.test) + b"))")
 
 
-def _returned(source: _Text, node: ast.Return) -> Iterator[Mutation]:
+def _returned(source: _Text, node: ast.Return) -> Iterator[Mutant]:
     if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
         yield source.replaced("return value", node.value, b"None")
 
 
-def _statement(source: _Text, node: ast.stmt) -> Iterator[Mutation]:
+def _statement(source: _Text, node: ast.stmt) -> Iterator[Mutant]:
     """Yield the removal of a statement, unless a name would then be undefined."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return
@@ -201,17 +186,17 @@ def _statement(source: _Text, node: ast.stmt) -> Iterator[Mutation]:
     yield source.replaced("removed statement", node, b"pass")
 
 
-def _call(source: _Text, node: ast.Call) -> Iterator[Mutation]:
+def _call(source: _Text, node: ast.Call) -> Iterator[Mutant]:
     if len(node.args) < 2 or any(isinstance(item, ast.Starred) for item in node.args[:2]):
         return
     (start, _), (_, end) = source.span(node.args[0]), source.span(node.args[1])
     first, second = source.text(node.args[0]), source.text(node.args[1])
     gap = source.source[source.span(node.args[0])[1] : source.span(node.args[1])[0]]
     if first != second and b"#" not in gap:
-        yield Mutation("swapped arguments", start, end, second + gap + first)
+        yield Mutant(source.source, "swapped arguments", start, end, second + gap + first)
 
 
-def _raise(source: _Text, node: ast.Raise) -> Iterator[Mutation]:
+def _raise(source: _Text, node: ast.Raise) -> Iterator[Mutant]:
     name = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
     if name is not None and isinstance(name, ast.Name | ast.Attribute):
         other = b"RuntimeError" if source.text(name) == b"Exception" else b"Exception"
@@ -219,7 +204,7 @@ def _raise(source: _Text, node: ast.Raise) -> Iterator[Mutation]:
     yield source.replaced("removed statement", node, b"pass")
 
 
-OPERATORS: dict[type[ast.AST], tuple[Callable[..., Iterator[Mutation]], ...]] = {
+OPERATORS: dict[type[ast.AST], tuple[Callable[..., Iterator[Mutant]], ...]] = {
     ast.Compare: (_comparison,),
     ast.BinOp: (_arithmetic,),
     ast.AugAssign: (_in_place,),

@@ -19,18 +19,18 @@ from ...environments.runs.play import play
 from ...environments.snapshots.store.cache import cache_folder, temporary_folder
 from ...environments.tasks.task_set import TaskSet
 from ...environments.tasks.task_trees import Materials, materials
-from ...errors import GraderError, InfrastructureError, PatchError, SandboxError, SnapshotError, UnknownName
+from ...errors import GraderError, InfrastructureError, OutOfTime, PatchError, SandboxError, SnapshotError, UnknownName
 from ...models import Task
 from ...registry import did_you_mean
 from ..base import Progress, ProgressUpdate, no_progress
 from ..output.write_clean_set import refuse_occupied, write_clean
 from .audit_report import CheckRow, Problem, ValidationReport
 from .checks.adequacy import missing_items
+from .checks.attempts import rewarded_bodies
 from .checks.duplicates import Fingerprint, duplicates, fingerprint
 from .checks.exercise import Exercise
 from .checks.leaks import LeakCheck
 from .checks.stability import RUNS, unstable
-from .checks.trivial import rewarded_bodies
 
 EXPECTED = {"oracle": 1.0, "noop": 0.0, "cheater": 0.0}
 CHECKS = {
@@ -144,7 +144,7 @@ class Audit:
         """Run a check that returns a cause, empty when the task passes."""
         try:
             cause = await check()
-        except (SandboxError, SnapshotError, GraderError, OSError) as error:
+        except (SandboxError, SnapshotError, GraderError, OutOfTime, OSError) as error:
             self.problems.append(Problem(task.task_id, name, _one_line(error), infrastructure=True))
             return
         if cause:

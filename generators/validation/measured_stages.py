@@ -10,12 +10,12 @@ from pathlib import Path
 from ...environments.sandbox import Sandbox, open_sandbox
 from ...environments.snapshots import Snapshot, scratch_tree
 from ...environments.snapshots.test_run.test_runner import TestRun, run_tests
-from ...errors import OutOfTime, Rejected
+from ...errors import Rejected
 from ..base import Candidate
 from ..python.hidden_tests import test_file
 from ..python.source import Module, compile_error
 from ..python.source_tree import SourceTree
-from .limits import incomplete, suite_limit
+from .limits import OVERLOAD, conclusive, refuse_overload, suite_limit
 
 MAX_FAILING_SHARE = 0.5
 
@@ -48,7 +48,8 @@ class Stages:
         """Run ``tests`` (default: all) on ``tree`` in a sandbox of their own."""
         sandbox = await self.open(tree)
         try:
-            return await run_tests(sandbox, self.snapshot.verifier, tests, timeout_s=suite_limit(self.snapshot))
+            limit = suite_limit(self.snapshot)
+            return conclusive(await run_tests(sandbox, self.snapshot.verifier, tests, timeout_s=limit))
         finally:
             await sandbox.close()
 
@@ -76,11 +77,14 @@ class Stages:
         sandbox = await self.open(tree)
         try:
             path = json.dumps([f"/workspace/{item}".removesuffix("/.") for item in self.snapshot.verifier.python_path])
-            result = await sandbox.exec(["python", "-c", _IMPORT_ALL, path, json.dumps(names)])
+            limit = suite_limit(self.snapshot)
+            command = ["python", "-c", _IMPORT_ALL, path, json.dumps(names)]
+            result = await sandbox.exec(command, timeout_s=OVERLOAD * limit, cpu_s=limit, idle_s=limit)
         finally:
             await sandbox.close()
         if result.timed_out:
-            raise OutOfTime("v0_import", "importing the package did not end within the time limit of a command")
+            refuse_overload()
+            raise Rejected("v0_import", f"importing the package did not end within {limit:.0f} seconds of CPU time")
         try:
             failures: dict[str, str] = json.loads(result.output.decode("utf-8", "replace").strip().splitlines()[-1])
         except (ValueError, IndexError):
@@ -98,7 +102,7 @@ class Stages:
             raise Rejected("v1_no_test_fails", f"{len(affected)} tests run the changed code, all of them still pass")
         run = await self.run(full)
         if not run.complete:
-            raise incomplete("v2_suite_breaks", run.cause)
+            raise Rejected("v2_suite_breaks", run.cause)
         stable = self.snapshot.baseline.passed
         # A rewritten file must be collected: only then is it clear which of its tests need the names.
         expected = {test_file(test) for test in affected} - candidate.hidden_tests.rewritten.keys()
@@ -124,7 +128,7 @@ class Stages:
             return
         alone = await self.run(full, suspects)
         if not alone.complete:
-            raise incomplete("v2_suite_breaks", alone.cause)
+            raise Rejected("v2_suite_breaks", alone.cause)
         dependent = [test for test in suspects if not fails(alone, test)]
         if dependent:
             raise Rejected("v2_side_effect", f"{dependent[0]} fails only after other failing tests")
@@ -136,7 +140,7 @@ class Stages:
         if errors:
             raise Rejected("v2_workspace_suite", f"cannot collect {errors[0]}: {collect_error(run, errors[0])}")
         if not (run.complete or run.collect_errors):
-            raise incomplete("v2_workspace_suite", run.cause)
+            raise Rejected("v2_workspace_suite", run.cause)
         broken = [test for test in pass_to_pass if test in run.outcomes and fails(run, test)]
         if broken:
             problem = run.outcomes[broken[0]]

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 from ...environments.grading import grade
@@ -39,8 +38,9 @@ from ..python.hidden_tests import test_file
 from ..python.source_tree import SourceTree
 from .assembly import assemble, snapshot_files, source_paths
 from .checks.attempts import as_changes, rewarded
-from .checks.final_checks import CheckKnobs, FinalChecks
-from .limits import incomplete, suite_limit
+from .checks.final_checks import CheckKnobs, finished
+from .checks.leaks import LeakCheck
+from .limits import refuse_overload, suite_limit
 from .measured_stages import Stages, below_any
 
 Order = Literal["given", "reversed"]
@@ -54,11 +54,11 @@ class Validator:
     backend: str = "auto"  # the sandbox backend
     knobs: CheckKnobs = CheckKnobs()  # the knobs of validation itself
     stages: Stages = field(init=False, repr=False)  # V0 to V2
-    final: FinalChecks = field(init=False, repr=False)  # V7, V4, strength and features
+    leaks: LeakCheck = field(init=False, repr=False)  # V4, with its index of shared layers
 
     def __post_init__(self) -> None:
         self.stages = Stages(self.snapshot, self.backend)
-        self.final = FinalChecks(self.snapshot, self.backend, self.knobs)
+        self.leaks = LeakCheck(self.snapshot)
 
     async def task(self, candidate: Candidate) -> Task:
         """Return the Task that ``candidate`` becomes. Raises Rejected with the stage's reason."""
@@ -70,19 +70,15 @@ class Validator:
             await self.stages.v0(tree, candidate, full)
             fail_to_pass, pass_to_pass = await self.stages.v1_v2(full, candidate)
         task, workspace = assemble(self.snapshot, tree, candidate, fail_to_pass, pass_to_pass)
-        await self._visible_suite(workspace.path, task, candidate)
+        tests = candidate.hidden_tests
+        importing = set() if tests.policy == "hidden" else set(tests.rewritten)
+        await self.stages.visible_suite(workspace.path, pass_to_pass, importing)
         solution = snapshot_files(self.snapshot, source_paths(tree, candidate))
         bounded = task.verifier.model_copy(update={"timeout_s": suite_limit(self.snapshot)})
         gradable = task.model_copy(update={"verifier": bounded})
         await self._v3(gradable, candidate, solution)
         await self._v5(gradable, candidate, solution)
-        return await self.final.task(task)
-
-    async def _visible_suite(self, workspace: Path, task: Task, candidate: Candidate) -> None:
-        """Check the workspace as the agent gets it; with hidden tests, all of it must be collected."""
-        tests = candidate.hidden_tests
-        importing = set() if tests.policy == "hidden" else set(tests.rewritten)
-        await self.stages.visible_suite(workspace, task.PASS_TO_PASS, importing)
+        return await finished(task, self.snapshot, self.leaks, self.knobs, self.backend)
 
     async def _v3(self, task: Task, candidate: Candidate, solution: Files) -> None:
         orders: tuple[Order, ...] = ("given", "reversed")
@@ -97,7 +93,7 @@ class Validator:
         for failure in nothing.failures:
             outside = not below_any(test_file(failure.test), candidate.hidden_tests.rewritten)
             if failure.component == "pass_to_pass" and outside:
-                raise incomplete("v3_pass_to_pass", failure.cause, f"{failure.test}: ")
+                raise Rejected("v3_pass_to_pass", f"{failure.test}: {failure.cause}")
 
     async def _v5(self, task: Task, candidate: Candidate, solution: Files) -> None:
         trees = Materials(task, self.snapshot)
@@ -106,15 +102,18 @@ class Validator:
             raise Rejected("v5_trivial_solution", f"the body {passing[0]!r} passes every hidden test")
 
     async def _grade(self, task: Task, changes: Sequence[Change], order: Order = "given") -> Grade:
-        return await grade(task, changes, backend=self.backend, snapshot=self.snapshot, order=order)
+        result = await grade(task, changes, backend=self.backend, snapshot=self.snapshot, order=order)
+        if any(failure.cause.startswith("timeout") for failure in result.failures):
+            refuse_overload()
+        return result
 
 
 def _not_solved(order: Order, result: Grade) -> Rejected:
     """Return the rejection of a candidate whose oracle does not score 1, with the first cause that the grade names."""
     where = f"{order} order: "
     if result.failures:
-        where += f"{result.failures[0].test}: "
-        return incomplete("v3_oracle", result.failures[0].cause or result.end_cause, where)
+        first = result.failures[0]
+        return Rejected("v3_oracle", f"{where}{first.test}: {first.cause or result.end_cause}")
     confirmed = [finding for finding in result.findings if finding.severity == "confirmed"]
     if confirmed:
         cause = f"a monitor confirmed {confirmed[0].exploit_id} without any exploit: {confirmed[0].excerpt}"

@@ -1,8 +1,8 @@
-"""Leak scanner: finds what a task removed in anything that the agent can read.
+"""The leak scanner: does anything that the agent can read still hold what a task removed?
 
-``needles`` lists what would give the removed code away, ``scan`` looks for it in trees: in plain text and, recursively,
-in every container of ``containers``. ``Index`` does the same for layers that many tasks share and reads them once. All
-are pure functions of bytes and trees; scan only trees that no agent has touched.
+``needles`` are the words that would give the removed code away; ``scan`` searches trees for them, in plain text and, to
+any depth, in every kind of ``containers``. ``Index`` does the same for layers that many tasks share: they are read
+once. Only trees that no agent has touched are scanned.
 """
 
 from __future__ import annotations

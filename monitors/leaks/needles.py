@@ -1,4 +1,4 @@
-"""Needles, which would give removed code away: rare names, docstring phrases, long constants, runs of code words."""
+"""Needles: words that would give removed code away, such as rare names, phrases of docstrings and runs of code."""
 
 from __future__ import annotations
 
@@ -28,31 +28,33 @@ CODE_WORDS = 8
 
 @dataclass(frozen=True)
 class Needle:
-    """Words that give the removed code away when they occur in this order."""
+    """Words that betray the removed code where they occur in this order."""
 
     kind: Kind
     words: tuple[bytes, ...]
 
     @property
     def text(self) -> str:
+        """Return the words with spaces between them."""
         return b" ".join(self.words).decode("ascii")
 
 
 @dataclass(frozen=True)
 class Needles:
-    """The needles of a task; ``stems`` are the names of edited modules, whose bytecode is a leak by itself."""
+    """Everything that would give one task away."""
 
     items: tuple[Needle, ...]
     stems: frozenset[str] = frozenset()
+    """File names, without suffix, of edited modules: their bytecode is always a leak."""
 
     def without(self, common: Iterable[bytes]) -> Needles:
-        """Return these needles without the single words in ``common``."""
+        """Return these needles without single words that are ``common``."""
         dropped = {(word,) for word in common}
         return Needles(tuple(needle for needle in self.items if needle.words not in dropped), self.stems)
 
     @cached_property
     def by_word(self) -> Mapping[bytes, list[Needle]]:
-        """Return the needles by their longest word, which is the least likely to occur by chance."""
+        """Return the needles by their longest word, the one least likely to occur by chance."""
         table: dict[bytes, list[Needle]] = {}
         for needle in self.items:
             table.setdefault(max(needle.words, key=len), []).append(needle)
@@ -61,37 +63,38 @@ class Needles:
     def within(self, text: Text) -> Iterator[Needle]:
         """Yield the needles that a document holds."""
         for word in self.by_word.keys() & text.vocabulary:
-            yield from (needle for needle in self.by_word[word] if text.says(needle.words))
+            yield from (needle for needle in self.by_word[word] if text.contains(needle.words))
 
 
 def needles(
-    removed: Iterable[bytes], *, public: Iterable[bytes], prose: Iterable[bytes] = (), stems: Iterable[str] = ()
+    removed: Iterable[bytes], *, visible: Iterable[bytes], prose: Iterable[bytes] = (), stems: Iterable[str] = ()
 ) -> Needles:
-    """Return the needles of ``removed`` (pieces of Python source), without what may legitimately be read.
+    """Return the needles of ``removed`` (pieces of Python source) without those that the agent may read.
 
-    ``public`` is all prose and code that the agent may read: statement, interface, remaining modules, visible tests.
-    ``prose`` may share names, phrases and messages with the removed code, but not code: documents.
+    ``visible`` is all prose and code that the agent is given on purpose: statement, interface, remaining modules,
+    visible tests. ``prose`` are documents, which may share names, phrases and messages with the removed code, but not
+    code.
     """
-    legitimate, shared = joined([read(text) for text in public]), joined([read(text) for text in prose])
-    public_words = legitimate.vocabulary | shared.vocabulary | _LANGUAGE
-    secret: list[Needle] = []
-    for needle in dict.fromkeys(needle for source in removed for needle in _candidates(source)):
+    legitimate, shared = joined([read(text) for text in visible]), joined([read(text) for text in prose])
+    harmless_words = legitimate.vocabulary | shared.vocabulary | _LANGUAGE
+
+    def is_harmless(needle: Needle) -> bool:
         if len(needle.words) == 1:
-            is_public = needle.words[0] in public_words
-        else:
-            is_public = legitimate.says(needle.words) or (needle.kind != "code" and shared.says(needle.words))
-        if not is_public:
-            secret.append(needle)
-    return Needles(tuple(secret), frozenset(stems))
+            return needle.words[0] in harmless_words
+        return legitimate.contains(needle.words) or (needle.kind != "code" and shared.contains(needle.words))
+
+    candidates = dict.fromkeys(needle for source in removed for needle in _candidates(source))
+    return Needles(tuple(needle for needle in candidates if not is_harmless(needle)), frozenset(stems))
 
 
 def _candidates(source: bytes) -> Iterator[Needle]:
-    """Yield everything in one piece of source that is long enough, public or not."""
+    """Yield everything long enough in a piece of source, whether or not the agent may read it elsewhere."""
     runs: list[list[bytes]] = [[]]
     for kind, text in _tokens(source):
         parts = words(text)
         if kind == tokenize.NAME and len(text) >= MIN_NAME:
-            yield from _single("name", text)
+            if len(parts) == 1 and len(parts[0]) >= MIN_NAME:
+                yield Needle("name", (parts[0],))
         elif kind in _STRINGS:
             yield from _string(text)
             if len(parts) > DOCSTRING_WORDS:  # prose: documents may quote it
@@ -103,12 +106,6 @@ def _candidates(source: bytes) -> Iterator[Needle]:
     for code in runs:
         for start in range(len(code) - CODE_WORDS + 1):
             yield Needle("code", tuple(code[start : start + CODE_WORDS]))
-
-
-def _single(kind: Kind, text: bytes) -> Iterator[Needle]:
-    parts = words(text)
-    if len(parts) == 1 and len(parts[0]) >= MIN_NAME:
-        yield Needle(kind, (parts[0],))
 
 
 def _string(literal: bytes) -> Iterator[Needle]:
@@ -126,7 +123,7 @@ def _string(literal: bytes) -> Iterator[Needle]:
     if b"\n" in data or len(parts) > 2 * DOCSTRING_WORDS:
         for start in range(len(parts) - DOCSTRING_WORDS + 1):
             run = tuple(parts[start : start + DOCSTRING_WORDS])
-            if len(b"".join(run)) >= 2 * MIN_CONSTANT:  # five short words say little
+            if len(b"".join(run)) >= 2 * MIN_CONSTANT:  # five short words occur by chance
                 yield Needle("docstring", run)
     elif len(parts) == 1:
         if len(parts[0]) >= MIN_CONSTANT:
@@ -136,13 +133,9 @@ def _string(literal: bytes) -> Iterator[Needle]:
 
 
 def _tokens(source: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the tokens of a piece of source, which need not be a whole module."""
-    reader = io.BytesIO(source).readline
+    """Yield type and text of the tokens of a piece of source, which need not be a whole module."""
     try:
-        for token in tokenize.tokenize(reader):
+        for token in tokenize.tokenize(io.BytesIO(source).readline):
             yield token.type, token.string.encode("utf-8", "replace")
     except (tokenize.TokenError, SyntaxError):
         return  # the end of an indented or cut piece: what came before counts
-
-
-__all__ = ["CODE_WORDS", "Needle", "Needles", "needles"]

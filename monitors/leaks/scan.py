@@ -1,4 +1,4 @@
-"""Scan of trees: every file and, within bounds, everything inside the containers in it."""
+"""Search of whole trees: every file, and everything inside containers, as deep as it goes within bounds."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from .containers import FAILURES, opener
+from .containers import archives, compressed, container_of, documents
 from .needles import Needle, Needles
-from .text import plain, read
+from .text import narrow, read
 
 MAX_DEPTH = 6
 MAX_INFLATED = 256 << 20
@@ -19,14 +19,21 @@ MAX_INFLATED = 256 << 20
 MAX_PARTS = 200_000
 EXCERPT = 200
 _MACHINE_CODE = (b"\x7fELF", b"!<ar")
+_FAILURES = (
+    *(*compressed.FAILURES, *archives.FAILURES, *documents.FAILURES),
+    *(OSError, EOFError, ValueError, LookupError, NotImplementedError, RuntimeError),
+)
+"""Errors of the readers for content that is cut short, encrypted, or not the container that it looks like."""
 
 
 @dataclass(frozen=True)
 class Leak:
-    """A needle in a document: ``path`` has ``!inner`` for each container on the way, ``container`` is the innermost."""
+    """A place that gives removed code away."""
 
     path: str
+    """Its path below its root, with ``!inner`` for each container on the way."""
     container: str
+    """The kind of the innermost container."""
     needle: str
     excerpt: str
 
@@ -36,79 +43,53 @@ class Leak:
 
 @dataclass(frozen=True)
 class Document:
-    """One readable piece: its path, the container that holds it, its bytes."""
+    """One readable piece of a file."""
 
     path: str
+    """Where it lies, as in a Leak."""
     container: str
     data: bytes
 
 
-@dataclass
-class Budget:
-    """The bytes and parts that one file may still unfold to."""
-
-    bytes: int = MAX_INFLATED
-    parts: int = MAX_PARTS
-
-    def spend(self, size: int) -> bool:
-        """Subtract one part of this size and return whether the bounds still hold."""
-        self.bytes -= size
-        self.parts -= 1
-        return self.bytes >= 0 and self.parts >= 0
-
-
 class TooLarge(Exception):
-    """A file that unfolds beyond its bounds; the message is its path."""
-
-
-@dataclass
-class Visited:
-    """Digests of contents that were read already, because git holds every file a second time."""
-
-    digests: set[bytes] = field(default_factory=set)
-
-    def again(self, data: bytes) -> bool:
-        digest = hashlib.blake2b(data, digest_size=16).digest()
-        is_repeated = digest in self.digests
-        self.digests.add(digest)
-        return is_repeated
+    """Raised for a file that unfolds beyond its bounds; the message is its path."""
 
 
 def scan(roots: Mapping[str, Path], needles: Needles, *, most: int = 20) -> list[Leak]:
-    """Return at most ``most`` leaks in trees (shown name to folder), in path order; symlinks are not followed."""
+    """Return at most ``most`` leaks in whole trees (shown name to folder), in the order of their paths.
+
+    Symbolic links are not followed; their targets are searched as text.
+    """
     leaks: list[Leak] = []
-    visited = Visited()
+    digests: set[bytes] = set()
     for shown, root in roots.items():
         for path, data in files(root):
-            for leak in leaks_of(f"{shown}/{path}" if shown else path, data, needles, visited):
+            for leak in _leaks(f"{shown}/{path}" if shown else path, data, needles, digests):
                 leaks.append(leak)
                 if len(leaks) >= most:
                     return leaks
     return leaks
 
 
-def leaks_of(path: str, data: bytes, needles: Needles, visited: Visited | None = None) -> Iterator[Leak]:
-    """Yield the leaks of one file, one per document and kind of needle; its name counts too."""
+def _leaks(path: str, data: bytes, needles: Needles, digests: set[bytes]) -> Iterator[Leak]:
+    """Yield the leaks of one file, one for each document and kind of needle. Its name counts too."""
     yield from _bytecode(path, needles)
     try:
-        for document in documents(path, data, visited or Visited()):
+        for document in unfolded(path, data, digests):
             if document.path != path:
                 yield from _bytecode(document.path, needles)
             yield from _matches(document, needles)
     except TooLarge:
-        yield Leak(path, "archive", "size", f"it unfolds to more than {MAX_INFLATED >> 20} MiB: not looked into")
+        yield Leak(path, "archive", "size", f"it unfolds to more than {MAX_INFLATED >> 20} MiB and is not searched")
 
 
 def _matches(document: Document, needles: Needles) -> Iterator[Leak]:
-    reported: set[str] = set()
-    for needle in sorted(needles.within(read(document.data)), key=_strength):
-        if needle.kind not in reported:
-            reported.add(needle.kind)
-            yield Leak(document.path, document.container, needle.kind, needle.text[:EXCERPT])
-
-
-def _strength(needle: Needle) -> tuple[int, bytes]:
-    return -len(needle.words), b" ".join(needle.words)
+    """Yield a leak for the strongest needle of each kind."""
+    strongest: dict[str, Needle] = {}
+    for needle in sorted(needles.within(read(document.data)), key=lambda needle: (-len(needle.words), needle.text)):
+        strongest.setdefault(needle.kind, needle)
+    for kind, needle in strongest.items():
+        yield Leak(document.path, document.container, kind, needle.text[:EXCERPT])
 
 
 def _bytecode(path: str, needles: Needles) -> Iterator[Leak]:
@@ -117,50 +98,60 @@ def _bytecode(path: str, needles: Needles) -> Iterator[Leak]:
         yield Leak(path, "bytecode", "bytecode", name)
 
 
-def documents(
-    path: str, data: bytes, visited: Visited, budget: Budget | None = None, depth: int = 0
-) -> Iterator[Document]:
-    """Yield ``data`` itself and everything inside it. Raises TooLarge."""
-    yield from _unfold(path, "text", data, visited, budget or Budget(), 0)
+def unfolded(path: str, data: bytes, digests: set[bytes]) -> Iterator[Document]:
+    """Yield a file and everything inside it. Raises TooLarge.
+
+    ``digests`` are those of the contents that were searched already, and grows: git holds every file a second time.
+    """
+    yield from _Unfolding(digests).documents(path, "text", data, 0)
 
 
-def _unfold(path: str, kind: str, data: bytes, visited: Visited, budget: Budget, depth: int) -> Iterator[Document]:
-    if visited.again(data):
-        return
-    data = plain(data)
-    container = opener(path, data)
-    if container is None or container.also_text:
-        yield Document(path, kind, data)
-    if container is None:
-        return
-    if depth >= MAX_DEPTH:
-        if container.also_text:
+@dataclass
+class _Unfolding:
+    """The unfolding of one file, with what remains of its bounds."""
+
+    digests: set[bytes]
+    remaining_bytes: int = MAX_INFLATED
+    remaining_parts: int = MAX_PARTS
+
+    def documents(self, path: str, kind: str, data: bytes, depth: int) -> Iterator[Document]:
+        digest = hashlib.blake2b(data, digest_size=16).digest()
+        if digest in self.digests:
             return
-        raise TooLarge(path)
-    try:
-        for name, part in container.parts(data, budget.bytes):
-            if not budget.spend(len(part)):
-                raise TooLarge(path)
-            yield from _unfold(f"{path}!{name}" if name else path, container.kind, part, visited, budget, depth + 1)
-    except OverflowError:
-        raise TooLarge(path) from None
-    except FAILURES:
-        # Cut short, or not such a container after all: read its bytes as they are.
-        if not container.also_text:
+        self.digests.add(digest)
+        data = narrow(data)
+        container = container_of(path, data)
+        if container is None or container.also_text:
             yield Document(path, kind, data)
+        if container is None or (depth >= MAX_DEPTH and container.also_text):
+            return
+        if depth >= MAX_DEPTH:
+            raise TooLarge(path)
+        try:
+            for name, part in container.parts(data, self.remaining_bytes):
+                self.remaining_bytes -= len(part)
+                self.remaining_parts -= 1
+                if self.remaining_bytes < 0 or self.remaining_parts < 0:
+                    raise TooLarge(path)
+                yield from self.documents(f"{path}!{name}" if name else path, container.kind, part, depth + 1)
+        except OverflowError:
+            raise TooLarge(path) from None
+        except _FAILURES:  # cut short, or it only looks like a container: its bytes as they are
+            if not container.also_text:
+                yield Document(path, kind, data)
 
 
 def files(root: Path, skip: Iterable[str] = (), *, machine_code: bool = True) -> Iterator[tuple[str, bytes]]:
-    """Yield (path below ``root``, content) of every regular file in order, and the targets of symlinks as text.
+    """Yield path below ``root`` and content of every regular file, and of symbolic links their targets; sorted.
 
-    ``skip`` are folders (whole paths) to leave out; without ``machine_code`` object files and archives
-    of them are left out too.
+    ``skip`` are folders (whole paths) to leave out; without ``machine_code`` object files and archives of them are
+    left out too.
     """
     skipped = set(skip)
-    for folder, names, file_names in os.walk(root):
+    for folder, names, entries in os.walk(root):
         # Hidden folders last: what lies in the open is the better evidence.
         names[:] = sorted((n for n in names if os.path.join(folder, n) not in skipped), key=lambda n: (n[0] == ".", n))
-        for name in sorted([*file_names, *(link for link in names if os.path.islink(os.path.join(folder, link)))]):
+        for name in sorted([*entries, *(name for name in names if os.path.islink(os.path.join(folder, name)))]):
             full = os.path.join(folder, name)
             mode = os.lstat(full).st_mode
             relative = os.path.relpath(full, root)

@@ -5,60 +5,58 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 # Everything but ASCII letters, digits and the underscore separates words.
 _WORD = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
 _TABLE = bytes(byte if byte in _WORD else 32 for byte in range(256))
+_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")
 _NUL_SHARE = 4
 
 
 def words(data: bytes) -> list[bytes]:
-    """Return the words of ``data`` in order; UTF-8 and Latin-1 need no decoding, because only ASCII makes words."""
+    """Return the words in order. UTF-8 and Latin-1 need no decoding: every byte that is not ASCII separates words."""
     return data.translate(_TABLE).split()
 
 
-def phrase(parts: list[bytes] | tuple[bytes, ...]) -> bytes:
-    """Return words joined so that one phrase is part of another exactly when it is a substring."""
+def phrase(parts: Sequence[bytes]) -> bytes:
+    """Return the words joined so that one phrase is part of another exactly when it is a substring."""
     return b" " + b" ".join(parts) + b" "
 
 
-def plain(data: bytes) -> bytes:
-    """Return ``data`` without the NULs of wide encodings (UTF-16 and UTF-32, with or without a byte order mark)."""
+def narrow(data: bytes) -> bytes:
+    """Return the bytes without the NULs of UTF-16 and UTF-32, with or without a byte order mark."""
     head = data[:4096]
-    if head.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")):
-        return data.replace(b"\0", b"")
-    wide = len(head) // _NUL_SHARE
-    if (
-        wide
-        and (head[::2].count(0) > wide or head[1::2].count(0) > wide)
-        and min(head[::2].count(0), head[1::2].count(0)) < max(head[::2].count(0), head[1::2].count(0)) // _NUL_SHARE
-    ):
-        return data.replace(b"\0", b"")
-    return data
+    few, many = sorted((head[::2].count(0), head[1::2].count(0)))
+    share = len(head) // _NUL_SHARE
+    is_wide = head.startswith(_MARKS) or (share and many > share and few < many // _NUL_SHARE)
+    return data.replace(b"\0", b"") if is_wide else data
 
 
 @dataclass(frozen=True)
 class Text:
-    """A document's words: in order as one phrase, and as a set."""
+    """The words of a document."""
 
     whole: bytes
+    """All of them as one phrase."""
     vocabulary: frozenset[bytes]
+    """Each of them once."""
 
-    def says(self, parts: tuple[bytes, ...]) -> bool:
+    def contains(self, parts: tuple[bytes, ...]) -> bool:
         """Return whether the words occur in this order, next to each other."""
         if len(parts) == 1:
             return parts[0] in self.vocabulary
         return self.vocabulary.issuperset(parts) and phrase(parts) in self.whole
 
 
-def joined(texts: list[Text]) -> Text:
+def joined(texts: Sequence[Text]) -> Text:
     """Return several documents as one, in which no phrase runs from one into the next."""
     return Text(b"\n".join(text.whole for text in texts), frozenset().union(*(text.vocabulary for text in texts)))
 
 
-class _Read:
-    """Cache of Texts by the digest of their bytes, because tasks of one package share nearly all their files."""
+class TextCache:
+    """Texts by the digest of their bytes, up to ``limit`` bytes: tasks of one package share nearly all their files."""
 
     def __init__(self, limit: int) -> None:
         self._limit, self._size = limit, 0
@@ -66,6 +64,7 @@ class _Read:
         self._guard = threading.Lock()
 
     def __call__(self, data: bytes) -> Text:
+        """Return the Text of some bytes."""
         key = hashlib.blake2b(data, digest_size=16).digest()
         with self._guard:
             if key in self._texts:
@@ -82,5 +81,5 @@ class _Read:
         return text
 
 
-read = _Read(32 << 20)
-"""Return the Text of some bytes; the latest 32 MiB are cached."""
+read = TextCache(32 << 20)
+"""Returns the Text of some bytes; the cache of the process."""

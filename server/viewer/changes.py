@@ -1,4 +1,4 @@
-"""The final diff for the page: what each changed file holds, against its base when that is known."""
+"""The final diff as the page shows it: the content of each changed file, against its base where there is one."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from ...models import FileChange
 from .text import Meter, Text
 
 Base = Callable[[str], str | None]
-"""What a path of the workspace held before the episode; ``None`` when it was not there."""
+"""Function from a path of the workspace to its text before the episode; it returns None for a path without text."""
 
 MAX_LINES = 400
 """Lines of one file's diff that are shown."""
 MAX_FILES = 100
+"""Files that are shown."""
+MAX_BYTES = 1 << 20
+"""Bytes of the largest file that is compared."""
 _MATCHED = 1000
-"""Lines that are matched one by one; matching is quadratic, and the agent chooses the lines."""
+"""Lines that are matched one by one: matching is quadratic, and the agent chooses the lines."""
+_CONTEXT = 3
+"""Equal lines that are shown around a change."""
 _Kind = Literal["added", "removed", "same", "gap"]
 _Row = tuple[_Kind, int | None, int | None, str]
-_CONTEXT = 3
-_BIGGEST = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Changed:
-    """One path. ``lines`` are empty for a file that is not shown, whose ``note`` says why."""
+    """One path of the diff. A file that is not shown has no lines, and a ``note`` that says why."""
 
     path: Text
     what: str
@@ -51,21 +54,21 @@ class Changed:
 
 
 def changes(diff: Sequence[FileChange], base: Base | None, meter: Meter) -> list[Changed]:
-    """The first ``MAX_FILES`` entries of a frozen diff; without a base, a file is shown as it is at the end."""
+    """Return the first ``MAX_FILES`` entries of a frozen diff; without a base, a file is shown as it is at the end."""
     return [_changed(change, base, meter) for change in diff[:MAX_FILES]]
 
 
 def tree_base(tree: Path) -> Base:
-    """Reads the pristine workspace at ``tree``; a path that leads out of it holds nothing."""
+    """Return a function that reads the pristine workspace at ``tree``, and None for a path that leads out of it."""
     root = tree.resolve()
 
     def read(path: str) -> str | None:
         try:
-            found = (root / path).resolve()
-            if not found.is_relative_to(root) or not found.is_file() or found.stat().st_size > _BIGGEST:
+            file = (root / path).resolve()
+            if not file.is_relative_to(root) or not file.is_file() or file.stat().st_size > MAX_BYTES:
                 return None
-            return found.read_text(encoding="utf-8", errors="replace")
-        except (OSError, ValueError):  # a name too long, or with a null character in it
+            return file.read_text(encoding="utf-8", errors="replace")
+        except (OSError, ValueError):  # a name that is too long or holds a null character
             return None
 
     return read
@@ -86,7 +89,7 @@ def _changed(change: FileChange, base: Base | None, meter: Meter) -> Changed:
         what = "deleted" if change.kind == "deleted" else "new" if before is None else "changed"
         note = Text()
         rows = list(_rows((before or "").splitlines(), after.splitlines()))
-    shown = rows[: MAX_LINES if meter.left > 0 else 0]
+    shown = rows[: MAX_LINES if meter.remaining > 0 else 0]
     lines = [Line(kind, old, new, meter.show(text, 500)) for kind, old, new, text in shown]
     meter.spend(40 * len(lines))
     kinds = [row[0] for row in rows]
@@ -94,8 +97,8 @@ def _changed(change: FileChange, base: Base | None, meter: Meter) -> Changed:
 
 
 def _content(content: str | None) -> str | None:
-    """The text of a file; ``None`` for what is no text or too big."""
-    if content is None or len(content) > 2 * _BIGGEST:
+    """Return the text of a file; None for one that is binary or too large."""
+    if content is None or len(content) > 2 * MAX_BYTES:
         return None
     try:
         text = base64.b64decode(content, validate=True).decode("utf-8")
@@ -105,10 +108,10 @@ def _content(content: str | None) -> str | None:
 
 
 def _rows(old: Sequence[str], new: Sequence[str]) -> Iterator[_Row]:
-    """Removed, added and nearby lines with their numbers; a gap between hunks."""
-    first = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
-    most = min(len(old), len(new)) - first
-    last = next((i for i in range(most) if old[-1 - i] != new[-1 - i]), most)
+    """Yield removed, added and nearby lines with their numbers, and a gap between hunks."""
+    shorter = min(len(old), len(new))
+    first = next((i for i in range(shorter) if old[i] != new[i]), shorter)
+    last = next((i for i in range(shorter - first) if old[-1 - i] != new[-1 - i]), shorter - first)
     start, stop = max(0, first - _CONTEXT), max(0, last - _CONTEXT)
     old, new = old[start : len(old) - stop], new[start : len(new) - stop]
     for number, group in enumerate(_groups(old, new, first - start, last - stop)):
@@ -126,7 +129,7 @@ _Opcode = tuple[str, int, int, int, int]
 
 
 def _groups(old: Sequence[str], new: Sequence[str], head: int, tail: int) -> list[list[_Opcode]]:
-    """Hunks; between ``head`` and ``tail`` equal lines all is replaced when there is too much to match."""
+    """Return the hunks. Files that are too long to match are one hunk between ``head`` and ``tail`` equal lines."""
     if max(len(old), len(new)) <= _MATCHED:
         return [list(group) for group in SequenceMatcher(None, old, new).get_grouped_opcodes(_CONTEXT)]
     a, b = len(old) - tail, len(new) - tail

@@ -1,4 +1,4 @@
-"""Text that an agent wrote, made fit to be read: nothing in it hides, reorders what stands beside it, or is endless."""
+"""Text that an agent wrote, made safe to read: nothing in it is invisible, reorders its neighbours, or is endless."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from ...hints.transcript.parsing import clean
 
 # C0 without tab and newline, DEL, C1, zero width and invisible characters, bidi controls, separators, tags, and the
-# blank letters of Hangul. What only looks odd (combining marks, right-to-left letters) stays, in a box of its own.
-_UNSEEN = re.compile(
+# blank letters of Hangul. Combining marks and right-to-left letters stay, in an element that isolates them.
+_INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-_WIDEST = 9
-"""Characters that one unseen character becomes at most: ``<U+E0001>``."""
 
 
 @dataclass(frozen=True)
@@ -30,15 +28,15 @@ class Text:
 
 
 class Meter:
-    """How many characters an episode may still put on the page; ``cap`` is the most that one text may."""
+    """Characters that an episode may still put on the page; ``cap`` bounds a single text."""
 
     def __init__(self, total: int, cap: int) -> None:
-        self.left = total
+        self.remaining = total
         self.cap = cap
 
     def show(self, text: str, cap: int | None = None) -> Text:
-        """As much of ``text`` as may be shown: two thirds from its beginning, one from its end."""
-        room = max(0, min(self.cap if cap is None else min(cap, self.cap), self.left))
+        """Return as much of ``text`` as may be shown: two thirds from its beginning, one from its end."""
+        room = max(0, min(self.cap if cap is None else min(cap, self.cap), self.remaining))
         if len(text) > room:
             head, tail = text[: room - room // 3], text[len(text) - room // 3 :]
             shown = Text(visible(head), len(text) - room, visible(tail))
@@ -48,28 +46,29 @@ class Meter:
         return shown
 
     def line(self, text: str, cap: int) -> str:
-        """``text`` on one line, at most ``cap`` characters."""
-        kept = one_line(text, max(0, min(cap, self.left)))
-        self.spend(len(kept))
-        return kept
+        """Return ``text`` on one line, at most ``cap`` characters."""
+        line = one_line(text, max(0, min(cap, self.remaining)))
+        self.spend(len(line))
+        return line
 
     def spend(self, characters: int) -> None:
-        self.left -= characters
+        """Subtract characters that were put on the page."""
+        self.remaining -= characters
 
 
 def visible(text: str) -> str:
-    """``text`` with every unseen character written out: control pictures for the old ones, code points for others."""
-    return _UNSEEN.sub(_written, clean(text.replace("\r\n", "\n")))
+    """Return ``text`` with control pictures for control characters and code points for other invisible ones."""
+    return _INVISIBLE.sub(_written_out, clean(text.replace("\r\n", "\n")))
 
 
 def one_line(text: str, cap: int) -> str:
-    """The beginning of ``text`` with its white space folded, cut with an ellipsis after ``cap`` characters."""
-    # What is folded away may be most of it; more than that much of it is not looked at.
+    """Return the beginning of ``text`` with folded white space, cut with an ellipsis after ``cap`` characters."""
+    # White space may be most of the text; only four times ``cap`` characters are looked at.
     folded = visible(" ".join(text[: 4 * cap].split()))
     return folded if len(folded) <= cap and len(text) <= 4 * cap else folded[: max(0, cap - 1)] + "…"[:cap]
 
 
-def _written(match: re.Match[str]) -> str:
+def _written_out(match: re.Match[str]) -> str:
     code = ord(match[0])
     if code < 0x20:
         return chr(0x2400 + code)

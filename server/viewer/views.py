@@ -1,226 +1,179 @@
-"""Episodes as the page shows them: every text cut and made visible, every error turn at its turn and call."""
+"""Episodes as the page shows them: turns with their calls, answers, errors and findings, within a limit of characters.
+
+``page.html`` reads the records of ``models`` itself; this module joins them: an error to its turn and call, an answer
+to its call.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
+from ...environments.runs.reader import Stored
 from ...hints.transcript.parsing import Call, parse_turn, text_of
 from ...hints.transcript.status_line import is_status, read_status
-from ...models import Episode, ErrorTurn, Finding, InjectedFault, ToolMessage, Turn
+from ...models import ErrorTurn, Finding, InjectedFault, Turn
 from .changes import MAX_FILES, Base, Changed, changes
-from .marks import MARKUP, ErrorView, FindingView, error_view, finding_view
-from .stored import Stored
-from .text import Meter, Text
+from .text import Meter, Text, one_line
 
 MAX_TEXT = 4000
-"""Characters of one text that are shown at most; in a long episode it is less, so that all its turns fit."""
+"""Characters of one text that are shown; fewer in a long episode, so that all its turns fit."""
 MIN_TEXT = 200
+"""Characters of one text in the longest episodes."""
 MARKS = 160
+"""Turns in the strip of an episode."""
+MARKUP = 400
+"""Characters that the page itself writes for a turn, a call or a mark, about."""
 
 
 @dataclass(frozen=True)
 class CallView:
-    """``status`` is the environment's line, empty when nothing answered. ``arguments`` are names and values."""
+    """One call with its answer."""
 
     number: int
-    tool: str
-    brief: str
-    arguments: list[tuple[str, Text]]
-    raw: Text
+    call: Call
     status: str
+    """First line of the environment's answer; empty when nothing answered."""
     failed: bool
-    body: Text
+    body: str
+    """The answer without its status."""
     kinds: list[str]
-    faults: list[Text]
+    """Kinds of the error turns at this call."""
+    faults: list[InjectedFault]
+
+    @property
+    def arguments(self) -> list[tuple[str, str]]:
+        """Return the first arguments with their values as text."""
+        return [(name, _value(value)) for name, value in islice(self.call.arguments.items(), 32)]
+
+    @property
+    def raw(self) -> str:
+        """Return a call that could not be parsed as it was written; empty for any other."""
+        return self.call.raw or self.call.problem if self.call.problem else ""
+
+    @property
+    def brief(self) -> str:
+        """Return the values of the arguments, such as the command or the path."""
+        return self.call.raw[:400] if self.call.problem else " ".join(value[:400] for _, value in self.arguments)
 
 
 @dataclass(frozen=True)
 class TurnView:
+    """One turn with its calls and marks."""
+
     number: int
-    line: str
-    said: Text
-    thought: Text
+    text: str
+    thought: str
     calls: list[CallView]
-    notes: list[Text]
-    outcome: str
-    failed: bool
-    errors: list[ErrorView]
-    findings: list[FindingView]
+    notes: list[str]
+    """Messages of the environment that answer no call."""
+    errors: list[ErrorTurn]
+    findings: list[Finding]
     seconds: float
 
+    @property
+    def failed(self) -> bool:
+        """Return whether a call failed, or none was made."""
+        return not self.calls or any(call.failed for call in self.calls)
 
-@dataclass(frozen=True)
+    @property
+    def outcome(self) -> str:
+        """Return the status of the first call that failed, else of the last one."""
+        last = self.calls[-1].status if self.calls else "no call"
+        return next((call.status for call in self.calls if call.failed), last)
+
+
 class EpisodeView:
-    """``marks`` say of each turn, in order, ``ok``, ``error`` or ``fault``."""
+    """One episode, shown in about ``room`` characters."""
 
-    number: int
-    run: str
-    agent: str
-    task: str
-    sample: int
-    episode_id: str
-    value: float | None
-    valid: bool
-    cause: Text
-    end: str
-    seconds: float
-    turn_count: int
-    components: list[tuple[str, float]]
-    failed_tests: list[tuple[str, int]]
-    assurance: str
-    sandbox: str
-    fork: str
-    prompt: Text
-    turns: list[TurnView]
-    left_out: int
-    marks: list[str]
-    kinds: list[str]
-    errors: int
-    recovered: int
-    injected: int
-    findings: list[FindingView]
-    diff: list[Changed] = field(default_factory=list)
-    diff_left_out: int = 0
+    def __init__(self, number: int, run: str, stored: Stored, base: Base | None, room: int) -> None:
+        self.number, self.run, self.stored, self.episode = number, run, stored, stored.episode
+        errors = self.episode.error_turns
+        pieces = 8 + sum(2 + 4 * len(turn.messages) for turn in self.episode.turns) + 3 * len(errors)
+        self.meter = Meter(room, max(MIN_TEXT, min(MAX_TEXT, room // pieces)))
+        self.agent, self.task = one_line(stored.agent, 80), one_line(self.episode.task_id, 120)
+        self.left_out = 0
+        self.kinds = sorted({error.kind for error in errors})
+        self.recovered = sum(error.recovered is True for error in errors)
+        self._base, self._diff_meter = base, Meter(room // 3, MAX_TEXT)
 
+    @property
+    def value(self) -> float | None:
+        """Return the reward; None for an episode without an honest score."""
+        return self.episode.reward.value if self.stored.valid and self.episode.reward else None
 
-def episode_view(number: int, stored: Stored, base: Base | None, room: int) -> EpisodeView:
-    """One episode in ``room`` characters, about; turns that do not fit are counted in ``left_out``."""
-    episode, errors = stored.episode, stored.episode.error_turns
-    pieces = 8 + sum(2 + 4 * len(turn.messages) for turn in episode.turns) + 3 * len(errors)
-    meter = Meter(room, max(MIN_TEXT, min(MAX_TEXT, room // pieces)))
-    reward, sandbox = episode.reward, episode.sandbox
-    parts = list(reward.components.items()) if reward else []
-    # How many, not which: their names are secret.
-    failed = Counter(each.component for each in episode.grade.failures) if episode.grade else Counter[str]()
-    findings = [finding_view(each, meter) for each in episode.findings[:100]]
-    diff = changes(episode.diff, base, Meter(room // 3, MAX_TEXT))
-    turns = _turns(episode, meter)
-    return EpisodeView(
-        number=number,
-        run=meter.line(stored.run, 200),
-        agent=meter.line(stored.agent, 80),
-        task=meter.line(episode.task_id, 120),
-        sample=stored.sample,
-        episode_id=meter.line(episode.episode_id, 80),
-        value=reward.value if reward else None,
-        valid=bool(reward and reward.valid),
-        cause=meter.show(stored.cause, 600),
-        end=episode.end or "unfinished",
-        seconds=episode.seconds,
-        turn_count=len(episode.turns),
-        components=[(meter.line(name, 60), value) for name, value in parts[:50]],
-        failed_tests=[(meter.line(name, 60), number) for name, number in sorted(failed.items())[:50]],
-        assurance=reward.assurance.replace("_", " ") if reward else "",
-        sandbox=f"{sandbox.backend} (isolation by {sandbox.isolation}, limits by {sandbox.limits})" if sandbox else "",
-        fork=meter.line(f"{episode.fork.episode_id}, turn {episode.fork.turn}", 120) if episode.fork else "",
-        prompt=meter.show(episode.prompt),
-        turns=turns,
-        left_out=len(episode.turns) - len(turns),
-        marks=_marks(episode),
-        kinds=sorted({error.kind for error in errors}),
-        errors=len(errors),
-        recovered=sum(error.recovered is True for error in errors),
-        injected=len(episode.injected),
-        findings=findings,
-        diff=diff,
-        diff_left_out=max(0, len(episode.diff) - MAX_FILES),
-    )
+    @property
+    def marks(self) -> list[str]:
+        """Return ``ok``, ``error`` or ``fault`` for each of the first turns."""
+        marked = {error.turn: "fault" if error.injected else "error" for error in self.episode.error_turns}
+        return [marked.get(turn, "ok") for turn in range(min(MARKS, len(self.episode.turns)))]
 
+    @property
+    def failed_tests(self) -> list[tuple[str, int]]:
+        """Return the number of hidden tests that failed in each component; their names are secret."""
+        grade = self.episode.grade
+        return sorted(Counter(failure.component for failure in grade.failures).items())[:50] if grade else []
 
-def _marks(episode: Episode) -> list[str]:
-    wrong = {error.turn: "fault" if error.injected else "error" for error in episode.error_turns}
-    return [wrong.get(turn, "ok") for turn in range(min(MARKS, len(episode.turns)))]
+    @property
+    def diff(self) -> list[Changed]:
+        """Return the changed files."""
+        return changes(self.episode.diff, self._base, self._diff_meter)
 
+    @property
+    def diff_left_out(self) -> int:
+        """Return how many changed files are not shown."""
+        return max(0, len(self.episode.diff) - MAX_FILES)
 
-def _turns(episode: Episode, meter: Meter) -> list[TurnView]:
-    errors, faults, findings = (
-        dict[int, list[ErrorTurn]](),
-        dict[int, list[InjectedFault]](),
-        dict[int, list[Finding]](),
-    )
-    for error in episode.error_turns:
-        errors.setdefault(error.turn, []).append(error)
-    for fault in episode.injected:
-        faults.setdefault(fault.turn, []).append(fault)
-    for finding in episode.findings:
-        findings.setdefault(-1 if finding.turn is None else finding.turn, []).append(finding)
-    shown: list[TurnView] = []
-    for number, turn in enumerate(episode.turns):
-        if meter.left <= 0:
-            break
-        marked = errors.get(number, []), faults.get(number, []), findings.get(number, [])
-        shown.append(_turn(number, turn, *marked, meter))
-    return shown
+    def turns(self) -> Iterator[TurnView]:
+        """Yield turns as long as the characters last; the others are counted in ``left_out`` afterwards."""
+        for number, turn in enumerate(self.episode.turns):
+            if self.meter.remaining <= 0:
+                self.left_out = len(self.episode.turns) - number
+                return
+            yield self._turn(number, turn)
 
-
-def _turn(
-    number: int,
-    turn: Turn,
-    errors: Sequence[ErrorTurn],
-    faults: Sequence[InjectedFault],
-    findings: Sequence[Finding],
-    meter: Meter,
-) -> TurnView:
-    meter.spend(MARKUP)
-    parsed = parse_turn(turn.action, number, strict=False)
-    answers = [message for message in turn.messages if message.role == "tool"]
-    calls = []
-    for index, call in enumerate(parsed.calls[: max(len(answers), 16)]):
-        answer = answers[index] if index < len(answers) else None
-        here = [error for error in errors if error.call_index == index]
-        calls.append(_call(index, call, answer, here, [fault for fault in faults if fault.call_index == index], meter))
-    return TurnView(
-        number=number,
-        line=meter.line(parsed.text, 160),
-        said=meter.show(parsed.text),
-        thought=meter.show(text_of(turn.action.get("reasoning_content"))),
-        calls=calls,
-        notes=[meter.show(message.content) for message in turn.messages if message.role != "tool"][:16],
-        outcome=next((call.status for call in calls if call.failed), calls[-1].status if calls else "no call"),
-        failed=not calls or any(call.failed for call in calls),
-        errors=[error_view(error, meter) for error in errors],
-        findings=[finding_view(each, meter) for each in findings],
-        seconds=turn.seconds,
-    )
+    def _turn(self, number: int, turn: Turn) -> TurnView:
+        parsed = parse_turn(turn.action, number, strict=False)
+        answers = [message.content for message in turn.messages if message.role == "tool"]
+        errors = [error for error in self.episode.error_turns if error.turn == number]
+        faults = [fault for fault in self.episode.injected if fault.turn == number]
+        calls = [
+            _call(index, call, answers[index] if index < len(answers) else None, errors, faults)
+            for index, call in enumerate(parsed.calls[: max(len(answers), 16)])
+        ]
+        findings = [finding for finding in self.episode.findings if finding.turn == number]
+        self.meter.spend(MARKUP * (1 + len(calls) + len(errors) + len(findings)))
+        return TurnView(
+            number=number,
+            text=parsed.text,
+            thought=text_of(turn.action.get("reasoning_content")),
+            calls=calls,
+            notes=[message.content for message in turn.messages if message.role != "tool"][:16],
+            errors=errors,
+            findings=findings,
+            seconds=turn.seconds,
+        )
 
 
 def _call(
-    number: int,
-    call: Call,
-    answer: ToolMessage | None,
-    errors: Sequence[ErrorTurn],
-    faults: Sequence[InjectedFault],
-    meter: Meter,
+    index: int, call: Call, answer: str | None, errors: Sequence[ErrorTurn], faults: Sequence[InjectedFault]
 ) -> CallView:
-    meter.spend(MARKUP)
-    content = answer.content if answer is not None else ""
-    known = is_status(content)
-    first, _, rest = content.partition("\n")
+    content = answer or ""
+    has_status = is_status(content)
+    first, _, body = content.partition("\n")
     return CallView(
-        number=number,
-        tool=meter.line(call.name, 100) or "(no name)",
-        brief=meter.line(_brief(call), 120),
-        arguments=[(meter.line(name, 60), meter.show(_value(value))) for name, value in _first(call.arguments)],
-        raw=meter.show(call.raw or call.problem if call.problem else ""),
-        status=meter.line(first, 400) if known else "" if answer is None else "answered",
-        failed=known and read_status(content).word != "ok",
-        body=meter.show(rest if known else content),
-        kinds=[error.kind for error in errors],
-        faults=[meter.show(f"{fault.kind}: {fault.text}", 600) for fault in faults],
+        number=index,
+        call=call,
+        status=one_line(first, 400) if has_status else "" if answer is None else "answered",
+        failed=has_status and read_status(content).word != "ok",
+        body=body if has_status else content,
+        kinds=[error.kind for error in errors if error.call_index == index],
+        faults=[fault for fault in faults if fault.call_index == index],
     )
-
-
-def _first(arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    return list(arguments.items())[:32]
-
-
-def _brief(call: Call) -> str:
-    """The values of a call's arguments, as one reads them: the command, the path."""
-    return call.raw[:400] if call.problem else " ".join(_value(value)[:400] for _, value in _first(call.arguments))
 
 
 def _value(value: Any) -> str:
@@ -230,3 +183,24 @@ def _value(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False)
     except (ValueError, RecursionError):
         return "(nested too deeply)"
+
+
+def behaviour(error: ErrorTurn) -> str:
+    """Return the behaviour that an error's message names before its colon; empty for other kinds."""
+    name, colon, _ = error.message.partition(": ")
+    return name if colon and error.kind in ("wasteful", "style") else ""
+
+
+def message(error: ErrorTurn, meter: Meter) -> Text:
+    """Return an error's message without its kind and its behaviour."""
+    return meter.show(error.message.removeprefix(f"{behaviour(error) or error.kind}: "), 1200)
+
+
+def recovery(error: ErrorTurn) -> str:
+    """Return in words whether and when the agent recovered from an error."""
+    if error.recovered is None:
+        return "the last turn: nothing came after it"
+    if not error.recovered:
+        return "not recovered"
+    turns = error.turns_to_recover
+    return "recovered" if turns is None else f"recovered after {turns} turn{'s' * (turns != 1)}"

@@ -139,7 +139,7 @@ def test_generate_leaves_no_folder_when_the_source_fails(
     shown = capsys.readouterr()
     assert (shown.out, "does not exist" in shown.err) == ("", True)
     assert cli.main(["generate", "no/such/folder", "--out", "."]) == 1
-    assert "already holds a README.md of its own; choose another --out" in error_line(capsys)
+    assert "already holds a README.md that no run of etude wrote; choose another --out" in error_line(capsys)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("README.md", "own\n")]
 
 

@@ -90,7 +90,7 @@ testpaths = ["tests"]
 
 @pytest.fixture(scope="session")
 def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
-    """The package, runnable. Built once and kept in the cache of whoever runs the tests."""
+    """Return the Snapshot of the package, which the cache keeps from one test run to the next."""
     folder: Path = tmp_path_factory.mktemp("source") / "tally"
     for name, text in FILES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

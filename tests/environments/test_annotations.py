@@ -1,4 +1,4 @@
-"""Environment and host annotate alike: what a session stored is what anybody makes of its transcript."""
+"""Annotations: a host that has only the transcript makes the same ones as the session."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ BEHAVIOURS = ("wasteful", "style", "false_claim")
 
 
 def played(tasks: TaskSet, *actions: dict[str, Any], budget: Budget = Budget()) -> tuple[Episode, list[Any]]:
-    """The episode, and its annotations after each turn."""
+    """Return the episode, and its annotations after each turn."""
 
     async def script() -> tuple[Episode, list[Any]]:
         session = CodingSession(tasks, budget=budget)
-        seen = []
+        observed = []
         try:
             await session.reset()
             for action in actions:
                 await session.step(action)
-                seen.append(session.state().error_turns)
-            return session.episode(), seen
+                observed.append(session.state().error_turns)
+            return session.episode(), observed
         finally:
             await session.close()
 
@@ -83,11 +83,11 @@ def test_a_stored_episode_is_annotated_alike(episode: Episode) -> None:
     assert hints.annotate(messages, json.loads(json.dumps(stored.tools)), stored.files) == episode.error_turns
 
 
-def test_a_host_that_knows_only_the_messages_finds_the_same_calls(episode: Episode) -> None:
+def test_a_host_with_the_messages_alone_annotates_the_same_calls(episode: Episode) -> None:
     messages = hints.transcript(episode)
     messages[0] = {"role": "user", "content": episode.prompt}
-    found = [(error.turn, error.call_index, error.kind) for error in hints.annotate(messages, [])]
-    assert found == [(error.turn, error.call_index, error.kind) for error in episode.error_turns]
+    result = [(error.turn, error.call_index, error.kind) for error in hints.annotate(messages, [])]
+    assert result == [(error.turn, error.call_index, error.kind) for error in episode.error_turns]
 
 
 def test_a_budget_that_runs_out_is_an_error_of_the_last_turn(tasks: TaskSet) -> None:
@@ -115,7 +115,7 @@ CLAIM = {"tool": "submit", "arguments": {"summary": "I have updated src/tally/wo
 
 @pytest.mark.parametrize(("written", "kinds"), [("/tmp/words.py", ["false_claim"]), ("src/tally/words.py", [])])
 def test_a_claim_is_held_against_the_frozen_diff_by_both(tasks: TaskSet, written: str, kinds: list[str]) -> None:
-    """What an opaque command wrote shows in the diff alone."""
+    """Write with an opaque command, whose effect shows in the diff alone."""
     folder, _, name = written.rpartition("/")
     script = f"from pathlib import Path\nPath({folder!r}, {name[:-3]!r} + '.py').write_text('LIMIT = 99')\n"
     write = {"tool": "write_file", "arguments": {"path": "/tmp/run.py", "content": script}}
@@ -125,9 +125,7 @@ def test_a_claim_is_held_against_the_frozen_diff_by_both(tasks: TaskSet, written
         assert annotated(Episode.model_validate(record)) == episode.error_turns
 
 
-def test_a_workspace_that_could_not_be_collected_speaks_against_nobody(
-    tasks: TaskSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_uncollected_workspace_does_not_make_a_claim_false(tasks: TaskSet, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("etude.environments.coding.session.MAX_CHANGES", 1)
     make = {"tool": "write_file", "arguments": {"path": "/tmp/run.sh", "content": "touch a b c"}}
     episode, _ = played(tasks, make, bash("bash /tmp/run.sh"), CLAIM)

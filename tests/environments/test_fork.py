@@ -58,23 +58,23 @@ def run(script: Callable[[Callable[..., CodingSession]], Awaitable[Any]]) -> Any
     """Run ``script``, which is given what makes sessions; all are closed afterwards."""
 
     async def inside() -> Any:
-        made: list[CodingSession] = []
+        created: list[CodingSession] = []
 
         def make(tasks: TaskSet, **options: Any) -> CodingSession:
-            made.append(CodingSession(tasks, **options))
-            return made[-1]
+            created.append(CodingSession(tasks, **options))
+            return created[-1]
 
         try:
             return await script(make)
         finally:
-            for session in made:
+            for session in created:
                 await session.close()
 
     return asyncio.run(inside())
 
 
 async def play(session: CodingSession, *actions: dict[str, Any], **arguments: Any) -> str:
-    """An episode of these actions; its id."""
+    """Play an episode of these actions; return its id."""
     await session.reset(**arguments)
     for action in actions:
         await session.step(action)
@@ -110,7 +110,7 @@ def test_a_fork_equals_a_replay(tasks: TaskSet, backend: str) -> None:
         assert one == other and one.reward == 1.0
         assert forked.episode().diff == replayed.episode().diff
         assert comparable(forked.state()) == comparable(replayed.state())
-        # The source goes on as if nothing had happened.
+        # The source continues as if nothing had happened.
         assert source.state().step_count == len(PLAYED) and (await source.step(SUBMIT)).reward == 1.0
 
     run(script)
@@ -169,8 +169,8 @@ def test_many_sessions_fork_a_running_episode_at_once(tasks: TaskSet) -> None:
             await session.reset(fork_of=running, turn=at, token=source.state().token)
             return (await session.step(bash("cat note; echo mine >note"))).messages[0].content
 
-        seen = await asyncio.gather(*(fork(session, at) for at, session in enumerate(others, 0)))
-        assert seen[1:] == ["ok\n0\n", "ok\n1\n", "ok\n2\n"] and "No such file" in seen[0]
+        observed = await asyncio.gather(*(fork(session, at) for at, session in enumerate(others, 0)))
+        assert observed[1:] == ["ok\n0\n", "ok\n1\n", "ok\n2\n"] and "No such file" in observed[0]
         with pytest.raises(SessionError, match="has played 3 turns: turn must be 0 to 3"):
             await others[0].reset(fork_of=running, turn=4, token=source.state().token)
         await turn
@@ -190,8 +190,8 @@ def test_a_layer_too_large_to_keep_is_played_again(tasks: TaskSet, too_large: st
             await session.reset(fork_of=source, turn=turn, episode_id=f"fork-{turn}")
             fork = session.state().fork
             assert fork is not None and fork.replayed == replayed
-            seen = (await session.step(bash("cat note; ls -d big many 2>/dev/null | wc -l"))).messages[0].content
-            assert seen == f"ok\nx\n{'y' + chr(10) if turn > 2 else ''}{int(turn in (2, 3))}\n"
+            observed = (await session.step(bash("cat note; ls -d big many 2>/dev/null | wc -l"))).messages[0].content
+            assert observed == f"ok\nx\n{'y' + chr(10) if turn > 2 else ''}{int(turn in (2, 3))}\n"
 
     run(script)
 
@@ -239,7 +239,7 @@ def test_an_episode_of_another_session_takes_its_token(tasks: TaskSet) -> None:
     run(script)
 
 
-def test_a_store_that_keeps_nothing_refuses_every_fork(tasks: TaskSet) -> None:
+def test_a_store_of_size_zero_refuses_every_fork(tasks: TaskSet) -> None:
     async def script(make: Callable[..., CodingSession]) -> None:
         session = make(tasks, store=EpisodeStore(max_bytes=0))
         source = await play(session, bash("echo x >note"), SOLVE)
@@ -302,12 +302,12 @@ def test_one_episode_gets_a_quarter_of_the_store(task: Task) -> None:
     episode, layers = kept(store, task, "big"), [Layer(600_000), Layer(600_000), Layer(10)]
     for layer in layers:
         store.add(episode, turn(), Point(layer=layer))
-    assert [point.kept for point in episode.points] == [True, True, False, False]
+    assert [point.is_saved for point in episode.points] == [True, True, False, False]
     assert [layer.closed for layer in layers] == [0, 1, 1] and not store.keeps(episode)
     assert episode.nearest(3, "bubblewrap") == 1 and episode.nearest(3, "process") == 0
 
 
-def test_a_flood_of_text_is_forgotten_too(task: Task) -> None:
+def test_an_episode_larger_than_the_store_is_not_kept(task: Task) -> None:
     store = EpisodeStore(max_bytes=1 * MIB)
     store.add(kept(store, task, "wordy"), turn("x" * (2 * MIB)), Point())
     assert len(store) == 0 and store.bytes == 0

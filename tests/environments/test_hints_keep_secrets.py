@@ -67,16 +67,16 @@ def test_no_hint_reveals_the_solution_or_a_hidden_test(tasks: TaskSet, task: Tas
     episode = played(tasks)
     files = [CORE, "src/tally/__init__.py", "src/tally/words.py", "tests/test_visible.py", "pyproject.toml"]
     errors = hints.annotate(hints.transcript(episode), episode.tools, files)
-    given: list[Hint] = [hint for error in errors for hint in error.hints]
+    arguments: list[Hint] = [hint for error in errors for hint in error.hints]
     assert all(error.hints for error in errors), [error for error in errors if not error.hints]
-    assert len({hint.template for hint in given}) >= 14
-    assert {hint.template for hint in given} <= set(HINTS.names())
+    assert len({hint.template for hint in arguments}) >= 14
+    assert {hint.template for hint in arguments} <= set(HINTS.names())
     secrets = [task.patch, task.test_patch, *task.FAIL_TO_PASS]
-    known = [task.problem_statement]  # not what the agent wrote, which a hint may quote: it guessed nothing secret
-    assert [(hint.text, word) for hint in given if (word := reveals(hint.text, secrets, known))] == []
+    expected = [task.problem_statement]  # not what the agent wrote, which a hint may quote: it guessed nothing secret
+    assert [(hint.text, word) for hint in arguments if (word := reveals(hint.text, secrets, expected))] == []
 
 
-def test_the_check_would_have_seen_it(task: Task) -> None:
+def test_the_check_fails_for_a_hint_that_reveals_the_solution(task: Task) -> None:
     secrets = [task.patch, task.test_patch, *task.FAIL_TO_PASS]
     for line in ("result += value", "assert total([]) == 0", "test_total_of_nothing", "tests/test_hidden.py"):
         assert reveals(f"Try this: {line}", secrets) is not None

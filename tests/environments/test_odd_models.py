@@ -25,7 +25,7 @@ DEEP = '{"a":' * 400 + "1" + "}" * 400
 
 
 def asking(arguments: str, name: str = "none", call_id: str = "c", text: str = "") -> str:
-    """A message with one call, in JSON; ``arguments`` are JSON too."""
+    """Return a message with one call, in JSON; ``arguments`` are JSON too."""
     call = f'{{"id": "{call_id}", "function": {{"name": "{name}", "arguments": {arguments}}}}}'
     return f'{{"content": "{text}", "tool_calls": [{call}]}}'
 
@@ -48,7 +48,7 @@ def run(url: str, out: Path, **more: Any) -> Summary:
 
 
 def rows(out: Path) -> list[dict[str, Any]]:
-    """Every line, as a reader that takes nothing but JSON in UTF-8 reads it."""
+    """Return every line, read as strict JSON in UTF-8."""
     lines = (out / "episodes.jsonl").read_bytes().decode().split("\n")[:-1]
     return [json.loads(line, parse_constant=pytest.fail) for line in lines]
 

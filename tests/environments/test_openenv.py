@@ -142,18 +142,21 @@ def test_the_synchronous_face_plays_without_a_loop(make: Callable[..., EtudeEnvi
 def test_an_episode_left_behind_reaches_the_archive_without_seed_and_grade(
     make: Callable[..., EtudeEnvironment], light: Any
 ) -> None:
-    left: list[tuple[str, str, LeftBehind]] = []
+    previous: list[tuple[str, str, LeftBehind]] = []
 
     async def scenario() -> None:
-        environment = make(archive=lambda *row: left.append(row))
+        environment = make(archive=lambda *row: previous.append(row))
         await environment.reset_async(episode_id="one", seed=5)
         await environment.step_async(act(**light.SUBMIT))
         await environment.reset_async(episode_id="two")
         await environment.close_async()
-        assert [(name, token) for name, token, _ in left] == [("one", environment.token), ("two", environment.token)]
+        assert [(name, token) for name, token, _ in previous] == [
+            ("one", environment.token),
+            ("two", environment.token),
+        ]
 
     asyncio.run(scenario())
-    served = left[0][2].served()
+    served = previous[0][2].served()
     assert not {"seed", "grade"} & served.keys() and served["reward"]["value"] == 0.0
 
 
@@ -189,8 +192,8 @@ def test_absent_fields_are_absent_on_the_wire() -> None:
 
 
 def test_an_action_comes_back_as_it_was_given() -> None:
-    given = {"text": "t", "metadata": "m", "extra": [1, {"x": None}], "tool_calls": None}
-    assert Action.model_validate(given).raw() == given
+    settings = {"text": "t", "metadata": "m", "extra": [1, {"x": None}], "tool_calls": None}
+    assert Action.model_validate(settings).raw() == settings
 
 
 def test_cleaning_removes_what_cannot_be_stored() -> None:

@@ -22,7 +22,7 @@ from etude.models import Task
 
 @contextmanager
 def server(**more: str) -> Iterator[str]:
-    """The address of a server with these variables."""
+    """Run a server with these environment variables; yield its address."""
     command = [sys.executable, "-m", "etude.server.app"]
     environment = {**os.environ, "PORT": "0", **more}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:

@@ -155,7 +155,7 @@ def test_its_monitor_reports_in_state_and_episode_and_only_confirmed_findings_co
     loud = played(url, [{"tool": "look", "arguments": {"x": "LOUD"}}, *RIGHT, SUBMIT])
     assert loud["reward"]["value"] == 1.0
     for findings in (loud["findings"], loud["state"]["findings"]):
-        assert [(found["exploit_id"], found["severity"], found["turn"]) for found in findings] == [
+        assert [(result["exploit_id"], result["severity"], result["turn"]) for result in findings] == [
             ("X01", "suspect", 0)
         ]
     cheat = played(url, [{"tool": "look", "arguments": {"x": "CHEAT"}}, *RIGHT, SUBMIT])
@@ -175,8 +175,8 @@ def test_its_monitor_inspects_the_episodes_of_other_environments(variables: dict
         "    print(session.episode().findings[0].exploit_id)\n"
         "asyncio.run(main())"
     )
-    found = subprocess.run([sys.executable, "-c", play], env=variables, capture_output=True, text=True, check=True)
-    assert found.stdout == "X01\n"
+    result = subprocess.run([sys.executable, "-c", play], env=variables, capture_output=True, text=True, check=True)
+    assert result.stdout == "X01\n"
 
 
 def test_a_monitor_that_fails_voids_the_episode_and_is_named(url: str) -> None:
@@ -193,7 +193,7 @@ def test_a_monitor_that_fails_voids_the_episode_and_is_named(url: str) -> None:
         (["serve", "--env", "boxes", "--knob", "words=x", "--port", "0"], "knob words must be a valid integer"),
     ],
 )
-def test_what_is_mistyped_gets_the_nearest_name(arguments: list[str], message: str, variables: dict[str, str]) -> None:
+def test_a_mistyped_name_offers_the_nearest_name(arguments: list[str], message: str, variables: dict[str, str]) -> None:
     done = etude(variables, *arguments)
     assert done.returncode != 0 and message in done.stderr and done.stderr.count("\n") == 1
 

@@ -54,26 +54,27 @@ WRITE = call("write_file", path=CORE, content=SOLVED)
 WRONG = "    return values\n"
 
 
-def by_its_new_name(told: str) -> list[Action]:
-    (name,) = re.findall(r"did you mean '(\w+)'", told)
+def by_its_new_name(first_result: str) -> list[Action]:
+    (name,) = re.findall(r"did you mean '(\w+)'", first_result)
     return [edit(name)]
 
 
-def with_the_new_argument(told: str) -> list[Action]:
-    ((old, new),) = re.findall(r"has no argument '(\w+)'; did you mean '(\w+)'", told)
+def with_the_new_argument(first_result: str) -> list[Action]:
+    ((old, new),) = re.findall(r"has no argument '(\w+)'; did you mean '(\w+)'", first_result)
     return [call("edit_file", **{new if name == old else name: value for name, value in edit()["arguments"].items()})]
 
 
 @dataclass(frozen=True)
 class Case:
-    """``struck`` comes after ``before``; ``recovers`` is what an agent does that reads what it is ``told``.
+    """``struck`` comes after ``before`` and gets a result that starts with ``first_result``.
 
-    The one that does not recover plays ``fails``, where it makes the errors ``more``. ``advice`` is in the hint.
+    An agent that recovers plays what ``recovers`` makes of that result; one that does not plays ``fails``, with the
+    errors ``more``. ``advice`` is in the hint.
     """
 
     struck: Action
     kind: str
-    told: str
+    first_result: str
     recovers: Callable[[str], list[Action]]
     advice: str
     before: Sequence[Action] = ()
@@ -82,29 +83,29 @@ class Case:
 
 
 def again(*actions: Action) -> Callable[[str], list[Action]]:
-    return lambda told: list(actions)
+    return lambda first_result: list(actions)
 
 
 BROKE, LIMITED = "connection reset by the tool server", "rate limit: too many calls, try again"
 CASES = {
-    "transient": Case(edit(), "transport_error", f"error transport_error: {BROKE}", again(edit()), "once more"),
+    "transient": Case(edit(), "transport_error", f"error transport_error: {BROKE}", again(edit()), "check that first"),
     "timeout": Case(
-        edit(), "timeout", "error timeout: the tool server did not answer in time", again(edit()), "once more"
+        edit(), "timeout", "error timeout: the tool server did not answer in time", again(edit()), "check that first"
     ),
     "permission": Case(
         edit(), "nonzero_exit", "error permission_denied: permission denied", again(edit()), "same call once more"
     ),
     "rate_limit": Case(edit(), "transport_error", f"error transport_error: {LIMITED}", again(edit()), "once more"),
-    "truncated": Case(READ, "injected_fault", "ok\n", again(READ, edit()), "not whole"),
-    "garbled": Case(READ, "injected_fault", "ok\n", again(READ, edit()), "not whole"),
+    "truncated": Case(READ, "injected_fault", "ok\n", again(READ, edit()), "incomplete"),
+    "garbled": Case(READ, "injected_fault", "ok\n", again(READ, edit()), "incomplete"),
     "renamed": Case(edit(), "tool_not_found", "error tool_not_found: ", by_its_new_name, "edit_file"),
     "changed_schema": Case(edit(), "invalid_args", "error invalid_args: ", with_the_new_argument, "edit_file"),
     "withdrawn": Case(
         edit(), "tool_not_found", "error tool_not_found: there is no tool 'edit_file'", again(sed(CORE)), "tool"
     ),
     "wrong_directory": Case(sed(CORE), "nonzero_exit", "exit 2\n", again(sed(f"/workspace/{CORE}")), "full path"),
-    "partial_write": Case(WRITE, "nonzero_exit", "error io_error: wrote ", again(WRITE), "write the whole"),
-    # The wrong edit is not in what the agent sees: who believes that edits a text that is no longer there.
+    "partial_write": Case(WRITE, "nonzero_exit", "error io_error: wrote ", again(WRITE), "write all of it"),
+    # The result does not show the wrong edit: an agent that trusts it edits a text that the file has lost.
     "stale_read": Case(
         READ,
         "injected_fault",
@@ -132,7 +133,7 @@ def play(tasks: TaskSet) -> Iterator[Play]:
                     last = await session.step(action)
             return session.episode()
 
-        yield lambda *given: runner.run(episode(*given))
+        yield lambda *options: runner.run(episode(*options))
         runner.run(session.close())
 
 
@@ -159,7 +160,7 @@ def test_an_agent_that_recovers_solves_the_task(kind: str, play: Play) -> None:
     assert [(fault.kind, fault.turn, fault.call_index, fault.tool) for fault in episode.injected] == [
         (kind, at, 0, case.struck["tool"])
     ]
-    assert episode.turns[at].messages[0].content.startswith(case.told)
+    assert episode.turns[at].messages[0].content.startswith(case.first_result)
     assert rows(episode) == [(at, 0, case.kind, "recovery", True, True, 1)]
     assert case.advice in episode.error_turns[0].hints[0].text
     assert score(episode) == 1.0
@@ -174,7 +175,7 @@ def test_an_agent_that_does_not_recover_scores_zero(kind: str, play: Play) -> No
     assert (score(episode), episode.end) == (0.0, "submit")
 
 
-def test_what_a_fault_withheld_was_not_done_and_half_a_write_was(play: Play) -> None:
+def test_a_withheld_call_is_not_run_and_half_of_a_partial_write_is(play: Play) -> None:
     look = call("bash", command=f"tail -n 1 {CORE}")
     withheld = play("timeout@0", edit(), call("bash", command="git status --short"))
     assert withheld.turns[1].messages[0].content == "ok"

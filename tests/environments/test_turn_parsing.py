@@ -110,8 +110,8 @@ def test_random_junk_never_raises() -> None:
         if kind == 6:
             return [junk(depth - 1) for _ in range(rng.randrange(4))]
         keys = ["id", "name", "arguments", "function", "tool", "tool_calls", "text", "content", "usage", "x"]
-        made = {rng.choice(keys): junk(depth - 1) for _ in range(rng.randrange(5))}
-        return made if kind == 7 else json.dumps(made)
+        created = {rng.choice(keys): junk(depth - 1) for _ in range(rng.randrange(5))}
+        return created if kind == 7 else json.dumps(created)
 
     for number in range(3000):
         action = {key: junk(3) for key in rng.sample(["text", "tool_calls", "tool", "arguments", "usage"], k=3)}

@@ -164,7 +164,7 @@ def test_every_rejection_in_the_code_has_a_detail(root):
         for path in sorted((root / "generators").rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_bytes()))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        if node.func.id in ("Rejected", "OutOfTime", "Rejection")
+        if node.func.id in ("Rejected", "Rejection")
         and all(keyword.arg for keyword in node.keywords)  # not a stored one
     ]
     assert len(calls) > 20

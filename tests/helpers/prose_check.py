@@ -57,7 +57,7 @@ PHRASES = {
     r"at hand": "available",
     r"whole or not": "atomically",
     r"a person": "a user",
-    r"is no [a-z]+|are no [a-z]+|are none": "is not a ..., must be a ...",
+    r"(?<!there )(?<!There )(?:is|are) no (?!longer|such)[a-z]+|are none": "is not a ..., must be a ...",
     r"what holds|what stands|stands twice": "name the thing",
 }
 PATTERNS = [(re.compile(rf"\b(?:{phrase})\b"), instead) for phrase, instead in PHRASES.items()]

@@ -37,10 +37,21 @@ def rpc(url: str, method: Any, **params: Any) -> dict[str, Any]:
     return httpx.post(f"{url}/mcp", json=body).json()
 
 
+def test_the_index_names_the_endpoints_and_counts_the_tasks(served: Any) -> None:
+    answer = httpx.get(served.url)
+    index = answer.json()
+    assert (
+        answer.status_code == 200 and sum(index["tasks"].values()) == httpx.get(f"{served.url}/tasks").json()["total"]
+    )
+    for route in index["read"]:
+        path = route.split()[1].replace("TASK_ID", "light-1")
+        assert httpx.get(served.url + path).status_code == (401 if path.startswith("/episodes/") else 200), route
+
+
 # --- Every client plays the same episode
 
 
-def test_our_client_plays_an_episode(served: Any, light: Any) -> None:
+def test_etudes_client_plays_an_episode(served: Any, light: Any) -> None:
     with etude_connect(served.url) as client:
         assert client.reset(task_id="light-1").prompt == "Say the answer of exercise 1."
         assert client.step(light.say("answer-1")).reward == 0.0
@@ -64,7 +75,7 @@ def test_openenvs_typed_client_plays_an_episode(served: Any, light: Any) -> None
         assert (last.done, last.reward, client.state().step_count) == (True, 1.0, 2)
 
 
-def test_a_bare_websocket_plays_an_episode(served: Any, light: Any) -> None:
+def test_plain_websocket_plays_an_episode(served: Any, light: Any) -> None:
     with ws(served.url) as socket:
         first = ask(socket, {"type": "reset", "data": {"task_id": "light-1"}})
         assert first["data"]["observation"]["prompt"] == "Say the answer of exercise 1."
@@ -82,7 +93,7 @@ def test_openenvs_tool_client_lists_and_calls_tools(served: Any) -> None:
         assert client.state().step_count == 2
 
 
-def test_tools_are_scored_on_every_path(served: Any) -> None:
+def test_tool_calls_are_graded_on_every_route(served: Any) -> None:
     session = rpc(served.url, "openenv/session/create")["result"]["session_id"]
     with ws(served.url, f"/ws?session_id={session}") as socket:
         ask(socket, {"type": "reset", "data": {"task_id": "light-1"}})
@@ -96,7 +107,7 @@ def test_tools_are_scored_on_every_path(served: Any) -> None:
     assert rpc(served.url, "openenv/session/close", session_id=session)["result"]["closed"]
 
 
-def test_list_tools_needs_no_reset_and_is_no_turn(served: Any) -> None:
+def test_list_tools_works_before_a_reset_and_is_not_a_turn(served: Any) -> None:
     with ws(served.url) as socket:
         listed = ask(socket, {"type": "step", "data": {"type": "list_tools"}})
         assert "bash" in [tool["name"] for tool in listed["data"]["observation"]["tools"]]
@@ -117,7 +128,7 @@ def test_list_tools_needs_no_reset_and_is_no_turn(served: Any) -> None:
         {"text": float("nan"), "tool": {"deep": json.loads("[" * 300 + "]" * 300)}},
     ],
 )
-def test_any_json_object_is_a_turn(served: Any, action: dict[str, Any]) -> None:
+def test_step_plays_any_json_object_as_a_turn(served: Any, action: dict[str, Any]) -> None:
     with ws(served.url) as socket:
         ask(socket, {"type": "reset", "data": {}})
         answer = ask(socket, {"type": "step", "data": action})
@@ -154,14 +165,14 @@ def test_any_json_object_is_a_turn(served: Any, action: dict[str, Any]) -> None:
         ('{"type": "reset", "data": {"index": 77}}', "EXECUTION_ERROR"),
     ],
 )
-def test_a_refused_frame_leaves_the_socket_usable(served: Any, frame: str | bytes, code: str) -> None:
+def test_socket_stays_usable_after_a_refused_frame(served: Any, frame: str | bytes, code: str) -> None:
     with ws(served.url) as socket:
         answer = ask(socket, frame)
         assert (answer["type"], answer["data"]["code"]) == ("error", code)
         assert ask(socket, {"type": "reset", "data": {}})["type"] == "observation"
 
 
-def test_a_refusal_comes_in_its_turn(served: Any, light: Any) -> None:
+def test_refusals_keep_the_order_of_the_frames(served: Any, light: Any) -> None:
     with ws(served.url) as socket:
         for frame in ({"type": "reset", "data": {}}, [1], {"type": "step", "data": light.say("x")}, {"type": "state"}):
             socket.send(json.dumps(frame))
@@ -169,19 +180,19 @@ def test_a_refusal_comes_in_its_turn(served: Any, light: Any) -> None:
     assert kinds == ["observation", "error", "observation", "state"]
 
 
-def test_a_binary_frame_is_as_good_as_text(served: Any) -> None:
+def test_binary_frame_is_played_like_text(served: Any) -> None:
     with ws(served.url) as socket:
         assert ask(socket, b'{"type": "state"}')["type"] == "state"
 
 
-def test_the_mcp_socket_refuses_in_its_own_language(served: Any) -> None:
+def test_mcp_socket_refuses_with_a_json_rpc_error(served: Any) -> None:
     with ws(served.url, "/mcp") as socket:
         assert ask(socket, "[1]")["error"]["code"] == -32600
         assert ask(socket, "{")["error"]["code"] == -32700
         assert ask(socket, {"jsonrpc": "2.0", "id": 1, "method": "tools/list"})["result"]["tools"]
 
 
-def test_misuse_says_what_to_do(served: Any, light: Any) -> None:
+def test_error_says_what_to_do_when_the_client_misuses_the_protocol(served: Any, light: Any) -> None:
     with ws(served.url) as socket:
         step = {"type": "step", "data": light.SUBMIT}
         assert "reset first" in ask(socket, step)["data"]["message"]
@@ -192,7 +203,7 @@ def test_misuse_says_what_to_do(served: Any, light: Any) -> None:
         assert "is over" in ask(socket, step)["data"]["message"]
 
 
-def test_a_failing_machine_voids_the_episode_and_names_no_path(served: Any, light: Any) -> None:
+def test_episode_is_void_and_shows_no_path_when_the_machine_fails(served: Any, light: Any) -> None:
     with ws(served.url) as socket:
         ask(socket, {"type": "reset", "data": {"episode_id": "void"}})
         error = ask(socket, {"type": "step", "data": light.call("crash")})["data"]
@@ -208,7 +219,7 @@ def test_a_failing_machine_voids_the_episode_and_names_no_path(served: Any, ligh
 # --- Read-only routes
 
 
-def test_tasks_are_listed_and_paged(served: Any) -> None:
+def test_tasks_route_lists_pages(served: Any) -> None:
     rows = httpx.get(f"{served.url}/tasks").json()
     assert rows["total"] == 4
     assert {row["task_id"] for row in rows["tasks"]} == {f"light-{n}" for n in range(4)}
@@ -220,7 +231,7 @@ def test_tasks_are_listed_and_paged(served: Any) -> None:
     assert missing.status_code == 404 and "Did you mean 'light-2'?" in missing.json()["detail"]
 
 
-def test_openenvs_task_routes_agree(served: Any) -> None:
+def test_openenvs_task_routes_agree_with_the_tasks_route(served: Any) -> None:
     def post(name: str, **body: Any) -> httpx.Response:
         return httpx.post(f"{served.url}/etude/{name}", json=body)
 
@@ -233,32 +244,34 @@ def test_openenvs_task_routes_agree(served: Any) -> None:
     assert post("tasks", split="dev").status_code == 400
 
 
-def test_an_episode_opens_with_its_sessions_token_alone(served: Any, light: Any) -> None:
+def test_episode_is_served_only_with_the_token_of_its_session(served: Any, light: Any) -> None:
     def get(token: str | None) -> httpx.Response:
         headers = {"Authorization": f"Bearer {token}"} if token is not None else {}
         return httpx.get(f"{served.url}/episodes/shared%2Fid", headers=headers)
 
     with etude_connect(served.url) as one, etude_connect(served.url) as other:
-        for client, text in ((one, "mine"), (other, "theirs")):
+        for client, text in ((one, "text-one"), (other, "text-other")):
             client.reset(episode_id="shared/id")
             client.step(light.say(text))
         token = one.state().token
         assert token is not None and len(bytes.fromhex(token)) == 16 and token != other.state().token
-        assert "mine" in get(token).text and "theirs" not in get(token).text
+        assert "text-one" in get(token).text and "text-other" not in get(token).text
         assert {
             get(wrong).status_code for wrong in (None, "0" * 32, "x", token[:-1], token + "0", token.upper() + "G")
         } == {401}
         one.reset()
-        assert "mine" in get(token).text, "an episode that was left behind can still be read"
-    assert "mine" in get(token).text, "also when its session has ended"
-    assert get("0" * 32).json() == httpx.get(f"{served.url}/episodes/none").json(), "nobody learns which ids exist"
+        assert "text-one" in get(token).text, "an earlier episode of the session can still be read"
+    assert "text-one" in get(token).text, "also when its session has ended"
+    assert get("0" * 32).json() == httpx.get(f"{served.url}/episodes/none").json(), (
+        "the answer does not show which ids exist"
+    )
 
 
-def test_without_a_session_there_is_no_token(served: Any) -> None:
+def test_state_has_no_token_without_a_session(served: Any) -> None:
     assert httpx.get(f"{served.url}/state").json()["token"] is None
 
 
-def test_stateless_routes_answer_and_leave_nothing(served: Any, light: Any) -> None:
+def test_stateless_routes_leave_no_session(served: Any, light: Any) -> None:
     closed = light.LightSession.closed_count
     assert httpx.post(f"{served.url}/reset", json={"task_id": "light-0"}).json()["observation"]["prompt"]
     assert served.wait_until(lambda: light.LightSession.closed_count == closed + 1)
@@ -266,7 +279,7 @@ def test_stateless_routes_answer_and_leave_nothing(served: Any, light: Any) -> N
     assert refused.status_code == 409 and "reset first" in refused.json()["detail"]
 
 
-def test_bodies_and_frames_are_limited(light: Any) -> None:
+def test_bodies_and_frames_are_refused_when_they_are_too_long(light: Any) -> None:
     with light.serving(light.light_app(max_body=1000)) as served:
         big = json.dumps({"task_id": "x" * 2000})
         assert httpx.post(f"{served.url}/reset", content=big).status_code == 413
@@ -281,18 +294,18 @@ def test_bodies_and_frames_are_limited(light: Any) -> None:
     "body", ['{"seed": NaN}', '{"\\ud800": "\\ud800"}', '{"episode_id": "\\ud800", "seed": 1e999}']
 )
 @pytest.mark.parametrize("path", ["/reset", "/step", "/etude/num_tasks"])
-def test_a_body_that_cannot_be_repeated_is_the_clients_mistake(served: Any, path: str, body: str) -> None:
+def test_body_that_cannot_be_encoded_again_is_a_client_error(served: Any, path: str, body: str) -> None:
     answer = httpx.post(served.url + path, content=body, headers={"Content-Type": "application/json"})
     assert 400 <= answer.status_code < 500 and answer.json()["detail"]
 
 
-def test_a_body_of_too_many_values_is_refused(served: Any) -> None:
+def test_body_is_refused_when_it_has_too_many_values(served: Any) -> None:
     body = b'{"replay": [' + b"[]," * 200_000 + b"1]}"
     answer = httpx.post(f"{served.url}/reset", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 413 and "JSON values" in answer.json()["detail"]
 
 
-def test_text_full_of_commas_is_one_value(served: Any, light: Any) -> None:
+def test_text_full_of_commas_counts_as_one_value(served: Any, light: Any) -> None:
     with ws(served.url) as socket:
         ask(socket, {"type": "reset", "data": {}})
         assert ask(socket, {"type": "step", "data": light.say("[1, 2]," * 50_000)})["type"] == "observation"
@@ -302,7 +315,7 @@ def test_text_full_of_commas_is_one_value(served: Any, light: Any) -> None:
 
 
 @pytest.mark.parametrize("mode", ["simulation", "production"])
-def test_the_url_probe_passes(light: Any, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+def test_openenvs_url_validation_passes(light: Any, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
     monkeypatch.setenv("OPENENV_MODE", mode)
     with light.serving(light.light_app()) as served:
         report = validate_running_environment(served.url)
@@ -310,14 +323,16 @@ def test_the_url_probe_passes(light: Any, monkeypatch: pytest.MonkeyPatch, mode:
     assert [c["passed"] for c in report["criteria"]] == [True] * 6, report
 
 
-def test_the_folder_probe_passes_on_a_clean_clone(tmp_path: Path, checkout_in: Callable[[Path], Path]) -> None:
+def test_openenvs_folder_validation_passes_on_a_clean_clone(
+    tmp_path: Path, checkout_in: Callable[[Path], Path]
+) -> None:
     openenv = Path(sys.executable).with_name("openenv")
     command = [openenv, "validate", checkout_in(tmp_path), "--level", "static"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert "Verdict: PASS" in done.stdout, done.stdout + done.stderr
 
 
-def test_the_runtime_plan_keeps_its_contract(served: Any) -> None:
+def test_runtime_plan_fulfils_openenvs_contract(served: Any) -> None:
     plan = json.loads((ROOT / "validation" / "runtime.json").read_text())
     with ws(served.url) as socket:
         data = {"episode_id": plan["reset"]["episode_id"], "seed": plan["reset"]["seed"], **plan["reset"]["options"]}
@@ -329,7 +344,7 @@ def test_the_runtime_plan_keeps_its_contract(served: Any) -> None:
             assert (state["episode_id"], state["step_count"]) == (plan["reset"]["episode_id"], number)
 
 
-def test_the_manifest_declares_what_is_served(served: Any) -> None:
+def test_manifest_agrees_with_the_served_application(served: Any) -> None:
     import yaml
 
     from etude.environments.coding.tools import TOOLS

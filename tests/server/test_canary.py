@@ -11,7 +11,7 @@ from websockets.sync.client import connect
 
 
 @pytest.mark.parametrize("mode", ["simulation", "production"])
-def test_no_answer_carries_a_secret(light: Any, mode: str) -> None:
+def test_no_answer_contains_a_secret(light: Any, mode: str) -> None:
     answers: dict[str, str] = {}
     with light.serving(light.light_app(mode=mode)) as served, httpx.Client(base_url=served.url) as http:
         token = _play(served.url, light, answers)
@@ -33,7 +33,7 @@ def test_no_answer_carries_a_secret(light: Any, mode: str) -> None:
 
 
 def _fetch(http: httpx.Client, method: str, path: str, token: str, answers: dict[str, str]) -> None:
-    """One call of a route that the application declares, with values that make it answer in full."""
+    """Call a declared route with values that make it answer in full."""
     values = {"{task_id}": "light-0", "{episode_id}": "canary-1", "{env_name}": "etude", "{tool}": "say"}
     address = path
     for name, value in values.items():
@@ -51,7 +51,7 @@ def _fetch(http: httpx.Client, method: str, path: str, token: str, answers: dict
 
 
 def _play(url: str, light: Any, answers: dict[str, str]) -> str:
-    """Two episodes, one graded and one broken; every frame is kept."""
+    """Two episodes, one graded and one broken; with every frame."""
     frames: list[Any] = [{"type": "reset", "data": {"task_id": "light-0", "episode_id": "canary-1"}}]
     frames += [{"type": "step", "data": light.say("x")}, {"type": "step", "data": {"tool": "nope"}}, {"type": "state"}]
     frames += [

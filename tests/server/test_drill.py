@@ -31,7 +31,7 @@ def actions(task_id: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("family", ["choose", "schema", "chain", "recover", "stop", "verbs"])
-def test_every_family_is_played_through_our_client(drills: Any, family: str) -> None:
+def test_etudes_client_plays_every_family_of_drills(drills: Any, family: str) -> None:
     task_id = f"drill-{family}-11-l3"
     with connect(drills.url) as client:
         first = client.reset(task_id=task_id)
@@ -43,7 +43,7 @@ def test_every_family_is_played_through_our_client(drills: Any, family: str) -> 
         assert (episode.end, episode.task_id, episode.grade) == ("submit", task_id, None)
 
 
-def test_openenvs_stock_client_plays_them(drills: Any) -> None:
+def test_openenvs_stock_client_plays_drills(drills: Any) -> None:
     with GenericEnvClient(base_url=drills.url).sync() as client:
         result = client.reset(split="eval", index=2)
         assert result.observation["tools"][-1]["function"]["name"] == "submit"
@@ -52,7 +52,7 @@ def test_openenvs_stock_client_plays_them(drills: Any) -> None:
         assert result.done and result.reward == 1.0
 
 
-def test_no_route_tells_an_answer(drills: Any) -> None:
+def test_no_route_reveals_the_answer_of_a_drill(drills: Any) -> None:
     rows = httpx.get(f"{drills.url}/tasks", params={"limit": 500}).json()
     assert rows["total"] == len(TASKS) and len(rows["tasks"]) == 500
     drawn = [TASKS.by_id(row["task_id"]) for row in rows["tasks"]]
@@ -66,7 +66,7 @@ def test_no_route_tells_an_answer(drills: Any) -> None:
         assert answer not in client.state().model_dump_json() + client.episode().model_dump_json()
 
 
-def test_faults_are_asked_for_by_the_reset(drills: Any) -> None:
+def test_reset_can_request_faults(drills: Any) -> None:
     task_id = "drill-choose-11-l1"
     first, submit = actions(task_id)
     with connect(drills.url) as client:
@@ -86,7 +86,7 @@ def test_faults_are_asked_for_by_the_reset(drills: Any) -> None:
             client.reset(task_id=task_id, faults="timeot")
 
 
-def test_a_server_puts_faults_into_every_episode(light: Any) -> None:
+def test_server_injects_its_faults_into_every_episode(light: Any) -> None:
     task_id = "drill-choose-11-l1"
     app = create_app(TASKS, environment="drill", faults="renamed@0")
     with light.serving(app) as running, connect(running.url) as client:
@@ -98,7 +98,7 @@ def test_a_server_puts_faults_into_every_episode(light: Any) -> None:
         assert client.step(actions(task_id)[0]).messages[0].content.startswith("ok\n")
 
 
-def test_an_episode_is_forked_over_the_wire_with_its_faults(drills: Any) -> None:
+def test_fork_over_the_wire_keeps_the_faults(drills: Any) -> None:
     task_id = "drill-choose-11-l1"
     first, submit = actions(task_id)
     with connect(drills.url) as one, connect(drills.url) as other:

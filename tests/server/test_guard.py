@@ -45,7 +45,7 @@ class Socket:
         return asyncio.create_task(Guard(self.app)(SCOPE, self.frames.get, discard))
 
 
-def test_a_call_that_waits_for_nothing_costs_no_task() -> None:
+def test_guard_starts_no_second_task_when_a_call_does_not_wait() -> None:
     async def scenario() -> list[int]:
         far = Socket()
         far.go_on.set()
@@ -60,7 +60,7 @@ def test_a_call_that_waits_for_nothing_costs_no_task() -> None:
     assert asyncio.run(scenario()) == [3, 3, 3], "the test, the guard and the application"
 
 
-def test_frames_are_read_ahead_of_a_call_that_waits_and_keep_their_order() -> None:
+def test_guard_reads_ahead_in_order_when_a_call_waits() -> None:
     async def scenario() -> list[str]:
         far = Socket()
         served = far.serve()
@@ -76,7 +76,7 @@ def test_frames_are_read_ahead_of_a_call_that_waits_and_keep_their_order() -> No
     assert asyncio.run(scenario()) == [f'{{"n": {number}}}' for number in range(4)]
 
 
-def test_a_call_is_cut_off_when_its_socket_goes_away() -> None:
+def test_guard_cancels_a_call_when_its_socket_is_closed() -> None:
     async def scenario() -> bool:
         far = Socket()
         served = far.serve()
@@ -93,7 +93,7 @@ ODD_KEYS = [{"a": 1}, [1]]
 
 
 @pytest.mark.parametrize("odd", ODD_KEYS)
-def test_what_cannot_be_a_key_is_no_failure_of_the_server(light: Any, odd: Any) -> None:
+def test_values_that_cannot_be_keys_are_not_server_errors(light: Any, odd: Any) -> None:
     close = {"jsonrpc": "2.0", "id": 1, "method": "openenv/session/close", "params": {"session_id": odd}}
     with TestClient(light.light_app()) as host:
         step = host.post("/step", json={"action": {"type": odd}})

@@ -48,7 +48,7 @@ def bash(command: str) -> dict[str, Any]:
 
 
 def solve(task: Task, reset: Any, step: Any) -> tuple[bool, float]:
-    """The oracle's episode: the last ``done`` and ``reward``. ``reset`` and ``step`` return flat observations."""
+    """Play the oracle's episode and return the last ``done`` and ``reward``; observations are flat."""
     agent, seen = agents.make("oracle", task), reset(task.task_id)
     while not seen["done"]:
         action = agent.act(seen)
@@ -57,7 +57,7 @@ def solve(task: Task, reset: Any, step: Any) -> tuple[bool, float]:
     return seen["done"], seen["reward"]
 
 
-def test_our_client_solves_a_task(served: Any, tasks: TaskSet) -> None:
+def test_etudes_client_solves_a_task(served: Any, tasks: TaskSet) -> None:
     task = next(iter(tasks))
     with connect(served.url) as client:
         last = solve(task, lambda t: client.reset(task_id=t).model_dump(), lambda a: client.step(a).model_dump())
@@ -82,7 +82,7 @@ def test_openenvs_generic_client_solves_a_task(served: Any, tasks: TaskSet) -> N
     assert last == (True, 1.0)
 
 
-def test_a_bare_websocket_solves_a_task(served: Any, tasks: TaskSet) -> None:
+def test_plain_websocket_solves_a_task(served: Any, tasks: TaskSet) -> None:
     with ws_connect("ws" + served.url.removeprefix("http") + "/ws", proxy=None, max_size=None) as socket:
 
         def ask(kind: str, data: dict[str, Any]) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def test_sixty_four_real_sessions_stay_isolated(served: Any, tasks: TaskSet) -> 
     assert served.wait_until(lambda: served.sessions == 0)
 
 
-def test_no_frame_of_a_real_episode_carries_a_secret(served: Any, tasks: TaskSet) -> None:
+def test_no_frame_of_a_real_episode_contains_a_secret(served: Any, tasks: TaskSet) -> None:
     texts = [httpx.get(f"{served.url}{path}").text for path in ("/tasks", "/metadata", "/schema", "/openapi.json")]
     look = (
         "cat /proc/mounts /proc/self/mountinfo /proc/1/cmdline; env; df; id; ls -la / /opt/etude ..; git log -p | head"
@@ -156,7 +156,7 @@ def test_no_frame_of_a_real_episode_carries_a_secret(served: Any, tasks: TaskSet
 
 
 def _added(patch: str) -> list[str]:
-    """The longest added run of lines of a patch: what the answer, or the hidden test, says."""
+    """Return the longest run of added lines of a patch, which identifies the solution or the hidden test."""
     runs, run = [], []
     for line in [*patch.splitlines(), ""]:
         if line.startswith("+") and not line.startswith("+++"):

@@ -42,7 +42,7 @@ def server_process(**environment: str) -> Iterator[tuple[subprocess.Popen[str], 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_starts_without_tasks_says_what_to_do_and_stops_cleanly(number: signal.Signals) -> None:
+def test_server_without_tasks_starts_says_what_to_do_and_stops_on_a_signal(number: signal.Signals) -> None:
     with server_process(ETUDE_TASKS="") as (process, url):
         with etude_connect(url) as client, pytest.raises(ServerError, match="etude serve --tasks"):
             assert client.tasks() == []
@@ -54,7 +54,7 @@ def test_it_starts_without_tasks_says_what_to_do_and_stops_cleanly(number: signa
         assert process.wait(30) == 0
 
 
-def test_a_port_in_use_is_one_line_and_exit_code_1() -> None:
+def test_server_prints_one_line_when_the_port_is_in_use() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         done = subprocess.run(
@@ -72,7 +72,7 @@ def test_a_port_in_use_is_one_line_and_exit_code_1() -> None:
     ]
 
 
-def test_a_missing_task_set_is_one_line_and_exit_code_1(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_serve_prints_one_line_when_the_task_set_is_missing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     from etude.server.app import serve
 
     assert serve(tmp_path / "nowhere", port=0) == 1
@@ -80,17 +80,17 @@ def test_a_missing_task_set_is_one_line_and_exit_code_1(tmp_path: Path, capfd: p
     assert error.startswith("error: no tasks.jsonl in ") and error.count("\n") == 1
 
 
-def test_a_bad_knob_is_one_line_also_where_there_are_no_tasks(
+def test_serve_prints_one_line_when_a_knob_is_unknown_and_there_are_no_tasks(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     from etude.server.app import serve
 
     monkeypatch.delenv("ETUDE_TASKS", raising=False)
     assert serve(None, port=0, knobs={"turnss": 3}) == 1
-    assert capfd.readouterr().err == "error: coding has the knobs turns and tools, not turnss\n"
+    assert capfd.readouterr().err == "error: unknown knob 'turnss'. Did you mean 'turns'?\n"
 
 
-def test_a_server_without_tasks_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_create_app_warns_when_there_are_no_tasks(caplog: pytest.LogCaptureFixture) -> None:
     from etude.environments.tasks.task_set import TaskSet
     from etude.server.app import create_app
 
@@ -98,7 +98,7 @@ def test_a_server_without_tasks_says_so(caplog: pytest.LogCaptureFixture) -> Non
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["this server has no tasks"]
 
 
-def test_openenvs_import_style_loads_the_same_modules() -> None:
+def test_both_import_names_of_the_application_load_the_same_modules() -> None:
     code = (
         "import sys, server.app as a; app = a.app; assert app is a.app; import etude.server.app as b;"
         "assert a.create_app is b.create_app;"
@@ -110,7 +110,7 @@ def test_openenvs_import_style_loads_the_same_modules() -> None:
     assert done.stdout.strip() == "[]", done.stderr
 
 
-def test_accepted_connections_notice_a_vanished_peer() -> None:
+def test_accepted_connections_have_keepalive() -> None:
     from etude.server.serving import listen
 
     with listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):

@@ -25,7 +25,7 @@ from etude.server.sessions import Archive
 
 
 class RawSocket:
-    """A websocket by hand: it answers pings only when told, and can vanish without a word."""
+    """Hand-made websocket: it answers pings only on request, and can vanish without closing."""
 
     def __init__(self, url: str) -> None:
         host, port = urlsplit(url).hostname, urlsplit(url).port
@@ -86,7 +86,7 @@ def test_sixty_four_sessions_stay_isolated(light: Any) -> None:
         assert served.wait_until(lambda: served.sessions == 0)
 
 
-def test_a_full_server_says_how_to_allow_more(light: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_server_says_how_to_allow_more_sessions(light: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAX_CONCURRENT_ENVS", "2")
     with light.serving(light.light_app()) as served, connect(served.url) as one, connect(served.url):
         one.reset()
@@ -109,18 +109,18 @@ def test_max_concurrent_envs_defaults_to_64_and_must_be_a_number(light: Any, mon
         light.light_app()
 
 
-def test_a_socket_that_answers_no_pings_loses_its_session(light: Any) -> None:
+def test_session_ends_when_its_socket_answers_no_pings(light: Any) -> None:
     with light.serving(light.light_app(), ping_interval_s=0.05, ping_timeout_s=0.1) as served:
         client = RawSocket(served.url)
         client.send(1, b'{"type": "reset", "data": {}}')
         assert served.wait_until(lambda: served.sessions == 1)
         closed = light.LightSession.closed_count
-        assert served.wait_until(lambda: served.sessions == 0), "the half-open socket kept its slot"
+        assert served.wait_until(lambda: served.sessions == 0), "the half-open socket still has its session"
         assert served.wait_until(lambda: light.LightSession.closed_count == closed + 1)
         client.socket.close()
 
 
-def test_an_idle_session_that_answers_pings_lives_on(light: Any) -> None:
+def test_idle_session_continues_when_its_socket_answers_pings(light: Any) -> None:
     with light.serving(light.light_app(http_idle_s=0.05), ping_interval_s=0.05, ping_timeout_s=0.1) as served:
         client = RawSocket(served.url)
         client.send(1, b'{"type": "reset", "data": {"episode_id": "idle"}}')
@@ -138,7 +138,7 @@ def test_an_idle_session_that_answers_pings_lives_on(light: Any) -> None:
         client.socket.close()
 
 
-def test_a_client_that_dies_in_the_middle_of_a_call_frees_its_slot(light: Any, served: Any) -> None:
+def test_session_is_freed_when_its_client_dies_during_a_call(light: Any, served: Any) -> None:
     light.LightSession.hanging.clear()
     before, closed = served.sessions, light.LightSession.closed_count
     client = RawSocket(served.url)
@@ -151,7 +151,7 @@ def test_a_client_that_dies_in_the_middle_of_a_call_frees_its_slot(light: Any, s
     assert served.wait_until(lambda: light.LightSession.closed_count == closed + 1)
 
 
-def test_frames_in_line_do_not_hide_that_a_client_is_gone(light: Any, served: Any) -> None:
+def test_session_is_freed_when_its_client_dies_with_frames_waiting(light: Any, served: Any) -> None:
     before = served.sessions
     with ws_connect(f"ws{served.url.removeprefix('http')}/ws", proxy=None) as client:
         client.send('{"type": "reset", "data": {}}')
@@ -165,7 +165,7 @@ def test_frames_in_line_do_not_hide_that_a_client_is_gone(light: Any, served: An
         assert served.wait_until(lambda: served.sessions == before)
 
 
-def test_a_client_that_awaits_no_answer_is_told_and_ended(light: Any, served: Any) -> None:
+def test_session_ends_with_a_reason_when_its_client_awaits_no_answers(light: Any, served: Any) -> None:
     before = served.sessions
     with ws_connect(f"ws{served.url.removeprefix('http')}/ws", proxy=None) as client:
         client.send('{"type": "reset", "data": {}}')
@@ -178,14 +178,14 @@ def test_a_client_that_awaits_no_answer_is_told_and_ended(light: Any, served: An
     assert served.wait_until(lambda: served.sessions == before)
 
 
-def test_clients_that_leave_at_once_leak_no_slot(served: Any) -> None:
+def test_session_is_freed_when_its_client_leaves_at_once(served: Any) -> None:
     before = served.sessions
     for _ in range(30):
         RawSocket(served.url).socket.close()
     assert served.wait_until(lambda: served.sessions == before)
 
 
-def test_an_http_session_ends_when_nobody_uses_it(light: Any) -> None:
+def test_http_session_ends_when_it_is_unused(light: Any) -> None:
     app = light.light_app()
     with light.serving(app) as served:
         request = {"jsonrpc": "2.0", "id": 1, "method": "openenv/session/create", "params": {}}
@@ -200,7 +200,7 @@ def test_an_http_session_ends_when_nobody_uses_it(light: Any) -> None:
             assert client.state().episode_id, "a socket's session has no idle limit"
 
 
-def test_closing_a_session_over_http_ends_its_running_call(light: Any, served: Any) -> None:
+def test_closing_an_http_session_ends_its_running_call(light: Any, served: Any) -> None:
     async def scenario() -> tuple[Any, Any]:
         async with httpx.AsyncClient(base_url=served.url, timeout=60) as http:
 
@@ -241,7 +241,7 @@ def left_behind(episode_id: str, size: int) -> LeftBehind:
     return LeftBehind(lambda: Episode(episode_id=episode_id, task_id="t", prompt="p"), size, {})
 
 
-def test_the_archive_keeps_the_newest_within_its_bounds() -> None:
+def test_archive_stores_the_newest_episodes_within_its_limits() -> None:
     archive = Archive(max_episodes=3, max_bytes=1000)
     for number in range(5):
         archive.add(f"e{number}", "t", left_behind(f"e{number}", 10))
@@ -254,26 +254,26 @@ def test_the_archive_keeps_the_newest_within_its_bounds() -> None:
     assert archive.find("one", "t") is None and archive.find("n3", "t") is not None
 
 
-def test_an_episode_that_is_too_large_drives_out_nobody_elses() -> None:
+def test_archive_leaves_out_an_episode_that_is_too_large() -> None:
     archive = Archive(max_bytes=1000)
-    archive.add("mine", "t", left_behind("mine", 200))
+    archive.add("small", "t", left_behind("small", 200))
     archive.add("big", "t", left_behind("big", 200))
     archive.add("big", "t", left_behind("big", 251))
-    assert archive.find("mine", "t") is not None and archive.find("big", "t") is None
+    assert archive.find("small", "t") is not None and archive.find("big", "t") is None
     for number in range(4):
         archive.add(f"n{number}", "t", left_behind(f"n{number}", 200))
-    assert archive.find("mine", "t") is not None, "what was not kept takes no room"
+    assert archive.find("small", "t") is not None, "an episode that is not stored takes no room"
 
 
-def test_the_archive_makes_what_it_serves_when_asked() -> None:
-    made: list[str] = []
+def test_archive_makes_the_json_of_an_episode_on_request() -> None:
+    built: list[str] = []
 
     def make() -> Episode:
-        made.append("e")
+        built.append("e")
         return Episode(episode_id="e", task_id="t", prompt="p")
 
     archive = Archive()
     archive.add("e", "t", LeftBehind(make, 1, {"end": "closed"}))
-    assert made == [] and archive.find("e", "wrong") is None and made == []
+    assert built == [] and archive.find("e", "wrong") is None and built == []
     row = archive.find("e", "t")
-    assert row is not None and json.loads(row)["end"] == "closed" and made == ["e"]
+    assert row is not None and json.loads(row)["end"] == "closed" and built == ["e"]

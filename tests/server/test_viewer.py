@@ -1,4 +1,4 @@
-"""The report: what a stored run holds is on the page where it belongs, and what an agent wrote does nothing there."""
+"""Report page: it shows what a stored run holds, and text of an agent has no effect on it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from etude.environments.agents.erring import script
 from etude.environments.drill.tasks import DrillTasks
 from etude.environments.runs.play import run_episodes
 from etude.environments.runs.writer import FILE_NAME
+from etude.errors import ReportError, RunError
 from etude.models import Episode, FileChange, Finding, Grade, Reward, Task, ToolMessage, Turn
-from etude.server import viewer as report
-from etude.server.viewer import ReportError, changes, write_report
+from etude.server.viewer import changes, write_report
+from etude.server.viewer import page as report
 from etude.server.viewer.text import Meter, visible
 
 TASKS = DrillTasks(["choose", "chain"], level=2)
@@ -45,22 +46,22 @@ class Element:
         return "".join(child if isinstance(child, str) else child.text for child in self.children)
 
     def all(self, tag: str = "", kind: str = "") -> list[Element]:
-        """The elements below, in order, of a tag and a class."""
-        found = []
+        """Return the elements below with this tag and class, in order."""
+        elements = []
         for child in self.children:
             if isinstance(child, Element):
                 if tag in ("", child.tag) and (not kind or kind in child.classes):
-                    found.append(child)
-                found += child.all(tag, kind)
-        return found
+                    elements.append(child)
+                elements += child.all(tag, kind)
+        return elements
 
     def by_id(self, name: str) -> Element:
-        (found,) = [each for each in self.all() if each.attributes.get("id") == name]
-        return found
+        (element,) = [element for element in self.all() if element.attributes.get("id") == name]
+        return element
 
 
 class Page(HTMLParser):
-    """A page as a tree; an element that is not closed in order is an error."""
+    """Page as a tree. An element that is not closed in order fails the test."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -90,7 +91,7 @@ def folded(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A real run: the stumbler on two drills."""
+    """Return a real run: the stumbler on two drills."""
     out = tmp_path_factory.mktemp("run")
     asyncio.run(run_episodes(TASKS, "stumbler", out=out, limit=2))
     return out
@@ -114,7 +115,7 @@ Shown = Callable[..., Element]
 
 @pytest.fixture
 def shown(episodes: list[dict[str, Any]], tmp_path: Path) -> Shown:
-    """The page of one episode: the first of the real run, with these fields changed."""
+    """Return a function that shows the first episode of the real run with some fields changed."""
 
     def show(row: dict[str, Any] | None = None, **changed: Any) -> Element:
         whole = {**episodes[0], **changed, **(row or {})}
@@ -125,10 +126,10 @@ def shown(episodes: list[dict[str, Any]], tmp_path: Path) -> Shown:
     return show
 
 
-# --- A real run is on the page ----------------------------------------------------------------------------------
+# --- A real run ----------------------------------------------------------------------------------
 
 
-def test_every_error_turn_is_at_its_turn_with_its_hint(page: Element, episodes: list[dict[str, Any]]) -> None:
+def test_page_shows_error_turns_with_hints_at_their_turns(page: Element, episodes: list[dict[str, Any]]) -> None:
     for number, row in enumerate(episodes, start=1):
         episode = Episode.model_validate({k: v for k, v in row.items() if k in Episode.model_fields})
         for index in range(len(episode.turns)):
@@ -140,11 +141,11 @@ def test_every_error_turn_is_at_its_turn_with_its_hint(page: Element, episodes: 
                 assert error.site in mark.text
                 hints = [folded(hint.text) for hint in mark.all("p", "hint")]
                 assert len(hints) == len(error.hints) > 0
-                for hint, said in zip(error.hints, hints, strict=True):
-                    assert said.startswith(f"Hint {hint.template}") and said.endswith(folded(hint.text))
+                for hint, text in zip(error.hints, hints, strict=True):
+                    assert text.startswith(f"Hint {hint.template}") and text.endswith(folded(hint.text))
 
 
-def test_the_marked_turns_are_the_stumblers_mistakes(page: Element, episodes: list[dict[str, Any]]) -> None:
+def test_page_marks_exactly_the_stumblers_mistakes(page: Element, episodes: list[dict[str, Any]]) -> None:
     for number, row in enumerate(episodes, start=1):
         turns = [turn for turn in page.by_id(f"e{number}").all("li", "turn") if "erred" in turn.classes]
         expected = [mistake.turn for mistake in script(task(row))[1]]
@@ -155,20 +156,20 @@ def task(row: dict[str, Any]) -> Task:
     return TASKS.by_id(row["task_id"])
 
 
-def test_an_error_turn_says_how_long_recovery_took(page: Element) -> None:
+def test_page_shows_how_long_recovery_took(page: Element) -> None:
     facts = [folded(mark.all("span", "facts")[0].text) for mark in page.by_id("e1").all("li", "error")]
     assert any(fact.endswith("recovered after 1 turn") for fact in facts)
     assert facts[-1].endswith("the last turn: nothing came after it")
 
 
-def test_an_error_is_marked_at_its_call(page: Element, episodes: list[dict[str, Any]]) -> None:
+def test_page_marks_an_error_at_its_call(page: Element, episodes: list[dict[str, Any]]) -> None:
     for error in episodes[0]["error_turns"]:
         calls = page.by_id(f"e1-t{error['turn']}").all("section", "call")
         marked = [index for index, call in enumerate(calls) if error["kind"] in call.all("h4")[0].text]
         assert marked == ([] if error["call_index"] is None else [error["call_index"]])
 
 
-def test_a_turn_holds_what_was_said_called_and_answered(page: Element, episodes: list[dict[str, Any]]) -> None:
+def test_page_shows_the_text_calls_and_answers_of_a_turn(page: Element, episodes: list[dict[str, Any]]) -> None:
     for index, turn in enumerate(episodes[0]["turns"]):
         shown = page.by_id(f"e1-t{index}")
         assert turn["action"]["text"] in [pre.text for pre in shown.all("pre", "prose")]
@@ -179,14 +180,14 @@ def test_a_turn_holds_what_was_said_called_and_answered(page: Element, episodes:
             assert call["name"] in [code.text for code in shown.all("code")]
 
 
-def test_the_components_of_the_reward_are_listed(page: Element, episodes: list[dict[str, Any]]) -> None:
+def test_page_lists_the_components_of_the_reward(page: Element, episodes: list[dict[str, Any]]) -> None:
     for number, row in enumerate(episodes, start=1):
         (listed,) = page.by_id(f"e{number}").all("ul", "components")
         parts = row["reward"]["components"]
         assert [item.text.split() for item in listed.all("li")] == [[name, f"{parts[name]:.3g}"] for name in parts]
 
 
-def test_the_table_on_top_leads_to_every_episode(page: Element, episodes: list[dict[str, Any]]) -> None:
+def test_summary_table_links_to_every_episode(page: Element, episodes: list[dict[str, Any]]) -> None:
     rows = page.all("table", "summary")[0].all("tbody")[0].all("tr")
     assert len(rows) == len(episodes)
     for number, (shown, row) in enumerate(zip(rows, episodes, strict=True), start=1):
@@ -197,7 +198,7 @@ def test_the_table_on_top_leads_to_every_episode(page: Element, episodes: list[d
         assert page.by_id(f"e{number}").tag == "article"
 
 
-def test_the_filters_know_every_row(page: Element, episodes: list[dict[str, Any]]) -> None:
+def test_filters_offer_every_agent_and_kind(page: Element, episodes: list[dict[str, Any]]) -> None:
     for row in page.all("table", "summary")[0].all("tbody")[0].all("tr"):
         kinds = (row.attributes["data-kinds"] or "").split()
         assert kinds == sorted({error["kind"] for error in episodes[0]["error_turns"]})
@@ -205,16 +206,16 @@ def test_the_filters_know_every_row(page: Element, episodes: list[dict[str, Any]
     assert {"stumbler", *kinds} <= set(options)
 
 
-def test_kinds_are_counted(page: Element, episodes: list[dict[str, Any]]) -> None:
+def test_table_of_kinds_counts_error_turns(page: Element, episodes: list[dict[str, Any]]) -> None:
     rows = [
         [folded(cell.text) for cell in row.all()] for row in page.all("table", "kinds")[0].all("tbody")[0].all("tr")
     ]
-    found = {row[0]: int(row[2]) for row in rows}
+    counts = {row[0]: int(row[2]) for row in rows}
     errors = [error["kind"] for row in episodes for error in row["error_turns"]]
-    assert found == {kind: errors.count(kind) for kind in errors}
+    assert counts == {kind: errors.count(kind) for kind in errors}
 
 
-def test_a_finding_is_on_top_and_at_its_turn(shown: Shown) -> None:
+def test_page_shows_a_finding_at_the_top_and_at_its_turn(shown: Shown) -> None:
     finding = Finding(exploit_id="edit_tests", severity="confirmed", succeeded=True, turn=1, path="tests/test_a.py")
     page = shown(findings=[finding.model_dump()])
     for place in (page.by_id("e1").all("ul", "findings")[0], page.by_id("e1-t1")):
@@ -224,7 +225,7 @@ def test_a_finding_is_on_top_and_at_its_turn(shown: Shown) -> None:
     assert page.by_id("e1-t0").all("li", "finding") == []
 
 
-def test_an_injected_fault_is_told_from_a_mistake(shown: Shown, episodes: list[dict[str, Any]]) -> None:
+def test_page_distinguishes_an_injected_fault_from_a_mistake(shown: Shown, episodes: list[dict[str, Any]]) -> None:
     error = {**episodes[0]["error_turns"][0], "injected": True, "site": "recovery", "kind": "injected_fault"}
     fault = {"turn": 0, "call_index": 0, "call_id": "c", "call": 0, "kind": "garbled", "text": "every vowel is gone"}
     page = shown(error_turns=[error], injected=[fault])
@@ -234,13 +235,13 @@ def test_an_injected_fault_is_told_from_a_mistake(shown: Shown, episodes: list[d
     assert "1 injected fault" in page.by_id("e1").text
 
 
-def test_a_void_episode_says_why(shown: Shown) -> None:
+def test_page_shows_why_an_episode_is_void(shown: Shown) -> None:
     page = shown(reward=Reward(valid=False).model_dump(), cause="the endpoint refused")
     assert "the endpoint refused" in page.by_id("e1").all("p", "cause")[0].text
     assert "not valid" in page.all("table", "summary")[0].text
 
 
-def test_the_names_of_hidden_tests_stay_secret(shown: Shown, tmp_path: Path) -> None:
+def test_page_shows_no_name_of_a_hidden_test(shown: Shown, tmp_path: Path) -> None:
     failures = [
         models.TestFailure(test="tests/test_hidden.py::test_x", cause="assert 1 == 2", component="fail_to_pass")
     ]
@@ -249,7 +250,7 @@ def test_the_names_of_hidden_tests_stay_secret(shown: Shown, tmp_path: Path) -> 
     assert not re.search(r"test_hidden|assert 1 == 2", (tmp_path / "report.html").read_text())
 
 
-def test_the_same_run_gives_the_same_bytes(run: Path, tmp_path: Path) -> None:
+def test_page_has_the_same_bytes_for_the_same_run(run: Path, tmp_path: Path) -> None:
     pages = [tmp_path / "a.html", tmp_path / "b.html"]
     for out in pages:
         write_report([run], out)
@@ -268,7 +269,7 @@ def lines_of(change: FileChange, base: dict[str, str] | None) -> list[tuple[str,
     return [(line.kind, line.old, line.new, line.text.head) for line in shown.lines]
 
 
-def test_a_diff_against_the_base_shows_what_changed_and_its_surroundings() -> None:
+def test_diff_shows_changes_and_nearby_lines_when_there_is_a_base() -> None:
     old = [f"line {number}" for number in range(1, 31)]
     new = [*old[:9], "ten", *old[10:24], *old[25:], "more"]
     shown = lines_of(entry("a.py", "\n".join(new)), {"a.py": "\n".join(old)})
@@ -284,17 +285,17 @@ def test_a_diff_against_the_base_shows_what_changed_and_its_surroundings() -> No
     assert [row[0] for row in shown].count("gap") == 1
 
 
-def test_a_new_and_a_deleted_file_are_all_added_and_all_removed() -> None:
+def test_diff_shows_all_lines_of_a_new_and_of_a_deleted_file() -> None:
     assert lines_of(entry("new.py", "a\nb\n"), {}) == [("added", None, 1, "a"), ("added", None, 2, "b")]
     gone = FileChange(path="old.py", kind="deleted")
     assert lines_of(gone, {"old.py": "a\n"}) == [("removed", 1, None, "a")]
 
 
-def test_without_a_base_a_file_is_shown_as_it_is() -> None:
+def test_diff_shows_the_whole_file_when_there_is_no_base() -> None:
     assert lines_of(entry("a.py", "a\nb\n"), None) == [("same", None, 1, "a"), ("same", None, 2, "b")]
 
 
-def test_files_too_long_to_match_are_still_told_apart() -> None:
+def test_diff_replaces_all_lines_when_files_are_too_long_to_match() -> None:
     old = "\n".join(["same", *(f"old {n}" for n in range(5000)), "end"])
     new = "\n".join(["same", *(f"new {n}" for n in range(5000)), "end"])
     (shown,) = changes.changes([entry("a.py", new)], {"a.py": old}.get, Meter(10**6, 1000))
@@ -302,14 +303,14 @@ def test_files_too_long_to_match_are_still_told_apart() -> None:
     assert shown.left_out == 10_002 - changes.MAX_LINES
 
 
-def test_what_is_no_text_is_named_and_a_refused_path_says_why() -> None:
+def test_diff_has_a_note_when_a_file_is_binary_or_refused() -> None:
     binary = FileChange(path="a.bin", kind="file", content=base64.b64encode(b"\0\xff").decode())
     refused = FileChange(path="tests/test_a.py", kind="refused", reason="test: not graded")
     shown = changes.changes([binary, refused], {}.get, Meter(1000, 1000))
     assert [(each.lines, each.note.head) for each in shown] == [([], "not text: not shown"), ([], "test: not graded")]
 
 
-def test_a_base_never_leaves_its_tree(tmp_path: Path) -> None:
+def test_tree_base_returns_none_when_a_path_leaves_the_tree(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "tree" / "link").symlink_to(tmp_path / "secret")
@@ -320,14 +321,14 @@ def test_a_base_never_leaves_its_tree(tmp_path: Path) -> None:
         assert base(path) is None
 
 
-def test_the_diff_is_coloured_on_the_page(shown: Shown) -> None:
+def test_page_shows_a_table_for_each_changed_file(shown: Shown) -> None:
     page = shown(diff=[entry("src/a.py", "x = 1\n").model_dump(), FileChange(path="b", kind="deleted").model_dump()])
     files = page.by_id("e1").all(kind="file")
     assert [(file.tag, file.all("code")[0].text) for file in files] == [("details", "src/a.py"), ("p", "b")]
     assert [row.classes for row in files[0].all("tr")] == [["same"]]
 
 
-# --- What an agent writes is hostile ----------------------------------------------------------------------------
+# --- Hostile text ----------------------------------------------------------------------------
 
 ATTACKS = [
     "<script>alert(1)</script>",
@@ -349,7 +350,7 @@ output table thead tbody tr th td bdi span i article details summary pre ol ul l
 
 
 def hostile(attack: str) -> dict[str, Any]:
-    """An episode with ``attack`` wherever something other than Etude writes."""
+    """Return an episode with ``attack`` in every field that Etude does not write itself."""
     call = {"id": attack, "name": attack, "arguments": {attack: attack, "list": [attack]}}
     broken = {"name": attack, "arguments": "{" + attack}
     action = {"text": attack, "reasoning_content": attack, "tool_calls": [call, broken, attack]}
@@ -380,7 +381,7 @@ def hostile(attack: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_nothing_that_an_agent_wrote_is_markup(attack: str, shown: Shown) -> None:
+def test_page_has_no_markup_from_an_agent(attack: str, shown: Shown) -> None:
     page = shown(hostile(attack))
     elements = page.all()
     assert {element.tag for element in elements} <= set(PAGE_TAGS)
@@ -393,20 +394,20 @@ def test_nothing_that_an_agent_wrote_is_markup(attack: str, shown: Shown) -> Non
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_what_cannot_be_seen_is_written_out(attack: str, shown: Shown, tmp_path: Path) -> None:
+def test_page_writes_out_invisible_characters(attack: str, shown: Shown, tmp_path: Path) -> None:
     page = shown(hostile(attack))
     assert not UNSEEN.search((tmp_path / "report.html").read_bytes().decode())
-    said = page.by_id("e1-t0").all("pre", "prose")[1].text
-    assert said == visible(attack)
+    text = page.by_id("e1-t0").all("pre", "prose")[1].text
+    assert text == visible(attack)
 
 
-def test_half_a_character_is_shown_as_a_question_mark(shown: Shown) -> None:
+def test_page_shows_a_question_mark_for_a_lone_surrogate(shown: Shown) -> None:
     turn = {"action": {"text": "half \ud800", "tool_calls": [{"name": "\udc00", "arguments": {"a": ["\ud800"]}}]}}
     page = shown(turns=[turn], error_turns=[])
     assert page.by_id("e1-t0").all("pre", "prose")[0].text == "half ?"
 
 
-def test_the_policy_lets_only_the_pages_own_script_and_style_run(page: Element) -> None:
+def test_policy_allows_only_the_pages_script_and_style(page: Element) -> None:
     (policy,) = [m.attributes["content"] or "" for m in page.all("meta") if "http-equiv" in m.attributes]
     assert policy.startswith("default-src 'none';") and "unsafe" not in policy
     for tag in ("script", "style"):
@@ -415,13 +416,13 @@ def test_the_policy_lets_only_the_pages_own_script_and_style_run(page: Element) 
         assert f"{tag}-src 'sha256-{digest}'" in policy
 
 
-def test_the_page_asks_the_network_for_nothing(run: Path, tmp_path: Path) -> None:
+def test_page_makes_no_network_request(run: Path, tmp_path: Path) -> None:
     write_report([run], tmp_path / "report.html")
     text = html.unescape((tmp_path / "report.html").read_text())
     assert not re.search(r"https?:|//[a-z]|@import|url\(|fetch\(|XMLHttp|WebSocket|import\(", text)
 
 
-def test_huge_outputs_leave_a_page_of_bounded_size(shown: Shown, tmp_path: Path) -> None:
+def test_page_size_is_bounded_when_outputs_are_huge(shown: Shown, tmp_path: Path) -> None:
     huge = "<&\"'" * 10_000
     row = hostile("x")
     row["turns"][0]["action"] = {"text": huge, "tool_calls": [{"name": huge, "arguments": {huge: huge}}] * 40}
@@ -432,7 +433,7 @@ def test_huge_outputs_leave_a_page_of_bounded_size(shown: Shown, tmp_path: Path)
     assert re.search(r"\[[\d,]+ characters left out\]", result.text)
 
 
-def test_endless_episodes_leave_a_page_of_bounded_size(shown: Shown, tmp_path: Path) -> None:
+def test_page_size_is_bounded_when_an_episode_is_endless(shown: Shown, tmp_path: Path) -> None:
     turn = Turn(action={"text": "\u202e" * 1000}, messages=[ToolMessage(content="ok\n" + "y" * 1000)] * 3).model_dump()
     page = shown(turns=[turn] * 800, error_turns=[])
     assert (tmp_path / "report.html").stat().st_size < 4_000_000
@@ -441,48 +442,46 @@ def test_endless_episodes_leave_a_page_of_bounded_size(shown: Shown, tmp_path: P
     assert f"{800 - turns} more turns are in the file" in page.by_id("e1").text
 
 
-def test_more_episodes_than_a_page_holds_are_counted(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_page_counts_episodes_that_are_left_out(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "MAX_EPISODES", 1)
     written = write_report([run], tmp_path / "report.html")
     assert (written.episodes, written.left_out) == (1, 1)
     assert "1 more episode" in Page((tmp_path / "report.html").read_text()).root.text
 
 
-# --- What cannot be shown ---------------------------------------------------------------------------------------
+# --- Runs that cannot be shown ---------------------------------------------------------------------------------------
 
 
 def bad(folder: Path) -> Iterator[tuple[Path, str]]:
     yield folder / "none", "cannot read .*none.*: No such file"
     for name, text, reason in [
         ("empty", "", "no episodes in"),
-        ("text", "hello\n", ":1 is no episode: remove the line"),
-        ("list", "[]\n", ":1 is no episode"),
-        ("deep", "[" * 100_000 + "\n", ":1 is no episode"),
-        ("other", '{"agent": "oracle", "cause": "", "sample": 0}\n', ":1 is no episode"),
+        ("text", "hello\n", ":1 is not an episode; remove the line"),
+        ("list", "[]\n", ":1 is not an episode"),
+        ("deep", "[" * 100_000 + "\n", ":1 is not an episode"),
+        ("other", '{"agent": "oracle", "cause": "", "sample": 0}\n', ":1 is not an episode"),
     ]:
         (folder / name).mkdir()
         (folder / name / FILE_NAME).write_text(text)
         yield folder / name, reason
 
 
-def test_what_is_no_run_is_refused_in_one_line_and_nothing_is_written(tmp_path: Path) -> None:
+def test_write_report_writes_nothing_when_a_run_cannot_be_read(tmp_path: Path) -> None:
     for run, reason in bad(tmp_path):
-        with pytest.raises(ReportError, match=reason):
+        with pytest.raises((ReportError, RunError), match=reason):
             write_report([run], tmp_path / "report.html")
     assert not (tmp_path / "report.html").exists()
 
 
-def test_a_line_that_was_cut_off_is_left_out(run: Path, tmp_path: Path) -> None:
+def test_write_report_leaves_out_a_line_that_was_cut_off(run: Path, tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_bytes((run / FILE_NAME).read_bytes() + b'{"agent": "stum')
     assert write_report([tmp_path], tmp_path / "report.html").episodes == 2
 
 
-def test_the_command_writes_the_page(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_command_writes_the_page(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "deep" / "report.html"
     assert cli.main(["report", str(run), "--out", str(out), "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert (said["out"], said["episodes"], said["size"]) == (str(out), 2, out.stat().st_size)
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["out"], printed["episodes"], printed["size"]) == (str(out), 2, out.stat().st_size)
     assert cli.main(["report", str(tmp_path / "none"), "--out", str(out)]) == 1
     assert capsys.readouterr().err.startswith("error: cannot read ")

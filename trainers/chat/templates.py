@@ -22,20 +22,10 @@ Message = dict[str, Any]
 TOOL = "look_up"
 ARGUMENT = "query"
 RESULT = "found 7361"
-TOOLS: list[dict[str, Any]] = [
-    {
-        "type": "function",
-        "function": {
-            "name": TOOL,
-            "description": "Looks it up.",
-            "parameters": {
-                "type": "object",
-                "properties": {ARGUMENT: {"type": "string", "description": "What to look up."}},
-                "required": [ARGUMENT],
-            },
-        },
-    }
-]
+_PROPERTIES = {ARGUMENT: {"type": "string", "description": "What to look up."}}
+_PARAMETERS = {"type": "object", "properties": _PROPERTIES, "required": [ARGUMENT]}
+_FUNCTION = {"name": TOOL, "description": "Looks it up.", "parameters": _PARAMETERS}
+TOOLS: list[dict[str, Any]] = [{"type": "function", "function": _FUNCTION}]
 QUESTION: Message = {"role": "user", "content": "Go on."}
 ANSWER: Message = {"role": "tool", "tool_call_id": "call_0_0", "name": TOOL, "content": RESULT}
 _WORDS = ("yes", "no")  # with different last letters, so that they do not end in a common token
@@ -185,15 +175,10 @@ class Template:
 
     def _dialogue(self, answers: Sequence[Message], word: str, style: CallStyle) -> list[Message]:
         """Return a question, an assistant's turn that says or calls with ``word``, and the answers."""
-        calls = [
-            {
-                "id": message.get("tool_call_id", ""),
-                "type": "function",
-                "function": {"name": message.get("name", "unknown"), "arguments": {ARGUMENT: word}},
-            }
-            for message in answers
-            if _is_tool(message)
-        ]
+        calls = []
+        for message in filter(_is_tool, answers):
+            function = {"name": message.get("name", "unknown"), "arguments": {ARGUMENT: word}}
+            calls.append({"id": message.get("tool_call_id", ""), "type": "function", "function": function})
         if not calls:
             return [QUESTION, {"role": "assistant", "content": word}, *answers]
         calls = calls[-1:] if CallStyle.ONE_CALL in style else calls

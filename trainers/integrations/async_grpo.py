@@ -15,7 +15,6 @@ weights.
 from __future__ import annotations
 
 import asyncio
-import functools
 import threading
 import uuid
 from collections.abc import Mapping, Sequence
@@ -33,7 +32,6 @@ from ..rollouts.session_pool import Limits
 from .completions import Completions
 from .episodes import Outcome
 from .harness import EtudeSession, EtudeSessionFactory
-from .sessions import Sessions
 from .traces import RecordedEpisode
 
 PLAYED, VOID, REFUSED = 0, 1, 2
@@ -63,21 +61,12 @@ class Policy:
 class OwnedSession(EtudeSession):
     """One episode, which ``wait_for_completion`` plays to its end.
 
-    ``timeout_s`` is used where the caller gives none. Raises as ``Episode.begin``.
+    The factory's ``timeout_s`` is used where the caller gives none. Raises as ``Episode.begin``.
     """
 
-    def __init__(
-        self,
-        sessions: Sessions,
-        arguments: Mapping[str, Any],
-        policy: Policy,
-        limits: Limits,
-        *,
-        system: str = "",
-        timeout_s: float | None = None,
-    ) -> None:
-        super().__init__(sessions, arguments, system)
-        self._policy, self._limits, self._timeout_s = policy, limits, timeout_s
+    def __init__(self, factory: OwnedSessionFactory, arguments: Mapping[str, Any]) -> None:
+        super().__init__(factory.sessions, arguments, factory.system)
+        self._factory, self._policy = factory, factory.policy
         self._name = str(arguments.get("episode_id") or uuid.uuid4().hex)
         self._playing: Future[int] | None = None
         self._recorded: RecordedEpisode | None = None
@@ -89,7 +78,7 @@ class OwnedSession(EtudeSession):
         Raises TimeoutError after ``timeout_s`` seconds. No further turn is sampled then, and the episode is graded as
         it is.
         """
-        limit = self._timeout_s if timeout_s is None else timeout_s
+        limit = self._factory.timeout_s if timeout_s is None else timeout_s
         if self._playing is None:
             try:
                 chat = self._policy.chat()
@@ -127,7 +116,7 @@ class OwnedSession(EtudeSession):
         recorded = self._recorded = RecordedEpisode(chat, self._episode, self._first, deadline)
         try:
             if not self._episode.over:
-                sizes = {"max_ids": self._limits.max_ids, "max_turn_ids": self._limits.max_turn_ids}
+                sizes = {"max_ids": self._factory.max_ids, "max_turn_ids": self._factory.max_turn_ids}
                 await rollout({}, recorded, recorded, system=self._system, **sizes)
         except TimeoutError:
             raise TimeoutError(f"the episode did not end within {limit} s") from None
@@ -156,65 +145,44 @@ class OwnedSession(EtudeSession):
         return [place for place, message in enumerate(transcript) if message["role"] == "assistant"]
 
 
+@dataclass(eq=False, kw_only=True)
 class OwnedSessionFactory(EtudeSessionFactory):
-    """Factory of sessions that play the model ``model`` of the vLLM server at ``policy_url``. It can be pickled.
+    """Factory of sessions that play a policy on a vLLM server. It can be pickled.
 
-    ``sampling`` has TRL's names; the default is the whole vocabulary. ``tokenizer`` is a folder or a name, ``template``
-    the arguments of its chat template. ``max_ids`` limits an episode, ``max_turn_ids`` a turn, ``timeout_s`` (None:
-    unlimited) the seconds of an episode. Raises LLMError for a bad address, ValueError for unknown sampling.
+    Raises LLMError for a bad address, ValueError for unknown sampling.
     """
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        policy_url: str,
-        model: str,
-        tokenizer: str,
-        sampling: Mapping[str, Any] | None = None,
-        system: str = "",
-        split: str = "train",
-        max_ids: int = 32_768,
-        max_turn_ids: int = 4096,
-        template: Mapping[str, Any] | None = None,
-        timeout_s: float | None = None,
-    ) -> None:
-        super().__init__(url, split=split, system=system)
-        self._options: dict[str, Any] = {
-            "policy_url": policy_url,
-            "model": model,
-            "tokenizer": tokenizer,
-            "sampling": sampling,
-            "system": system,
-            "split": split,
-            "max_ids": max_ids,
-            "max_turn_ids": max_turn_ids,
-            "template": template,
-            "timeout_s": timeout_s,
-        }
-        self._limits, self._timeout_s = Limits(max_ids, max_turn_ids), timeout_s
-        completions = Completions(policy_url, model, dict(sampling or {}))
-        self._policy = Policy(completions, tokenizer, dict(template or {}))
+    policy_url: str
+    """Address of the vLLM server."""
+    model: str
+    """Name of the model at that server."""
+    tokenizer: str
+    """Folder or name of the model's tokenizer."""
+    sampling: Mapping[str, Any] | None = None
+    """Sampling parameters, with TRL's names; the default samples from the whole vocabulary."""
+    max_ids: int = Limits.max_ids
+    """Length of an episode in ids."""
+    max_turn_ids: int = Limits.max_turn_ids
+    """Length of a turn in ids."""
+    template: Mapping[str, Any] | None = None
+    """Arguments of the chat template."""
+    timeout_s: float | None = None
+    """Seconds of an episode; None sets no limit."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        completions = Completions(self.policy_url, self.model, dict(self.sampling or {}))
+        self.policy = Policy(completions, self.tokenizer, dict(self.template or {}))
 
     def create(self, task: Any, seed: int | None = None, episode_id: str | None = None) -> OwnedSession:
         """Start an episode. Raises as ``EtudeSessionFactory.create``."""
-        return OwnedSession(
-            self._sessions,
-            self._reset_arguments(task, seed, episode_id),
-            self._policy,
-            self._limits,
-            system=self.system,
-            timeout_s=self._timeout_s,
-        )
+        return OwnedSession(self, self._reset_arguments(task, seed, episode_id))
 
     def close(self) -> None:
         """End all sessions, and the connections to the policy's server. Idempotent."""
-        if self._policy.completions.opened:
-            self._sessions.run(self._policy.completions.close())
+        if self.policy.completions.opened:
+            self.sessions.run(self.policy.completions.close())
         super().close()
-
-    def __reduce__(self) -> Any:
-        return functools.partial(OwnedSessionFactory, **self._options), (self.url,)
 
 
 def _load_tokenizer(name: str) -> Any:

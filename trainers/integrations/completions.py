@@ -24,7 +24,7 @@ from typing import Any
 import httpx
 
 from ...errors import EndpointFailed, EndpointRefused
-from ...llm.attempts import AttemptFailed
+from ...llm.attempts import AttemptFailed, backoff
 from ...llm.endpoints import address, is_local
 from ...llm.printable import one_line, shown
 from ..chat.chat_policy import TemplateChat
@@ -112,7 +112,7 @@ class Completions:
             except AttemptFailed as error:
                 if attempt >= self.attempts:
                     raise EndpointFailed(f"{error} (attempt {attempt} of {self.attempts})") from None
-            await self.sleep(_backoff(attempt))
+            await self.sleep(backoff(attempt))
 
     @property
     def opened(self) -> bool:
@@ -192,8 +192,3 @@ class Completions:
 def _score(logprob: float) -> float:
     """Return a logprob; rounding may put that of a certain token slightly above 0."""
     return 0.0 if 0.0 < logprob < _ROUNDING else float(logprob)
-
-
-def _backoff(attempt: int) -> float:
-    """Return the seconds before attempt ``attempt + 1``: doubling from 0.5, with jitter so that rollouts spread."""
-    return float(min(30.0, 0.5 * 2 ** (attempt - 1)) * random.uniform(0.5, 1.0))

@@ -79,7 +79,7 @@ class EnvironmentFactory:
         return [row | {"environment": self.name} for row in rows] if self.name else rows
 
     def close(self) -> None:
-        """End the sessions; this also happens when they are no longer used, and at exit. Idempotent."""
+        """End the sessions, which also end with their last user and with the process. Idempotent."""
         self.sessions.close()
 
 
@@ -132,7 +132,8 @@ class _Environment:
         if turn is None:
             turn = self._open = _OpenTurn()
             asyncio.get_running_loop().call_soon(self._send)
-        place = turn.add(name, arguments)
+        place = len(turn.calls)
+        turn.calls.append((name, arguments))
         if self._together:
             return PendingResult(turn.results, place)
         return (await asyncio.shield(asyncio.wrap_future(turn.results)))[place]  # other calls wait for it too
@@ -149,11 +150,6 @@ class _OpenTurn:
     def __init__(self) -> None:
         self.calls: list[tuple[str, Any]] = []
         self.results: Future[list[str]] = Future()
-
-    def add(self, name: str, arguments: Any) -> int:
-        """Add a call and return its place among the results."""
-        self.calls.append((name, arguments))
-        return len(self.calls) - 1
 
     def finish(self, turn: Future[list[str]]) -> None:
         """Pass on the results, or the error of a turn that failed or never began."""

@@ -10,8 +10,10 @@ without an adapter, plays whole turns, malformed ones too, and returns the ids t
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any
 
 from openenv.core.env_server.mcp_types import Tool
@@ -110,6 +112,7 @@ class EtudeSession(ResourceSession):
         return places
 
 
+@dataclass(eq=False)
 class EtudeSessionFactory(ResourceSessionFactory[EtudeSession]):
     """Factory of sessions on one server. It can be pickled; connections open where it is used.
 
@@ -117,17 +120,24 @@ class EtudeSessionFactory(ResourceSessionFactory[EtudeSession]):
     message draws a task of ``split`` by ``seed``: TRL gives each group a different seed.
     """
 
-    def __init__(self, url: str, *, split: str = "train", system: str = "") -> None:
-        self.url, self.split, self.system = url, split, system
-        self._sessions = Sessions(url)
+    url: str
+    """Address of the server."""
+    _: KW_ONLY
+    split: str = "train"
+    """Split from which an empty message draws its task."""
+    system: str = ""
+    """System message that opens the dialogue."""
+
+    def __post_init__(self) -> None:
+        self.sessions = Sessions(self.url)
 
     def create(self, task: Any, seed: int | None = None, episode_id: str | None = None) -> EtudeSession:
         """Start an episode. Raises as ``Episode.begin``, and ValueError for a task of another form."""
-        return EtudeSession(self._sessions, self._reset_arguments(task, seed, episode_id), self.system)
+        return EtudeSession(self.sessions, self._reset_arguments(task, seed, episode_id), self.system)
 
     def close(self) -> None:
         """End all sessions. Idempotent."""
-        self._sessions.close()
+        self.sessions.close()
 
     def _reset_arguments(self, task: Any, seed: int | None, episode_id: str | None) -> dict[str, Any]:
         arguments = {"seed": seed, "episode_id": episode_id, **(_arguments(task) or {"split": self.split})}
@@ -136,11 +146,7 @@ class EtudeSessionFactory(ResourceSessionFactory[EtudeSession]):
         return {name: value for name, value in arguments.items() if value is not None}
 
     def __reduce__(self) -> Any:
-        return _new_factory, (self.url, self.split, self.system)
-
-
-def _new_factory(url: str, split: str, system: str) -> EtudeSessionFactory:
-    return EtudeSessionFactory(url, split=split, system=system)
+        return functools.partial(type(self), **{field.name: getattr(self, field.name) for field in fields(self)}), ()
 
 
 def _arguments(task: Any) -> dict[str, Any]:

@@ -137,14 +137,10 @@ def _metadata(number: int, turn: Turn, outcome: Outcome) -> dict[str, Any]:
 def _openai_message(action: Mapping[str, Any], number: int) -> dict[str, Any]:
     """Return a turn in OpenAI's shape; arguments that are not JSON stay text, and a call may lack any part."""
     message: dict[str, Any] = {"role": "assistant", "content": action["text"]}
-    calls = [
-        {
-            "id": str(call.get("id") or f"call_{number}_{place}"),
-            "type": "function",
-            "function": {"name": str(call.get("name") or ""), "arguments": _text(call.get("arguments"))},
-        }
-        for place, call in enumerate(action.get("tool_calls", ()))
-    ]
+    calls = []
+    for place, call in enumerate(action.get("tool_calls", ())):
+        function = {"name": str(call.get("name") or ""), "arguments": _text(call.get("arguments"))}
+        calls.append({"id": str(call.get("id") or f"call_{number}_{place}"), "type": "function", "function": function})
     return {**message, "tool_calls": calls} if calls else message
 
 

@@ -22,7 +22,7 @@ from ...hints.transcript.parsing import parse_turn
 from ...intervals import Interval
 from .action_equality import Canonical
 from .pairs import WeightedAnswer, clusters_of, is_students_answer
-from .prefixes import State, is_own_error
+from .prefixes import State, own_error_turns
 from .settings import Consensus, GateSettings
 
 Features = Mapping[str, float]
@@ -36,7 +36,7 @@ _REPORTED_ERROR_PRIOR = 0.97
 def features(state: State) -> dict[str, float]:
     """Return what is known of a turn before any teacher is asked; each value lies roughly in [0, 1]."""
     episode, turn = state.episode, state.turn
-    erred = {error.turn for error in episode.error_turns if is_own_error(error, error.turn)}
+    erred = own_error_turns(episode)
     retries = 0
     while turn - 1 - retries in erred:
         retries += 1

@@ -145,7 +145,7 @@ class Executor:
                 self._fail("the visible tests cannot be run", error)
                 return None
             if passed is None:
-                self._fail("there are no visible tests to run")
+                self._fail("the task has no visible tests to run")
                 return None
             self._passed[state.key] = passed
         return self._passed[state.key]

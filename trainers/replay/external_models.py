@@ -25,7 +25,7 @@ from .prefixes import Message, State
 from .settings import ReplaySettings, TeacherSettings
 
 PATIENCE = 3
-"""Questions in a row without a complete answer after which a teacher is asked no more."""
+"""Questions in a row without a complete answer after which a teacher is dropped."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class _AverageAnswer:
 class Teacher:
     """One endpoint.
 
-    ``out`` says why it is asked no more, '' while it is asked. ``unanswered`` counts the questions that another start
+    ``out`` says why it was dropped, '' when it was not. ``unanswered`` counts the questions that another start
     may have answered: those without an answer, and those that the budget did not allow.
     """
 

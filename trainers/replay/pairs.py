@@ -119,7 +119,7 @@ class Pair(Record):
     teachers: dict[str, dict[str, Any] | None]
     weights: dict[str, float]
     values: dict[str, float] = Field(default_factory=dict)
-    how: dict[str, str] = Field(default_factory=dict)
+    how: dict[str, str] = Field(default_factory=dict)  # prose: ok
     tokens: dict[str, tuple[int, int]] = Field(default_factory=dict)
     usd: dict[str, float] = Field(default_factory=dict)
     propensity: float = 1.0

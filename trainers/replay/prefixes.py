@@ -82,6 +82,11 @@ def is_own_error(error: ErrorTurn, turn: int) -> bool:
     return error.turn == turn and error.site == "erring" and not error.injected
 
 
+def own_error_turns(episode: Episode) -> set[int]:
+    """Return the turns in which the agent itself erred."""
+    return {error.turn for error in episode.error_turns if is_own_error(error, error.turn)}
+
+
 def states(episodes: Sequence[Episode], system: str = "") -> Iterator[State]:
     """Yield the state before every turn of every episode, in order."""
     for episode in episodes:

@@ -17,7 +17,7 @@ from .external_models import Answer, Teacher
 from .files import new_files, write_row
 from .pairs import Decision, Pair, Reliability, WeightedAnswer, decide, disagreed
 from .prefixes import State, states
-from .report import Report
+from .report import Report, TeacherAccount
 from .settings import ReplaySettings
 
 _TEXT_ERRORS = frozenset(("false_claim", "style"))
@@ -99,9 +99,7 @@ class _Replayer:
         self._executor = None if client is None else Executor(client, settings.value, self._follow, tokens)
         self._ledger = teachers[0].ledger
         self._gains: list[tuple[str, float, float]] = []
-        for teacher in teachers:
-            account = {"asked": 0, "answered": 0, "tokens": 0, "usd": 0.0, "problem": "", "out": ""}
-            self.report.teachers[teacher.name] = account
+        self.report.teachers = {teacher.name: TeacherAccount() for teacher in teachers}
 
     async def begin(self, first: State) -> None:
         """Raise ReplayError, before any teacher is asked, when the server does not play these episodes."""
@@ -124,8 +122,7 @@ class _Replayer:
             return None, log_row
         student = canonical(state.action, state.episode.tools)
         turn = _AskedTurn(state, student, await self._students_value(state), look, costs)
-        await self._ask(turn, able)
-        answers = self._weighted_answers(turn)
+        answers = await self._ask(turn, able)
         decision = decide(turn.student, turn.own_value.score, answers, self.settings.consensus)
         pair = self._pair(turn, decision) if decision.kind else None
         self._learn(turn, row, answers, decision)
@@ -145,11 +142,11 @@ class _Replayer:
         report.pairs_if_all = (estimate.value, estimate.low, estimate.high)
         report.regret = estimate.value - sum(report.pairs.values())
         for teacher in self.teachers:
-            report.teachers[teacher.name]["out"] = teacher.out
-        report.unheard = sum(teacher.unanswered for teacher in self.teachers)
-        if report.asked and not any(account["answered"] for account in report.teachers.values()):
-            accounts = report.teachers.values()
-            causes = [*(account["out"] for account in accounts), *(account["problem"] for account in accounts)]
+            report.teachers[teacher.name].out = teacher.out
+        report.unanswered = sum(teacher.unanswered for teacher in self.teachers)
+        accounts = report.teachers.values()
+        if report.questioned and not any(account.answered for account in accounts):
+            causes = [*(account.out for account in accounts), *(account.problem for account in accounts)]
             raise ReplayError(f"no teacher answered: {next(filter(None, causes), 'the budget is too small; raise it')}")
         return report
 
@@ -161,13 +158,13 @@ class _Replayer:
         self.report.executed += 1
         return await self._executor.value(state, state.action) or value
 
-    async def _ask(self, turn: _AskedTurn, able: Sequence[Teacher]) -> None:
-        """Ask the teachers, the cheapest first, until the answer is clear."""
+    async def _ask(self, turn: _AskedTurn, able: Sequence[Teacher]) -> list[WeightedAnswer]:
+        """Ask the teachers, the cheapest first, until the answer is clear. Return the answers with an action."""
         prior = prior_wrong(turn.look, turn.state.error is not None)
         accuracies = [self._reliability.accuracy(teacher.name, turn.kind) for teacher in able]
         rules, gate = self.settings.consensus, self.settings.gate
         inquiry = Inquiry(turn.student, accuracies, prior, rules, gate, turn.own_value.score)
-        self.report.asked += bool(able)
+        self.report.questioned += bool(able)
         while (index := inquiry.next()) is not None:
             answer = await able[index].ask(turn.state)
             self._count(answer)
@@ -177,15 +174,16 @@ class _Replayer:
             inquiry.hear(index, action, None if value is None else value.score)
         if not able or (turn.questions and all(question.answer.problem == "budget" for question in turn.questions)):
             self.report.stopped = "no teacher is left to ask" if not able else "the budget is spent"
+        return list(inquiry.answers.values())
 
     def _count(self, answer: Answer) -> None:
         account = self.report.teachers[answer.teacher]
         if answer.problem != "budget":
-            account["asked"] += 1
-            account["problem"] = answer.problem or account["problem"]
-        account["answered"] += answer.action is not None
-        account["tokens"] += answer.prompt_tokens + answer.completion_tokens
-        account["usd"] += answer.usd
+            account.questions += 1
+            account.problem = answer.problem or account.problem
+        account.answered += answer.action is not None
+        account.tokens += answer.prompt_tokens + answer.completion_tokens
+        account.usd += answer.usd
 
     async def _value(self, turn: _AskedTurn, raw_action: dict[str, Any], action: Canonical) -> Value | None:
         """Return the value of an answer; None without a server.
@@ -208,15 +206,6 @@ class _Replayer:
         able = [teacher for teacher in self.teachers if not teacher.out]
         return (await able[0].ask(state)).action if able else None
 
-    def _weighted_answers(self, turn: _AskedTurn) -> list[WeightedAnswer]:
-        answers = []
-        for question in turn.questions:
-            if question.action is not None:
-                accuracy = self._reliability.accuracy(question.answer.teacher, turn.kind)
-                score = None if question.value is None else question.value.score
-                answers.append(WeightedAnswer(question.action, accuracy, score))
-        return answers
-
     def _learn(
         self, turn: _AskedTurn, row: Mapping[str, float], answers: Sequence[WeightedAnswer], decision: Decision
     ) -> None:
@@ -228,12 +217,8 @@ class _Replayer:
         if not answers:
             return
         differed = disagreed(turn.student, turn.own_value.score, answers, decision, self.settings.consensus)
-        cost_of_all = sum(turn.costs.values())
-        share = (
-            sum(turn.costs[question.answer.teacher] for question in turn.questions) / cost_of_all
-            if cost_of_all
-            else 1.0
-        )
+        cost, cost_of_all = sum(turn.costs[q.answer.teacher] for q in turn.questions), sum(turn.costs.values())
+        share = cost / cost_of_all if cost_of_all else 1.0
         self._gate.learn(row, disagreed=differed, paired=bool(decision.kind), share=share)
 
     def _pair(self, turn: _AskedTurn, decision: Decision) -> Pair:

@@ -17,18 +17,14 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from ...errors import ReplayError, TableError
 from ...llm import BASE_URL
-from ..recipe.typed_toml import parse_table, read_toml
+from ..recipe.typed_toml import Table, parse_table, read_toml
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class TeacherSettings(_Table):
+class TeacherSettings(Table):
     """One teacher: a model behind an endpoint."""
 
     name: str = Field(min_length=1)
@@ -61,7 +57,7 @@ class TeacherSettings(_Table):
         return self
 
 
-class BudgetSettings(_Table):
+class BudgetSettings(Table):
     """Spending limits of all teachers together, over every start of a replay; None means unlimited."""
 
     usd: float | None = Field(default=None, gt=0)
@@ -70,7 +66,7 @@ class BudgetSettings(_Table):
     """Most tokens read and written."""
 
 
-class Consensus(_Table):
+class Consensus(Table):
     """Agreement that a pair needs, unless execution proves the answer.
 
     With three teachers of equal weight a margin above 1/3 needs all three; two suffice once they are known to be the
@@ -87,7 +83,7 @@ class Consensus(_Table):
     """Least number of teachers that give the leading answer."""
 
 
-class GateSettings(_Table):
+class GateSettings(Table):
     """Decision which turns are asked about, and when enough teachers have been asked."""
 
     which: Literal["voi", "all", "random"] = "voi"
@@ -106,7 +102,7 @@ class GateSettings(_Table):
     """Seed of the random choices."""
 
 
-class ValueSettings(_Table):
+class ValueSettings(Table):
     """How actions are executed."""
 
     follow: int = Field(default=0, ge=0)
@@ -115,7 +111,7 @@ class ValueSettings(_Table):
     """Check after the action: run the visible tests, or submit and grade."""
 
 
-class ReplaySettings(_Table):
+class ReplaySettings(Table):
     """The whole file of teachers."""
 
     teachers: tuple[TeacherSettings, ...] = Field(min_length=1)

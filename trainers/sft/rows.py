@@ -19,7 +19,7 @@ from ...errors import RecipeError
 from ...models import Episode
 from ..chat.chat_policy import ChatError, TemplateChat
 from ..recipe.recipe import Recipe
-from ..replay.prefixes import as_message
+from ..replay.prefixes import as_message, own_error_turns
 
 ReadEpisodes = Callable[[Path], Iterable[Episode]]
 """Return the valid episodes in a run's folder."""
@@ -118,8 +118,7 @@ def plan(recipe: Recipe, processes: int, solved: Solved) -> dict[str, Any]:
 
 def masked(episode: Episode) -> set[int]:
     """Return the turns in which the agent itself erred: a call that an injected fault broke was a right call."""
-    erred = {error.turn for error in episode.error_turns if error.site == "erring" and not error.injected}
-    return {turn for turn in erred if turn < len(episode.turns)}
+    return {turn for turn in own_error_turns(episode) if turn < len(episode.turns)}
 
 
 def encode(episodes: Sequence[Episode], chat: TemplateChat, *, system: str, max_ids: int) -> Rows:

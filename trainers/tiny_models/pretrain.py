@@ -138,7 +138,7 @@ def _repeated(vocabulary: int, number: int, seed: int) -> list[Dialogue]:
 def _batches(dialogues: Sequence[Dialogue], size: int, number: int, seed: int) -> list[list[Dialogue]]:
     """Return ``number`` batches of dialogues of similar length; the seed orders them, and all are used in turn."""
     if number and not dialogues:
-        raise RecipeError("there are no dialogues to learn from; write more rows to the file")
+        raise RecipeError("the file has no dialogues to learn from; write more rows to it")
     generator = torch.Generator().manual_seed(seed)
     ordered = sorted(dialogues, key=lambda dialogue: len(dialogue.ids))
     pools = [ordered[start : start + size] for start in range(0, len(ordered), size)]

@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 from ....errors import ToolError
-from ..exercise import (
-    Deal,
-    Drill,
-    DrillTool,
-    State,
-    Steps,
-    checked_id,
-    effect,
-    text_argument,
-)
+from ..exercise import Deal, Drill, DrillTool, State, Steps, effect, id_tool, text_argument
 from ..words import READING, Attribute, Noun
 
 WORKDIR = "/cabinet"
@@ -57,21 +48,17 @@ def _walk(deal: Deal, path: list[Noun], first: str, links: list[DrillTool], last
 
 
 def _link(deal: Deal, here: Noun, there: Noun) -> DrillTool:
-    name, argument = f"{deal.one(READING)}_{there.word}_of_{here.word}", f"{here.word}_id"
-
-    def run(state: State, arguments: dict[str, str]) -> str:
-        return deal.id_of(there, here.prefix, checked_id(name, argument, here, arguments[argument]))
-
-    return DrillTool(name, f"The id of the {there.word} of a {here.word}.", text_argument(argument), run)
+    name, description = (
+        f"{deal.one(READING)}_{there.word}_of_{here.word}",
+        f"The id of the {there.word} of a {here.word}.",
+    )
+    return id_tool(name, description, here, lambda thing_id: deal.id_of(there, here.prefix, thing_id))
 
 
 def _reader(deal: Deal, noun: Noun, attribute: Attribute) -> DrillTool:
-    name, argument = f"{deal.one(READING)}_{noun.word}_{attribute.word.replace(' ', '_')}", f"{noun.word}_id"
-
-    def run(state: State, arguments: dict[str, str]) -> str:
-        return deal.value(attribute, noun.prefix, checked_id(name, argument, noun, arguments[argument]))
-
-    return DrillTool(name, f"The {attribute.word} of a {noun.word}.", text_argument(argument), run)
+    name = f"{deal.one(READING)}_{noun.word}_{attribute.word.replace(' ', '_')}"
+    description = f"The {attribute.word} of a {noun.word}."
+    return id_tool(name, description, noun, lambda thing_id: deal.value(attribute, noun.prefix, thing_id))
 
 
 # --- Files ----------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..exercise import Deal, Drill, DrillTool, State, checked_id, effect, text_argument
+from ..exercise import Deal, Drill, DrillTool, State, checked_id, effect, id_tool, text_argument
 from ..words import CHANGING, READING, Attribute, Noun
 
 
@@ -52,12 +52,8 @@ def _changer(deal: Deal, noun: Noun, attribute: Attribute, verb: str, other_word
 def reader(deal: Deal, noun: Noun, attribute: Attribute, name: str, other_words: bool = False) -> DrillTool:
     """Return a tool called ``name`` that reads the attribute of one thing; ``other_words``: named by synonyms."""
     thing, what = _names(noun, attribute, other_words)
-    argument = _argument(noun, other_words)
-
-    def run(state: State, arguments: dict[str, str]) -> str:
-        return deal.value(attribute, noun.prefix, checked_id(name, argument, noun, arguments[argument]))
-
-    return DrillTool(name, f"Tells the {what} of one {thing}.", text_argument(argument), run)
+    description, argument = f"Tells the {what} of one {thing}.", _argument(noun, other_words)
+    return id_tool(name, description, noun, lambda thing_id: deal.value(attribute, noun.prefix, thing_id), argument)
 
 
 def changer(deal: Deal, noun: Noun, attribute: Attribute, verb: str, name: str, other_words: bool = False) -> DrillTool:

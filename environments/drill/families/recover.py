@@ -6,7 +6,7 @@ from typing import Any
 
 from ....errors import StatedFault
 from ...tool_protocol import parameters_schema
-from ..exercise import Deal, Drill, DrillTool, State, Steps, checked_id, text_argument
+from ..exercise import Deal, Drill, DrillTool, State, Steps, checked_id, id_tool, text_argument
 from ..words import READING, Attribute, Noun
 
 FAULTS = ("expired", "busy", "moved", "region")
@@ -82,8 +82,8 @@ def _check_fault(deal: Deal, noun: Noun, name: str, fault: str, thing_id: str, a
         ticket = deal.code("ticket")
         raise StatedFault("transport_error", f"{name} is busy: call it again with ticket {ticket}", fault)
     if fault == "region" and arguments.get("region") != _region_of(deal, thing_id):
-        finder = f"find_{noun.word}_region"
-        raise StatedFault("invalid_args", f"{name} now needs the region of the {noun.word}: {finder} tells it", fault)
+        finder = f"find_{noun.word}_region tells it"  # prose: ok
+        raise StatedFault("invalid_args", f"{name} now needs the region of the {noun.word}: {finder}", fault)
     if fault == "moved":
         raise StatedFault("tool_not_found", f"{name} is out of service: call {_new_name(name)} instead", fault)
 
@@ -94,10 +94,5 @@ def _renew(deal: Deal) -> DrillTool:
 
 
 def _region(deal: Deal, noun: Noun) -> DrillTool:
-    name, argument = f"find_{noun.word}_region", f"{noun.word}_id"
-    parameters = text_argument(argument)
-
-    def run(state: State, arguments: dict[str, str]) -> str:
-        return _region_of(deal, checked_id(name, argument, noun, arguments[argument]))
-
-    return DrillTool(name, f"The region of a {noun.word}.", parameters, run)
+    name, description = f"find_{noun.word}_region", f"The region of a {noun.word}."
+    return id_tool(name, description, noun, lambda thing_id: _region_of(deal, thing_id))

@@ -1,1 +1,1 @@
-"""The built-in faults, one file each."""
+"""The built-in faults: calls that are refused, arguments, results and tools that are changed."""

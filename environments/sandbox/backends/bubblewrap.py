@@ -26,7 +26,7 @@ _FOLDERS = ("upper", "tmp", "shm")
 
 
 class Bubblewrap(KeeperSandbox):
-    """A sandbox in namespaces of its own."""
+    """A sandbox in its own namespaces."""
 
     kind = "bubblewrap"
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from ....errors import SandboxError
 from ....models import SandboxReport
-from ..keeper.capture import Capture, Prefix
+from ..keeper.capture import Capture
 from ..keeper.client import KeeperClient, as_file
 from ..keeper.pump import Pump
 from ..layers.records import Folder
@@ -32,7 +33,7 @@ class KeeperSandbox(CommandSandbox):
         self, request: Mapping[str, Any], stdin: bytes | None, limit: int, channel_limit: int | None
     ) -> ExecResult:
         with self._claimed():
-            output, private = Capture(limit), Prefix(channel_limit or 0)
+            output, private = Capture(limit), Capture(channel_limit or 0, head_only=True)
             pumps = [Pump(output.feed)] + ([Pump(private.feed)] if channel_limit is not None else [])
             source = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) if not stdin else as_file(stdin)
             try:
@@ -46,7 +47,7 @@ class KeeperSandbox(CommandSandbox):
                 os.close(source)
                 for pump in pumps:
                     pump.finish()
-        return self._result(reply, *output.result(), private.result())
+        return self._result(reply, *output.result(), private.result()[0])
 
     async def _answer(self) -> dict[str, Any]:
         """Return the reply to an exec; a cancelled caller leaves a killed command, not a running one."""
@@ -124,12 +125,6 @@ def open_request(layers: Layers, limits: Limits, **more: object) -> dict[str, ob
         "op": "open",
         "workspace": str(layers.workspace.resolve()),
         "binds": {inside: str(host.resolve()) for inside, host in layers.binds.items()},
-        "limits": {
-            "memory": limits.memory,
-            "disk": limits.disk,
-            "files": limits.files,
-            "processes": limits.processes,
-            "cpus": limits.cpus,
-        },
+        "limits": dataclasses.asdict(limits),
         **more,
     }

@@ -78,7 +78,7 @@ class WorkFolder:
     def changes(self, limits: ChangeLimits) -> list[Change]:
         """Return what differs from the lower tree."""
         with self._opened() as folders, disk_tree(self._workspace) as lower:
-            return find_changes(folders["workspace"], lower, limits, known=self._watch.collect())
+            return find_changes(folders["workspace"], lower, limits, watched=self._watch.collect())
 
     def save(self, before: Folder | None, max_files: int, max_bytes: int) -> SavedTree:
         """Return the writable layer."""

@@ -44,10 +44,18 @@ class Row:
     """Median milliseconds by call."""
 
 
-def check(names: Sequence[str], *, times: bool = False, grader: Grader | None = None) -> list[Row]:
+def check(
+    names: Sequence[str],
+    *,
+    times: bool = False,
+    grader: Grader | None = None,
+    progress: Callable[[str, int, int], None] = lambda backend, done, total: None,
+) -> list[Row]:
     """Run the suite on each backend named, or on all. Raises UnknownName."""
-    rows = []
-    for name in names or [*SANDBOXES.names(), *([ROOTLESS] if os.geteuid() == 0 else [])]:
+    rows: list[Row] = []
+    checked = names or [*SANDBOXES.names(), *([ROOTLESS] if os.geteuid() == 0 else [])]
+    for name in checked:
+        progress(name, len(rows), len(checked))
         row = Row(name)
         rows.append(row)
         try:

@@ -1,4 +1,4 @@
-"""The tools of the conformance suite: how a check is registered, and what it opens its sandboxes on."""
+"""The tools of the conformance suite: what a check is, and what it opens its sandboxes on."""
 
 from __future__ import annotations
 
@@ -34,22 +34,20 @@ class Opener:
             await sandbox.close()
 
 
-Check = Callable[[Opener], Awaitable[None]]
-CHECKS: dict[str, Check] = {}
+Check = Callable[..., Awaitable[None]]
+"""A check. Each parameter gets a new sandbox, but ``opened``: it gets the Opener."""
 NEEDS: dict[str, str] = {}
+"""The guarantee that a check needs, by the check's name; a backend may lack it."""
 
 
-def check(needs: str = "") -> Callable[[Check], Check]:
-    """Register a check under its function's name; ``needs`` is the guarantee that a backend may lack."""
+def needs(guarantee: str) -> Callable[[Check], Check]:
+    """Mark a check as one that needs a guarantee which a backend may lack."""
 
-    def register(function: Check) -> Check:
-        name = function.__name__
-        CHECKS[name] = function
-        if needs:
-            NEEDS[name] = needs
+    def mark(function: Check) -> Check:
+        NEEDS[function.__name__] = guarantee
         return function
 
-    return register
+    return mark
 
 
 @contextmanager

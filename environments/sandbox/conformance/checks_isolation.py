@@ -7,13 +7,12 @@ import socket
 import tempfile
 from pathlib import Path
 
-from ..protocol import SANDBOX_UID
-from .checking import CANARY, Opener, assert_fails, check, output_of, python
+from ..protocol import SANDBOX_UID, Sandbox
+from .checking import CANARY, Opener, assert_fails, needs, output_of, python
 
 # What is visible
 
 
-@check()
 async def shows_nothing_of_the_hosts_environment(opened: Opener) -> None:
     os.environ["ETUDE_TEST_CANARY"] = CANARY
     async with opened() as sandbox:
@@ -23,21 +22,17 @@ async def shows_nothing_of_the_hosts_environment(opened: Opener) -> None:
         assert not names & {"LD_PRELOAD", "PYTHONPATH", "VIRTUAL_ENV", "ETUDE_TEST_CANARY", "SUDO_USER"}, names
 
 
-@check()
-async def inherits_no_descriptor(opened: Opener) -> None:
-    async with opened() as sandbox:
-        listing = "import os; print(sorted(int(n) for n in os.listdir('/proc/self/fd')))"
-        assert (await sandbox.exec(python(listing))).output in (b"[0, 1, 2, 3]\n", b"[0, 1, 2]\n")
+async def inherits_no_descriptor(sandbox: Sandbox) -> None:
+    listing = "import os; print(sorted(int(n) for n in os.listdir('/proc/self/fd')))"
+    assert (await sandbox.exec(python(listing))).output in (b"[0, 1, 2, 3]\n", b"[0, 1, 2]\n")
 
 
-@check("process-list")
-async def sees_no_process_of_the_host(opened: Opener) -> None:
-    async with opened() as sandbox:
-        pids = (await output_of(sandbox, "echo /proc/[0-9]*")).split()
-        assert len(pids) <= 4, pids
+@needs("process-list")
+async def sees_no_process_of_the_host(sandbox: Sandbox) -> None:
+    pids = (await output_of(sandbox, "echo /proc/[0-9]*")).split()
+    assert len(pids) <= 4, pids
 
 
-@check()
 async def reads_nothing_of_the_host_but_the_base(opened: Opener) -> None:
     with tempfile.TemporaryDirectory() as folder:
         secret = Path(folder, "secret")
@@ -54,78 +49,63 @@ async def reads_nothing_of_the_host_but_the_base(opened: Opener) -> None:
             await assert_fails(sandbox, f"ln -s {secret} link; cat link")
 
 
-@check()
-async def hides_installed_python_packages(opened: Opener) -> None:
-    async with opened() as sandbox:
-        places = "/usr/lib/python3*/dist-packages /usr/lib/python3*/site-packages /usr/share/python-wheels"
-        count = await output_of(sandbox, f"find {places} -type f -exec cat {{}} + 2>/dev/null | wc -c")
-        assert count == "0", count
-        # Other programs of a host bring whole packages; what is shown of /usr has none.
-        metadata = "-name '*.dist-info' -o -name '*.egg-info' -o -name third_party -o -name node_modules"
-        assert await output_of(sandbox, f"find -L /usr \\( {metadata} \\) 2>/dev/null; true") == ""
+async def hides_installed_python_packages(sandbox: Sandbox) -> None:
+    places = "/usr/lib/python3*/dist-packages /usr/lib/python3*/site-packages /usr/share/python-wheels"
+    count = await output_of(sandbox, f"find {places} -type f -exec cat {{}} + 2>/dev/null | wc -c")
+    assert count == "0", count
+    # Other programs of a host bring whole packages; what is shown of /usr has none.
+    metadata = "-name '*.dist-info' -o -name '*.egg-info' -o -name third_party -o -name node_modules"
+    assert await output_of(sandbox, f"find -L /usr \\( {metadata} \\) 2>/dev/null; true") == ""
 
 
-@check("mount-view")
-async def keeps_the_base_read_only(opened: Opener) -> None:
-    async with opened() as sandbox:
-        for path in ("/usr/x", "/etc/x", "/x", "/dev/x", "/proc/sys/kernel/hostname"):
-            result = await sandbox.exec(f"echo x >{path}")
-            assert result.exit_code not in (0, None), (path, result)
+@needs("mount-view")
+async def keeps_the_base_read_only(sandbox: Sandbox) -> None:
+    for path in ("/usr/x", "/etc/x", "/x", "/dev/x", "/proc/sys/kernel/hostname"):
+        result = await sandbox.exec(f"echo x >{path}")
+        assert result.exit_code not in (0, None), (path, result)
 
 
-@check()
-async def cannot_write_outside_its_folders(opened: Opener) -> None:
-    async with opened() as sandbox:
-        for path in ("/usr/x", "/etc/passwd", "/x", "/usr/bin/env", "/var/x", f"/proc/{os.getpid()}/mem"):
-            await assert_fails(sandbox, f"echo x >>{path}")
+async def cannot_write_outside_its_folders(sandbox: Sandbox) -> None:
+    for path in ("/usr/x", "/etc/passwd", "/x", "/usr/bin/env", "/var/x", f"/proc/{os.getpid()}/mem"):
+        await assert_fails(sandbox, f"echo x >>{path}")
 
 
-@check()
-async def has_the_binds_read_only(opened: Opener) -> None:
-    async with opened() as sandbox:
-        assert await output_of(sandbox, "cat /opt/etude/env/marker") == "from the bind"
-        await assert_fails(sandbox, "echo x >/opt/etude/env/marker")
-        await assert_fails(sandbox, "touch /opt/etude/env/new")
+async def has_the_binds_read_only(sandbox: Sandbox) -> None:
+    assert await output_of(sandbox, "cat /opt/etude/env/marker") == "from the bind"
+    await assert_fails(sandbox, "echo x >/opt/etude/env/marker")
+    await assert_fails(sandbox, "touch /opt/etude/env/new")
 
 
-@check("shared-memory")
-async def has_private_shared_memory(opened: Opener) -> None:
-    async with opened() as one, opened() as other:
-        await output_of(one, "echo x >/dev/shm/x")
-        assert await output_of(other, "ls /dev/shm") == ""
+@needs("shared-memory")
+async def has_private_shared_memory(one: Sandbox, other: Sandbox) -> None:
+    await output_of(one, "echo x >/dev/shm/x")
+    assert await output_of(other, "ls /dev/shm") == ""
 
 
-@check()
-async def sees_nothing_of_another_sandbox(opened: Opener) -> None:
-    async with opened() as one, opened() as other:
-        await one.write("/workspace/private", CANARY.encode())
-        await one.write("/tmp/private", CANARY.encode())
-        shown = await other.exec("cat /workspace/private /tmp/private; ls /workspace /tmp")
-        assert CANARY.encode() not in shown.output and b"private\n" not in shown.output, shown
+async def sees_nothing_of_another_sandbox(one: Sandbox, other: Sandbox) -> None:
+    await one.write("/workspace/private", CANARY.encode())
+    await one.write("/tmp/private", CANARY.encode())
+    shown = await other.exec("cat /workspace/private /tmp/private; ls /workspace /tmp")
+    assert CANARY.encode() not in shown.output and b"private\n" not in shown.output, shown
 
 
 # Rights
 
 
-@check()
-async def runs_as_the_fixed_user(opened: Opener) -> None:
-    async with opened() as sandbox:
-        uid = int(await output_of(sandbox, "id -u"))
-        assert uid == (SANDBOX_UID if "mount-view" not in sandbox.report.lacks or os.geteuid() == 0 else os.geteuid())
+async def runs_as_the_fixed_user(sandbox: Sandbox) -> None:
+    uid = int(await output_of(sandbox, "id -u"))
+    assert uid == (SANDBOX_UID if "mount-view" not in sandbox.report.lacks or os.geteuid() == 0 else os.geteuid())
 
 
-@check()
-async def has_no_capability_and_gains_none(opened: Opener) -> None:
-    async with opened() as sandbox:
-        status = dict(line.split(":\t", 1) for line in (await output_of(sandbox, "cat /proc/self/status")).splitlines())
-        assert {status[f"Cap{name}"] for name in ("Inh", "Prm", "Eff", "Amb")} == {"0" * 16}
-        assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2"
-        uids = await output_of(sandbox, "cp /usr/bin/id /tmp/id; chmod 4755 /tmp/id; /tmp/id -u 2>/dev/null; id -u")
-        assert len(set(uids.split())) == 1
+async def has_no_capability_and_gains_none(sandbox: Sandbox) -> None:
+    status = dict(line.split(":\t", 1) for line in (await output_of(sandbox, "cat /proc/self/status")).splitlines())
+    assert {status[f"Cap{name}"] for name in ("Inh", "Prm", "Eff", "Amb")} == {"0" * 16}
+    assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2"
+    uids = await output_of(sandbox, "cp /usr/bin/id /tmp/id; chmod 4755 /tmp/id; /tmp/id -u 2>/dev/null; id -u")
+    assert len(set(uids.split())) == 1
 
 
-@check()
-async def denies_dangerous_system_calls(opened: Opener) -> None:
+async def denies_dangerous_system_calls(sandbox: Sandbox) -> None:
     probes = {
         "unshare": "libc.unshare(0x10000000)",
         "mount": "libc.mount(b'none', b'/tmp', b'tmpfs', 0, None)",
@@ -139,16 +119,14 @@ async def denies_dangerous_system_calls(opened: Opener) -> None:
         "clone": "libc.syscall(56 if x86 else 220, 0x10000011, 0, 0, 0, 0)",
         "injection": "libc.ioctl(0, 0x5412, b'x')",
     }
-    async with opened() as sandbox:
-        code = "import ctypes, os\nlibc = ctypes.CDLL(None, use_errno=True)\nx86 = os.uname().machine == 'x86_64'\n"
-        for name, call in probes.items():
-            code += f"ctypes.set_errno(0); print('{name}', {call}, ctypes.get_errno())\n"
-        result = await sandbox.exec(python(code))
-        assert result.output.decode().splitlines() == [f"{name} -1 1" for name in probes], result
+    code = "import ctypes, os\nlibc = ctypes.CDLL(None, use_errno=True)\nx86 = os.uname().machine == 'x86_64'\n"
+    for name, call in probes.items():
+        code += f"ctypes.set_errno(0); print('{name}', {call}, ctypes.get_errno())\n"
+    result = await sandbox.exec(python(code))
+    assert result.output.decode().splitlines() == [f"{name} -1 1" for name in probes], result
 
 
-@check()
-async def allows_what_programs_need(opened: Opener) -> None:
+async def allows_what_programs_need(sandbox: Sandbox) -> None:
     code = (
         "import asyncio, os, subprocess, threading, tempfile\n"
         "t = threading.Thread(target=print, args=('thread',), kwargs={'flush': True}); t.start(); t.join()\n"
@@ -158,12 +136,10 @@ async def allows_what_programs_need(opened: Opener) -> None:
         "os.symlink('a', 'link'); os.link('kept', 'hard'); os.mkfifo('fifo')\n"
         "os.mkdir('d'); os.rename('d', 'e'); os.chmod('e', 0o700); print(os.getcwd().count('workspace'))\n"
     )
-    async with opened() as sandbox:
-        result = await sandbox.exec(python(code))
-        assert result.output == b"thread\nchild\nloop\n4\n1\n", result
+    result = await sandbox.exec(python(code))
+    assert result.output == b"thread\nchild\nloop\n4\n1\n", result
 
 
-@check()
 async def has_no_network(opened: Opener) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -187,18 +163,16 @@ async def has_no_network(opened: Opener) -> None:
             pass
 
 
-@check("loopback")
-async def has_a_private_loopback(opened: Opener) -> None:
+@needs("loopback")
+async def has_a_private_loopback(sandbox: Sandbox) -> None:
     code = (
         "import socket\ns = socket.create_server(('127.0.0.1', 0)); c = socket.create_connection(s.getsockname())\n"
         "s.accept()[0].send(b'x'); print(c.recv(1))\n"
         "print(len(open('/proc/net/route').readlines()) <= 1)"
     )
-    async with opened() as sandbox:
-        assert (await sandbox.exec(python(code))).output == b"b'x'\nTrue\n"
+    assert (await sandbox.exec(python(code))).output == b"b'x'\nTrue\n"
 
 
-@check("signal-isolation")
-async def cannot_signal_the_server(opened: Opener) -> None:
-    async with opened() as sandbox:
-        await assert_fails(sandbox, f"kill -0 {os.getpid()}")
+@needs("signal-isolation")
+async def cannot_signal_the_server(sandbox: Sandbox) -> None:
+    await assert_fails(sandbox, f"kill -0 {os.getpid()}")

@@ -8,28 +8,36 @@ name to ``ok``, ``excused: ...`` or ``failed: ...``.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import sys
 import tempfile
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from . import checks_commands, checks_files, checks_isolation, checks_lifecycle, checks_limits, checks_saving
-from .checking import CHECKS, NEEDS, SMALL, Opener, make_layers
+from .checking import NEEDS, Check, Opener, make_layers
 
-__all__ = ["CHECKS", "NEEDS", "SMALL", "Opener", "make_layers", "run_all", "run_check"]
-# Importing them registers their checks.
 _MODULES = (checks_commands, checks_limits, checks_lifecycle, checks_isolation, checks_files, checks_saving)
+CHECKS: dict[str, Check] = {
+    name: function
+    for module in _MODULES
+    for name, function in vars(module).items()
+    if inspect.iscoroutinefunction(function) and function.__module__ == module.__name__ and not name.startswith("_")
+}
+"""Every public coroutine function of the modules of checks, by its name."""
 
 
 async def run_check(name: str, opened: Opener) -> str:
     """Return ``ok``, ``excused: LABEL`` or ``failed: why``."""
-    needs = NEEDS.get(name, "")
+    parameters = inspect.signature(CHECKS[name]).parameters
     try:
-        if needs:
-            async with opened() as sandbox:
-                if needs in sandbox.report.lacks:
-                    return f"excused: {needs}"
-        await CHECKS[name](opened)
+        async with AsyncExitStack() as stack:
+            sandboxes = {key: await stack.enter_async_context(opened()) for key in parameters if key != "opened"}
+            needed = NEEDS.get(name, "")
+            if any(needed in sandbox.report.lacks for sandbox in sandboxes.values()):
+                return f"excused: {needed}"
+            await CHECKS[name](**sandboxes, **({"opened": opened} if "opened" in parameters else {}))
     except Exception as error:  # noqa: BLE001 - a check may fail in any way, and the verdict reports it
         return f"failed: {type(error).__name__}: {error}"
     return "ok"

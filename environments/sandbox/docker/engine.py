@@ -35,15 +35,15 @@ class Kind:
     remedy: str
 
     def address(self) -> str:
-        """The socket's path. Raises SandboxUnavailable for an engine that is not on this machine."""
+        """Return the socket's path. Raises SandboxUnavailable for an engine that is not on this machine."""
         named = os.environ.get(self.socket_variable, "")
         scheme, _, path = named.rpartition("://")
         if scheme not in ("", "unix"):
             why = "its containers show folders of this machine, so it must run here"
             raise SandboxUnavailable(f"{self.socket_variable}={named} is not a unix socket: {why}")
-        own = os.environ.get("XDG_RUNTIME_DIR", "")
-        known = [path] if path else [one.replace("$RUN", own) for one in self.sockets if own or "$RUN" not in one]
-        return next((one for one in known if os.path.exists(one)), known[0])
+        user_folder = os.environ.get("XDG_RUNTIME_DIR", "$RUN")
+        candidates = [path] if path else [socket_path.replace("$RUN", user_folder) for socket_path in self.sockets]
+        return next((candidate for candidate in candidates if os.path.exists(candidate)), candidates[0])
 
 
 DOCKER = Kind(
@@ -79,7 +79,7 @@ class Engine:
             self.info: dict[str, Any] = self.api.info()
 
     def _check_socket(self) -> None:
-        """Raise SandboxUnavailable with the remedy when nobody listens, or not to us."""
+        """Raise SandboxUnavailable with the remedy when no engine listens there, or not to this user."""
         try:
             with socket.socket(socket.AF_UNIX) as probe:
                 probe.settimeout(_FIRST_WORD_S)
@@ -111,15 +111,15 @@ class Engine:
 
     def check_runtime(self, runtime: str) -> None:
         """Raise SandboxUnavailable for a runtime that the engine does not know."""
-        known = sorted(self.info.get("Runtimes") or {})
+        runtimes = sorted(self.info.get("Runtimes") or {})
         if self.kind is PODMAN:
             raise SandboxUnavailable(
                 f"podman's service chooses the runtime: start it with `podman --runtime {runtime} system service`, "
                 "and unset ETUDE_DOCKER_RUNTIME"
             )
-        if runtime not in known:
+        if runtime not in runtimes:
             raise SandboxUnavailable(
-                f"docker has no runtime {runtime!r} (it has {', '.join(known)}): install it, name it under "
+                f"docker has no runtime {runtime!r} (it has {', '.join(runtimes)}): install it, name it under "
                 "'runtimes' in /etc/docker/daemon.json and restart docker"
             )
 
@@ -130,7 +130,7 @@ class Engine:
     def import_image(
         self, name: str, files: Mapping[str, bytes], links: Mapping[str, str], folders: Sequence[str]
     ) -> None:
-        """An image of a few files, made without any registry."""
+        """Make an image of a few files, without any registry."""
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w") as archive:
             for path in folders:
@@ -146,20 +146,20 @@ class Engine:
             raise SandboxError(f"{self.kind.name} cannot import an image: {_line(answer)}")
 
     def build_image(self, name: str, recipe: str) -> None:
-        """An image built from another one that is there. Raises SandboxError with the builder's last words."""
-        said = ""
+        """Build an image from another one that is there. Raises SandboxError with the builder's last words."""
+        words = ""
         with self.errors("build an image"):
             for part in self.api.build(
                 fileobj=io.BytesIO(recipe.encode()), tag=name, rm=True, forcerm=True, network_mode="none", decode=True
             ):
-                said = (said + part.get("stream", ""))[-_LAST_WORDS:]
+                words = (words + part.get("stream", ""))[-_LAST_WORDS:]
                 if "error" in part:
                     raise SandboxError(
-                        f"{self.kind.name} cannot build {name}: {_line(said)[-200:]} ({_line(part['error'])[-40:]})"
+                        f"{self.kind.name} cannot build {name}: {_line(words)[-200:]} ({_line(part['error'])[-40:]})"
                     )
 
     def start(self, config: Mapping[str, Any], name: str) -> tuple[str, socket.socket]:
-        """Create, attach to and start a container; its id and the attached stream."""
+        """Create, attach to and start a container; return its id and the attached stream."""
         with self.errors("start a container"):
             container = self.api.create_container_from_config(config, name)["Id"]
         try:
@@ -173,7 +173,7 @@ class Engine:
         return container, attached
 
     def remove(self, container: str) -> bool:
-        """Kill and remove a container; False when it was gone."""
+        """Kill and remove a container; return False when it was gone."""
         import docker.errors
 
         with self.errors("remove a container"):
@@ -187,26 +187,26 @@ class Engine:
                 raise
         return True
 
-    def remove_leftovers(self, owned: str = "") -> list[str]:
-        """Remove every container of ours (or of one owner) whose owner is dead, started or not; their names."""
+    def remove_leftovers(self, owned: str = "", *, dead: bool = True) -> list[str]:
+        """Remove the containers of every owner (or of one) that is ``dead``, started or not; return their names."""
         labels = [f"{LABEL}=1", *([f"{OWNER}={owned}"] if owned else [])]
         with self.errors("list its containers"):
-            found = self.api.containers(all=True, filters={"label": labels})
+            containers = self.api.containers(all=True, filters={"label": labels})
         removed = []
-        for container in found:
-            if owner_is_dead(container["Labels"].get(OWNER, "")) and self.remove(container["Id"]):
+        for container in containers:
+            if owner_is_dead(container["Labels"].get(OWNER, "")) is dead and self.remove(container["Id"]):
                 removed.append((container["Names"] or [container["Id"][:12]])[0].lstrip("/"))
         return removed
 
 
 def owner() -> str:
-    """This process, for good: boot, pid namespace, pid, start time."""
+    """Return what names this process for good: boot, pid namespace, pid, start time."""
     pid = os.getpid()
     return f"{_boot()}/{_pid_namespace()}/{pid}/{linux.start_time(pid)}"
 
 
 def owner_is_dead(label: str) -> bool:
-    """Whether the process that a label names is gone. One in another pid namespace counts as alive."""
+    """Return whether the process that a label names is gone. One in another pid namespace counts as alive."""
     parts = label.split("/")
     if len(parts) != 4 or not parts[2].isdigit():
         return False
@@ -225,7 +225,7 @@ def _pid_namespace() -> str:
 
 
 def _socket_of(attached: Any) -> socket.socket:
-    """The plain socket below what docker-py hands out, on a descriptor of its own."""
+    """Return the plain socket below what docker-py hands out, on a new descriptor."""
     raw = getattr(attached, "_sock", attached)
     plain = socket.socket(fileno=os.dup(raw.fileno()))
     attached.close()

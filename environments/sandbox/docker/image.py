@@ -1,4 +1,4 @@
-"""What a container is made of: its root, its mounts, its rights and its limits.
+"""The configuration of a container: its root, its mounts, its rights and its limits.
 
 The root is this machine's allow-listed base layer, as with bubblewrap: a few files imported as an image, without any
 registry, and folders of /usr bound read-only. ETUDE_DOCKER_BASE names an image to use instead; a copy without its
@@ -26,12 +26,12 @@ RUNTIME_VARIABLE = "ETUDE_DOCKER_RUNTIME"
 # The worker's own memory; the tree that it keeps is added.
 _WORKER_MEMORY = 32 * MIB
 _SMALLEST_TREE = (1 * MIB, 256)
-# Of all sandboxes together; a container has a limit of its own.
+# Of all sandboxes together; each container has its own limit too.
 _PROCESSES = 16_384
 _OPEN_FILES = 16_384
 _RIGHTS = ("SETUID", "SETGID", "KILL")
 _FOLDERS = ("usr", "etc", "dev", "proc", "sys", "tmp", "run", "var", "opt", "workspace")
-# The engine's own list, which a list of ours replaces.
+# The engine's own list, which the list given here replaces.
 _MASKED = (
     "/proc/asound /proc/acpi /proc/interrupts /proc/kcore /proc/keys /proc/latency_stats /proc/timer_list "
     "/proc/timer_stats /proc/sched_debug /proc/scsi /sys/firmware /sys/devices/virtual/powercap"
@@ -50,6 +50,7 @@ RUN rm -rf /usr/lib*/python*/site-packages /usr/lib*/python*/dist-packages /usr/
 # The worker's modules in the order of their imports, under the names that they have here.
 _WORKER_MODULES = (
     "kernel.linux",
+    "kernel.cgroups",
     "kernel.cpu_limits",
     "kernel.launch",
     "keeper.capture",
@@ -68,10 +69,10 @@ _BOOT = """
 import sys, types
 def add(name):
     module = sys.modules[name] = types.ModuleType(name)
-    parent, _, own = name.rpartition(".")
+    parent, _, last = name.rpartition(".")
     module.__package__ = parent
     if parent:
-        setattr(sys.modules[parent], own, module)
+        setattr(sys.modules[parent], last, module)
     return module
 add("sandbox").__path__ = []
 for name, text in zip(sys.argv[1].split(), sys.argv[2:]):
@@ -100,7 +101,7 @@ class Root:
 
 
 def find_root(engine: Engine, layers: Layers) -> Root:
-    """The root for these layers, made when it is missing. Raises SandboxUnavailable with the way to get one."""
+    """Return the root for these layers, made when it is missing. Raises SandboxUnavailable with the way to get one."""
     base = os.environ.get(BASE_VARIABLE, "")
     with _one_at_a_time:
         return _prepared_root(engine, base) if base else _host_root(engine, layers)
@@ -109,7 +110,7 @@ def find_root(engine: Engine, layers: Layers) -> Root:
 def _prepared_root(engine: Engine, base: str) -> Root:
     if not engine.has_image(base):
         raise SandboxUnavailable(
-            f"{BASE_VARIABLE}={base} is no image of {engine.kind.name} here: `{engine.kind.name} pull {base}`, "
+            f"{BASE_VARIABLE}={base} is not an image of {engine.kind.name} here; run `{engine.kind.name} pull {base}`, "
             "or unset it to use this machine's own /usr"
         )
     with engine.errors(f"inspect {base}"):
@@ -156,9 +157,9 @@ def _host_root(engine: Engine, layers: Layers) -> Root:
 def container_config(
     engine: Engine, root: Root, layers: Layers, limits: Limits, tree: tuple[int, int], runtime: str
 ) -> dict[str, Any]:
-    """What the engine is told; ``tree``: bytes and paths of the workspace, which are not counted against the limits.
+    """Return what the engine's API takes; ``tree`` holds the workspace's bytes and paths, which no limit counts.
 
-    The same for every workspace of about one size over the same binds, so that containers can be kept ready.
+    It is the same for every workspace of about one size over the same binds, so that containers can be kept ready.
     """
     size, paths = (_room(value, least) for value, least in zip(tree, _SMALLEST_TREE, strict=True))
     binds = {**root.binds, **{inside: str(host.resolve()) for inside, host in layers.binds.items()}}
@@ -219,21 +220,21 @@ def container_config(
 
 
 def _room(value: int, least: int) -> int:
-    """The next power of two, so that trees of about one size share a configuration."""
+    """Return the next power of two, so that trees of about one size share a configuration."""
     return 1 << (max(value, least) - 1).bit_length()
 
 
-def _ulimit(name: str, kind: int, wanted: int) -> dict[str, Any]:
+def _ulimit(name: str, kind: int, most: int) -> dict[str, Any]:
     # Podman asks for more than a restricted machine grants; what this process has is a safe guess.
     hard = resource.getrlimit(kind)[1]
-    value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    value = most if hard == resource.RLIM_INFINITY else min(most, hard)
     return {"Name": name, "Soft": value, "Hard": value}
 
 
 def _tmpfs(engine: Engine, size: int, files: int, mode: str) -> str:
     # Podman refuses to limit the number of files, and would copy the image's folder in.
-    own = "notmpcopyup" if engine.kind is PODMAN else f"nr_inodes={files},uid={SANDBOX_UID},gid={SANDBOX_UID}"
-    return f"rw,exec,nosuid,nodev,size={size},mode={mode},{own}"
+    extra = "notmpcopyup" if engine.kind is PODMAN else f"nr_inodes={files},uid={SANDBOX_UID},gid={SANDBOX_UID}"
+    return f"rw,exec,nosuid,nodev,size={size},mode={mode},{extra}"
 
 
 def _source(module: str) -> str:

@@ -1,8 +1,8 @@
-"""Containers that are started before they are needed, and the thread that keeps all of this process's alive.
+"""Containers that are started before they are needed, and the thread that keeps this process's containers alive.
 
 The first sandbox of a configuration waits for its container to start; meanwhile ETUDE_WARM others (default 1) are
-started for the next ones, such as the fresh sandbox that a grade needs. A spare that nobody took for a minute is let
-go. A container is used once and never goes back.
+started for the next ones, such as the fresh sandbox that a grade needs. A spare that is not taken within a minute is
+closed. A container is used once and never returned.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 from ....errors import SandboxError
-from .engine import LABEL, OWNER, Engine, Kind, owner
+from .engine import Engine, Kind, owner
 from .reaper import watch
-from .stream import HEARTBEAT_S, Stream, beat_all
+from .stream import HEARTBEAT_S, Stream, beat_all, close_all
 
 _IDLE_S = 60.0
 _STARTS_AT_ONCE = 2
@@ -37,20 +37,18 @@ class Started:
 
 
 class Pool:
-    """What this process has running; shared by its event loops and threads."""
+    """The engines, spare containers and reapers of this process; shared by its event loops and threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._engines: dict[tuple[str, str], Engine] = {}
-        self._spares: dict[tuple[str, str], list[Started]] = {}
-        self._coming: dict[tuple[str, str], int] = {}
+        self._spares: dict[tuple[str, str], list[Future[Started]]] = {}
         self._starter = ThreadPoolExecutor(_STARTS_AT_ONCE, "etude-container")
         self._stop = threading.Event()
-        self._closing = False
         self._reapers: dict[str, subprocess.Popen[bytes]] = {}
 
     def engine(self, kind: Kind) -> Engine:
-        """A connection, made once; leftovers of dead servers are removed then. Blocks."""
+        """Return a connection; the first one also removes leftovers of dead servers. Blocks."""
         key = (kind.name, kind.address())
         with self._lock:
             if key in self._engines:
@@ -58,110 +56,90 @@ class Pool:
             engine = Engine(kind)
             engine.remove_leftovers()
             if not self._engines:
-                threading.Thread(target=self._keep, name="etude-heartbeat", daemon=True).start()
+                threading.Thread(target=self._keep_alive, name="etude-heartbeat", daemon=True).start()
             self._engines[key] = engine
             if kind.name not in self._reapers:
                 self._reapers[kind.name] = watch(kind)
             return engine
 
     def forget_engine(self, engine: Engine) -> None:
-        """After it failed: the next sandbox connects anew."""
+        """Drop a connection that failed: the next sandbox connects again."""
         with self._lock:
-            self._engines = {key: one for key, one in self._engines.items() if one is not engine}
+            self._engines = {key: other for key, other in self._engines.items() if other is not engine}
 
     @property
     def ready(self) -> list[str]:
-        """Containers of spares that wait."""
+        """Containers of the spares that wait."""
         with self._lock:
-            return [one.container for spares in self._spares.values() for one in spares if not one.stream.closed]
+            return [spare.container for spares in self._spares.values() for spare in _open_spares(spares)]
 
     def take_spare(self, engine: Engine, config: Mapping[str, Any]) -> Started | None:
-        """One that is ready, if there is one."""
+        """Return a container of this configuration that is ready, or None."""
         with self._lock:
             spares = self._spares.get(_key(engine, config), [])
-            while spares:
-                spare = spares.pop()
-                if not spare.stream.closed:
+            for future in [future for future in spares if future.done()]:
+                spares.remove(future)
+                for spare in _open_spares([future]):
                     return spare
         return None
 
     def start(self, engine: Engine, config: Mapping[str, Any]) -> Started:
-        """A new container. Blocks for some tenths of a second; raises SandboxError."""
+        """Start a new container. Blocks for some tenths of a second; raises SandboxError."""
         container, attached = engine.start(config, f"etude-{os.getpid()}-{os.urandom(4).hex()}")
         return Started(container, Stream(attached, engine.kind.name))
 
     def refill(self, engine: Engine, config: Mapping[str, Any]) -> None:
-        """See to it that the next ones find theirs ready; returns at once."""
-        key, wanted = _key(engine, config), _warm()
+        """Start spares for the next sandboxes of this configuration; returns at once."""
+        key = _key(engine, config)
         with self._lock:
-            missing = wanted - len(self._spares.get(key, [])) - self._coming.get(key, 0)
-            self._coming[key] = self._coming.get(key, 0) + max(0, missing)
-        for _ in range(missing):
-            try:
-                self._starter.submit(self._add_spare, engine, config, key)
-            except RuntimeError:  # the interpreter is ending
-                return
+            # One that could not be started is dropped: the sandbox that needs it reports why.
+            spares = [future for future in self._spares.get(key, []) if not future.done() or _open_spares([future])]
+            self._spares[key] = spares
+            for _ in range(_warm() - len(spares)):
+                try:
+                    spares.append(self._starter.submit(self.start, engine, config))
+                except RuntimeError:  # the interpreter is ending
+                    return
 
-    def _add_spare(self, engine: Engine, config: Mapping[str, Any], key: tuple[str, str]) -> None:
-        try:
-            spare = None if self._closing else self.start(engine, config)
-        except SandboxError:
-            spare = None  # whoever needs a sandbox next starts its own, and says why it cannot
-        with self._lock:
-            self._coming[key] -= 1
-            if spare is not None and not self._closing:
-                self._spares.setdefault(key, []).append(spare)
-                return
-        if spare is not None:
-            spare.stream.close()
-
-    def _keep(self) -> None:
+    def _keep_alive(self) -> None:
         while not self._stop.wait(HEARTBEAT_S):
             beat_all()
-            now = time.monotonic()
             with self._lock:
-                old = [one for spares in self._spares.values() for one in spares if now - one.since > _IDLE_S]
-                for key, spares in self._spares.items():
-                    self._spares[key] = [one for one in spares if one not in old]
-            for spare in old:
-                spare.stream.close()
+                for spares in self._spares.values():
+                    for spare in _open_spares(spares):
+                        if time.monotonic() - spare.since > _IDLE_S:
+                            spare.stream.close()
 
     def close(self) -> None:
-        """Let go of the spares and remove what this process still has."""
-        self._closing = True
+        """Close the spares and remove every container that this process still has."""
         self._stop.set()
         self._starter.shutdown(wait=True, cancel_futures=True)
-        with self._lock:
-            spares = [spare for spares in self._spares.values() for spare in spares]
-            self._spares.clear()
-            self._coming.clear()
-        for spare in spares:
-            spare.stream.close()
+        for spares in self._spares.values():
+            for spare in _open_spares(spares):
+                spare.stream.close()
         for engine in self._engines.values():
-            _remove_own(engine)
+            try:
+                engine.remove_leftovers(owner(), dead=False)
+            except SandboxError:
+                continue
         for reaper in self._reapers.values():
-            # Nothing is left for it to do.
+            # Nothing remains for it to do.
             reaper.kill()
             reaper.wait()
 
     def abandon(self) -> None:
-        """In a forked child: the parent's containers are the parent's."""
+        """Disconnect a forked child from its parent's containers."""
         for reaper in self._reapers.values():
             if reaper.stdin is not None:
                 reaper.stdin.close()
-        for spare in (spare for spares in self._spares.values() for spare in spares):
-            spare.stream.close()
+        close_all()
 
 
-def _remove_own(engine: Engine) -> None:
-    """Whatever of this process's the engine has not removed by itself yet."""
-    try:
-        with engine.errors("list its containers"):
-            mine = engine.api.containers(all=True, filters={"label": [f"{LABEL}=1", f"{OWNER}={owner()}"]})
-        for container in mine:
-            engine.remove(container["Id"])
-    except SandboxError:
-        return
+def _open_spares(futures: list[Future[Started]]) -> list[Started]:
+    """Return the containers that were started and are still connected."""
+    ended = [future for future in futures if future.done() and not future.cancelled()]
+    spares = [future.result() for future in ended if future.exception() is None]
+    return [spare for spare in spares if not spare.stream.closed]
 
 
 def _key(engine: Engine, config: Mapping[str, Any]) -> tuple[str, str]:
@@ -180,7 +158,7 @@ _pool_lock = threading.Lock()
 
 
 def pool() -> Pool:
-    """This process's pool."""
+    """Return this process's pool."""
     global _pool
     with _pool_lock:
         if _pool is None:

@@ -1,4 +1,4 @@
-"""Waits for a server's end and removes the containers that it left: one that was made but not started ends by nothing.
+"""Removal of the containers that a dead server left: one that was made but not started does not end by itself.
 
 A shell waits on the server's pipe, which costs nothing; this module runs when that pipe has closed.
 """
@@ -20,7 +20,7 @@ _WAIT = 'read -r _; exec "$0" -P -m etude.environments.sandbox.docker.reaper "$@
 
 
 def watch(kind: docker_engine.Kind) -> subprocess.Popen[bytes]:
-    """Start waiting for this process's end; whoever closes the returned one's stdin starts the removal early."""
+    """Start waiting for this process's end; closing the returned process's stdin starts the removal early."""
     command = ["/bin/sh", "-c", _WAIT, sys.executable, kind.name, docker_engine.owner()]
     return subprocess.Popen(
         command,

@@ -1,6 +1,6 @@
 """The server's end of a container's attached stream: frames to the worker and back, and a sign of life.
 
-The engine carries the worker's output in pieces with a header of its own. What the worker itself says on its standard
+The engine carries the worker's output in pieces with its own header. What the worker writes to its standard
 error is kept for the message when it is gone.
 """
 
@@ -13,12 +13,12 @@ import socket
 import struct
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ....errors import SandboxError
 from ..keeper.async_socket import hang_up, wait_until_ready
-from .worker.serve import FRAME
+from .worker.serve import FRAME, frames_in
 
 _PIECE = struct.Struct(">BxxxI")
 _STDERR = 2
@@ -44,13 +44,13 @@ class Stream:
         self._sending = threading.Lock()
         self._raw = bytearray()
         self._frames = bytearray()
-        self._said = b""
+        self._errors = b""
         self._waiting = False
         self.closed = False
         _streams.add(self)
 
     def check_open(self) -> None:
-        """Raises SandboxError after close, and in a forked child."""
+        """Raise SandboxError after close, and in a forked child."""
         if self._owner != os.getpid():
             raise SandboxError("this sandbox belongs to the parent process; open one in each process")
         if self.closed:
@@ -88,7 +88,7 @@ class Stream:
 
     async def _reply(self, sink: Callable[[bytes, bytes], None]) -> dict[str, Any]:
         while True:
-            for kind, content in self._take():
+            for kind, content in frames_in(self._frames):
                 if kind == b"R":
                     reply: dict[str, Any] = json.loads(content)
                     if "limit" in reply:
@@ -98,15 +98,6 @@ class Stream:
                     return reply
                 sink(kind, content)
             await self._receive()
-
-    def _take(self) -> Iterator[tuple[bytes, bytes]]:
-        while len(self._frames) >= FRAME.size:
-            kind, length = FRAME.unpack_from(self._frames)
-            if len(self._frames) < FRAME.size + length:
-                return
-            content = bytes(self._frames[FRAME.size : FRAME.size + length])
-            del self._frames[: FRAME.size + length]
-            yield kind, content
 
     async def _receive(self) -> None:
         while True:
@@ -125,14 +116,9 @@ class Stream:
         if not data:
             raise self._gone()
         self._raw += data
-        while len(self._raw) >= _PIECE.size:
-            stream, length = _PIECE.unpack_from(self._raw)
-            if len(self._raw) < _PIECE.size + length:
-                return
-            content = self._raw[_PIECE.size : _PIECE.size + length]
-            del self._raw[: _PIECE.size + length]
+        for stream, content in frames_in(self._raw, _PIECE):
             if stream == _STDERR:
-                self._said = (self._said + content)[-_LAST_WORDS:]
+                self._errors = (self._errors + content)[-_LAST_WORDS:]
             else:
                 self._frames += content
 
@@ -155,7 +141,7 @@ class Stream:
                 if not self.closed and self._owner == os.getpid():
                     self._socket.send(FRAME.pack(b"H", 0))
             except OSError:
-                return  # whoever uses the stream next finds out
+                return  # the next request finds out
             finally:
                 self._sending.release()
 
@@ -164,8 +150,8 @@ class Stream:
         self.close()
         if was_closed:
             return SandboxError("the sandbox is closed")
-        said = self._said.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        why = f": {said}" if said else ""
+        reason = self._errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        why = f": {reason}" if reason else ""
         return SandboxError(f"the {self._kind} container is gone (or its engine){why}; open a new sandbox")
 
     def close(self) -> None:
@@ -177,9 +163,15 @@ class Stream:
 
 
 def beat_all() -> None:
-    """One sign of life to every worker of this process."""
+    """Send one sign of life to every worker of this process."""
     for stream in list(_streams):
         stream.beat()
+
+
+def close_all() -> None:
+    """Disconnect this process, a forked child, from its parent's containers."""
+    for stream in list(_streams):
+        stream.close()
 
 
 def _ignore(kind: bytes, content: bytes) -> None:

@@ -137,7 +137,7 @@ class NamespaceDriver:
         fds: Mapping[str, int],
         status: int,
     ) -> None:
-        """Make the forked child what bwrap is to run in."""
+        """Prepare the forked child for bwrap: descriptors, limits, mounts and user."""
         program = os.open(f"/proc/self/fd/{self._seccomp}", os.O_RDONLY)
         place_descriptors({**standard_descriptors(fds), _STATUS: status, _SECCOMP: program})
         if group is not None:
@@ -177,7 +177,7 @@ class NamespaceDriver:
 
 
 def _enter_user_namespace() -> None:
-    """Become root of a user namespace of our own, which may mount but owns nothing more than this user does."""
+    """Become root of a new user namespace, which may mount but owns nothing more than this user does."""
     uid, gid = os.geteuid(), os.getegid()
     linux.unshare(linux.CLONE_NEWUSER | linux.CLONE_NEWNS)
     for name, text in {"setgroups": "deny", "uid_map": f"0 {uid} 1", "gid_map": f"0 {gid} 1"}.items():

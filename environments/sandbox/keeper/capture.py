@@ -6,14 +6,16 @@ from collections.abc import Callable
 
 
 class Capture:
-    """Head and tail of a stream: at most ``limit`` bytes, and how many were dropped between them.
+    """Head and tail of a stream (or its head alone): at most ``limit`` bytes, and how many were dropped between them.
 
     The head goes to ``take_head`` as it comes, when that is given.
     """
 
-    def __init__(self, limit: int, take_head: Callable[[bytes], object] | None = None) -> None:
-        self._head_room = limit - limit // 2
-        self._tail_room = limit // 2
+    def __init__(
+        self, limit: int, take_head: Callable[[bytes], object] | None = None, *, head_only: bool = False
+    ) -> None:
+        self._tail_room = 0 if head_only else limit // 2
+        self._head_room = limit - self._tail_room
         self._head = bytearray()
         self._take_head = take_head or self._head.extend
         self._tail = bytearray()
@@ -36,23 +38,3 @@ class Capture:
         """Return head (unless it was taken) and tail, and the number of bytes dropped."""
         tail = self._tail[len(self._tail) - min(len(self._tail), self._tail_room) :]
         return bytes(self._head + tail), self._dropped - len(tail)
-
-
-class Prefix:
-    """The first ``limit`` bytes of a stream, which go to ``take`` as they come when that is given."""
-
-    def __init__(self, limit: int, take: Callable[[bytes], object] | None = None) -> None:
-        self._room = limit
-        self._data = bytearray()
-        self._take = take or self._data.extend
-
-    def feed(self, data: bytes) -> None:
-        """Add what came next."""
-        if self._room:
-            data = data[: self._room]
-            self._room -= len(data)
-            self._take(data)
-
-    def result(self) -> bytes:
-        """Return the first bytes."""
-        return bytes(self._data)

@@ -1,7 +1,7 @@
 """The server's end of the keeper: starts it, and carries requests, replies and descriptors.
 
 One keeper per server process and kind serves every event loop and thread; a forked worker starts its own. Each sandbox
-has a socket of its own, so nothing is shared that a loop could own.
+has its own socket, so nothing is shared that a loop could own.
 """
 
 from __future__ import annotations

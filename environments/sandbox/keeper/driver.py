@@ -14,7 +14,7 @@ class Unavailable(Exception):
 
 
 class Driver(Protocol):
-    """Where commands run, and how they are stopped."""
+    """The place where commands run, and how they are stopped. By default the server owns the writable layer."""
 
     kill_signal: signal.Signals
     """Sent to a command's monitor, which then ends everything that the command started."""
@@ -23,27 +23,24 @@ class Driver(Protocol):
 
     def open(self, spec: dict[str, Any], group: Group | None) -> Any:
         """Return a new sandbox's state. Raises Unavailable or OSError."""
-        ...
 
     def start(self, state: Any, group: Group | None, request: dict[str, Any], fds: dict[str, int], status: int) -> int:
         """Fork the command's monitor, which writes JSON lines to ``status``, and return its pid."""
-        ...
 
     def reset(self, state: Any, filled: bool) -> list[int]:
         """Drop the writable layer, or take the filled new one; return descriptors to close."""
-        ...
+        return []
 
     def layer(self, state: Any) -> list[int]:
         """Return descriptors that show the writable layer."""
-        ...
+        return []
 
     def new_layer(self, state: Any) -> list[int]:
         """Return descriptors of an empty writable layer, which the server may fill before the next reset."""
-        ...
+        return []
 
     def close(self, state: Any) -> list[int]:
         """Forget a sandbox; return descriptors to close."""
-        ...
 
 
 def standard_descriptors(descriptors: Mapping[str, int]) -> dict[int, int]:

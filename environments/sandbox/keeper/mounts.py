@@ -2,7 +2,7 @@
 
 The namespace's root is a small *stage*: ``/r`` is what the sandbox will see as its root, ``/w`` the sized tmpfs with
 the writable layer, ``/proc`` the host's (bubblewrap needs it to mount a new one), and links so that bubblewrap finds
-its libraries. Whoever closes the descriptor drops every mount; a keeper that dies closes it.
+its libraries. Closing the descriptor drops every mount; a keeper that dies closes it.
 """
 
 from __future__ import annotations
@@ -13,31 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..kernel import linux
-from ..kernel.linux import (
-    CLONE_NEWNS,
-    MS_BIND,
-    MS_NODEV,
-    MS_NOSUID,
-    MS_PRIVATE,
-    MS_RDONLY,
-    MS_REC,
-    MS_REMOUNT,
-    bind,
-    mount,
-)
-from ..layers.base_layer import (
-    DEVICES,
-    PYTHON_PREFIX,
-    ROOT_LINKS,
-    SANDBOX_UID,
-    etc_files,
-    hidden_below,
-    shown_below_usr,
-)
+from ..kernel.linux import bind, mount
+from ..layers import base_layer
+from ..layers.base_layer import SANDBOX_UID
 
 LAYER_FOLDERS = {"upper": 0o755, "work": 0o755, "tmp": 0o1777, "shm": 0o1777}
-"""What the writable layer consists of: the overlay's two folders, /tmp and /dev/shm, and their first modes."""
-_QUIET = MS_NOSUID | MS_NODEV
+"""The folders of the writable layer and their first modes: the overlay's two folders, /tmp and /dev/shm."""
+_QUIET = linux.MS_NOSUID | linux.MS_NODEV
 
 
 @dataclass(frozen=True)
@@ -52,20 +34,20 @@ class Stage:
 
 
 class StageBuilder:
-    """Builds stages. ``rootless``: this process is root only in a user namespace of its own."""
+    """A builder of stages; ``rootless`` says that this process is root only in its own user namespace."""
 
     def __init__(self, rootless: bool) -> None:
         self.rootless = rootless
         self.owner = 0 if rootless else SANDBOX_UID
-        # Only the machine's own root may keep an overlay's marks where nobody else can set them.
+        # Only the machine's own root may keep an overlay's marks where no one else can set them.
         self._user_marks = rootless or Path("/proc/self/uid_map").read_text().split() != ["0", "0", "4294967295"]
         self._home = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-        self._etc = etc_files()
+        self._etc = base_layer.etc_files()
         self._hidden: dict[str, list[str]] = {}
-        self._usr = shown_below_usr()
+        self._usr = base_layer.shown_below_usr()
 
     def layer(self, disk: int, files: int) -> int:
-        """An empty writable layer, mounted nowhere yet, to be filled before ``build`` takes it."""
+        """Return an empty writable layer, mounted nowhere yet, to be filled before ``build`` takes it."""
         layer = linux.detached_tmpfs(size=str(disk), nr_inodes=str(files), mode="755")
         try:
             self._make_folders(f"/proc/self/fd/{layer}")
@@ -82,19 +64,19 @@ class StageBuilder:
             os.chmod(path, mode)
 
     def build(self, workspace: str, binds: Mapping[str, str], disk: int, files: int, layer: int | None = None) -> Stage:
-        """A fresh stage over ``workspace``, on a filled ``layer`` if given. Raises OSError: which mount failed."""
+        """Return a new stage over ``workspace``, on a filled ``layer`` if given. Raises OSError naming the mount."""
         self._check_owner(workspace)
-        for prefix in ("/usr", *(path for inside, path in binds.items() if inside == PYTHON_PREFIX)):
+        for prefix in ("/usr", *(path for inside, path in binds.items() if inside == base_layer.PYTHON_PREFIX)):
             if prefix not in self._hidden:
-                self._hidden[prefix] = hidden_below(Path(prefix))
-        linux.unshare(CLONE_NEWNS)
+                self._hidden[prefix] = base_layer.hidden_below(Path(prefix))
+        linux.unshare(linux.CLONE_NEWNS)
         opened: dict[str, int] = {}
         try:
-            mount("none", "/", flags=MS_REC | MS_PRIVATE)
+            mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
             # Opened before the stage covers /tmp, where a source may lie.
             for path in ("/proc", "/usr", "/etc", "/", workspace, *binds.values()):
                 opened.setdefault(path, os.open(path, os.O_PATH | os.O_CLOEXEC))
-            devices = {name: os.open(f"/dev/{name}", os.O_PATH | os.O_CLOEXEC) for name in DEVICES}
+            devices = {name: os.open(f"/dev/{name}", os.O_PATH | os.O_CLOEXEC) for name in base_layer.DEVICES}
             opened.update({f"/dev/{name}": fd for name, fd in devices.items()})
             sources = {path: f"/proc/self/fd/{fd}" for path, fd in opened.items()}
             mount("tmpfs", "/tmp", "tmpfs", _QUIET, "mode=755")
@@ -105,13 +87,13 @@ class StageBuilder:
             namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
             return Stage(namespace, os.open("/w", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
         finally:
-            linux.setns(self._home, CLONE_NEWNS)
+            linux.setns(self._home, linux.CLONE_NEWNS)
             for fd in opened.values():
                 os.close(fd)
 
     def enter(self, stage: Stage) -> None:
         """Move the calling process into the stage. Called between fork and exec."""
-        linux.setns(stage.namespace, CLONE_NEWNS)
+        linux.setns(stage.namespace, linux.CLONE_NEWNS)
 
     def _check_owner(self, workspace: str) -> None:
         owner = os.stat(workspace).st_uid
@@ -131,7 +113,7 @@ class StageBuilder:
     def _mount_all(self, sources: Mapping[str, str], workspace: str, binds: Mapping[str, str]) -> None:
         for name in ("r", "proc", "tmp", "empty"):
             os.mkdir(name)
-        mount(sources["/proc"], "proc", flags=MS_BIND | MS_REC)
+        mount(sources["/proc"], "proc", flags=linux.MS_BIND | linux.MS_REC)
         os.symlink("r/usr", "usr")
         mount("tmpfs", "r", "tmpfs", _QUIET, "mode=755")
         self._mount_base(sources)
@@ -140,7 +122,7 @@ class StageBuilder:
         for inside, path in sorted(binds.items()):
             self._mount_bind(inside, path, sources[path])
         self._mount_workspace(sources[workspace])
-        mount("", "r", flags=MS_BIND | MS_REMOUNT | MS_RDONLY | _QUIET)
+        mount("", "r", flags=linux.MS_BIND | linux.MS_REMOUNT | linux.MS_RDONLY | _QUIET)
 
     def _mount_base(self, sources: Mapping[str, str]) -> None:
         for name in ("usr", "etc", "dev", "proc", "tmp", "run", "var", "opt", "workspace"):
@@ -151,7 +133,7 @@ class StageBuilder:
             os.makedirs(f"r/usr/{part}", exist_ok=True)
             bind(f"{sources['/usr']}/{part}", f"r/usr/{part}")
         self._hide("r/usr", "/usr")
-        for name in ROOT_LINKS:
+        for name in base_layer.ROOT_LINKS:
             host = f"{sources['/']}/{name}"
             if os.path.islink(host):
                 os.symlink(os.readlink(host), f"r/{name}")
@@ -168,7 +150,7 @@ class StageBuilder:
             bind(alternatives, "r/etc/alternatives")
 
     def _mount_devices(self, sources: Mapping[str, str]) -> None:
-        for name in DEVICES:
+        for name in base_layer.DEVICES:
             Path("r/dev", name).touch()
             bind(sources[f"/dev/{name}"], f"r/dev/{name}", read_only=False, devices=True)
         for name, target in {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}.items():
@@ -177,7 +159,7 @@ class StageBuilder:
         for name in ("shm", "pts"):
             os.mkdir(f"r/dev/{name}")
         bind("w/shm", "r/dev/shm", read_only=False)
-        mount("devpts", "r/dev/pts", "devpts", MS_NOSUID | linux.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
+        mount("devpts", "r/dev/pts", "devpts", linux.MS_NOSUID | linux.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
 
     def _mount_bind(self, inside: str, path: str, source: str) -> None:
         target = f"r/{inside.strip('/')}"
@@ -185,12 +167,12 @@ class StageBuilder:
             os.makedirs(target, exist_ok=True)
             # As a layer, not a bind: the table of mounts would name the host's folder.
             marks = ",userxattr" if self._user_marks else ""
-            mount("overlay", target, "overlay", _QUIET | MS_RDONLY, f"lowerdir={source}:empty{marks}")
+            mount("overlay", target, "overlay", _QUIET | linux.MS_RDONLY, f"lowerdir={source}:empty{marks}")
         else:
             os.makedirs(os.path.dirname(target), exist_ok=True)
             Path(target).touch()
             bind(source, target)
-        if inside == PYTHON_PREFIX:
+        if inside == base_layer.PYTHON_PREFIX:
             self._hide(target, path)
 
     def _hide(self, target: str, path: str) -> None:
@@ -200,6 +182,6 @@ class StageBuilder:
 
     def _mount_workspace(self, lower: str) -> None:
         layers = f"lowerdir={lower},upperdir=w/upper,workdir=w/work"
-        # Plain copy-up only, without redirects and metadata-only copies: the upper folder alone tells what changed.
+        # Plain copy-up only, without redirects and metadata-only copies: the upper folder alone shows what changed.
         options = "userxattr" if self._user_marks else "index=off,xino=off,metacopy=off,redirect_dir=nofollow"
         mount("overlay", "r/workspace", "overlay", _QUIET, f"{layers},{options}")

@@ -20,7 +20,7 @@ from ..kernel import landlock, linux, seccomp
 from ..kernel.cgroups import Group
 from ..kernel.launch import OPEN_FILES, become_command, become_user, lower_limit, report, restore_signals
 from ..layers.base_layer import PYTHON_PREFIX, ROOT_LINKS, SANDBOX_UID, hidden_below, shown_below_usr
-from .driver import Unavailable, standard_descriptors
+from .driver import Driver, Unavailable, standard_descriptors
 
 _ETC = (
     "alternatives hostname hosts group ld.so.cache ld.so.conf ld.so.conf.d localtime mime.types nsswitch.conf passwd "
@@ -43,7 +43,7 @@ class _State:
     """The Landlock ruleset; None where the machine's owner accepted that there is none."""
 
 
-class GuardDriver:
+class GuardDriver(Driver):
     """Starts commands under guards, confined by Landlock, seccomp and resource limits."""
 
     kill_signal = signal.SIGTERM
@@ -145,16 +145,6 @@ class GuardDriver:
         if state.rules is not None:
             landlock.restrict(state.rules)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _WAKE)
-
-    def reset(self, state: _State, filled: bool) -> list[int]:
-        """Do nothing: the server resets the folders."""
-        return []
-
-    def layer(self, state: _State) -> list[int]:
-        return []
-
-    def new_layer(self, state: _State) -> list[int]:
-        return []
 
     def close(self, state: _State) -> list[int]:
         folder = state.spec["folder"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import select
+import selectors
 import signal
 import time
 from collections.abc import Callable
@@ -24,23 +24,18 @@ class Loop:
     """An event loop: descriptors and what to call when they can be read."""
 
     def __init__(self) -> None:
-        self._epoll = select.epoll()
-        self._handlers: dict[int, Callable[[], None]] = {}
+        self._selector = selectors.DefaultSelector()
+        self.unwatch = self._selector.unregister
 
     def watch(self, descriptor: int, handler: Callable[[], None]) -> None:
-        self._handlers[descriptor] = handler
-        self._epoll.register(descriptor, select.EPOLLIN)
-
-    def unwatch(self, descriptor: int) -> None:
-        self._handlers.pop(descriptor)
-        self._epoll.unregister(descriptor)
+        self._selector.register(descriptor, selectors.EVENT_READ, handler)
 
     def turn(self, timeout_s: float) -> None:
         """Wait for events, at most so long, and handle them."""
-        for descriptor, _ in self._epoll.poll(max(0.0, timeout_s)):
+        for key, _ in self._selector.select(max(0.0, timeout_s)):
             # A handler may have dropped a later descriptor of this batch.
-            if descriptor in self._handlers:
-                self._handlers[descriptor]()
+            if key.fd in self._selector.get_map():
+                key.data()
 
 
 @dataclass(eq=False)

@@ -1,4 +1,6 @@
-"""Limits that hold for a whole sandbox: one control group each, version 1 or 2, where we may write. Stdlib only.
+"""Limits that hold for a whole sandbox: one control group each, version 1 or 2, where this process may write.
+
+Stdlib only, Python 3.8: docker's worker reads its counters with it.
 
 Groups are named ``etude-PID-STARTTIME-N`` after the keeper that made them, so a later keeper removes what a killed one
 left behind.
@@ -15,7 +17,7 @@ from pathlib import Path
 from .linux import start_time
 
 _CONTROLLERS = ("memory", "pids", "cpu")
-# Only version 1 has it as a controller of its own; without it the CPU time is read from /proc.
+# Only version 1 has it as a separate controller; without it the CPU time is read from /proc.
 _OPTIONAL = ("cpuacct",)
 _CPU_PERIOD_US = 100_000
 # bubblewrap's own two processes (or the guard) count too.
@@ -36,13 +38,10 @@ class Group:
             os.write(fd, b"0")
 
     def oom_kills(self) -> int:
-        """How many processes the kernel killed here for want of memory."""
+        """Return how many processes the kernel killed here for want of memory."""
         name = "memory.events" if self.version == 2 else "memory.oom_control"
-        for line in _read(self.folders["memory"] / name).splitlines():
-            key, _, value = line.partition(" ")
-            if key == "oom_kill":
-                return int(value)
-        return 0
+        lines = _read(self.folders["memory"] / name).splitlines()
+        return sum(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
 
     def cpu_seconds(self) -> float | None:
         """Return the CPU seconds used by everything that ever ran in the group, or None when it does not count them."""
@@ -52,21 +51,21 @@ class Group:
             name, unit, text = "", 1e-9, _read(self.folders["cpuacct"] / "cpuacct.usage")
         else:
             return None
-        lines = [line.removeprefix(name) for line in text.splitlines() if line.startswith(name)]
-        return int(lines[0]) * unit if lines else None
+        values = [line.split()[-1] for line in text.splitlines() if line.startswith(name)]
+        return int(values[0]) * unit if values else None
 
     def kill(self) -> None:
         """Kill whatever is still inside."""
         for pid in map(int, _read(self.folders["pids"] / "cgroup.procs").split()):
             try:
-                # A process of a foreign PID namespace reads as 0, which kill(2) would take for our own group.
+                # A process of a foreign PID namespace reads as 0, which kill(2) would take for this process's group.
                 if pid > 0:
                     os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
 
     def remove(self) -> bool:
-        """Delete the group; False while the kernel still counts a process in it."""
+        """Delete the group; return False while the kernel still counts a process in it."""
         for fd in self.entrances:
             os.close(fd)
         self.entrances.clear()
@@ -75,7 +74,7 @@ class Group:
 
 
 class Groups:
-    """Where this keeper may make groups. ``version`` is 0 when it may not: then rlimits have to do."""
+    """The folders where this keeper may make groups; ``version`` is 0 when it may not, and rlimits are used."""
 
     def __init__(self) -> None:
         self.version, self._bases = _find_bases()
@@ -87,7 +86,7 @@ class Groups:
                 self.version = 0
 
     def create(self, limits: Mapping[str, float]) -> Group | None:
-        """A group with these limits (``memory`` bytes, ``processes``, ``cpus``), or None without groups."""
+        """Return a group with these limits (``memory`` bytes, ``processes``, ``cpus``), or None without groups."""
         if not self.version:
             return None
         self._count += 1
@@ -110,11 +109,11 @@ class Groups:
             return {"memory.max": memory, "memory.swap.max": "0", "pids.max": processes, **cpu}
         cpu = {"cpu.cfs_period_us": str(_CPU_PERIOD_US), "cpu.cfs_quota_us": quota}
         # Memory plus swap may not be below memory, so it comes second.
-        own = {"memory.limit_in_bytes": memory, "memory.memsw.limit_in_bytes": memory}
-        return {**own, "pids.max": processes, **cpu}
+        bytes_limits = {"memory.limit_in_bytes": memory, "memory.memsw.limit_in_bytes": memory}
+        return {**bytes_limits, "pids.max": processes, **cpu}
 
     def _usable(self) -> bool:
-        """Whether a child can really be moved into a group made here."""
+        """Return whether a child can really be moved into a group made here."""
         group = None
         try:
             group = self.create({"memory": 1 << 28, "processes": 8, "cpus": 1.0})
@@ -145,26 +144,26 @@ class Groups:
 
 
 def _find_bases() -> tuple[int, dict[str, Path]]:
-    """The version to use and, per controller, our own group's folder; version 0 when a controller is missing."""
-    own = {}
+    """Return the version to use and, per controller, this process's group; version 0 when a controller is missing."""
+    group_paths = {}
     for line in _read(Path("/proc/self/cgroup")).splitlines():
         _, controllers, path = line.split(":", 2)
-        own.update(dict.fromkeys(controllers.split(","), path))
+        group_paths.update(dict.fromkeys(controllers.split(","), path))
     bases: dict[str, Path] = {}
     unified: Path | None = None
     for line in _read(Path("/proc/self/mountinfo")).splitlines():
-        left, _, right = line.partition(" - ")
+        mounted, _, right = line.partition(" - ")
         kind, _, options = right.split(" ", 2)
-        root, point = left.split(" ")[3:5]
-        if kind == "cgroup2" and "" in own:
-            unified = _own_folder(point, root, own[""])
+        root, point = mounted.split(" ")[3:5]
+        if kind == "cgroup2" and "" in group_paths:
+            unified = _own_folder(point, root, group_paths[""])
         elif kind == "cgroup":
-            for name in set(options.split(" ")[-1].split(",")) & {*_CONTROLLERS, *_OPTIONAL} & set(own):
-                bases[name] = _own_folder(point, root, own[name])
+            for name in set(options.split(" ")[-1].split(",")) & {*_CONTROLLERS, *_OPTIONAL} & set(group_paths):
+                bases[name] = _own_folder(point, root, group_paths[name])
     if bases.keys() >= set(_CONTROLLERS):
         return 1, bases
     if unified is not None:
-        # A group with processes of its own may have no limited children: then a group above, if it lets us.
+        # A group that holds processes may have no limited children: then a group above, if this user may write it.
         for folder in (unified, *unified.parents):
             if (folder / "cgroup.procs").exists() and _delegate(folder):
                 return 2, dict.fromkeys(_CONTROLLERS, folder)
@@ -172,14 +171,14 @@ def _find_bases() -> tuple[int, dict[str, Path]]:
 
 
 def _own_folder(point: str, root: str, path: str) -> Path:
-    """A container shows its own group at the mount point, while /proc may still name the path from the host's root."""
+    # A container shows its group at the mount point, while /proc may still name the path from the host's root.
     inside = os.path.relpath(path, root) if root != "/" and path.startswith(root) else path.lstrip("/")
     folder = Path(point, inside)
     return folder if folder.is_dir() else Path(point)
 
 
 def _delegate(folder: Path) -> bool:
-    """Whether children of this version-2 group have the controllers, turned on here if the kernel lets us."""
+    """Return whether children of this version-2 group have the controllers, turned on here if the kernel lets us."""
     control = folder / "cgroup.subtree_control"
     missing = set(_CONTROLLERS) - set(_read(control).split())
     if missing:

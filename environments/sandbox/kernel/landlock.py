@@ -37,7 +37,7 @@ class _PathAttribute(ctypes.Structure):
 
 
 def version() -> int:
-    """The kernel's Landlock version; 0 without Landlock."""
+    """Return the kernel's Landlock version; 0 without Landlock."""
     try:
         return linux.syscall(_CREATE, None, 0, _VERSION_FLAG)
     except OSError:
@@ -48,10 +48,10 @@ class Ruleset:
     """An allow-list being written; ``fd`` serves any number of ``restrict`` calls."""
 
     def __init__(self) -> None:
-        known = version()
-        self._handled = (1 << max(bits for since, bits in _KNOWN_BITS.items() if since <= known)) - 1
-        network = _ALL_NETWORK if known >= _NETWORK_SINCE else 0
-        scopes = _ALL_SCOPES if known >= SCOPES_SINCE else 0
+        abi = version()
+        self._handled = (1 << max(bits for since, bits in _KNOWN_BITS.items() if since <= abi)) - 1
+        network = _ALL_NETWORK if abi >= _NETWORK_SINCE else 0
+        scopes = _ALL_SCOPES if abi >= SCOPES_SINCE else 0
         attribute = _RulesetAttribute(self._handled, network, scopes)
         size = 24 if scopes else 16 if network else 8
         self.fd = linux.syscall(_CREATE, ctypes.byref(attribute), size, 0)
@@ -88,7 +88,7 @@ class Ruleset:
 
 
 def _around(folder: Path, hidden: set[Path]) -> Iterable[Path]:
-    """The fewest paths that cover ``folder`` without ``hidden``; links are left out, their targets have own rules."""
+    """Yield the fewest paths that cover ``folder`` without ``hidden``; links are left out, since rules follow them."""
     if folder in hidden:
         return
     if not any(path.is_relative_to(folder) for path in hidden):

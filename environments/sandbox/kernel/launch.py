@@ -16,9 +16,9 @@ OPEN_FILES = 4096
 _FIRST_FREE = 100
 
 
-def place_descriptors(wanted: Mapping[int, int]) -> None:
+def place_descriptors(by_number: Mapping[int, int]) -> None:
     """Give descriptors their numbers in the command (number: descriptor); exec inherits them."""
-    copies = {number: _copy(descriptor) for number, descriptor in wanted.items()}
+    copies = {number: _copy(descriptor) for number, descriptor in by_number.items()}
     for number, descriptor in copies.items():
         os.dup2(descriptor, number)
 

@@ -21,8 +21,8 @@ MS_PRIVATE = 1 << 18
 MS_RELATIME = 1 << 21
 MNT_DETACH = 2
 
-# What statvfs calls the flags that a remount in a user namespace must keep, and what mount(2) calls them.
-_KEPT_FLAGS = {1: MS_RDONLY, 2: MS_NOSUID, 4: MS_NODEV, 8: MS_NOEXEC, 1024: 1024, 2048: 2048, 4096: MS_RELATIME}
+# The flags that a remount in a user namespace must keep: as statvfs names them, and as mount(2) does.
+_MOUNT_FLAGS = {1: MS_RDONLY, 2: MS_NOSUID, 4: MS_NODEV, 8: MS_NOEXEC, 1024: 1024, 2048: 2048, 4096: MS_RELATIME}
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
@@ -67,14 +67,14 @@ def bind(source: str, target: str, *, read_only: bool = True, devices: bool = Fa
         # In a user namespace the kernel refuses to uncover what lies under mounts that it locked: take them along.
         mount(source, target, flags=MS_BIND | MS_REC)
     flags = MS_BIND | MS_REMOUNT | MS_NOSUID | (0 if devices else MS_NODEV) | (MS_RDONLY if read_only else 0)
-    kept = os.statvfs(target).f_flag
-    for seen, flag in _KEPT_FLAGS.items():
-        flags |= flag if kept & seen else 0
+    present = os.statvfs(target).f_flag
+    for statvfs_flag, mount_flag in _MOUNT_FLAGS.items():
+        flags |= mount_flag if present & statvfs_flag else 0
     mount("", target, flags=flags)
 
 
 def detached_tmpfs(**options: str) -> int:
-    """A tmpfs that is mounted nowhere yet, as a descriptor of its root; without setuid files and devices."""
+    """Return a tmpfs that is mounted nowhere yet, as a descriptor of its root; without setuid files and devices."""
     context = syscall(_FSOPEN, b"tmpfs", 1)
     try:
         for name, value in options.items():
@@ -86,7 +86,7 @@ def detached_tmpfs(**options: str) -> int:
 
 
 def attach(fd: int, target: str) -> None:
-    """Mount what ``detached_tmpfs`` gave."""
+    """Mount a file system that ``detached_tmpfs`` returned."""
     syscall(_MOVE_MOUNT, fd, b"", _AT_FDCWD, os.fsencode(target), _EMPTY_PATH)
 
 
@@ -111,7 +111,7 @@ def _prctl(option: int, value: int, third: object = 0) -> int:
 
 
 def set_dumpable(dumpable: bool) -> None:
-    """A process that is not dumpable hides its memory, environment and files from others of its user."""
+    """Show this process's memory, environment and files to others of its user, or hide them."""
     _prctl(_PR_SET_DUMPABLE, int(dumpable))
 
 
@@ -123,7 +123,7 @@ def die_with_parent(parent: int, signal_number: int) -> None:
 
 
 def become_subreaper() -> None:
-    """Orphans among the descendants become our children."""
+    """Make orphaned descendants children of this process."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -142,13 +142,13 @@ def load_seccomp(program: bytes) -> None:
 
 
 def syscall(number: int, *arguments: object) -> int:
-    """A raw system call; integers are passed as machine words. Raises OSError."""
+    """Make a raw system call; integers are passed as machine words. Raises OSError."""
     words = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
     return _check(_libc.syscall(ctypes.c_long(number), *words), f"syscall {number}")
 
 
 def start_time(pid: int) -> str:
-    """When ``pid`` started, in clock ticks since boot, or an empty string: with the pid it names a process for good."""
+    """Return when ``pid`` started, in clock ticks since boot, or "": with the pid it names a process for good."""
     fields = _stat_fields(pid)
     return fields[19] if fields else ""
 
@@ -206,25 +206,25 @@ def cpu_seconds_below(root: int) -> float:
 
 
 def descendants(root: int, skip: Collection[int] = ()) -> set[int]:
-    """Every live process below ``root`` by the parents that /proc shows; not zombies, ``skip``, or what is below it."""
+    """Return every live process below ``root`` that /proc shows, without zombies, ``skip`` and what is below that."""
     children = _children_by_parent()
-    found: set[int] = set()
+    below: set[int] = set()
     waiting = [root]
     while waiting:
         for child in children.get(waiting.pop(), ()):
-            if child not in found and child not in skip:
-                found.add(child)
+            if child not in below and child not in skip:
+                below.add(child)
                 waiting.append(child)
-    return found
+    return below
 
 
 def threads_of_user() -> int:
-    """How many threads this user has, as far as /proc shows them: what RLIMIT_NPROC counts."""
-    mine, total = os.geteuid(), 0
+    """Return how many threads of this user /proc shows, which is what RLIMIT_NPROC counts."""
+    user, total = os.geteuid(), 0
     for entry in os.listdir("/proc"):
         if entry.isdigit() and (fields := _stat_fields(int(entry))):
             try:
-                total += int(fields[17]) if os.stat(f"/proc/{entry}").st_uid == mine else 0
+                total += int(fields[17]) if os.stat(f"/proc/{entry}").st_uid == user else 0
             except FileNotFoundError:
                 continue
     return total

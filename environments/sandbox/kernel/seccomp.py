@@ -13,109 +13,46 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# name: (x86_64, aarch64); None where the architecture has no such call.
-SYSCALLS: dict[str, tuple[int | None, int | None]] = {
-    "ioctl": (16, 29),
-    "socket": (41, 198),
-    "socketpair": (53, 199),
-    "clone": (56, 220),
-    "clone3": (435, 435),
-    "prlimit64": (302, 261),
-    "setpriority": (141, 140),
-    "sched_setparam": (142, 118),
-    "sched_setscheduler": (144, 119),
-    "sched_setaffinity": (203, 122),
-    "sched_setattr": (314, 274),
-    "acct": (163, 89),
-    "add_key": (248, 217),
-    "adjtimex": (159, 171),
-    "bpf": (321, 280),
-    "chroot": (161, 51),
-    "clock_adjtime": (305, 266),
-    "clock_settime": (227, 112),
-    "delete_module": (176, 106),
-    "fanotify_init": (300, 262),
-    "finit_module": (313, 273),
-    "fsconfig": (431, 431),
-    "fsmount": (432, 432),
-    "fsopen": (430, 430),
-    "fspick": (433, 433),
-    "init_module": (175, 105),
-    "io_uring_enter": (426, 426),
-    "io_uring_register": (427, 427),
-    "io_uring_setup": (425, 425),
-    "ioperm": (173, None),
-    "iopl": (172, None),
-    "kcmp": (312, 272),
-    "kexec_file_load": (320, 294),
-    "kexec_load": (246, 104),
-    "keyctl": (250, 219),
-    "lookup_dcookie": (212, 18),
-    "memfd_secret": (447, 447),
-    "modify_ldt": (154, None),
-    "mount": (165, 40),
-    "mount_setattr": (442, 442),
-    "move_mount": (429, 429),
-    "move_pages": (279, 239),
-    "name_to_handle_at": (303, 264),
-    "nfsservctl": (180, 42),
-    "open_by_handle_at": (304, 265),
-    "open_tree": (428, 428),
-    "open_tree_attr": (467, 467),
-    "perf_event_open": (298, 241),
-    "pidfd_getfd": (438, 438),
-    "pivot_root": (155, 41),
-    "process_madvise": (440, 440),
-    "process_mrelease": (448, 448),
-    "process_vm_readv": (310, 270),
-    "process_vm_writev": (311, 271),
-    "ptrace": (101, 117),
-    "quotactl": (179, 60),
-    "quotactl_fd": (443, 443),
-    "reboot": (169, 142),
-    "request_key": (249, 218),
-    "setdomainname": (171, 162),
-    "sethostname": (170, 161),
-    "setns": (308, 268),
-    "settimeofday": (164, 170),
-    "swapoff": (168, 225),
-    "swapon": (167, 224),
-    "syslog": (103, 116),
-    "umount2": (166, 39),
-    "unshare": (272, 97),
-    "uselib": (134, None),
-    "userfaultfd": (323, 282),
-    "vhangup": (153, 58),
-}
+
+def _table(text: str) -> dict[str, tuple[int | None, int | None]]:
+    """Return the numbers on x86_64 and aarch64 by a call's name; None ("-") where an architecture lacks the call."""
+    rows = [row.split() for row in text.split(",")]
+    return {name: (_number(x86_64), _number(aarch64)) for name, x86_64, aarch64 in rows}
+
+
+def _number(text: str) -> int | None:
+    return None if text == "-" else int(text)
+
+
+# Refused or not by their arguments.
+_BY_ARGUMENT = _table("""
+    ioctl 16 29, socket 41 198, socketpair 53 199, clone 56 220, clone3 435 435, prlimit64 302 261,
+    setpriority 141 140, sched_setparam 142 118, sched_setscheduler 144 119, sched_setaffinity 203 122,
+    sched_setattr 314 274
+""")
+SYSCALLS = _BY_ARGUMENT | _table("""
+    acct 163 89, add_key 248 217, adjtimex 159 171, bpf 321 280, chroot 161 51, clock_adjtime 305 266,
+    clock_settime 227 112, delete_module 176 106, fanotify_init 300 262, finit_module 313 273, fsconfig 431 431,
+    fsmount 432 432, fsopen 430 430, fspick 433 433, init_module 175 105, io_uring_enter 426 426,
+    io_uring_register 427 427, io_uring_setup 425 425, ioperm 173 -, iopl 172 -, kcmp 312 272,
+    kexec_file_load 320 294, kexec_load 246 104, keyctl 250 219, lookup_dcookie 212 18, memfd_secret 447 447,
+    modify_ldt 154 -, mount 165 40, mount_setattr 442 442, move_mount 429 429, move_pages 279 239,
+    name_to_handle_at 303 264, nfsservctl 180 42, open_by_handle_at 304 265, open_tree 428 428,
+    open_tree_attr 467 467, perf_event_open 298 241, pidfd_getfd 438 438, pivot_root 155 41, process_madvise 440 440,
+    process_mrelease 448 448, process_vm_readv 310 270, process_vm_writev 311 271, ptrace 101 117, quotactl 179 60,
+    quotactl_fd 443 443, reboot 169 142, request_key 249 218, setdomainname 171 162, sethostname 170 161,
+    setns 308 268, settimeofday 164 170, swapoff 168 225, swapon 167 224, syslog 103 116, umount2 166 39,
+    unshare 272 97, uselib 134 -, userfaultfd 323 282, vhangup 153 58
+""")
 # Without an IPC namespace these reach the host's objects.
-HOST_IPC: dict[str, tuple[int | None, int | None]] = {
-    "shmget": (29, 194),
-    "shmat": (30, 196),
-    "shmctl": (31, 195),
-    "semget": (64, 190),
-    "semop": (65, 193),
-    "semctl": (66, 191),
-    "semtimedop": (220, 192),
-    "msgget": (68, 186),
-    "msgsnd": (69, 189),
-    "msgrcv": (70, 188),
-    "msgctl": (71, 187),
-    "mq_open": (240, 180),
-    "mq_unlink": (241, 181),
-}
-_BY_ARGUMENT = frozenset(
-    "ioctl socket socketpair clone clone3 prlimit64 setpriority sched_setparam sched_setscheduler sched_setaffinity "
-    "sched_setattr".split()
-)
+HOST_IPC = _table("""
+    shmget 29 194, shmat 30 196, shmctl 31 195, semget 64 190, semop 65 193, semctl 66 191, semtimedop 220 192,
+    msgget 68 186, msgsnd 69 189, msgrcv 70 188, msgctl 71 187, mq_open 240 180, mq_unlink 241 181
+""")
 # The argument that names another process, for calls that check the user alone and so reach a server of the same user.
-_PROCESS_ARGUMENT = {
-    "prlimit64": 0,
-    "setpriority": 1,
-    "sched_setparam": 0,
-    "sched_setscheduler": 0,
-    "sched_setaffinity": 0,
-    "sched_setattr": 0,
-}
+_PROCESS_ARGUMENT = {"prlimit64": 0, "setpriority": 1} | dict.fromkeys(
+    ("sched_setparam", "sched_setscheduler", "sched_setaffinity", "sched_setattr"), 0
+)
 
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _NAMESPACE_FLAGS = 0x7E020000
@@ -158,12 +95,12 @@ def _assemble(ops: Sequence[_Op]) -> bytes:
 
 
 def _argument(index: int) -> int:
-    """Offset of the low half of an argument in ``struct seccomp_data`` (both architectures are little-endian)."""
+    # The low half of an argument in ``struct seccomp_data``: both architectures are little-endian.
     return 16 + 8 * index
 
 
 def _family_rules(number: dict[str, int], network: bool) -> list[_Op]:
-    """Sockets: four families with a network namespace; without one only connected pairs, which name no peer."""
+    """Allow sockets of four families with a network namespace; without one only connected pairs, which name no peer."""
     ops: list[_Op] = []
     if network:
         for call in ("socket", "socketpair"):
@@ -189,7 +126,7 @@ def _argument_rules(number: dict[str, int]) -> list[_Op]:
 
 
 def _others_rules(number: dict[str, int]) -> list[_Op]:
-    """Calls on another process's limits and priority: on oneself (0) only."""
+    """Allow calls on limits and priority for the calling process (0) alone."""
     ops: list[_Op] = []
     for call, index in _PROCESS_ARGUMENT.items():
         ops += [_Op(_EQUAL, number[call], on_false=f"after {call}"), _Op(_LOAD, _argument(index))]
@@ -199,7 +136,7 @@ def _others_rules(number: dict[str, int]) -> list[_Op]:
 
 
 def _with_allow_nearby(ops: list[_Op]) -> list[_Op]:
-    """Point each "allow" jump at a return of its own, directly behind it, since a jump reaches 255 instructions."""
+    """Point each "allow" jump at its own return, directly behind it, since a jump reaches 255 instructions."""
     result: list[_Op] = []
     for count, op in enumerate(ops):
         if "allow" not in (op.on_true, op.on_false):
@@ -215,7 +152,7 @@ def _with_allow_nearby(ops: list[_Op]) -> list[_Op]:
 
 
 def program(*, network: bool, machine: str = "") -> bytes:
-    """The filter for this machine. ``network``: the sandbox has network and IPC namespaces of its own.
+    """Return the filter for this machine; ``network`` says that the sandbox has its own network and IPC namespaces.
 
     Raises NotImplementedError on an architecture without a table.
     """

@@ -1,4 +1,4 @@
-"""Which parts of the host every sandbox sees: an allow-list, without any installed Python package. Stdlib only."""
+"""The parts of the host that every sandbox sees: an allow-list, without any installed Python package. Stdlib only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COPIED = ("ld.so.cache", "ld.so.conf", "localtime", "mime.types", "services", "
 _WRITTEN = {
     "passwd": (
         f"root:x:0:0:root:/root:/usr/sbin/nologin\netude:x:{SANDBOX_UID}:{SANDBOX_UID}:etude:/tmp:/bin/bash\n"
-        "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+        "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"  # prose: ok
     ),
     "group": f"root:x:0:\netude:x:{SANDBOX_UID}:\nnogroup:x:65534:\n",
     "hosts": "127.0.0.1 localhost etude\n::1 localhost\n",
@@ -37,36 +37,21 @@ _PACKAGES = (
 
 # What commands need of /usr. Everything else stays out: other programs bring whole Python packages with them.
 _USR = (
-    "bin",
-    "sbin",
-    "lib32",
-    "lib64",
-    "libx32",
-    "lib/*-linux-gnu*",
-    "lib/python3.*",
-    "lib/git-core",
-    "lib/locale",
-    "lib/ssl",
-    "lib/terminfo",
-    "share/git-core",
-    "share/i18n",
-    "share/misc",
-    "share/perl*",
-    "share/terminfo",
-    "share/zoneinfo",
-)
+    "bin sbin lib32 lib64 libx32 lib/*-linux-gnu* lib/python3.* lib/git-core lib/locale lib/ssl lib/terminfo "
+    "share/git-core share/i18n share/misc share/perl* share/terminfo share/zoneinfo"
+).split()
 
 
 def shown_below_usr(usr: Path = Path("/usr")) -> list[str]:
-    """Folders of /usr that a sandbox sees, relative to it; ``.`` on systems that keep libraries in /usr/lib itself."""
+    """Return the folders of /usr that a sandbox sees, relative to it; ``.`` where /usr/lib itself holds libraries."""
     if not any(usr.glob("lib/*-linux-gnu*")):
         return ["."]
-    found = {path for pattern in _USR for path in usr.glob(pattern) if path.is_dir() and not path.is_symlink()}
-    return sorted(str(path.relative_to(usr)) for path in found)
+    folders = {path for pattern in _USR for path in usr.glob(pattern) if path.is_dir() and not path.is_symlink()}
+    return sorted(str(path.relative_to(usr)) for path in folders)
 
 
 def etc_files() -> dict[str, bytes]:
-    """The content of the sandbox's /etc."""
+    """Return the files of the sandbox's /etc."""
     files = {name: text.encode() for name, text in _WRITTEN.items()}
     for name in _COPIED:
         try:
@@ -77,13 +62,13 @@ def etc_files() -> dict[str, bytes]:
 
 
 def hidden_below(prefix: Path) -> list[str]:
-    """Folders below ``prefix`` (a Python prefix such as /usr) to hide, relative to it: they hold Python packages."""
-    found = {path for pattern in _PACKAGES for path in prefix.glob(pattern) if path.is_dir()}
+    """Return the folders below ``prefix`` (a Python prefix such as /usr) that hold Python packages, relative to it."""
+    folders = {path for pattern in _PACKAGES for path in prefix.glob(pattern) if path.is_dir()}
     local = prefix / "local"
     if any(any(path.iterdir()) for pattern in _PACKAGES for path in local.glob(pattern) if path.is_dir()):
-        found.add(local)
+        folders.add(local)
     # A link to a folder hides what it points to, and only there.
-    real = {Path(os.path.realpath(path)) for path in found}
+    real = {Path(os.path.realpath(path)) for path in folders}
     inside = {path.relative_to(os.path.realpath(prefix)) for path in real if _is_below(path, prefix)}
     return sorted(str(path) for path in inside if not any(str(other) in map(str, path.parents) for other in inside))
 

@@ -1,4 +1,4 @@
-"""What a command changed in a workspace, read from the frozen tree by our own code. Stdlib only, Python 3.8."""
+"""The changes that a command made in a workspace, read from the frozen tree. Stdlib only, Python 3.8."""
 
 from __future__ import annotations
 
@@ -48,26 +48,26 @@ def find_changes(
     limits: ChangeLimits,
     *,
     overlay: bool = False,
-    known: Watched | None = None,
+    watched: Watched | None = None,
     keep: Callable[[bytes], Any] = bytes,
 ) -> list[Change]:
     """Return what differs between an open folder and its lower tree, sorted by path.
 
-    ``overlay`` says that the folder is an overlay's upper folder, not a whole copy. What is ``known`` to be untouched
+    ``overlay`` says that the folder is an upper folder, not a whole copy. What ``watched`` reports as untouched
     is not read. ``keep`` gets each content and returns what the change holds in its place. Raises LimitExceeded when
     there are more changes than ``limits`` allow.
     """
     comparison = _Comparison(limits, overlay, keep, limits.max_total)
-    comparison.compare(_Pair(folder, lower, known, "", 0))
+    comparison.compare(_Pair(folder, lower, watched, "", 0))
     return sorted(comparison.changes, key=lambda change: change.path)
 
 
 class _Pair(NamedTuple):
-    """A folder, the lower one if there is one, what is known about it, and its place in the tree."""
+    """A folder, the lower one if there is one, its watch, and its place in the tree."""
 
     folder: int
     lower: LowerFolder | None
-    known: Watched | None
+    watched: Watched | None
     prefix: str
     depth: int
 
@@ -89,9 +89,9 @@ class _Comparison:
 
     def compare(self, pair: _Pair) -> None:
         """Compare a folder with its lower one."""
-        known = pair.known
-        if known is not None and not known.touched:
-            names = [name for name, child in known.children.items() if child.below]
+        watched = pair.watched
+        if watched is not None and not watched.touched:
+            names = [name for name, child in watched.children.items() if child.below]
         else:
             names = os.listdir(pair.folder)
             if pair.lower is not None and (not self.overlay or is_opaque(pair.folder)):
@@ -99,18 +99,18 @@ class _Comparison:
                     self._add(Change(pair.prefix + name, "deleted"))
         for name in names:
             info = os.stat(name, dir_fd=pair.folder, follow_symlinks=False)
-            child = known.child(name, info) if known is not None else None
+            child = watched.child(name, info) if watched is not None else None
             if child is None or child.below:
                 self._compare_name(pair, name, info, child)
 
-    def _compare_name(self, pair: _Pair, name: str, info: os.stat_result, known: Watched | None) -> None:
+    def _compare_name(self, pair: _Pair, name: str, info: os.stat_result, watched: Watched | None) -> None:
         path = pair.prefix + name
         before = pair.lower.entry(name) if pair.lower is not None else None
         if self.overlay and stat.S_ISCHR(info.st_mode) and info.st_rdev == 0:
             if before is not None:
                 self._add(Change(path, "deleted"))
         elif stat.S_ISDIR(info.st_mode):
-            self._compare_folder(pair, name, before, known)
+            self._compare_folder(pair, name, before, watched)
         elif stat.S_ISLNK(info.st_mode):
             target = read_link(pair.folder, name)
             was_link = before is not None and stat.S_ISLNK(before.mode)
@@ -121,7 +121,7 @@ class _Comparison:
         else:
             self._add(Change(path, "special"))
 
-    def _compare_folder(self, pair: _Pair, name: str, before: Entry | None, known: Watched | None) -> None:
+    def _compare_folder(self, pair: _Pair, name: str, before: Entry | None, watched: Watched | None) -> None:
         path = pair.prefix + name
         if pair.depth >= MAX_DEPTH:
             self._add(Change(path, "special"))
@@ -129,7 +129,7 @@ class _Comparison:
         if before is not None and not stat.S_ISDIR(before.mode):
             self._add(Change(path, "deleted"))
         with opened(pair.folder, name, READ_FOLDER) as inner, folder_in(pair.lower, name, before) as below:
-            self.compare(_Pair(inner, below, known, path + "/", pair.depth + 1))
+            self.compare(_Pair(inner, below, watched, path + "/", pair.depth + 1))
 
     def _compare_file(self, pair: _Pair, name: str, info: os.stat_result, before: Entry | None) -> None:
         executable = bool(info.st_mode & 0o100)

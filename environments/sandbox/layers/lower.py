@@ -31,27 +31,21 @@ class LowerFolder(Protocol):
 
     def names(self) -> Collection[str]:
         """Return the names in the folder."""
-        ...
 
     def entry(self, name: str) -> Entry | None:
-        """Return the status of a name, ``.`` for the folder itself; None when there is no such name."""
-        ...
+        """Return the status of a name, ``.`` for the folder itself; None when it does not exist."""
 
     def target(self, name: str) -> bytes:
         """Return a symbolic link's target."""
-        ...
 
     def folder(self, name: str) -> AbstractContextManager[LowerFolder]:
         """Open a folder in this one."""
-        ...
 
     def holds(self, name: str, file: int) -> bool:
         """Return whether the file ``name`` has the content of an open file of the same size."""
-        ...
 
     def copy(self, name: str, file: int) -> None:
         """Write the content of the file ``name`` to an open, empty file."""
-        ...
 
 
 class DiskFolder:
@@ -79,12 +73,12 @@ class DiskFolder:
         with opened(self._folder, name) as original:
             offset = 0
             while True:
-                left, right = os.pread(original, _PIECE, offset), os.pread(file, _PIECE, offset)
-                if left != right:
+                data = os.pread(original, _PIECE, offset)
+                if data != os.pread(file, _PIECE, offset):
                     return False
-                if not left:
+                if not data:
                     return True
-                offset += len(left)
+                offset += len(data)
 
     def copy(self, name: str, file: int) -> None:
         with opened(self._folder, name) as original:
@@ -149,7 +143,7 @@ class RecordedFolder:
 
 
 def folder_in(lower: LowerFolder | None, name: str, entry: Entry | None) -> AbstractContextManager[LowerFolder | None]:
-    """Open a folder of a lower folder; None where there is no folder of that name."""
+    """Open a folder of a lower folder; None where it is missing or of another kind."""
     if lower is None or entry is None or not stat.S_ISDIR(entry.mode):
         return nullcontext()
     return lower.folder(name)

@@ -1,4 +1,4 @@
-"""Restoring a saved writable layer by our own code, while nothing runs in it. Stdlib only, Python 3.8."""
+"""Restoring a saved writable layer while nothing runs in it. Stdlib only, Python 3.8."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 
 from .lower import write_file
 from .records import File, Folder, Link, Same
-from .tree_access import READ_FOLDER, opaque_mark, opened, remove, remove_attributes
+from .tree_access import READ_FOLDER, created, make_folder, make_special, opaque_mark, opened, remove, remove_attributes
 
 if TYPE_CHECKING:
     from .records import Node
-
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def restore_layer(folders: Mapping[str, int], tree: Folder, owner: int | None) -> None:
@@ -67,21 +65,13 @@ class _Restore:
             remove(folder, name)
         if isinstance(node, File):
             self._make_file(folder, name, node)
-            return
-        if isinstance(node, Folder):
-            os.mkdir(name, 0o700, dir_fd=folder)
-        elif isinstance(node, Link):
-            os.symlink(node.target, os.fsencode(name), dir_fd=folder)
-        else:
-            os.mknod(name, node.mode, dir_fd=folder)
-            if not stat.S_ISCHR(node.mode):  # an overlay's mark of a deleted name
-                os.chmod(name, stat.S_IMODE(node.mode), dir_fd=folder)
-        if self._owner is not None:
-            os.chown(name, self._owner, self._owner, dir_fd=folder, follow_symlinks=False)
-        if isinstance(node, Folder):
+        elif isinstance(node, Folder):
+            make_folder(folder, name, self._owner)
             self._fill_folder(folder, name, node)
+        elif isinstance(node, Link):
+            make_special(folder, name, stat.S_IFLNK, node.mtime, node.target, self._owner)
         else:
-            os.utime(name, ns=(node.mtime, node.mtime), dir_fd=folder, follow_symlinks=False)
+            make_special(folder, name, node.mode, node.mtime, None, self._owner)
 
     def _fill_folder(self, folder: int, name: str, node: Folder) -> None:
         with opened(folder, name, READ_FOLDER) as inner:
@@ -100,14 +90,7 @@ class _Restore:
             os.link(str(node.linked), name, src_dir_fd=staging, dst_dir_fd=folder, follow_symlinks=False)
 
     def _write_file(self, folder: int, name: str, node: File) -> None:
-        file = os.open(name, _CREATE, 0o600, dir_fd=folder)
-        try:
+        with created(folder, name, node.mode, node.mtime, self._owner) as file:
             write_file(file, node)
             for key, value in node.attributes.items():
                 os.setxattr(file, key, value)
-            if self._owner is not None:
-                os.fchown(file, self._owner, self._owner)
-            os.fchmod(file, node.mode)
-            os.utime(file, ns=(node.mtime, node.mtime))
-        finally:
-            os.close(file)

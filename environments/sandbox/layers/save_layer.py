@@ -1,4 +1,4 @@
-"""Saving a writable layer by our own code, while nothing runs in it. Stdlib only, Python 3.8: docker's worker uses it.
+"""Saving a writable layer while nothing runs in it. Stdlib only, Python 3.8: docker's worker uses it.
 
 A layer is saved as records with the files' contents, in memory, so nothing outlives the process. Records and contents
 that did not change are shared with the save before. Files are compared by content, since times can be forged.
@@ -16,20 +16,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from . import tree_access
 from .lower import Entry, LowerFolder, folder_in
 from .records import SAME, File, Folder, Link, Same, Special
 from .touched import Watched
-from .tree_access import (
-    MAX_DEPTH,
-    READ_FOLDER,
-    LimitExceeded,
-    data_ranges,
-    is_opaque,
-    opened,
-    read_link,
-    read_range,
-    user_attributes,
-)
+from .tree_access import MAX_DEPTH, READ_FOLDER, LimitExceeded, opened
 
 if TYPE_CHECKING:
     from .records import Content, Node
@@ -44,8 +35,8 @@ class LayerFolder(NamedTuple):
     folder: int
     lower: LowerFolder | None = None
     """The tree that the folder began as a whole copy of; what is still as there is not saved."""
-    known: Watched | None = None
-    """What is known to be untouched since then."""
+    watched: Watched | None = None
+    """The watch on it since then."""
 
 
 class SavedTree(NamedTuple):
@@ -73,8 +64,8 @@ def save_layer(
     """
     save = _Save(max_files, max_bytes, keep)
     children: dict[str, Node] = {}
-    for name, (folder, lower, known) in folders.items():
-        children[name] = save.folder(_Pair(folder, lower, known, 0), os.fstat(folder), _child(before, name))
+    for name, (folder, lower, watched) in folders.items():
+        children[name] = save.folder(_Pair(folder, lower, watched, 0), os.fstat(folder), _child(before, name))
     if before is not None and all(children[name] is before.children.get(name) for name in children):
         return SavedTree(before, 0, save.files)
     return SavedTree(Folder(0, 0, False, {}, children), save.fresh, save.files)
@@ -85,11 +76,11 @@ def _child(folder: Node | None, name: str) -> Node | None:
 
 
 class _Pair(NamedTuple):
-    """A folder, the lower one if there is one, what is known about it, and its depth."""
+    """A folder, the lower one if there is one, its watch, and its depth."""
 
     folder: int
     lower: LowerFolder | None
-    known: Watched | None
+    watched: Watched | None
     depth: int
 
 
@@ -122,7 +113,7 @@ class _Save:
         children: dict[str, Node] = {}
         for name in os.listdir(pair.folder):
             children[name] = self._name(pair, name, _child(before, name))
-        opaque, attributes = is_opaque(pair.folder), user_attributes(pair.folder)
+        opaque, attributes = tree_access.is_opaque(pair.folder), tree_access.user_attributes(pair.folder)
         mode, mtime = stat.S_IMODE(info.st_mode), info.st_mtime_ns
         if (
             isinstance(before, Folder)
@@ -135,11 +126,11 @@ class _Save:
         return Folder(mode, mtime, opaque, attributes, children)
 
     def _name(self, pair: _Pair, name: str, before: Node | None) -> Node:
-        if pair.known is not None and not pair.known.touched and name not in pair.known.children:
+        if pair.watched is not None and not pair.watched.touched and name not in pair.watched.children:
             return SAME  # a link or a special file, which is watched by its folder
         info = os.stat(name, dir_fd=pair.folder, follow_symlinks=False)
-        known = pair.known.child(name, info) if pair.known is not None else None
-        if known is not None and not known.below:
+        watched = pair.watched.child(name, info) if pair.watched is not None else None
+        if watched is not None and not watched.below:
             return SAME
         entry = pair.lower.entry(name) if pair.lower is not None else None
         if stat.S_ISREG(info.st_mode):
@@ -148,7 +139,7 @@ class _Save:
             with opened(pair.folder, name, READ_FOLDER) as inner, folder_in(pair.lower, name, entry) as below:
                 if below is None:
                     self._count_path()
-                return self.folder(_Pair(inner, below, known, pair.depth + 1), info, before)
+                return self.folder(_Pair(inner, below, watched, pair.depth + 1), info, before)
         return self._other(pair, name, info, entry, before)
 
     def _file(
@@ -159,7 +150,7 @@ class _Save:
             self._count_path()
             return self.linked[linked]
         with opened(pair.folder, name) as file:
-            attributes = user_attributes(file)
+            attributes = tree_access.user_attributes(file)
             same_entry = entry == Entry(info.st_mode, info.st_mtime_ns, info.st_size) and not linked and not attributes
             if pair.lower is not None and same_entry and pair.lower.holds(name, file):
                 return SAME
@@ -180,9 +171,9 @@ class _Save:
     ) -> tuple[tuple[int, Content], ...]:
         """Return the file's content in pieces; a piece that did not change is the one before."""
         extents = []
-        for start, length in data_ranges(file, info):
+        for start, length in tree_access.data_ranges(file, info):
             self._count_bytes(length)
-            data = read_range(file, start, length)
+            data = tree_access.read_range(file, start, length)
             content = before.get(start)
             if content != data:
                 self.fresh += len(data)
@@ -194,7 +185,7 @@ class _Save:
         """Return the record of a symbolic link or a special file; the one before when nothing about it changed."""
         node: Link | Special
         if stat.S_ISLNK(info.st_mode):
-            target = read_link(pair.folder, name)
+            target = tree_access.read_link(pair.folder, name)
             node = Link(info.st_mtime_ns, target)
             same_entry = entry is not None and (entry.mode, entry.mtime) == (info.st_mode, info.st_mtime_ns)
             if pair.lower is not None and same_entry and pair.lower.target(name) == target:

@@ -66,7 +66,7 @@ def opened_folders(parent: int, names: Iterable[str]) -> Iterator[dict[str, int]
 
 
 def lstat(folder: int, name: str) -> os.stat_result | None:
-    """Return the status of ``name`` in an open folder, or None when there is no such name."""
+    """Return the status of ``name`` in an open folder, or None when it does not exist."""
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -93,10 +93,10 @@ def read_range(file: int, offset: int, size: int) -> bytes:
 
 def write_range(file: int, offset: int, data: bytes | memoryview) -> None:
     """Write all of ``data`` at ``offset``."""
-    rest = memoryview(data)
-    while rest:
-        written = os.pwrite(file, rest[:_PIECE], offset)
-        offset, rest = offset + written, rest[written:]
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(file, view[:_PIECE], offset)
+        offset, view = offset + written, view[written:]
 
 
 def data_ranges(file: int, info: os.stat_result) -> Iterator[tuple[int, int]]:
@@ -152,6 +152,40 @@ def remove_attributes(folder: int) -> None:
     for name in names:
         if name.startswith(("user.", "system.posix_acl_")):
             os.removexattr(folder, name)
+
+
+@contextmanager
+def created(folder: int, name: str, mode: int, mtime: int, owner: int | None) -> Iterator[int]:
+    """Open a new file for writing; at the end ``owner`` (None: this user) gets it, with this mode and time."""
+    file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW, 0o600, dir_fd=folder)
+    try:
+        yield file
+        if owner is not None:
+            os.fchown(file, owner, owner)
+        os.fchmod(file, stat.S_IMODE(mode))
+        os.utime(file, ns=(mtime, mtime))
+    finally:
+        os.close(file)
+
+
+def make_folder(folder: int, name: str, owner: int | None) -> None:
+    """Make an empty folder that only ``owner`` (None: this user) may enter."""
+    os.mkdir(name, 0o700, dir_fd=folder)
+    if owner is not None:
+        os.chown(name, owner, owner, dir_fd=folder)
+
+
+def make_special(folder: int, name: str, mode: int, mtime: int, target: bytes | None, owner: int | None) -> None:
+    """Make a symbolic link (with a ``target``), a FIFO, a socket or an overlay's mark of a deleted name."""
+    if target is not None:
+        os.symlink(target, os.fsencode(name), dir_fd=folder)
+    else:
+        os.mknod(name, mode, dir_fd=folder)
+        if not stat.S_ISCHR(mode):  # an overlay's mark may not be changed
+            os.chmod(name, stat.S_IMODE(mode), dir_fd=folder)
+    if owner is not None:
+        os.chown(name, owner, owner, dir_fd=folder, follow_symlinks=False)
+    os.utime(name, ns=(mtime, mtime), dir_fd=folder, follow_symlinks=False)
 
 
 def remove(folder: int, name: str) -> None:

@@ -1,5 +1,5 @@
 """Builder of Snapshots.
 
 Reading order: ``build`` (entry points), ``build_steps`` (one build), ``dependencies``, ``environment``,
-``interpreter``; ``packages``, ``uv_command`` and ``uv_settings`` call uv.
+``interpreter``; ``packages`` and ``uv_command`` call uv.
 """

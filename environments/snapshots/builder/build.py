@@ -22,16 +22,12 @@ from .build_steps import Build, Progress
 from .interpreter import find_interpreter
 
 
-def silent(message: str) -> None:
-    """Ignore a progress message."""
-
-
 def build_snapshot(
     spec: str,
     options: SnapshotOptions = SnapshotOptions(),
     *,
     cache: Path | None = None,
-    progress: Progress = silent,
+    progress: Progress = lambda message: None,
     backend: str = "auto",
 ) -> Snapshot:
     """Return the Snapshot of a source; it is built unless the cache contains it, which takes milliseconds.
@@ -74,7 +70,7 @@ def open_snapshot(
     ref: SnapshotRef,
     *,
     cache: Path | None = None,
-    progress: Progress = silent,
+    progress: Progress = lambda message: None,
     sources: Iterable[Path] = (),
     backend: str = "auto",
     packed: tuple[Path, str] | None = None,

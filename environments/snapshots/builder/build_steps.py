@@ -6,8 +6,10 @@ import asyncio
 import concurrent.futures
 import os
 import subprocess
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,29 +29,18 @@ from ..source import source
 from ..source.project_files import required_python
 from ..source.source import Source
 from ..store import trees
-from ..store.cache import file_lock, publish_folder
-from ..test_run.baseline import Baseline, check_run, measure
+from ..test_run.baseline import check_run, measure
 from ..test_run.first_run import TEST_CPU_S, TEST_IDLE_S, first_run
 from ..test_run.test_runner import TestRun, run_tests
 from . import environment
 from .dependencies import Dependencies
 from .interpreter import Interpreter, check_requires, find_interpreter
-from .uv_settings import clean_environment
+from .uv_command import clean_environment
 
 Progress = Callable[[str], None]
 ATTEMPTS = 4
 LIMITS = Limits(memory=4 << 30, disk=1 << 30, processes=512, cpus=2.0)
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class _Attempt:
-    """One set of requirements tried: the recipe with its locked packages, and how the suite ran with them."""
-
-    recipe: Recipe
-    run: TestRun
-    locked: set[str]
-    tests: list[str]
 
 
 class Build:
@@ -69,15 +60,16 @@ class Build:
         dependencies = Dependencies(interpreter, self.env, self.staging, self.progress, self.notes)
         dependencies.refuse_parts_of_pytest(fetched.name, options.pytest)
         project = self._inspect(fetched, interpreter)
-        dependencies.refuse_parts_of_pytest(project.name, options.pytest)
+        if project.name != fetched.name:
+            dependencies.refuse_parts_of_pytest(project.name, options.pytest)
         config = read_config(self.tree)
         layout = detect(self.tree, config, project.top_level, project.name, _named_tests(options, self.tree))
         generated = metadata.generated_files(project, layout.packages, self.tree)
         metadata.write_files(self.tree, generated)
         guess = guess_dependencies(self.tree, project, config, layout, options)
         recipe = _draft(fetched, project, layout, config, interpreter, options, metadata.pack(generated))
-        attempt = self._attempts(recipe, project, guess, dependencies)
-        return self._publish(attempt.recipe, interpreter, attempt.run)
+        recipe, run = self._settle(recipe, project, guess, dependencies)
+        return self._publish(recipe, interpreter, run)
 
     def from_recipe(self, recipe: Recipe, places: Sequence[Path]) -> Snapshot:
         """Follow the recipe. Raises SnapshotError when this machine or the package index does not allow it."""
@@ -113,59 +105,50 @@ class Build:
         check_requires(interpreter, project.requires_python, project.name)
         return project
 
-    def _attempts(
+    def _settle(
         self, recipe: Recipe, project: Project, guess: DependencyGuess, dependencies: Dependencies
-    ) -> _Attempt:
-        """Try the declared requirements, then with what collection still misses; the last run counts."""
-        attempt = self._attempt(recipe, project, guess, guess.tests, dependencies, recipe.setup_cmds)
-        for _ in range(ATTEMPTS - 1):
-            more = guess.missing(attempt.run, attempt.locked, attempt.tests)
-            if not more:
+    ) -> tuple[Recipe, TestRun]:
+        """Install the declared requirements, then what collection still misses; return the recipe and the last run.
+
+        Raises SnapshotError when the runtime dependencies cannot be installed, or the last run proves nothing.
+        """
+        interpreter, tests = dependencies.interpreter, guess.tests
+        for attempt in range(ATTEMPTS):
+            installed = dependencies.install(guess, tests)
+            environment.add_project(self.env, interpreter, project)
+            self._set_up(recipe.setup_cmds if attempt == 0 else [])
+            environment.finish(self.env, interpreter)
+            named = usable_options(read_config(self.tree).addopts)[1]
+            plugins = environment.pytest_plugins(self.env, interpreter, named)
+            chosen = recipe.verifier.options
+            if "hypothesispytest" in plugins:  # its examples are random otherwise
+                chosen = with_words(chosen, ["--hypothesis-seed=0"])
+            lines = installed.resolution.lines([project.name])
+            verifier = recipe.verifier.model_copy(update={"plugins": plugins, "options": chosen})
+            recipe = recipe.model_copy(update={"requirements": lines, "verifier": verifier})
+            self._tidy(recipe)
+            recipe, run = self._first_run(recipe, interpreter)
+            more = guess.missing(run, set(installed.resolution.locked), installed.tests)
+            if not more or attempt == ATTEMPTS - 1:
                 break
             self.notes.append(f"undeclared, missing when collecting: {', '.join(more)}")
-            attempt = self._attempt(attempt.recipe, project, guess, [*attempt.tests, *more], dependencies)
-        check_run(attempt.run, recipe.verifier.timeout_s)
-        return attempt
-
-    def _attempt(
-        self,
-        recipe: Recipe,
-        project: Project,
-        guess: DependencyGuess,
-        tests: Sequence[str],
-        dependencies: Dependencies,
-        set_up: Sequence[str] = (),
-    ) -> _Attempt:
-        """Resolve, install and run once. Raises SnapshotError when the runtime dependencies cannot be installed."""
-        interpreter = dependencies.interpreter
-        installed = dependencies.install(guess, tests)
-        environment.add_project(self.env, interpreter, project)
-        self._set_up(set_up)
-        environment.finish(self.env, interpreter)
-        plugins = environment.pytest_plugins(self.env, interpreter, usable_options(read_config(self.tree).addopts)[1])
-        chosen = recipe.verifier.options
-        if "hypothesispytest" in plugins:  # its examples are random otherwise
-            chosen = with_words(chosen, ["--hypothesis-seed=0"])
-        lines = installed.resolution.lines([project.name])
-        verifier = recipe.verifier.model_copy(update={"plugins": plugins, "options": chosen})
-        recipe = recipe.model_copy(update={"requirements": lines, "verifier": verifier})
-        self._tidy(recipe)
-        recipe, run = self._first_run(recipe, interpreter)
-        return _Attempt(recipe, run, set(installed.resolution.locked), installed.tests)
+            tests = [*installed.tests, *more]
+        check_run(run, recipe.verifier.timeout_s)
+        return recipe, run
 
     def _first_run(self, recipe: Recipe, interpreter: Interpreter) -> tuple[Recipe, TestRun]:
         """Run the suite; options that nothing defines and tests that hang are dropped."""
 
-        def run(verifier: PytestVerifier) -> TestRun:
-            self.progress("baseline: run 1 of 3")
-            idle_s = min(TEST_IDLE_S, verifier.timeout_s)
-            return self._in_sandbox(
-                recipe,
-                interpreter,
-                lambda sandbox: run_tests(sandbox, verifier, idle_s=idle_s, test_cpu_s=TEST_CPU_S),
-            )
+        async def run(verifier: PytestVerifier) -> TestRun:
+            async with self._sandbox(recipe, interpreter) as sandbox:
+                idle_s = min(TEST_IDLE_S, verifier.timeout_s)
+                return await run_tests(sandbox, verifier, idle_s=idle_s, test_cpu_s=TEST_CPU_S)
 
-        verifier, result = first_run(recipe.verifier, run, self.notes)
+        def wait(verifier: PytestVerifier) -> TestRun:
+            self.progress("baseline: run 1 of 3")
+            return _wait(run(verifier))
+
+        verifier, result = first_run(recipe.verifier, wait, self.notes)
         return recipe.model_copy(update={"verifier": verifier}), result
 
     def _set_up(self, commands: Iterable[str]) -> None:
@@ -194,40 +177,24 @@ class Build:
         trees.normalise(self.tree)
         trees.give_to_sandbox(self.tree)
 
-    def _in_sandbox(
-        self, recipe: Recipe, interpreter: Interpreter, job: Callable[[Sandbox], Coroutine[Any, Any, T]]
-    ) -> T:
-        """Run ``job`` in a new sandbox over the tree and wait for its result."""
+    @asynccontextmanager
+    async def _sandbox(self, recipe: Recipe, interpreter: Interpreter) -> AsyncIterator[Sandbox]:
+        """Open a new sandbox over the tree for an ``async with`` block."""
+        from ...sandbox.registry import open_sandbox
+
         layers = snapshot.make_layers(recipe, self.folder, self.cache, interpreter, self.tree)
-
-        async def inside() -> T:
-            from ...sandbox.registry import open_sandbox
-
-            sandbox = await open_sandbox(layers, LIMITS, self.backend)
-            try:
-                return await job(sandbox)
-            finally:
-                await sandbox.close()
-
-        return _wait(inside())
+        sandbox = await open_sandbox(layers, LIMITS, self.backend)
+        try:
+            yield sandbox
+        finally:
+            await sandbox.close()
 
     def _publish(self, recipe: Recipe, interpreter: Interpreter, first: TestRun | None) -> Snapshot:
-        async def job(sandbox: Sandbox) -> Baseline:
-            return await measure(sandbox, recipe.verifier, recipe.packages, self.tree, self.progress, first)
-
-        measured = self._in_sandbox(recipe, interpreter, job)
+        open_sandbox = partial(self._sandbox, recipe, interpreter)
+        measured = _wait(measure(open_sandbox, recipe.verifier, recipe.packages, self.tree, self.progress, first))
         baseline = measured.model_copy(update={"notes": [*self.notes, *measured.notes]})
-        snapshot.save(self.folder, recipe, baseline, interpreter)
         trees.remove(self.folder / "env-unmapped")  # it contains the staging folder's path
-        digest = recipe.digest()
-        with file_lock(self.cache, f"publish-{digest[:32]}"):
-            if snapshot.load(self.cache, digest) is None:
-                publish_folder(self.folder, self.cache / "snapshots" / digest)
-        loaded = snapshot.load(self.cache, digest)
-        if loaded is None:
-            raise SnapshotError(
-                f"snapshot {digest[:12]} vanished from the cache {self.cache}; make sure that nothing clears it"
-            )
+        loaded = snapshot.publish(self.cache, self.folder, recipe, baseline, interpreter)
         self.progress(f"{recipe.name} {recipe.version}: {len(baseline.passed)} tests pass every time")
         return loaded
 

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
-from importlib.metadata import Distribution, distributions
+from importlib.metadata import distributions
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -16,11 +16,10 @@ from ...sandbox import ENV_PREFIX, PYTHON_PREFIX
 from ..project.metadata import Project, write_files
 from ..project.pytest_config import UNWANTED_PLUGINS
 from ..store.cache import file_lock
-from ..store.trees import link_tree, remove
+from ..store.trees import link_tree, normalise, remove
 from .interpreter import Interpreter
 from .packages import install_locked
-from .uv_command import UvResult
-from .uv_settings import clean_environment
+from .uv_command import UvResult, clean_environment
 
 _SCRIPT = """#!{python}
 import sys
@@ -99,12 +98,7 @@ def finish(environment: Path, interpreter: Interpreter) -> None:
     )
     make_head(environment, interpreter.inside, interpreter)
     _rewrite(environment / "bin", str(environment), ENV_PREFIX)
-    for folder, names, files in os.walk(environment):
-        for name in [*names, *files]:
-            path = Path(folder, name)
-            if not path.is_symlink():
-                path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
-    environment.chmod(0o755)
+    normalise(environment)
 
 
 def _rewrite(folder: Path, old: str, new: str) -> None:
@@ -156,14 +150,10 @@ def variables(interpreter: Interpreter) -> dict[str, str]:
     return {**library, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def _installed(environment: Path, interpreter: Interpreter) -> list[Distribution]:
-    items = distributions(path=[str(site_packages(environment, interpreter))])
-    return sorted(items, key=lambda item: canonicalize_name(item.metadata["Name"]))
-
-
 def pytest_plugins(environment: Path, interpreter: Interpreter, named: Iterable[str] = ()) -> list[str]:
     """Return the pytest plugins that a measured run loads: installed entry points, and those named with ``-p``."""
-    installed = _installed(environment, interpreter)
+    items = distributions(path=[str(site_packages(environment, interpreter))])
+    installed = sorted(items, key=lambda item: canonicalize_name(item.metadata["Name"]))
     plugins: dict[str, None] = {}
     for item in installed:
         if canonicalize_name(item.metadata["Name"]) not in UNWANTED_PLUGINS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import glob
 import hashlib
 import json
 import os
@@ -20,6 +21,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from ....errors import UnsupportedPython
 from ...sandbox import PYTHON_PREFIX
 from ..store.cache import file_lock, temporary_folder
+from ..store.trees import normalise
 from .uv_command import run_uv
 
 _PROBE = """
@@ -90,17 +92,11 @@ def probe(executable: str) -> Interpreter | None:
 def _candidates() -> Iterator[Path]:
     """Yield the executables to probe: this process's, those that uv finds (PATH, its own), pyenv's, newest first."""
     yield Path(sys.executable)
-    result = run_uv("python", "list", "--only-installed", "--output-format", "json")
+    pyenv = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")
+    path = os.pathsep.join([os.environ.get("PATH", ""), *sorted(glob.glob(f"{pyenv}/versions/[0-9]*/bin"))])
+    result = run_uv("python", "list", "--only-installed", "--output-format", "json", environment={"PATH": path})
     entries = json.loads(result.output) if result.ok else []
     yield from (Path(entry["path"]) for entry in entries if entry["implementation"] == "cpython")
-    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
-    if os.path.isdir(pyenv):  # False, not an error, for another user's closed home
-        folders = [path for path in pyenv.iterdir() if path.name[:1].isdigit()]
-        yield from (path / "bin" / "python3" for path in sorted(folders, key=_folder_release, reverse=True))
-
-
-def _folder_release(folder: Path) -> tuple[int, ...]:
-    return _release("".join(char for char in folder.name if char.isdigit() or char == "."))
 
 
 def find_interpreter(request: str | None = None) -> Interpreter:
@@ -200,12 +196,7 @@ def _copy_prefix(interpreter: Interpreter, target: Path) -> None:
     if (interpreter.prefix / header).is_file():
         (target / header).parent.mkdir(parents=True)
         shutil.copy2(interpreter.prefix / header, target / header)
-    for path in [target, *target.rglob("*")]:
-        status = path.lstat()
-        if stat.S_ISDIR(status.st_mode):
-            path.chmod(0o755)
-        elif stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
-            path.chmod(0o755 if status.st_mode & 0o100 else 0o644)
+    normalise(target)
 
 
 def _copy_file(origin: str, target: str) -> None:

@@ -17,8 +17,7 @@ from packaging.utils import canonicalize_name
 
 from ....errors import BuildFailed, DependencyFailed, SnapshotError
 from .interpreter import Interpreter
-from .uv_command import UvResult, run_uv
-from .uv_settings import uv_options
+from .uv_command import UvResult, run_uv, uv_options
 
 
 @dataclass(frozen=True)

@@ -22,53 +22,34 @@ PERMISSIVE = frozenset(
 )
 SOME_BSD = "LicenseRef-BSD"
 """Licence of a project that states BSD without a variant."""
-_CLASSIFIERS = {
-    "mit license": "MIT",
-    "mit no attribution license (mit-0)": "MIT-0",
-    "apache software license": "Apache-2.0",
-    "bsd license": SOME_BSD,
-    "isc license (iscl)": "ISC",
-    "the unlicense (unlicense)": "Unlicense",
-    "python software foundation license": "PSF-2.0",
-    "zlib/libpng license": "Zlib",
-    "cc0 1.0 universal (cc0 1.0) public domain dedication": "CC0-1.0",
-    "zero-clause bsd (0bsd)": "0BSD",
-    "mozilla public license 2.0 (mpl 2.0)": "MPL-2.0",
-    "zope public license": "ZPL-2.1",
-    "gnu general public license v2 (gplv2)": "GPL-2.0-only",
-    "gnu general public license v2 or later (gplv2+)": "GPL-2.0-or-later",
-    "gnu general public license v3 (gplv3)": "GPL-3.0-only",
-    "gnu general public license v3 or later (gplv3+)": "GPL-3.0-or-later",
-    "gnu lesser general public license v2 (lgplv2)": "LGPL-2.0-only",
-    "gnu lesser general public license v2 or later (lgplv2+)": "LGPL-2.0-or-later",
-    "gnu lesser general public license v3 (lgplv3)": "LGPL-3.0-only",
-    "gnu lesser general public license v3 or later (lgplv3+)": "LGPL-3.0-or-later",
-    "gnu affero general public license v3": "AGPL-3.0-only",
-    "gnu affero general public license v3 or later (agplv3+)": "AGPL-3.0-or-later",
-}
-_WORDS = {
-    "mit license": "MIT",
-    "the mit license": "MIT",
+# Names in classifiers and in the ``License`` field, without the words in _FILLERS, sorted.
+_NAMES = {
+    "mit": "MIT",
     "expat": "MIT",
-    "apache 2": "Apache-2.0",
-    "apache 2.0": "Apache-2.0",
-    "apache license 2.0": "Apache-2.0",
-    "apache license, version 2.0": "Apache-2.0",
+    "0 attribution mit mit no": "MIT-0",
+    "apache software": "Apache-2.0",
+    "2 apache": "Apache-2.0",
+    "2.0 apache": "Apache-2.0",
     "bsd": SOME_BSD,
-    "bsd license": SOME_BSD,
-    "new bsd": "BSD-3-Clause",
-    "new bsd license": "BSD-3-Clause",
-    "modified bsd license": "BSD-3-Clause",
-    "3-clause bsd": "BSD-3-Clause",
-    "3-clause bsd license": "BSD-3-Clause",
-    "bsd 3-clause": "BSD-3-Clause",
-    "bsd 3-clause license": "BSD-3-Clause",
-    "simplified bsd license": "BSD-2-Clause",
-    "bsd 2-clause license": "BSD-2-Clause",
-    "isc license": "ISC",
+    "bsd new": "BSD-3-Clause",
+    "bsd modified": "BSD-3-Clause",
+    "3 bsd clause": "BSD-3-Clause",
+    "2 bsd clause": "BSD-2-Clause",
+    "bsd simplified": "BSD-2-Clause",
+    "0bsd bsd clause zero": "0BSD",
+    "isc": "ISC",
+    "isc iscl": "ISC",
+    "unlicense unlicense": "Unlicense",
+    "foundation python software": "PSF-2.0",
     "psf": "PSF-2.0",
-    "mpl 2.0": "MPL-2.0",
+    "libpng zlib": "Zlib",
+    "1.0 1.0 cc0 cc0 dedication domain public universal": "CC0-1.0",
+    "2.0 2.0 mozilla mpl public": "MPL-2.0",
+    "2.0 mpl": "MPL-2.0",
+    "public zope": "ZPL-2.1",
 }
+_FILLERS = frozenset({"the", "license", "licence", "version"})
+_GNU = re.compile(r"^gnu (lesser |affero )?general public license v([23])( or later)?\b")
 _TITLES = (  # in the first lines of a licence's own text
     ("gnu affero general public license version 3", "AGPL-3.0-only"),
     ("gnu lesser general public license version 3", "LGPL-3.0-only"),
@@ -87,10 +68,19 @@ def detect(headers: Message, tree: Path) -> str:
     field = str(headers["License"] or "").strip()
     field = "" if field.lower() in ("unknown", "none") else field
     names = [str(text).rpartition("::")[2].strip().lower() for text in headers.get_all("Classifier", [])]
-    classified = _once(_CLASSIFIERS[name] for name in names if name in _CLASSIFIERS)
-    words = [canonical(field), _WORDS.get(field.lower().rstrip("."), "")]
+    classified = _once(licence for name in names if (licence := _named(name)))
+    words = [canonical(field), _named(field.lower().rstrip("."))]
     written = _once(text for text in (*words, *_texts([field])) if text)
     return combine(written, classified, from_files(tree), either="dual" in field.lower()) or field.split("\n")[0][:80]
+
+
+def _named(text: str) -> str:
+    """Return the licence that a well-known name in lower case stands for; empty for any other text."""
+    if match := _GNU.match(text):
+        family = {"lesser ": "L", "affero ": "A"}.get(match[1], "")
+        return f"{family}GPL-{match[2]}.0-{'or-later' if match[3] else 'only'}"
+    words = [word for word in re.findall(r"[a-z0-9.]+", text) if word not in _FILLERS]
+    return _NAMES.get(" ".join(sorted(words)), "")
 
 
 def combine(written: Sequence[str], classified: Sequence[str], texts: Sequence[str], *, either: bool = False) -> str:

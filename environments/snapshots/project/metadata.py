@@ -8,10 +8,10 @@ import shutil
 import tomllib
 import zipfile
 from collections.abc import Mapping
-from configparser import ConfigParser
 from dataclasses import dataclass, field
 from email.message import Message
 from email.parser import BytesHeaderParser
+from importlib.metadata import PathDistribution
 from pathlib import Path
 
 from ....errors import BuildFailed
@@ -85,11 +85,11 @@ def read_wheel(path: Path, tree: Path) -> Project:
     """Return the metadata and contents of a wheel built from ``tree``, held in memory."""
     with zipfile.ZipFile(path) as archive:
         contents = {name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
-    info = next(name.partition("/")[0] for name in contents if name.partition("/")[0].endswith(".dist-info"))
+        info = next(name.partition("/")[0] for name in contents if name.partition("/")[0].endswith(".dist-info"))
+        scripts = PathDistribution(zipfile.Path(archive, f"{info}/")).entry_points.select(group="console_scripts")
     headers = BytesHeaderParser().parsebytes(contents[f"{info}/METADATA"])
     members = {_installed_path(name): data for name, data in contents.items() if _installed_path(name)}
     members = {name: data for name, data in members.items() if not name.startswith(f"{info}/")}
-    entry_points = contents.get(f"{info}/entry_points.txt", b"").decode("utf-8", "replace")
     return Project(
         name=str(headers["Name"]),
         version=str(headers["Version"]),
@@ -98,7 +98,7 @@ def read_wheel(path: Path, tree: Path) -> Project:
         requires_dist=tuple(str(text) for text in headers.get_all("Requires-Dist", [])),
         extras=tuple(str(text) for text in headers.get_all("Provides-Extra", [])),
         top_level=tuple(sorted({_top_level(name) for name in members} - {""})),
-        scripts=_console_scripts(entry_points),
+        scripts={script.name: script.value for script in scripts},
         dist_info=_dist_info(info, contents, headers),
         members=members,
     )
@@ -126,21 +126,12 @@ def _dist_info(info: str, contents: Mapping[str, bytes], headers: Message) -> di
         f"{info}/METADATA": ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape"),
         f"{info}/INSTALLER": b"etude\n",
     }
-    for name in ("entry_points.txt", "top_level.txt", "WHEEL"):
-        if (data := contents.get(f"{info}/{name}")) is not None:
-            files[f"{info}/{name}"] = data
-    return files
+    names = [f"{info}/{name}" for name in ("entry_points.txt", "top_level.txt", "WHEEL")]
+    return {**files, **{name: contents[name] for name in names if name in contents}}
 
 
 def _folded(value: object) -> str:
     return str(value).replace("\r", "").replace("\n", "\n        ")
-
-
-def _console_scripts(text: str) -> dict[str, str]:
-    parser = ConfigParser(delimiters=("=",), interpolation=None, strict=False)
-    parser.optionxform = str  # type: ignore[assignment,method-assign]
-    parser.read_string(text)
-    return dict(parser["console_scripts"]) if parser.has_section("console_scripts") else {}
 
 
 def generated_files(project: Project, packages: Mapping[str, str], tree: Path) -> dict[str, bytes]:
@@ -162,13 +153,12 @@ def generated_files(project: Project, packages: Mapping[str, str], tree: Path) -
 
 def pack(files: Mapping[str, bytes]) -> dict[str, str]:
     """Return generated files as a recipe stores them: small ones in full, large ones by hash."""
-    packed = {}
-    for path, data in sorted(files.items()):
-        inline = len(data) <= _INLINE_BYTES
-        packed[path] = (
-            f"base64:{base64.b64encode(data).decode()}" if inline else f"sha256:{hashlib.sha256(data).hexdigest()}"
-        )
-    return packed
+    return {
+        path: f"base64:{base64.b64encode(data).decode()}"
+        if len(data) <= _INLINE_BYTES
+        else f"sha256:{hashlib.sha256(data).hexdigest()}"
+        for path, data in sorted(files.items())
+    }
 
 
 def unpack(packed: Mapping[str, str], built: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 import shlex
 from collections.abc import Sequence
@@ -162,10 +163,6 @@ def options(config: PytestConfig, extra: Sequence[str], deselect: Sequence[str])
     return [*overrides, "required_plugins="] if config.required_plugins else overrides
 
 
-def _is_option(word: str, option: str) -> bool:
-    return word.startswith(option[:-1]) if option.endswith("*") else word == option
-
-
 def plugin_requirements(config: PytestConfig) -> list[str]:
     """Return the distributions that the configuration requires: ``required_plugins`` and the owners of its options.
 
@@ -173,7 +170,7 @@ def plugin_requirements(config: PytestConfig) -> list[str]:
     """
     named = list(config.required_plugins)
     words = [word.partition("=")[0] for word in config.addopts]
-    named += [name for option, name in _OPTION_OWNERS.items() if any(_is_option(word, option) for word in words)]
+    named += [name for pattern, name in _OPTION_OWNERS.items() if fnmatch.filter(words, pattern)]
     by_key = {"asyncio_mode": "pytest-asyncio", "trio_mode": "pytest-trio", "DJANGO_SETTINGS_MODULE": "pytest-django"}
     named += [name for key, name in by_key.items() if key in config.keys]
     return [text for text in dict.fromkeys(named) if canonicalize_name(text)]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import posixpath
 import shutil
 import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Literal
 
 from ....errors import BadSource, BrokenArchive
 from ..store.trees import MAX_BYTES, MAX_FILES, check_links
@@ -23,13 +21,13 @@ SUFFIXES = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar", ".zip")
 
 @dataclass(frozen=True)
 class _Member:
-    """One entry of an archive; ``target`` is that of a link, ``open`` gives the content of a file."""
+    """One entry of an archive; ``target`` is that of a link, ``stream`` the content of a file."""
 
     name: str
-    kind: str  # file, folder, link, hardlink
+    kind: Literal["file", "folder", "link", "hardlink"]
     target: str = ""
     executable: bool = False
-    open: Callable[[], AbstractContextManager[IO[bytes]]] | None = None
+    stream: IO[bytes] | None = None
 
 
 def unpack(archive: Path, target: Path) -> None:
@@ -68,9 +66,9 @@ def _extract(archive: Path, staging: Path) -> None:
         path = staging / _safe(member.name)
         if member.kind == "folder":
             path.mkdir(parents=True, exist_ok=True)
-        elif member.kind == "file" and member.open is not None:
+        elif member.stream:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with member.open() as source, path.open("wb") as sink:
+            with member.stream as source, path.open("wb") as sink:
                 while block := source.read(1 << 20):
                     written += len(block)
                     if written > MAX_BYTES:
@@ -106,20 +104,13 @@ def _tar_members(archive: Path) -> Iterator[_Member]:
     with tarfile.open(archive) as tar:
         for info in tar:
             if info.isfile():
-                yield _Member(info.name, "file", "", bool(info.mode & 0o100), functools.partial(_tar_file, tar, info))
+                yield _Member(info.name, "file", "", bool(info.mode & 0o100), tar.extractfile(info))
             elif info.isdir():
                 yield _Member(info.name, "folder")
             elif info.issym() or info.islnk():
                 yield _Member(info.name, "link" if info.issym() else "hardlink", info.linkname)
             else:
                 raise BrokenArchive(f"the member {info.name!r} is a device or a pipe; do not trust this archive")
-
-
-def _tar_file(tar: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
-    stream = tar.extractfile(info)
-    if stream is None:
-        raise BrokenArchive(f"the member {info.name!r} has no content; download the archive again")
-    return stream
 
 
 def _zip_members(archive: Path) -> Iterator[_Member]:
@@ -133,4 +124,4 @@ def _zip_members(archive: Path) -> Iterator[_Member]:
             elif stat.S_ISLNK(mode):
                 yield _Member(info.filename, "link", archived.read(info).decode("utf-8", "surrogateescape"))
             else:
-                yield _Member(info.filename, "file", "", bool(mode & 0o100), functools.partial(archived.open, info))
+                yield _Member(info.filename, "file", "", bool(mode & 0o100), archived.open(info))

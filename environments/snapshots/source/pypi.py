@@ -21,8 +21,7 @@ from packaging.pylock import Pylock
 from ....errors import BadSource, SourceNotFound
 from ..builder.interpreter import Interpreter
 from ..builder.packages import compile_lock
-from ..builder.uv_command import UvResult
-from ..builder.uv_settings import uv_environment
+from ..builder.uv_command import UvResult, uv_environment
 
 RELEASE = re.compile(r"^pypi:(?P<name>[A-Za-z0-9][\w.-]*?)(\[[^\]]*\])?==(?P<version>[\w.!+-]+)$")
 _NAME = re.compile(r"^pypi:(?P<name>[A-Za-z0-9][\w.-]*)(\[[^\]]*\])?(?P<rest>.*)$")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import stat
+import subprocess
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ....errors import BadSource, SourceNotFound
+from ....errors import BadSource, SnapshotError, SourceNotFound
 from ..log_text import last_lines
 from ..store.trees import check_links
 
@@ -24,6 +27,26 @@ QUIET = {
     "GIT_ALLOW_PROTOCOL": "file:http:https:ssh:git",
     "LC_ALL": "C",
 }
+
+
+def run_git(folder: Path, *arguments: str, variables: Mapping[str, str], data: bytes = b"") -> str:
+    """Run git in ``folder``, without the user's settings, and return its output; ``data`` is its standard input.
+
+    A repository around the folder would make git silently skip files that it considers outside: it is not searched.
+    Raises SnapshotError.
+    """
+    root = os.path.realpath(folder)
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment = {**inherited, **QUIET, "GIT_CEILING_DIRECTORIES": os.path.dirname(root), **variables}
+    try:
+        done = subprocess.run(
+            ["git", *arguments], cwd=root, env=environment, input=data, capture_output=True, check=False
+        )
+    except FileNotFoundError as error:
+        raise SnapshotError("git is needed to make workspaces and to apply patches; install git") from error
+    if done.returncode:
+        raise SnapshotError(last_lines(done.stderr, 3))
+    return done.stdout.decode("ascii", "replace").strip()
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -48,10 +49,7 @@ def content_key(spec: str) -> str | None:
         return spec if re.search(r"@[0-9a-f]{40}$", spec) else None
     path = Path(spec)
     if spec and path.is_dir():
-        with tempfile.TemporaryDirectory() as folder:
-            trees.copy_source(path, Path(folder, "tree"))
-            trees.normalise(Path(folder, "tree"))
-            return f"folder:{path.resolve().name}#{trees.tree_hash(Path(folder, 'tree'))}"
+        return f"folder:{path.resolve().name}#{_content_hash(path)}"
     if path.is_file():
         with path.open("rb") as stream:
             return f"archive:{path.name}#{hashlib.file_digest(stream, 'sha256').hexdigest()}"
@@ -67,7 +65,10 @@ def fetch(spec: str, target: Path, interpreter: Interpreter, progress: Callable[
     if not spec.strip():
         raise BadSource(f"the source is an empty name; write {FORMS}")
     if spec.startswith("pypi:"):
-        source = _fetch_pypi(spec, target, interpreter)
+        with tempfile.TemporaryDirectory(dir=target.parent) as download:
+            name, version, archive = pypi.download(spec, interpreter, Path(download))
+            archives.unpack(archive, target)
+        source = Source("pypi", f"pypi:{name}=={version}", name, "")
     elif spec.startswith("git+"):
         exported = repositories.export(spec, target)
         source = Source("git", exported.spec, exported.name, "", exported.version)
@@ -80,33 +81,25 @@ def fetch(spec: str, target: Path, interpreter: Interpreter, progress: Callable[
     trees.normalise(target)
     if not any(trees.files_of(target)):
         raise BadSource(f"{spec} contains no files; name another source")
-    name = source.name or project_name(target)
-    return Source(source.kind, source.spec.format(name=name), name, trees.tree_hash(target), source.scm_version)
-
-
-def _fetch_pypi(spec: str, target: Path, interpreter: Interpreter) -> Source:
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        name, version, archive = pypi.download(spec, interpreter, Path(folder))
-        archives.unpack(archive, target)
-    return Source("pypi", f"pypi:{name}=={version}", name, "")
+    return replace(source, name=source.name or project_name(target), sha256=trees.tree_hash(target))
 
 
 def _fetch_path(path: Path, target: Path) -> Source:
     if path.is_dir():
         trees.copy_source(path, target)
-        name = project_name(target, "") or path.resolve().name
-        return Source("folder", f"folder:{_plain(name)}", name, "")
+        return _named("folder", project_name(target, "") or path.resolve().name)
     if path.is_file():
         archives.unpack(path, target)
-        name = project_name(target, "") or re.sub(r"(-\d.*)?\.(tar\.\w+|tgz|tar|zip)$", "", path.name)
-        return Source("archive", f"archive:{_plain(name)}", name, "")
+        stem = re.sub(r"(-\d.*)?\.(tar\.\w+|tgz|tar|zip)$", "", path.name)
+        return _named("archive", project_name(target, "") or stem)
     if pypi.RELEASE.match(f"pypi:{path}"):
         raise SourceNotFound(f"{path} does not exist. Did you mean pypi:{path}?")
     raise SourceNotFound(f"{path} does not exist; write {FORMS}")
 
 
-def _plain(name: str) -> str:
-    return re.sub(r"[^\w.-]+", "-", name)
+def _named(kind: Literal["folder", "archive"], name: str) -> Source:
+    plain = re.sub(r"[^\w.-]+", "-", name)
+    return Source(kind, f"{kind}:{plain}", name, "")
 
 
 def locate(spec: str, sha256: str, places: Iterable[Path]) -> Path | str:
@@ -118,8 +111,9 @@ def locate(spec: str, sha256: str, places: Iterable[Path]) -> Path | str:
         return spec
     for place in places:
         for path in [place, *sorted(place.iterdir())] if place.is_dir() else [place]:
-            if _content_hash(path) == sha256:
-                return path
+            with contextlib.suppress(BadSource, SourceNotFound, BrokenArchive, OSError, shutil.Error):
+                if _content_hash(path) == sha256:
+                    return path
     raise SourceNotFound(
         f"the snapshot's source {spec} (sha256 {sha256[:12]}) is not available; put its folder or archive into a "
         f"folder and set ETUDE_SOURCES to it"
@@ -127,15 +121,10 @@ def locate(spec: str, sha256: str, places: Iterable[Path]) -> Path | str:
 
 
 def _content_hash(path: Path) -> str:
-    """Return the hash that ``fetch`` would record; empty for a path that is not a source."""
-    if not path.is_dir() and not path.name.endswith(archives.SUFFIXES):
-        return ""
+    """Return the hash that ``fetch`` would record. Raises as it does."""
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder, "tree")
-        try:
-            _fetch_path(path, tree)
-        except (BadSource, SourceNotFound, BrokenArchive, OSError, shutil.Error):
-            return ""
+        _fetch_path(path, tree)
         trees.normalise(tree)
         return trees.tree_hash(tree)
 

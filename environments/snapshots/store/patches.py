@@ -6,17 +6,14 @@ import base64
 import difflib
 import hashlib
 import os
-import subprocess
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ....errors import PatchError
-from ..log_text import last_lines
-from ..source.repositories import QUIET
+from ....errors import PatchError, SnapshotError
+from ..source.repositories import run_git
 
 CONTEXT = 3
-Opcode = tuple[str, int, int, int, int]
 
 
 def make_patch(old: Mapping[str, bytes | None], new: Mapping[str, bytes | None]) -> str:
@@ -97,32 +94,29 @@ def _quoted(name: str) -> str:
     return f'"{"".join(characters)}"'
 
 
-def _groups(old: Sequence[str], new: Sequence[str]) -> Iterable[list[Opcode]]:
-    """Return the opcodes of each hunk, computed only between the common head and tail because most edits are small."""
-    head = 0
-    while head < min(len(old), len(new)) and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
+def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    """Yield the hunks, computed without the common head and tail because most edits are small."""
+    head = _common(old, new)
+    tail = _common(old[head:][::-1], new[head:][::-1])
     middle = difflib.SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail])
-    opcodes: list[Opcode] = [("equal", 0, head, 0, head)] if head else []
+    opcodes = [("equal", 0, head, 0, head)] if head else []
     opcodes += [(tag, a + head, b + head, c + head, d + head) for tag, a, b, c, d in middle.get_opcodes()]
     opcodes += [("equal", len(old) - tail, len(old), len(new) - tail, len(new))] if tail else []
     middle.opcodes = opcodes  # type: ignore[attr-defined]  # what get_opcodes has cached, to be grouped
-    return middle.get_grouped_opcodes(CONTEXT)
-
-
-def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
-    for group in _groups(old, new):
-        a, b, c, d = group[0][1], group[-1][2], group[0][3], group[-1][4]
+    for group in middle.get_grouped_opcodes(CONTEXT):
+        (_, a, _, c, _), (_, _, b, _, d) = group[0], group[-1]
         yield f"@@ -{_range(a, b)} +{_range(c, d)} @@\n"
         for tag, i, j, k, m in group:
-            if tag == "equal":
-                yield from (_line(" ", line) for line in old[i:j])
-            else:
-                yield from (_line("-", line) for line in old[i:j])
-                yield from (_line("+", line) for line in new[k:m])
+            yield from (_line(" " if tag == "equal" else "-", line) for line in old[i:j])
+            yield from (_line("+", line) for line in new[k:m] if tag != "equal")
+
+
+def _common(old: Sequence[str], new: Sequence[str]) -> int:
+    """Return the number of equal lines at the start."""
+    return next(
+        (number for number, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]),
+        min(len(old), len(new)),
+    )
 
 
 def _range(start: int, stop: int) -> str:
@@ -153,25 +147,9 @@ def apply_patch(tree: Path, patch: str) -> None:
     """
     if not patch.strip():
         return
-    # A repository around the tree would make git silently skip every file that it considers outside.
-    root = os.path.realpath(tree)
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
-        **QUIET,
-        "GIT_CEILING_DIRECTORIES": os.path.dirname(root),
-        "GIT_DIR": os.path.join(root, ".no-repository"),
-    }
-    command = ["git", "-c", "core.autocrlf=false", "-c", "apply.whitespace=nowarn", "apply", "--whitespace=nowarn", "-"]
+    options = ["-c", "core.autocrlf=false", "-c", "apply.whitespace=nowarn", "apply", "--whitespace=nowarn", "-"]
+    no_repository = {"GIT_DIR": os.path.join(os.path.realpath(tree), ".no-repository")}
     try:
-        done = subprocess.run(
-            command,
-            cwd=root,
-            env=environment,
-            input=patch.encode("utf-8", "surrogateescape"),
-            capture_output=True,
-            check=False,
-        )
-    except FileNotFoundError as error:
-        raise PatchError("git is needed to apply patches; install git") from error
-    if done.returncode:
-        raise PatchError(f"patch does not apply: {last_lines(done.stderr, 3)}")
+        run_git(tree, *options, variables=no_repository, data=patch.encode("utf-8", "surrogateescape"))
+    except SnapshotError as error:
+        raise PatchError(f"patch does not apply: {error}") from error

@@ -51,12 +51,8 @@ def tree_hash(tree: Path) -> str:
     return digest.hexdigest()
 
 
-def _is_virtualenv(folder: Path) -> bool:
-    return (folder / "pyvenv.cfg").is_file()
-
-
 def copy_source(origin: Path, target: Path) -> None:
-    """Copy a folder without version control, caches and virtual environments.
+    """Copy a folder without version control, caches, virtual environments, devices and pipes.
 
     Raises BadSource for a link that leaves the folder, because its target would differ on another machine, and for
     more files or bytes than an archive may hold.
@@ -64,32 +60,29 @@ def copy_source(origin: Path, target: Path) -> None:
     count = size = 0
 
     def ignored(folder: str, names: list[str]) -> set[str]:
-        here = Path(folder)
-        caches = {name for name in names if name in CACHE_FOLDERS or name.endswith((".pyc", ".pyo"))}
-        environments = {name for name in names if _is_virtualenv(here / name)}
-        special = {name for name in names if not _is_ordinary(here / name)}
-        unwanted = caches | environments | special
-        weigh([here / name for name in names if name not in unwanted])
-        return unwanted
-
-    def weigh(paths: list[Path]) -> None:
         nonlocal count, size
-        count += len(paths)
-        if count > MAX_FILES:
-            raise BadSource(f"{origin} contains more than {MAX_FILES} files; give a folder of the project alone")
-        for path in paths:
-            size += path.lstat().st_size
+        unwanted = {name for name in names if _is_unwanted(Path(folder, name))}
+        for name in set(names) - unwanted:
+            count, size = count + 1, size + Path(folder, name).lstat().st_size
+            if count > MAX_FILES:
+                raise BadSource(f"{origin} contains more than {MAX_FILES} files; give a folder of the project alone")
             if size > MAX_BYTES:
-                place = path.relative_to(origin)
+                place = Path(folder, name).relative_to(origin)
                 raise BadSource(f"{origin} contains more than {MAX_BYTES >> 20} MiB, {place} included; remove data")
+        return unwanted
 
     shutil.copytree(origin, target, symlinks=True, ignore=ignored, dirs_exist_ok=True)
     check_links(target)
 
 
-def _is_ordinary(path: Path) -> bool:
-    mode = path.lstat().st_mode
-    return stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)
+def _is_unwanted(path: Path) -> bool:
+    kind = stat.S_IFMT(path.lstat().st_mode)
+    ordinary = kind in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
+    return not ordinary or path.name in CACHE_FOLDERS or path.suffix in (".pyc", ".pyo") or _is_virtualenv(path)
+
+
+def _is_virtualenv(folder: Path) -> bool:
+    return (folder / "pyvenv.cfg").is_file()
 
 
 def check_links(tree: Path) -> None:
@@ -104,14 +97,15 @@ def check_links(tree: Path) -> None:
 
 
 def normalise(tree: Path) -> None:
-    """Set fixed permissions (755 or 644), so that two machines and two umasks give the same tree."""
-    tree.chmod(0o755)
-    for folder, names, files in os.walk(tree):
-        for name in [*names, *files]:
-            path = Path(folder, name)
-            mode = path.lstat().st_mode
-            if not stat.S_ISLNK(mode):
-                path.chmod(0o755 if stat.S_ISDIR(mode) or mode & 0o100 else 0o644)
+    """Set fixed permissions (755 or 644), so that two machines and two umasks give the same tree.
+
+    Files that have them already are not written: a hard link may share them with another tree.
+    """
+    for path in (tree, *tree.rglob("*")):
+        mode = path.lstat().st_mode
+        fixed = 0o755 if stat.S_ISDIR(mode) or mode & 0o100 else 0o644
+        if not stat.S_ISLNK(mode) and stat.S_IMODE(mode) != fixed:
+            path.chmod(fixed)
 
 
 def clean(tree: Path, packages: frozenset[str] = frozenset()) -> None:
@@ -189,9 +183,6 @@ def _link(origin: str, target: str) -> None:
 
 def give_to_sandbox(tree: Path) -> None:
     """Make the sandbox's user the owner of ``tree`` when run as root: an overlay lets it write only its own files."""
-    if os.geteuid() != 0:
-        return
-    os.chown(tree, SANDBOX_UID, SANDBOX_UID)
-    for folder, names, files in os.walk(tree):
-        for name in [*names, *files]:
-            os.chown(os.path.join(folder, name), SANDBOX_UID, SANDBOX_UID, follow_symlinks=False)
+    if os.geteuid() == 0:
+        for path in (tree, *tree.rglob("*")):
+            os.chown(path, SANDBOX_UID, SANDBOX_UID, follow_symlinks=False)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from packaging.version import Version
 from pydantic import ValidationError
 
 from ....errors import BrokenArchive, SnapshotError, UnsupportedPython
@@ -20,8 +21,8 @@ from ..snapshot import Snapshot
 from ..source import archives
 from ..test_run.baseline import Baseline
 from . import trees
-from .cache import cache_folder, file_lock, publish_folder, temporary_folder
-from .deterministic_archive import BASE, BASELINE, FORMAT, RECIPE, TREES, libc
+from .cache import cache_folder, temporary_folder
+from .pack import BASE, BASELINE, FORMAT, RECIPE, TREES, libc
 
 _MEMORY = 256 << 20  # limit of the decompressor; preset 6 needs 9 MiB
 _BLOCK = 1 << 20
@@ -51,45 +52,44 @@ def unpack(
         tar.unlink()
         recipe, baseline = _read(archive, folder, digest)
         interpreter = check_machine(recipe, _base(folder))
-        with file_lock(home, f"publish-{recipe.digest()[:32]}"):
-            if cached := snapshot.load(home, recipe.digest()):
-                return cached
-            _finish(folder, recipe, baseline, interpreter)
-            publish_folder(folder, home / "snapshots" / recipe.digest())
-        loaded = snapshot.load(home, recipe.digest())
-    if loaded is None:
-        raise SnapshotError(
-            f"snapshot {recipe.digest()[:12]} vanished from the cache {home}; make sure that nothing clears it"
-        )
-    return loaded
+        if cached := snapshot.load(home, recipe.digest()):
+            return cached
+        (folder / BASE).unlink()
+        environment.finish(folder / "env", interpreter)
+        trees.normalise(folder / "tree")
+        trees.give_to_sandbox(folder / "tree")
+        # The suite was not measured on this machine: a twentieth of its limit gives grading the full limit.
+        baseline = baseline.model_copy(update={"seconds": recipe.verifier.timeout_s / 20})
+        return snapshot.publish(home, folder, recipe, baseline, interpreter)
 
 
 def _decompress(archive: Path, target: Path, sha256: str) -> None:
-    """Hash and decompress in one pass, within bounds of memory and size. Raises BrokenArchive."""
-    digest, written, trailing = hashlib.sha256(), 0, 0
-    stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY)
+    """Check the hash, then decompress within bounds of memory and size. Raises BrokenArchive."""
+    stream, written = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY), 0
     limit = trees.MAX_BYTES + 2048 * trees.MAX_FILES  # contents and headers
     try:
         with archive.open("rb") as source, target.open("wb") as sink:
-            while block := source.read(_BLOCK):
-                digest.update(block)
-                trailing += len(block) if stream.eof else 0
-                while not stream.eof and (block or not stream.needs_input):
-                    piece = stream.decompress(block, _BLOCK)
-                    block, written = b"", written + len(piece)
-                    if written > limit:
-                        raise BrokenArchive(f"{archive.name} unpacks to more than {limit >> 20} MiB; do not trust it")
-                    sink.write(piece)
+            actual = hashlib.file_digest(source, "sha256").hexdigest()
+            if sha256 and actual != sha256:
+                raise BrokenArchive(f"{archive.name} has sha256 {actual[:12]}, not {sha256[:12]}; {_REMEDY}")
+            source.seek(0)
+            while not stream.eof:
+                block = source.read(_BLOCK) if stream.needs_input else b""
+                if stream.needs_input and not block:
+                    break
+                piece = stream.decompress(block, _BLOCK)
+                written += len(piece)
+                if written > limit:
+                    raise BrokenArchive(f"{archive.name} unpacks to more than {limit >> 20} MiB; do not trust it")
+                sink.write(piece)
+            if not stream.eof or stream.unused_data or source.read(1):
+                raise BrokenArchive(f"{archive.name} is cut short, or has data after its end; {_REMEDY}")
     except lzma.LZMAError as error:
         raise BrokenArchive(f"{archive.name} is damaged or not a snapshot ({error}); {_REMEDY}") from error
     except OSError as error:
         raise BrokenArchive(
             f"{archive} cannot be read or unpacked ({error.strerror}); check the file and the disk"
         ) from error
-    if sha256 and digest.hexdigest() != sha256:
-        raise BrokenArchive(f"{archive.name} has sha256 {digest.hexdigest()[:12]}, not {sha256[:12]}; {_REMEDY}")
-    if not stream.eof or stream.unused_data or trailing:
-        raise BrokenArchive(f"{archive.name} is cut short, or has data after its end; {_REMEDY}")
 
 
 _REMEDY = "download it again, or pack it again"
@@ -128,7 +128,8 @@ def check_machine(recipe: Recipe, base: dict[str, Any]) -> Interpreter:
     """Return the interpreter to use. Raises SnapshotError or UnsupportedPython when this machine does not fit."""
     check_base(recipe)
     required = str(base.get("libc", ""))
-    if required.partition(" ")[0] != libc().partition(" ")[0] or _numbers(required) > _numbers(libc()):
+    (kind, _, oldest), (present, _, version) = required.partition(" "), libc().partition(" ")
+    if kind != present or Version(oldest or "0") > Version(version or "0"):
         raise SnapshotError(
             f"the snapshot was made for {required}, this machine has {libc() or 'another libc'}; {_OTHER_MACHINE}"
         )
@@ -154,17 +155,3 @@ def check_base(recipe: Recipe) -> None:
     for what, packed, here in (("builder", recipe.builder, BUILDER), ("base", recipe.base, base_id())):
         if packed != here:
             raise SnapshotError(f"the snapshot was made for {what} {packed}, this machine has {here}; {_OTHER_MACHINE}")
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(part) for part in version.rpartition(" ")[2].split(".") if part.isdigit()]
-
-
-def _finish(folder: Path, recipe: Recipe, baseline: Baseline, interpreter: Interpreter) -> None:
-    """Add the parts that the archive excludes because they differ between machines."""
-    (folder / BASE).unlink()
-    environment.finish(folder / "env", interpreter)
-    trees.normalise(folder / "tree")
-    trees.give_to_sandbox(folder / "tree")
-    # The suite was not measured on this machine: a twentieth of its limit gives grading the full limit.
-    snapshot.save(folder, recipe, baseline.model_copy(update={"seconds": recipe.verifier.timeout_s / 20}), interpreter)

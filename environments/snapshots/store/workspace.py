@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....errors import SnapshotError
-from ..log_text import last_lines
-from ..source.repositories import QUIET
+from ..source.repositories import run_git
 from . import trees
 from .cache import cache_folder, file_lock, publish_folder, temporary_folder
 from .patches import apply_patch
@@ -87,10 +84,7 @@ def _build(snapshot: Snapshot, patches: tuple[str, ...], git: bool, folder: Path
     for patch in patches:
         apply_patch(tree, patch)
     trees.clean(tree, frozenset(snapshot.recipe.packages))
-    for path in trees.files_of(tree):  # written by a patch; all others are shared and have their mode
-        full = tree / path
-        if not full.is_symlink() and full.stat().st_nlink == 1:
-            full.chmod(0o755 if full.stat().st_mode & 0o100 else 0o644)
+    trees.normalise(tree)
     commit = commit_tree(tree) if git else ""
     (folder / "commit").write_text(commit, "ascii")
     trees.give_to_sandbox(tree)
@@ -101,12 +95,6 @@ def commit_tree(tree: Path) -> str:
 
     It has neither remote nor reflog nor hooks, and ignore rules hide no file. Only for trees that no agent has touched.
     """
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
-        **QUIET,
-        **_IDENTITY,
-        "GIT_CEILING_DIRECTORIES": os.path.dirname(os.path.realpath(tree)),
-    }
     settings = {
         "core.autocrlf": "false",
         "core.safecrlf": "false",
@@ -125,16 +113,13 @@ def commit_tree(tree: Path) -> str:
         "init.defaultRefFormat": "files",
         "index.version": "2",
     }
-    prefix = ["git", *(part for name, value in settings.items() for part in ("-c", f"{name}={value}"))]
+    prefix = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
 
-    def run(*args: str) -> str:
+    def run(*arguments: str) -> str:
         try:
-            done = subprocess.run([*prefix, *args], cwd=tree, env=environment, capture_output=True, check=False)
-        except FileNotFoundError as error:
-            raise SnapshotError("git is needed to make workspaces; install git") from error
-        if done.returncode:
-            raise SnapshotError(f"git {args[0]} failed: {last_lines(done.stderr, 3)}")
-        return done.stdout.decode("ascii", "replace").strip()
+            return run_git(tree, *prefix, *arguments, variables=_IDENTITY)
+        except SnapshotError as error:
+            raise SnapshotError(f"git {arguments[0]} failed: {error}") from error
 
     run("init", "--quiet", "--template=")
     # Attributes in the tree may not change contents that are added: these override any .gitattributes.
@@ -148,10 +133,5 @@ def commit_tree(tree: Path) -> str:
     (tree / ".git" / "config").write_text(_CONFIG)
     for name in ("logs", "hooks", "branches", "description", "COMMIT_EDITMSG", "FETCH_HEAD", "ORIG_HEAD", "index.lock"):
         trees.remove(tree / ".git" / name)
-    for folder, names, files in os.walk(tree / ".git"):
-        for name in names:
-            os.chmod(os.path.join(folder, name), 0o755)
-        for name in files:
-            os.chmod(os.path.join(folder, name), 0o644)
-    (tree / ".git").chmod(0o755)
+    trees.normalise(tree / ".git")
     return commit

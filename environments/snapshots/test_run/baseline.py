@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -84,7 +87,7 @@ def unpack_lines(text: str) -> list[int]:
 
 
 async def measure(
-    sandbox: Sandbox,
+    open_sandbox: Callable[[], AbstractAsyncContextManager[Sandbox]],
     verifier: PytestVerifier,
     packages: Mapping[str, str],
     tree: Path,
@@ -94,20 +97,31 @@ async def measure(
     """Run the suite three times, each in a fresh sandbox state: in two orders, with two hash seeds.
 
     ``first`` is an earlier run in given order with hash seed 0. The third run is traced, which gives the impact of each
-    test; where tests fail only in that run, a run without tracing takes its place in the comparison.
+    test; where tests fail only in that run, a run without tracing takes its place in the comparison. The second and the
+    third run share nothing where sandboxes have networks of their own, and then run at the same time.
 
     Raises SuiteTimeout, CollectionFailed, NoTests, NonePassing, WrongModule, and SnapshotError for a suite that
     changes pytest.
     """
-    if first is None:
-        first = await _run(sandbox, verifier, progress, "run 1 of 3")
-    reversed_run = await _run(sandbox, verifier, progress, "run 2 of 3", order="reversed")
     roots = trace_roots(packages.values())
-    traced = await _run(sandbox, verifier, progress, "run 3 of 3, traced", hash_seed=1, coverage=roots)
-    check_modules(first, packages)
-    runs = [first, reversed_run, traced]
-    if set(first.passed) & set(reversed_run.passed) - set(traced.passed):
-        runs[2] = await _run(sandbox, verifier, progress, "run 3 of 3 again, not traced", hash_seed=1)
+    async with open_sandbox() as sandbox, open_sandbox() as other:
+        if first is None:
+            first = await _run(sandbox, verifier, progress, "run 1 of 3")
+        jobs = (
+            partial(_run, sandbox, verifier, progress, "run 2 of 3", order="reversed"),
+            partial(_run, other, verifier, progress, "run 3 of 3, traced", hash_seed=1, coverage=roots),
+        )
+        if sandbox.report.isolation in ("namespaces", "container"):
+            finished = await asyncio.gather(*(job() for job in jobs), return_exceptions=True)
+            if error := next((item for item in finished if isinstance(item, BaseException)), None):
+                raise error
+            reversed_run, traced = (item for item in finished if isinstance(item, TestRun))
+        else:
+            reversed_run, traced = await jobs[0](), await jobs[1]()
+        check_modules(first, packages)
+        runs = [first, reversed_run, traced]
+        if set(first.passed) & set(reversed_run.passed) - set(traced.passed):
+            runs[2] = await _run(sandbox, verifier, progress, "run 3 of 3 again, not traced", hash_seed=1)
     passed, dropped = compare(runs)
     if not passed:
         raise NonePassing(
@@ -116,13 +130,17 @@ async def measure(
         )
     contexts = {test: traced.contexts.get(test, {}) for test in passed}
     sources = list(source_files(tree, packages.values()))
+    lines: dict[str, dict[str, str]] = {path: {} for path in sources}
+    for test, files in contexts.items():
+        for path in files.keys() & lines.keys():
+            lines[path][test] = pack_lines(files[path])
     tests_of, at_import = impact(tree, sources, contexts, traced.contexts.get("", {}))
     return Baseline(
         passed=passed,
         dropped=dropped,
         tests_of=tests_of,
         at_import=at_import,
-        lines=_lines_by_file(contexts, set(sources)),
+        lines={path: by_test for path, by_test in lines.items() if by_test},
         notes=[
             f"{path} is not collected: {last_lines(text, 1)}" for path, text in sorted(first.collect_errors.items())
         ],
@@ -147,15 +165,6 @@ async def _run(
     run = await run_tests(sandbox, verifier, order=order, hash_seed=hash_seed, coverage=coverage, timeout_s=limit)
     check_run(run, limit)
     return run
-
-
-def _lines_by_file(contexts: Mapping[str, Mapping[str, Sequence[int]]], sources: set[str]) -> dict[str, dict[str, str]]:
-    lines: dict[str, dict[str, str]] = {}
-    for test, files in contexts.items():
-        for path, numbers in files.items():
-            if path in sources:
-                lines.setdefault(path, {})[test] = pack_lines(numbers)
-    return lines
 
 
 def check_run(run: TestRun, timeout_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Fingerprint of pytest: which of its functions and classes the code under test has replaced.
+"""Integrity of pytest: which of its functions, classes and hooks the code under test has replaced.
 
 ``run_tests`` sends this file's text to the sandbox ahead of ``pytest_plugin.py``; it runs on Python 3.8 and later.
 """
@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # Python 3.8 cannot evaluate it
     Reference = dict[tuple[str, str], tuple[Any, Any, Any]]
+    Guard = tuple[Callable[..., None], ...]
 WATCHED = (
     "builtins",
     "unittest.case",
@@ -46,6 +47,15 @@ CRITICAL = (
     ("_pytest.python", "pytest_pyfunc_call"),
     ("_pytest.unittest", "TestCaseFunction.runtest"),
     ("pluggy._callers", "_multicall"),
+)
+# Hooks whose implementations decide an outcome.
+DECIDING = (
+    "pytest_runtest_protocol",
+    "pytest_runtest_setup",
+    "pytest_runtest_call",
+    "pytest_runtest_teardown",
+    "pytest_runtest_makereport",
+    "pytest_pyfunc_call",
 )
 
 
@@ -87,3 +97,53 @@ def changed(reference: Reference, keys: Iterable[tuple[str, str]] | None = None)
         if expected is not None and any(a is not b for a, b in zip(expected, now)):  # noqa: B905
             bad.append(f"{module}.{name}")
     return bad
+
+
+def deciding_hooks(config: Any) -> dict[str, list[tuple[Any, Any, Any]]]:
+    """Return the implementations of the deciding hooks in calling order, each with its function and that one's code."""
+    hooks = {}
+    for name in DECIDING:
+        pairs = [(item, item.function) for item in getattr(config.hook, name).get_hookimpls()]
+        hooks[name] = [(*pair, getattr(getattr(pair[1], "__func__", pair[1]), "__code__", None)) for pair in pairs]
+    return hooks
+
+
+def make_guard(reference: Reference, violations: list[str]) -> Guard:
+    """Return ``arm()``, ``record(config, items)``, ``check(item)`` and ``note(names, nodeid)``; state is in closures.
+
+    ``arm`` fills ``reference``; ``note`` puts the first change, with the test during which it was found, into
+    ``violations``.
+    """
+    critical: list[tuple[str, str]] = []
+    codes: dict[Any, tuple[Any, Any]] = {}
+    hooks: dict[str, list[tuple[Any, Any, Any]]] = {}
+    changed_, hooks_ = changed, deciding_hooks
+
+    def arm() -> None:
+        reference.update(fingerprint())
+        critical.extend(key for key in CRITICAL if key in reference)
+
+    def record(config: Any, items: list[Any]) -> None:
+        for item in items:
+            function = getattr(item.__dict__.get("_obj"), "__func__", item.__dict__.get("_obj"))
+            codes[item] = function, getattr(function, "__code__", None)
+        hooks.update(hooks_(config))
+
+    def note(names: list[str], nodeid: str) -> None:
+        violations.extend(f"{name} changed during {nodeid}" for name in names if not violations)
+
+    def check(item: Any) -> None:
+        note(changed_(reference, critical), item.nodeid)
+        current = hooks_(item.config)
+        pairs = [pair for name, recorded in hooks.items() for pair in zip(recorded, current[name])]  # noqa: B905
+        if any(len(hooks[name]) != len(current[name]) for name in hooks) or any(
+            one is not two
+            for old, new in pairs
+            for one, two in zip(old, new)  # noqa: B905
+        ):
+            note(["who implements pytest's hooks"], item.nodeid)
+        function, code = codes.get(item, (None, None))
+        if getattr(function, "__code__", None) is not code:
+            note(["the test function"], item.nodeid)
+
+    return arm, record, check, note

@@ -25,17 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the texts of those two files have defined these names already
     from .plugin_imports import enter_workspace, leave_main, load_pytest
-    from .plugin_integrity import CRITICAL, WATCHED, Reference, changed, fingerprint
-
-# Hooks whose implementations decide an outcome.
-DECIDING = (
-    "pytest_runtest_protocol",
-    "pytest_runtest_setup",
-    "pytest_runtest_call",
-    "pytest_runtest_teardown",
-    "pytest_runtest_makereport",
-    "pytest_pyfunc_call",
-)
+    from .plugin_integrity import WATCHED, Guard, Reference, changed, make_guard
 
 
 def open_channel(key: bytes) -> Callable[..., None]:
@@ -98,60 +88,23 @@ def reduce_reports(reports: list[dict[str, Any]]) -> dict[str, Any]:
     return {**by_phase["call"], "outcome": "passed"}
 
 
-def make_plugin(
-    pytest: Any,
-    send: Callable[..., None],
-    job: dict[str, Any],
-    root: str,
-    tracer: Any,
-    reference: Reference,
-    violations: list[str],
-    enter: Callable[[], None],
-) -> tuple[Any, list[int]]:
-    """Return the plugin that selects, orders and reports tests; its state is in closures, not on the object.
+def make_collector(
+    pytest: Any, send: Callable[..., None], job: dict[str, Any], root: str, guard: Guard, enter: Callable[[], None]
+) -> tuple[Any, list[str]]:
+    """Return the plugin that selects and orders tests, and the ids that it selects.
 
-    The second value counts the tests selected and the tests run.
+    State is in closures, not on the object.
     """
-    requested, counts = set(job["tests"] or ()), [0, 0]
-    reports: list[dict[str, Any]] = []
-    codes: dict[Any, tuple[Any, Any]] = {}
-    implementations: dict[str, list[tuple[Any, Any, Any, Any]]] = {}
-    critical: list[tuple[str, str]] = []
-    describe_, reduce_, changed_ = describe, reduce_reports, changed
-    set_timer, timer, cpu_limit = signal.setitimer, signal.ITIMER_PROF, job.get("test_cpu_s") or 0.0
+    requested = set(job["tests"] or ())
+    selected: list[str] = []
+    arm, record, _, note = guard
 
-    def record_hooks(config: Any) -> None:
-        """Record the implementations of the deciding hooks in calling order, with their functions and code."""
-        for name in DECIDING:
-            pairs = [(item, item.function) for item in getattr(config.hook, name).get_hookimpls()]
-            inner = [getattr(function, "__func__", function) for _, function in pairs]
-            implementations[name] = [(*pair, of, getattr(of, "__code__", None)) for pair, of in zip(pairs, inner)]  # noqa: B905
-
-    def hooks_changed(config: Any) -> bool:
-        """Return whether a deciding hook has other implementations, or one of them another function or code."""
-        for name, recorded in implementations.items():
-            current = getattr(config.hook, name).get_hookimpls()
-            if len(current) != len(recorded):
-                return True
-            for item, (expected, function, inner, code) in zip(current, recorded):  # noqa: B905
-                if (
-                    item is not expected
-                    or item.function is not function
-                    or getattr(inner, "__code__", None) is not code
-                ):
-                    return True
-        return False
-
-    def note(names: list[str], nodeid: str) -> None:
-        violations.extend(f"{name} changed during {nodeid}" for name in names if not violations)
-
-    class Harness:
+    class Collector:
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
         def pytest_load_initial_conftests(self) -> Any:
             # The plugins named with -p are loaded by now, from trusted folders, and have patched pytest as they do.
             # As a wrapper this comes before pytest resolves warning filters, which can name the workspace's classes.
-            reference.update(fingerprint())
-            critical.extend(key for key in CRITICAL if key in reference)
+            arm()
             enter()
             yield
 
@@ -169,11 +122,8 @@ def make_plugin(
                 items[:] = [item for item in items if item.nodeid in requested]
             if job["order"] == "reversed":
                 items.reverse()
-            for item in items:
-                function = getattr(item.__dict__.get("_obj"), "__func__", item.__dict__.get("_obj"))
-                codes[item] = function, getattr(function, "__code__", None)
-            counts[0] = len(items)
-            record_hooks(config)
+            record(config, items)
+            selected.extend(item.nodeid for item in items)
             send("plan", count=len(items))
 
         def pytest_collectreport(self, report: Any) -> None:
@@ -181,6 +131,22 @@ def make_plugin(
                 text = str(getattr(report.longrepr, "longrepr", report.longrepr)).strip()
                 send("collect", id=report.nodeid, message=text[-600:])
 
+    return Collector(), selected
+
+
+def make_reporter(
+    pytest: Any, send: Callable[..., None], cpu_limit: float, root: str, guard: Guard, tracer: Any
+) -> tuple[Any, list[str]]:
+    """Return the plugin that reports tests, which uses up to ``cpu_limit`` seconds for each (0: no limit).
+
+    The second value has the ids of the tests that have run. State is in closures, not on the object.
+    """
+    reports: list[dict[str, Any]] = []
+    finished: list[str] = []
+    _, _, check, note = guard
+    describe_, reduce_, set_timer, timer = describe, reduce_reports, signal.setitimer, signal.ITIMER_PROF
+
+    class Reporter:
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
         def pytest_runtest_protocol(self, item: Any) -> Any:
             reports.clear()
@@ -194,7 +160,7 @@ def make_plugin(
                 set_timer(timer, 0.0)
             if tracer:
                 tracer.switch_context("")
-            counts[1] += 1
+            finished.append(item.nodeid)
             send("result", id=item.nodeid, **reduce_(reports))
 
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -208,16 +174,11 @@ def make_plugin(
                     note([f"the report of a {kind}"], item.nodeid)
             elif outcome == "failed":
                 text = str(report.longrepr)[-300:]
-            note(changed_(reference, critical), item.nodeid)
-            if hooks_changed(item.config):
-                note(["who implements pytest's hooks"], item.nodeid)
-            function, code = codes.get(item, (None, None))
-            if getattr(function, "__code__", None) is not code:
-                note(["the test function"], item.nodeid)
+            check(item)
             fields = {"when": call.when, "outcome": outcome, "xfail": hasattr(report, "wasxfail")}
             reports.append({**fields, "message": text, "exception": kind, "where": where})
 
-    return Harness(), counts
+    return Reporter(), finished
 
 
 def arguments(job: dict[str, Any], root: str, send: Callable[..., None]) -> list[str] | None:
@@ -292,20 +253,22 @@ def main() -> None:
         tracer = sys.modules["coverage"].Coverage(data_file=None, source=sources, config_file=False, messages=False)
         tracer.start()
     modules: set[str] = set()
-    plugin, counts = make_plugin(
-        pytest, send, job, root, tracer, reference, violations, lambda: modules.update(enter_workspace(folders))
+    guard = make_guard(reference, violations)
+    collector, selected = make_collector(
+        pytest, send, job, root, guard, lambda: modules.update(enter_workspace(folders))
     )
+    reporter, finished = make_reporter(pytest, send, job["test_cpu_s"] or 0.0, root, guard, tracer)
     args, status, cause = arguments(job, root, send), 5, ""
     try:
         if args is not None:
-            status = int(pytest.main(args, plugins=[plugin]))
+            status = int(pytest.main(args, plugins=[collector, reporter]))
     except BaseException as error:  # noqa: BLE001  SystemExit from a module under collection, for one
         status, cause = 3, f"{type(error).__name__}: {error}"[:300]
     if tracer:
         report_coverage(send, tracer, root)
     report_modules(send, modules, root)
     violations.extend(f"{name} changed" for name in changed(reference) if not violations)
-    send("end", status=status, cause=cause, selected=counts[0], ran=counts[1], violations=violations)
+    send("end", status=status, cause=cause, selected=len(selected), ran=len(finished), violations=violations)
     flush()
     leave(status)
 

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal
 
 from ....models import PytestVerifier
 from ...sandbox import WORKSPACE, ExecResult, Sandbox
+from ..log_text import last_lines
 
 OUTPUT_LIMIT = 256 * 1024
 ENVIRONMENT = {"PYTHONPATH": "", "PYTHONSTARTUP": "", "TZ": "UTC", "LANG": "C.UTF-8", "COLUMNS": "100"}
@@ -218,17 +219,16 @@ def _early_end(result: ExecResult, end: dict[str, Any] | None, ran: int, progres
     if result.oom_killed:
         return f"out of memory after {progress}"
     if end is None:
-        return f"ended early: exit {result.exit_code} after {progress}{'' if ran else _last_lines(result.output)}"
+        return f"ended early: exit {result.exit_code} after {progress}{'' if ran else _end_of(result)}"
     if end["cause"]:
         return f"ended early: {end['cause']} after {progress}"
     if end["status"] not in (0, 1, 5) and not (ran and ran == end["selected"]):
         word = {2: "interrupted", 3: "internal error", 4: "usage error"}.get(end["status"], f"exit {end['status']}")
-        return f"pytest: {word} after {progress}{_last_lines(result.output)}"
+        return f"pytest: {word} after {progress}{_end_of(result)}"
     if not ran == end["ran"] == end["selected"]:
         return f"ended early: pytest stopped after {progress}"
     return ""
 
 
-def _last_lines(output: bytes, count: int = 5) -> str:
-    lines = [line for line in output.decode("utf-8", "replace").splitlines() if line.strip()]
-    return ": " + " | ".join(lines[-count:])[-600:] if lines else ""
+def _end_of(result: ExecResult) -> str:
+    return f": {last_lines(result.output, 5)[-600:]}" if result.output.strip() else ""

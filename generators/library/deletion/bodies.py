@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
-from ...python.source import Definition, Module, Span, docstring_node, line_span
+from ...python.source import Definition, Edit, Module, Span, docstring_node, line_span
 from .documentation import redact_docstring
-from .edits import Edit
 
 STUB = "raise NotImplementedError"
 _STUBS = (b"pass", b"...", b"raise NotImplementedError", b"raise NotImplementedError()", b"")

@@ -12,9 +12,17 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
-from ...python.source import Module, Span, assigned_name, line_span, node_span, with_leading_comments, words
+from ...python.source import (
+    Module,
+    Span,
+    assigned_name,
+    items_without,
+    line_span,
+    node_span,
+    with_leading_comments,
+    words,
+)
 from ...python.source_tree import SourceTree
-from .edits import items_without
 
 
 @dataclass

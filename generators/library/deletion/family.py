@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, ClassVar
 from ....errors import Rejected
 from ....models import GeneratorRef
 from ...base import Candidate, Feature, Files, HiddenTests, Rejection
-from ...python.source import Module
+from ...python.source import Edit, Module, apply_edits
 from ...python.source_tree import SourceTree
 from ...python.tested_code import TestedCode, in_seed_order
 from .bodies import STUB
 from .cascade import DeadCode, dead_after
 from .documentation import redact_entries, redact_examples
-from .edits import Edit, apply_edits
 from .knobs import Knobs
 from .removal.closure import Closure
 from .removal.file_edits import all_edits, deleted_samples, stub_file_edits, undefined_names

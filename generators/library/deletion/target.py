@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from ...python.source import Definition, Module, Span, docstring, signature
+from ...python.source import Definition, Edit, Module, Span, docstring, signature
 from ...python.source_tree import SourceTree
 from .bodies import body_edits, body_span, code_lines, decorators, is_empty, raised_names, trivial_bodies
 from .documentation import redact_docstring
-from .edits import Edit
 from .knobs import Mode
 from .statement import Entity, Member, OwnerClass
 

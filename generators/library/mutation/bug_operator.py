@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ....models import GeneratorRef
 from ...base import Candidate, HiddenTests, StatementContext, TestPolicy
-from ...python.mutants import Mutation, apply_mutation, changes_code, mutations
+from ...python.mutants import Mutant, possible_mutants
 from ...python.source import Module
 from ...python.tested_code import TestedCode, in_seed_order
 from ...statements.behaviours import behaviour_lines, bullets, interface_lines
@@ -71,23 +71,19 @@ class OperatorBug:
     def candidates(self, snapshot: Snapshot, seed: int, knobs: Knobs) -> Iterator[Candidate]:
         """Yield one candidate per operator on a line that tests run, in seed order."""
         code = TestedCode(snapshot)
-        pool = in_seed_order(
-            ((module, mutation) for module in code.tree.modules() for mutation in _mutations(code, module, knobs)),
-            seed,
-            self.name,
-            key=lambda item: (item[0].path, item[1].start, item[1].operator, item[1].text),
-        )
+        pool = ((module.path, mutant) for module in code.tree.modules() for mutant in _mutants(code, module, knobs))
         reference = GeneratorRef(name=self.name, version=self.version, seed=seed, knobs=asdict(knobs))
-        for module, mutation in pool:
-            wrong = apply_mutation(module.source, mutation)
-            if not changes_code(module.source, wrong):
+        for path, mutant in in_seed_order(
+            pool, seed, self.name, key=lambda item: (item[0], item[1].start, item[1].text)
+        ):
+            if not mutant.changes_code():
                 continue
-            affected = code.tests_of_lines(module.path)[_line(module, mutation)]
-            digest = hashlib.sha256(wrong).hexdigest()[:12]  # the id of a task is public: it must not name the place
+            affected = code.tests_of_lines(path)[mutant.line]
+            digest = hashlib.sha256(mutant.source).hexdigest()[:12]  # a task's id is public: it must not name the place
             yield Candidate(
-                entity=f"{module.path}::{digest}",
+                entity=f"{path}::{digest}",
                 generator=reference,
-                exercise={module.path: wrong},
+                exercise={path: mutant.source},
                 hidden_tests=HiddenTests(affected, knobs.tests),
                 statement=BugReport(knobs.tests),
                 documented=False,
@@ -95,15 +91,10 @@ class OperatorBug:
             )
 
 
-def _mutations(code: TestedCode, module: Module, knobs: Knobs) -> Iterator[Mutation]:
-    """Yield the mutations of operators on lines that enough, but not too many, tests run."""
+def _mutants(code: TestedCode, module: Module, knobs: Knobs) -> Iterator[Mutant]:
+    """Yield the mutants of operators on lines that enough, but not too many, tests run."""
     operators = ("comparison", "boolean") if knobs.operators == "all" else (knobs.operators,)
     tests_of_lines = code.tests_of_lines(module.path)
-    for mutation in mutations(module.source, tests_of_lines):
-        tests = tests_of_lines.get(_line(module, mutation), [])
-        if mutation.operator in operators and code.decides(tests, knobs.max_share):
-            yield mutation
-
-
-def _line(module: Module, mutation: Mutation) -> int:
-    return module.source.count(b"\n", 0, mutation.start) + 1
+    for mutant in possible_mutants(module.source, tests_of_lines):
+        if mutant.operator in operators and code.decides(tests_of_lines.get(mutant.line, []), knobs.max_share):
+            yield mutant

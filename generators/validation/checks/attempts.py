@@ -1,7 +1,8 @@
-"""Wrong solutions against the hidden tests: many of them, in one sandbox that is reset in between."""
+"""V5: wrong solutions against the hidden tests, many of them in one sandbox that is reset in between."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,10 +12,13 @@ from ....environments.sandbox import WORKSPACE, Change, Sandbox, open_sandbox
 from ....environments.snapshots.test_run.test_runner import TestRun, run_tests
 from ....environments.tasks.task_trees import Materials
 from ....models import Task
-from ..limits import attempt_limit
+from ..limits import attempt_limit, conclusive
+from .exercise import Exercise, Piece
 
 Contents = Mapping[str, bytes | None]
 """Source files of a solution; None deletes a file."""
+BODIES = ("raise NotImplementedError", "return None")
+"""Bodies of functions that do nothing."""
 
 
 @dataclass
@@ -23,7 +27,8 @@ class Attempts:
 
     task: Task  # the task
     sandbox: Sandbox  # shows the grading tree
-    limit: float  # seconds that one attempt may take
+    limit: float  # seconds of CPU time that one attempt may use
+    idle_s: float  # seconds for which one attempt may do nothing
 
     async def passes(self, files: Contents) -> bool:
         """Return whether FAIL_TO_PASS passes with these files; the run ends at its first failure."""
@@ -37,8 +42,11 @@ class Attempts:
                 await self.sandbox.exec(["rm", "-f", "--", path])
             else:
                 await self.sandbox.write(f"{WORKSPACE}/{path}", content)
-        return await run_tests(
-            self.sandbox, self.task.pytest, self.task.FAIL_TO_PASS, timeout_s=self.limit, first_failure=True
+        tests, limit = self.task.FAIL_TO_PASS, self.limit
+        return conclusive(
+            await run_tests(
+                self.sandbox, self.task.pytest, tests, timeout_s=limit, idle_s=self.idle_s, first_failure=True
+            )
         )
 
 
@@ -47,8 +55,10 @@ async def open_attempts(task: Task, trees: Materials, solution: Contents, backen
     """Open the sandbox, and run the solution once to derive the time limit. Raises SandboxError."""
     sandbox = await open_sandbox(trees.grading_layers, backend=backend)
     try:
-        attempts = Attempts(task, sandbox, task.pytest.timeout_s)
-        attempts.limit = attempt_limit(await attempts._run(solution), task.pytest.timeout_s)
+        attempts = Attempts(task, sandbox, task.pytest.timeout_s, task.pytest.timeout_s)
+        run = await attempts._run(solution)
+        attempts.limit = attempt_limit(run, task.pytest.timeout_s)
+        attempts.idle_s = max(attempts.limit, run.seconds)  # tests that sleep are as long idle as in the solution
         yield attempts
     finally:
         await sandbox.close()
@@ -78,3 +88,36 @@ def as_changes(files: Contents) -> list[Change]:
         Change(path=path, kind="file" if content is not None else "deleted", size=len(content or b""), content=content)
         for path, content in sorted(files.items())
     ]
+
+
+def with_trivial_bodies(exercise: Exercise, body: str) -> dict[str, bytes]:
+    """Return the solved files in which each function that the solution adds or changes has only ``body``."""
+    files = {}
+    for path in exercise.after:
+        pieces = [piece for piece in exercise.pieces if piece.path == path]
+        if pieces:
+            files[path] = _with_bodies(exercise.after[path], pieces, body)
+    return files
+
+
+def _with_bodies(source: bytes, pieces: list[Piece], body: str) -> bytes:
+    lines = source.split(b"\n")
+    functions = [
+        node
+        for piece in pieces
+        for node in ([piece.node] if not isinstance(piece.node, ast.ClassDef) else piece.node.body)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    for node in sorted(functions, key=lambda node: node.lineno, reverse=True):
+        first, last = node.body[0], node.end_lineno or node.lineno
+        if first.lineno == node.lineno:  # all on the line of its def
+            lines[first.lineno - 1 : last] = [lines[first.lineno - 1][: first.col_offset] + body.encode()]
+            continue
+        lines[first.lineno - 1 : last] = [b" " * first.col_offset + body.encode()]
+    return b"\n".join(lines)
+
+
+async def rewarded_bodies(task: Task, trees: Materials, exercise: Exercise, *, backend: str = "auto") -> list[str]:
+    """Return the trivial bodies that score more than 0. Raises GraderError, SandboxError."""
+    wrong = {body: {**exercise.after, **with_trivial_bodies(exercise, body)} for body in BODIES}
+    return await rewarded(task, trees, exercise.after, wrong, backend)

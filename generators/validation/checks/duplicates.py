@@ -105,15 +105,10 @@ class _Normalizer(ast.NodeTransformer):
     """Numbers the names that a definition binds in order of appearance; drops docstrings and annotations."""
 
     def __init__(self, node: ast.AST) -> None:
-        bound = [item.arg for item in ast.walk(node) if isinstance(item, ast.arg)]
-        bound += [
-            item.id for item in ast.walk(node) if isinstance(item, ast.Name) and not isinstance(item.ctx, ast.Load)
-        ]
-        bound += [
-            item.name
-            for item in ast.walk(node)
-            if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.ExceptHandler) and item.name
-        ]
+        nodes = list(ast.walk(node))
+        bound = [item.arg for item in nodes if isinstance(item, ast.arg)]
+        bound += [item.id for item in nodes if isinstance(item, ast.Name) and not isinstance(item.ctx, ast.Load)]
+        bound += [item.name for item in nodes if isinstance(item, Node | ast.ExceptHandler) and item.name]
         self.names = {name: f"v{number}" for number, name in enumerate(dict.fromkeys(bound))}
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
@@ -126,15 +121,6 @@ class _Normalizer(ast.NodeTransformer):
         self.generic_visit(node)
         return ast.Assign([node.target], node.value) if node.value else ast.Pass()
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        return self._definition(node)
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        return self._definition(node)
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        return self._definition(node)
-
     def _definition(self, node: Node) -> ast.AST:
         if ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
@@ -143,3 +129,5 @@ class _Normalizer(ast.NodeTransformer):
         self.generic_visit(node)
         node.name = self.names.get(node.name, node.name)
         return node
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _definition

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
@@ -34,41 +34,26 @@ class CheckKnobs:
             raise GeneratorError("knob min_strength needs mutants; set mutants to 1 or more")
 
 
-@dataclass
-class FinalChecks:
-    """The checks, with what the candidates of one Snapshot share."""
-
-    snapshot: Snapshot  # the Snapshot of the candidates
-    backend: str = "auto"  # the sandbox backend
-    knobs: CheckKnobs = CheckKnobs()  # what is measured and demanded
-    leaks: LeakCheck = field(init=False, repr=False)  # the leak scanner, with its index of shared layers
-
-    def __post_init__(self) -> None:
-        self.leaks = LeakCheck(self.snapshot)
-
-    async def task(self, task: Task) -> Task:
-        """Return the task with its statement completed, its strength and its features. Raises Rejected."""
-        trees = Materials(task, self.snapshot)
-        exercise = await asyncio.to_thread(Exercise.of, task, trees)
-        items = await asyncio.to_thread(missing_items, task, trees, exercise)
-        complete = completed(task, items)
-        if complete is None:
-            detail = f"the statement lacks {len(items)} names and messages that tests ask for: {items[0].name!r}"
-            raise Rejected("v7_under_specified", detail)
-        leaks = await asyncio.to_thread(self.leaks.find, complete, trees, exercise)
-        if leaks:
-            raise Rejected("v4_leak", str(leaks[0]))
-        tested = await strength(complete, trees, exercise, most=self.knobs.mutants, backend=self.backend)
-        if tested.value is not None and tested.value < self.knobs.min_strength:
-            missed = ", ".join(tested.survivors[:3])
-            detail = f"the tests notice {tested.value:.0%} of {tested.tried} mistakes; not {missed}"
-            raise Rejected("v5_weak_tests", detail)
-        features = {
-            **measured_features(complete, exercise, SourceTree.of(self.snapshot)),
-            "mutants": tested.tried,
-            **complete.features,
-        }
-        return complete.model_copy(update={"verifier_strength": tested.value, "features": features})
+async def finished(task: Task, snapshot: Snapshot, leaks: LeakCheck, knobs: CheckKnobs, backend: str) -> Task:
+    """Return the task with its statement completed, its strength and its features. Raises Rejected."""
+    trees = Materials(task, snapshot)
+    exercise = await asyncio.to_thread(Exercise.of, task, trees)
+    items = await asyncio.to_thread(missing_items, task, trees, exercise)
+    complete = completed(task, items)
+    if complete is None:
+        detail = f"the statement lacks {len(items)} names and messages that tests ask for: {items[0].name!r}"
+        raise Rejected("v7_under_specified", detail)
+    task_leaks = await asyncio.to_thread(leaks.find, complete, trees, exercise)
+    if task_leaks:
+        raise Rejected("v4_leak", str(task_leaks[0]))
+    tested = await strength(complete, trees, exercise, most=knobs.mutants, backend=backend)
+    if tested.value is not None and tested.value < knobs.min_strength:
+        missed = ", ".join(tested.survivors[:3])
+        detail = f"the tests notice {tested.value:.0%} of {tested.tried} mistakes; not {missed}"
+        raise Rejected("v5_weak_tests", detail)
+    measured = measured_features(complete, exercise, SourceTree.of(snapshot))
+    features = {**measured, "mutants": tested.tried, **complete.features}
+    return complete.model_copy(update={"verifier_strength": tested.value, "features": features})
 
 
 def measured_features(task: Task, exercise: Exercise, tree: SourceTree) -> dict[str, int]:

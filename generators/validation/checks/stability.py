@@ -9,6 +9,7 @@ from ....environments.snapshots import scratch_tree
 from ....environments.snapshots.test_run.test_runner import TestRun, run_tests
 from ....environments.tasks.task_trees import Materials
 from ....models import Task
+from ..limits import conclusive
 
 RUNS: tuple[tuple[Literal["given", "reversed"], int], ...] = (("given", 0), ("reversed", 0), ("given", 1))
 """Order and hash seed of each run; further runs have other seeds, and every second one is reversed."""
@@ -37,4 +38,4 @@ async def _run(sandbox: Sandbox, task: Task, tests: list[str], number: int) -> T
     order, seed = RUNS[number] if number < len(RUNS) else (RUNS[number % 2][0], number)
     if number:
         await sandbox.reset()
-    return await run_tests(sandbox, task.pytest, tests, order=order, hash_seed=seed)
+    return conclusive(await run_tests(sandbox, task.pytest, tests, order=order, hash_seed=seed))

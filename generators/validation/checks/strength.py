@@ -21,25 +21,25 @@ class Strength:
 
     value: float | None  # share of the mutants that fail the tests; None when the solution has nothing to mutate
     tried: int  # mutants that were run
-    useless: int  # mutations that were not run because they do not parse or compile to the same code
     survivors: list[str] = field(default_factory=list)  # file, line and kind of the mistakes that pass the tests
 
 
-def sample(task: Task, exercise: Exercise, most: int) -> tuple[list[tuple[str, Mutant]], int]:
-    """Return up to ``most`` mutants, drawn by the task's id and of many kinds, and the number of useless mutations."""
-    pool, useless = [], 0
-    for path, lines in sorted(exercise.added.items()):
-        if path.endswith(".py") and path in exercise.after:
-            of_file, useless_of_file = mutants(exercise.after[path], lines)
-            pool += [(path, mutant) for mutant in of_file]
-            useless += useless_of_file
+def sample(task: Task, exercise: Exercise, most: int) -> list[tuple[str, Mutant]]:
+    """Return up to ``most`` mutants with their files, drawn by the task's id and of many kinds."""
+    sources = {path: lines for path, lines in sorted(exercise.added.items()) if path.endswith(".py")}
+    pool = [
+        (path, mutant)
+        for path, lines in sources.items()
+        if path in exercise.after
+        for mutant in mutants(exercise.after[path], lines)
+    ]
     stream(task.generator.seed, "mutants", task.task_id).shuffle(pool)
-    turn: Counter[str] = Counter()
+    turns: Counter[str] = Counter()
     ranked = []
-    for number, (path, mutant) in enumerate(pool):
-        turn[mutant.operator] += 1
-        ranked.append((turn[mutant.operator], number, path, mutant))
-    return [(path, mutant) for _, _, path, mutant in sorted(ranked, key=lambda item: item[:2])[:most]], useless
+    for path, mutant in pool:
+        turns[mutant.operator] += 1
+        ranked.append((turns[mutant.operator], path, mutant))
+    return [(path, mutant) for _, path, mutant in sorted(ranked, key=lambda item: item[0])[:most]]
 
 
 async def strength(
@@ -49,13 +49,13 @@ async def strength(
 
     A mutant that ends the run, or takes far longer than the solution, counts as noticed. Raises SandboxError.
     """
-    chosen, useless = sample(task, exercise, most)
+    chosen = sample(task, exercise, most)
     if not chosen:
-        return Strength(None, 0, useless)
+        return Strength(None, 0)
     async with open_attempts(task, trees, exercise.after, backend) as attempts:
         survivors = [
             f"{path}:{mutant.line} {mutant.operator}"
             for path, mutant in chosen
             if await attempts.passes({**exercise.after, path: mutant.source})
         ]
-    return Strength(round(1 - len(survivors) / len(chosen), 3), len(chosen), useless, survivors)
+    return Strength(round(1 - len(survivors) / len(chosen), 3), len(chosen), survivors)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
-from ....models import ErrorTurn, Hint
+from ....models import ErrorKind, ErrorTurn, Hint
 from ....registry import Registry
 from ...transcript.past_turns import PastTurn
 from ..error_context import ErrorContext
@@ -25,28 +25,41 @@ class Template(Protocol):
         """Return the hint for an error; ``None`` when the template has no advice for it."""
 
 
-_MODULES = {
-    "calls": ("tool_not_found", "malformed_call", "invalid_args"),
-    "files": ("file_not_found", "edit_failed"),
-    "commands": ("command_not_found", "timeout", "nonzero_exit"),
-    "output": ("traceback", "output_limit"),
-    "failures": ("transport_error", "injected_fault", "budget", "again"),
-    "behaviours": ("repeat", "reread", "sleep", "pages", "effort", "no_call", "wordy", "silent", "false_claim"),
-}
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
-_BEHAVIOURS = _MODULES["behaviours"]
-_KINDS = [name for name in _MODULE_OF if name != "again" and name not in _BEHAVIOURS]
-_BUILTIN = [*_KINDS, *_BEHAVIOURS, "again"]
+HINTS = Registry(
+    "hint",
+    "etude.hints",
+    {
+        "tool_not_found": ".hints.write.templates.calls:tool_not_found",
+        "malformed_call": ".hints.write.templates.calls:malformed_call",
+        "invalid_args": ".hints.write.templates.calls:invalid_args",
+        "file_not_found": ".hints.write.templates.files:file_not_found",
+        "edit_failed": ".hints.write.templates.files:edit_failed",
+        "command_not_found": ".hints.write.templates.commands:command_not_found",
+        "timeout": ".hints.write.templates.commands:timeout",
+        "nonzero_exit": ".hints.write.templates.commands:nonzero_exit",
+        "traceback": ".hints.write.templates.output:traceback",
+        "output_limit": ".hints.write.templates.output:output_limit",
+        "transport_error": ".hints.write.templates.failures:transport_error",
+        "injected_fault": ".hints.write.templates.failures:injected_fault",
+        "budget": ".hints.write.templates.failures:budget",
+        "repeat": ".hints.write.templates.behaviours:repeat",
+        "reread": ".hints.write.templates.behaviours:reread",
+        "sleep": ".hints.write.templates.behaviours:sleep",
+        "pages": ".hints.write.templates.behaviours:pages",
+        "effort": ".hints.write.templates.behaviours:effort",
+        "no_call": ".hints.write.templates.behaviours:no_call",
+        "wordy": ".hints.write.templates.behaviours:wordy",
+        "silent": ".hints.write.templates.behaviours:silent",
+        "false_claim": ".hints.write.templates.behaviours:false_claim",
+        "again": ".hints.write.templates.failures:again",
+    },
+)
+_SPECIFIC = frozenset(get_args(ErrorKind)) | frozenset(
+    "injected_fault repeat reread sleep pages effort no_call wordy silent false_claim".split()
+)
+"""Names of kinds and behaviours: the template with such a name is asked about these errors alone."""
 _CHANGED_TOOLS = ("tool_not_found", "invalid_args")
 """Kinds whose own hint holds for injected errors too: the tools themselves have changed."""
-
-
-def _path(name: str) -> str:
-    module, function = (_MODULE_OF[name], name) if name in _MODULE_OF else (name, "hint")
-    return f".hints.write.templates.{module}:{function}"
-
-
-HINTS = Registry("hint", "etude.hints", {name: _path(name) for name in _BUILTIN})
 
 
 def hints_for(
@@ -69,7 +82,7 @@ def hints_for(
 def _fitting(context: ErrorContext) -> list[str]:
     """Return the templates to ask: that of the kind or behaviour, then the general ones, which decide themselves."""
     error = context.error
-    general = [name for name in _templates() if name not in (*_KINDS, *_BEHAVIOURS)]
+    general = [name for name in _templates() if name not in _SPECIFIC]
     if error.injected:
         own_template = error.kind if error.kind in _CHANGED_TOOLS else "injected_fault"
         return [own_template, *(name for name in general if name != "again")]
@@ -79,8 +92,8 @@ def _fitting(context: ErrorContext) -> list[str]:
 
 @cache
 def _templates() -> dict[str, Template]:
-    """Return every registered template, the built-in ones first."""
-    return {name: HINTS.load(name) for name in dict.fromkeys([*_BUILTIN, *HINTS.names()])}
+    """Return every registered template by name."""
+    return {name: HINTS.load(name) for name in HINTS.names()}
 
 
 __all__ = ["HINTS", "ErrorContext", "Template", "hints_for"]

@@ -56,7 +56,7 @@ def stumble(task: Task, session: Any) -> tuple[Episode, list[Observation]]:
 
 
 def found(errors: list[ErrorTurn]) -> list[Expected]:
-    """What an annotator says, in the words of the script."""
+    """Return the annotated errors in the form of the script."""
     named = ("wasteful", "style")
     return [
         Expected(error.turn, error.kind, error.message.partition(":")[0] if error.kind in named else "")
@@ -112,19 +112,19 @@ def hints_fit(task: Task, episode: Episode) -> None:
         assert word in error.hints[0].text, error
 
 
-def nothing_is_told(episode: Episode, seen: list[Observation]) -> None:
+def check_that_no_observation_has_hints(episode: Episode, observed: list[Observation]) -> None:
     texts = [hint.text for error in episode.error_turns for hint in error.hints]
     assert texts
-    for observation in seen:
+    for observation in observed:
         assert observation.annotations is None
-        told = observation.model_dump_json()
-        assert [text for text in texts if json.dumps(text, ensure_ascii=False)[1:-1] in told] == []
+        answer = observation.model_dump_json()
+        assert [text for text in texts if json.dumps(text, ensure_ascii=False)[1:-1] in answer] == []
 
 
-def told_in_its_turn(episode: Episode, seen: list[Observation]) -> None:
+def check_that_each_observation_has_its_hints(episode: Episode, observed: list[Observation]) -> None:
     by_turn = [[error for error in episode.error_turns if error.turn == turn] for turn in range(len(episode.turns))]
     # Whether the agent recovered is known later, so what is shown at the time says nothing of it.
-    plain = [[(error.kind, error.hints) for error in observation.annotations or []] for observation in seen[1:]]
+    plain = [[(error.kind, error.hints) for error in observation.annotations or []] for observation in observed[1:]]
     assert plain == [[(error.kind, error.hints) for error in errors] for errors in by_turn]
     assert sum(len(errors) for errors in plain) == len(episode.error_turns)
 
@@ -134,47 +134,49 @@ def test_each_mistake_has_a_fitting_hint(stumbled: Stumbled) -> None:
 
 
 def test_no_hint_is_in_any_observation(stumbled: Stumbled) -> None:
-    nothing_is_told(*stumbled[1:])
+    check_that_no_observation_has_hints(*stumbled[1:])
 
 
-def test_asked_for_hints_are_in_the_observation_of_their_turn(shown: tuple[Episode, list[Observation]]) -> None:
-    told_in_its_turn(*shown)
+def test_hints_are_in_the_observation_of_their_turn_when_annotate_is_observation(
+    shown: tuple[Episode, list[Observation]],
+) -> None:
+    check_that_each_observation_has_its_hints(*shown)
     assert len(shown[0].error_turns) > 10
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["stub", "remove"])
-def test_on_a_generated_deletion_too(mode: str, tmp_path: Path) -> None:
+def test_mistakes_are_annotated_on_a_generated_deletion(mode: str, tmp_path: Path) -> None:
     knobs = {"mode": mode, "min_lines": 2, "max_share": 0.9}
     assert generate([str(CELLAR)], generators=["fd_function"], count=1, seed=3, out=tmp_path, knobs=knobs).tasks == 1
-    made = TaskSet.load(tmp_path)
-    task = next(iter(made))
-    episode, seen = stumble(task, CodingSession(made))
+    created = TaskSet.load(tmp_path)
+    task = next(iter(created))
+    episode, observed = stumble(task, CodingSession(created))
     assert episode.reward is not None
     assert (episode.reward.value, episode.reward.valid, episode.end) == (1.0, True, "submit")
     assert found(episode.error_turns) == script(task)[1]
     hints_fit(task, episode)
-    nothing_is_told(episode, seen)
-    told_in_its_turn(*stumble(task, CodingSession(made, annotate="observation")))
+    check_that_no_observation_has_hints(episode, observed)
+    check_that_each_observation_has_its_hints(*stumble(task, CodingSession(created, annotate="observation")))
 
 
 @pytest.mark.parametrize("level", [1, 3, 5])
 @pytest.mark.parametrize("family", FAMILIES.paths())
-def test_on_drills_too(family: str, level: int) -> None:
-    """A fault that the drill states is injected, and no mistake of the agent's."""
+def test_mistakes_are_annotated_on_drills(family: str, level: int) -> None:
+    """Check that a fault which the drill states is injected, not a mistake of the agent."""
     task = DRILLS.by_id(f"drill-{family}-3-l{level}")
-    episode, seen = stumble(task, DrillSession(DRILLS))
+    episode, observed = stumble(task, DrillSession(DRILLS))
     assert episode.reward is not None
     assert episode.reward.value == 1.0
-    own = [error for error in episode.error_turns if not error.injected]
-    assert found(own) == script(task)[1]
-    assert len(own) == 5
+    own_errors = [error for error in episode.error_turns if not error.injected]
+    assert found(own_errors) == script(task)[1]
+    assert len(own_errors) == 5
     stated = [error.turn for error in episode.error_turns if error.injected]
     assert stated == [fault.turn for fault in episode.injected]
     assert len(stated) == task.features.get("faults", 0)
     assert [error.kind for error in episode.error_turns if not error.hints] == []
-    nothing_is_told(episode, seen)
-    told_in_its_turn(*stumble(task, DrillSession(DRILLS, annotate="observation")))
+    check_that_no_observation_has_hints(episode, observed)
+    check_that_each_observation_has_its_hints(*stumble(task, DrillSession(DRILLS, annotate="observation")))
 
 
 def test_playing_it_twice_gives_the_same(stumbled: Stumbled, shown: Any) -> None:

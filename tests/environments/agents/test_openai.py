@@ -27,14 +27,14 @@ def steps(task: Task) -> list[tuple[str, dict[str, Any]]]:
 
 
 def turns(body: Mapping[str, Any]) -> int:
-    """How many turns the model has made."""
+    """Return how many turns the model has made."""
     return sum(message["role"] == "assistant" for message in body["messages"])
 
 
 def played(
     endpoints: Any, script: Callable[[int, dict[str, Any]], Any], **options: Any
 ) -> tuple[Episode, Any, ModelAgent]:
-    """The episode, the endpoint and the agent."""
+    """Play one episode; return it, the endpoint and the agent."""
     tool_format = options.pop("tool_format", "native")
 
     async def run(url: str) -> tuple[Episode, ModelAgent]:
@@ -50,7 +50,7 @@ def played(
 
 
 def native(endpoints: Any) -> Callable[[int, dict[str, Any]], Any]:
-    """A model that solves TASK with native calls."""
+    """Return a model that solves TASK with native calls."""
     return lambda number, body: endpoints.say("next", endpoints.call(*steps(TASK)[turns(body)], f"c{turns(body)}"))
 
 
@@ -83,10 +83,10 @@ def test_calls_in_text_solve_a_task(endpoints: Any) -> None:
     assert episode.reward is not None
     assert (episode.reward.value, episode.end, episode.error_turns) == (1.0, "submit", [])
     assert all("tools" not in body for body in endpoint.requests)
-    system, prompt, said, answer = endpoint.requests[1]["messages"]
+    system, prompt, turn_message, answer = endpoint.requests[1]["messages"]
     assert all(json.dumps(tool, ensure_ascii=False) in system["content"] for tool in episode.tools)
     assert prompt == {"role": "user", "content": episode.prompt}
-    assert said["content"] == episode.turns[0].action["raw"]
+    assert turn_message["content"] == episode.turns[0].action["raw"]
     assert answer == {
         "role": "user",
         "content": f"<tool_response>\n{episode.turns[0].messages[0].content}\n</tool_response>",
@@ -192,7 +192,7 @@ def test_a_full_context_submits_the_work_as_it_is(endpoints: Any) -> None:
 
 
 @pytest.mark.parametrize("tool_format", ["native", "text"])
-def test_in_a_fork_the_model_knows_the_past_and_hears_a_hint(tool_format: str, endpoints: Any) -> None:
+def test_a_model_in_a_fork_reads_the_past_and_the_hint(tool_format: str, endpoints: Any) -> None:
     first = {"text": "see", "tool_calls": [{"name": "no_such_tool", "arguments": {"x": 1}}]}
 
     def script(number: int, body: dict[str, Any]) -> Any:
@@ -219,14 +219,14 @@ def test_in_a_fork_the_model_knows_the_past_and_hears_a_hint(tool_format: str, e
         episode = asyncio.run(run(endpoint.url))
     assert episode.reward is not None
     assert episode.reward.value == 1.0
-    *_, prompt, said, answer, hint = endpoint.requests[0]["messages"]
+    *_, prompt, turn_message, answer, hint = endpoint.requests[0]["messages"]
     assert prompt["content"] == episode.prompt
-    assert "no_such_tool" in json.dumps(said)
+    assert "no_such_tool" in json.dumps(turn_message)
     assert "error tool_not_found" in answer["content"]
     assert hint == {"role": "user", "content": "Use the tools that there are."}
 
 
-def test_an_endpoint_that_fails_is_no_turn(endpoints: Any) -> None:
+def test_a_failing_endpoint_does_not_make_a_turn(endpoints: Any) -> None:
     with pytest.raises(EndpointFailed, match="answered 500"):
         played(endpoints, lambda number, body: endpoints.fail(500) if number else native(endpoints)(number, body))
 
@@ -240,6 +240,6 @@ def test_an_endpoint_that_fails_is_no_turn(endpoints: Any) -> None:
         ({"base_url": "https://h.example/v1", "api_key_env": "NO_SUCH_KEY"}, "m", "NO_SUCH_KEY is not set"),
     ],
 )
-def test_what_is_missing_is_said_in_one_line(options: dict[str, Any], model: str, words: str) -> None:
+def test_a_missing_setting_is_reported_in_one_line(options: dict[str, Any], model: str, words: str) -> None:
     with pytest.raises(LLMError, match=words):
         ModelOptions(**options).open(model, 1)

@@ -32,7 +32,7 @@ def episode(tasks: TaskSet, name: str) -> Episode:
 
 
 @pytest.mark.parametrize(("name", "value"), [("oracle", 1.0), ("noop", 0.0), ("cheater", 0.0)])
-def test_scripted_agents_score_what_they_must(tasks: TaskSet, name: str, value: float) -> None:
+def test_oracle_scores_one_and_noop_and_cheater_score_zero(tasks: TaskSet, name: str, value: float) -> None:
     played = episode(tasks, name)
     assert played.reward is not None
     assert (played.reward.value, played.reward.valid, played.end) == (value, True, "submit")
@@ -51,7 +51,7 @@ def test_each_exploit_alone_scores_zero(tasks: TaskSet, name: str) -> None:
     assert (played.reward.value, played.reward.valid) == (0.0, True)
 
 
-def test_unknown_agents_and_exploits_are_answered_with_the_nearest(task: Task) -> None:
+def test_unknown_agents_and_exploits_offer_the_nearest_name(task: Task) -> None:
     with pytest.raises(UnknownName, match="Did you mean 'oracle'"):
         agents.make("oracel", task)
     with pytest.raises(UnknownName, match="Did you mean 'conftest'"):
@@ -63,19 +63,19 @@ def copies(task: Task, count: int) -> TaskSet:
 
 
 def test_a_run_writes_each_episode_and_a_summary(task: Task, tmp_path: Path) -> None:
-    seen: list[tuple[str, int, int]] = []
+    observed: list[tuple[str, int, int]] = []
     summary = asyncio.run(
-        run_episodes(copies(task, 3), "oracle", jobs=2, out=tmp_path, progress=lambda *step: seen.append(step))
+        run_episodes(copies(task, 3), "oracle", jobs=2, out=tmp_path, progress=lambda *step: observed.append(step))
     )
     assert (summary.episodes, summary.valid, summary.reward, summary.solved, summary.ok) == (3, 3, 1.0, 3, True)
     assert summary.ends == {"submit": 3}
-    assert seen[-1] == ("oracle", 3, 3)
+    assert observed[-1] == ("oracle", 3, 3)
     rows = [json.loads(line) for line in (tmp_path / "episodes.jsonl").read_text().splitlines()]
     assert {row["task_id"] for row in rows} == {"t0", "t1", "t2"}
     assert json.loads((tmp_path / "summary.json").read_text())["reward"] == 1.0
 
 
-def test_a_run_goes_on_where_it_stopped(task: Task, tmp_path: Path) -> None:
+def test_a_run_resumes_where_it_stopped(task: Task, tmp_path: Path) -> None:
     asyncio.run(run_episodes(copies(task, 2), "noop", out=tmp_path))
     log = tmp_path / "episodes.jsonl"
     first = log.read_text().splitlines()[0]

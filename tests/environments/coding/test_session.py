@@ -85,8 +85,8 @@ def test_an_episode_without_work_scores_zero(tasks: TaskSet) -> None:
 
 def test_the_hidden_tests_are_nowhere_in_the_workspace(tasks: TaskSet) -> None:
     look = "grep -rl test_hidden /workspace /tmp; git log --all --oneline | wc -l; git status --short"
-    (_, found), _ = actions(tasks, bash(look))
-    assert found.messages[0].content == "ok\n1\n"
+    (_, outcome), _ = actions(tasks, bash(look))
+    assert outcome.messages[0].content == "ok\n1\n"
 
 
 def test_calls_run_in_order_and_stop_at_submit(tasks: TaskSet) -> None:
@@ -149,7 +149,7 @@ def test_replay_gives_the_same_observations_and_the_same_reward(tasks: TaskSet) 
     assert episode.grade == stored.grade
 
 
-def test_a_replayed_prefix_goes_on_where_it_stopped(tasks: TaskSet) -> None:
+def test_a_replayed_prefix_can_be_continued(tasks: TaskSet) -> None:
     async def script(session: CodingSession) -> Observation:
         first = await session.reset(replay=[SOLVE])
         assert (first.done, len(first.messages)) == (False, 1)
@@ -168,8 +168,8 @@ def test_error_turns_are_the_same_as_from_the_transcript(tasks: TaskSet) -> None
     assert session.state().error_turns == episode.error_turns
 
 
-def test_a_turn_is_annotated_when_somebody_asks(tasks: TaskSet, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To annotate a long transcript takes longer than most turns, and each turn would do it anew."""
+def test_a_turn_is_annotated_only_when_the_state_is_read(tasks: TaskSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Annotating a long transcript takes longer than most turns, and each turn would repeat it."""
     lengths: list[int] = []
 
     def counted(episode: Episode) -> list[ErrorTurn]:
@@ -193,11 +193,11 @@ def test_a_turn_is_annotated_when_somebody_asks(tasks: TaskSet, monkeypatch: pyt
     assert play(tasks, script)[0] == "nonzero_exit"
 
 
-def test_annotations_ride_in_the_observation_only_when_asked(tasks: TaskSet) -> None:
+def test_annotations_are_in_the_observation_only_when_requested(tasks: TaskSet) -> None:
     (_, quiet), _ = actions(tasks, bash("exit 4"))
     assert quiet.annotations is None
-    (_, told, fine), _ = actions(tasks, bash("exit 4"), bash("true"), annotate="observation")
-    assert [error.kind for error in told.annotations or []] == ["nonzero_exit"]
+    (_, failed, fine), _ = actions(tasks, bash("exit 4"), bash("true"), annotate="observation")
+    assert [error.kind for error in failed.annotations or []] == ["nonzero_exit"]
     assert fine.annotations == []
 
 
@@ -269,7 +269,7 @@ def test_a_reset_that_makes_no_sense_says_so(tasks: TaskSet, arguments: dict[str
     play(tasks, script)
 
 
-def test_no_tasks_says_how_to_get_some() -> None:
+def test_an_empty_task_set_is_an_error_with_the_remedy() -> None:
     async def script(session: CodingSession) -> None:
         with pytest.raises(SessionError, match="etude generate"):
             await session.reset()
@@ -376,20 +376,18 @@ def test_sessions_at_once_do_not_see_each_other(tasks: TaskSet) -> None:
     assert asyncio.run(all_of_them()) == [f"ok\n{number}\n" for number in range(8)]
 
 
-def test_a_reset_that_takes_long_keeps_no_other_session_waiting(
-    tasks: TaskSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made, prepare = threading.Event(), coding._prepare
+def test_a_slow_reset_does_not_delay_other_sessions(tasks: TaskSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    created, prepare = threading.Event(), coding._prepare
 
     async def script(session: CodingSession) -> Observation:
         # One shared thread stands for a machine whose shared threads are all taken.
         loop, started = asyncio.get_running_loop(), asyncio.Event()
         loop.set_default_executor(ThreadPoolExecutor(1))
 
-        def slow(*given: Any) -> Any:
+        def slow(*settings: Any) -> Any:
             loop.call_soon_threadsafe(started.set)
-            made.wait(60)
-            return prepare(*given)
+            created.wait(60)
+            return prepare(*settings)
 
         await session.reset()
         await session.step(SOLVE)
@@ -400,7 +398,7 @@ def test_a_reset_that_takes_long_keeps_no_other_session_waiting(
         try:
             return await asyncio.wait_for(session.step(SUBMIT), 60)
         finally:
-            made.set()
+            created.set()
             await waiting
             await other.close()
 

@@ -23,7 +23,7 @@ LIMITS = Limits(timeout_s=20.0)
 
 
 def use(task: Task, *calls: tuple[str, dict[str, Any]], names: Sequence[str] = tuple(TOOLS)) -> list[str]:
-    """What each call answers, one sandbox for all."""
+    """Return the answer to each call; all of them use one sandbox."""
 
     async def run() -> list[str]:
         sandbox = await open_sandbox(materials(task).agent_layers, LIMITS)
@@ -81,7 +81,7 @@ def test_schemas_are_openai_functions() -> None:
         ("submit", {"reward": 1}, "error invalid_args: submit has no argument 'reward'"),
     ],
 )
-def test_a_wrong_call_says_what_is_wrong_and_what_would_be_right(
+def test_a_wrong_call_is_answered_with_the_mistake_and_the_remedy(
     task: Task, name: str, arguments: dict[str, Any], status: str
 ) -> None:
     answer = one(task, name, **arguments)
@@ -101,7 +101,7 @@ def test_bash_shows_output_and_exit_code(task: Task) -> None:
     assert one(task, "bash", command="nonsuch").startswith("exit 127\n")
 
 
-def test_bash_says_when_time_is_up_and_what_was_printed(task: Task) -> None:
+def test_bash_reports_a_timeout_with_the_output_so_far(task: Task) -> None:
     assert one(task, "bash", command="echo begun; sleep 60", timeout_s=0.5) == "timeout 0.5s\nbegun\n"
 
 
@@ -191,7 +191,7 @@ def test_a_write_outside_the_workspace_says_where_to_write(task: Task, path: str
 
 
 def test_search_and_list_files_are_sorted_and_leave_git_out(task: Task) -> None:
-    listed, found, inside, nothing = use(
+    listed, result, inside, nothing = use(
         task,
         ("list_files", {}),
         ("search", {"pattern": r"^def \w+"}),
@@ -202,7 +202,7 @@ def test_search_and_list_files_are_sorted_and_leave_git_out(task: Task) -> None:
     assert names == sorted(names)
     assert "src/tally/core.py" in names
     assert not any(name.startswith(".git/") for name in names)
-    assert "src/tally/core.py:6:def total(values):" in found
+    assert "src/tally/core.py:6:def total(values):" in result
     assert inside == "ok\nsrc/tally/words.py:1:LIMIT = 100"
     assert nothing == "ok\nno matches"
 
@@ -299,12 +299,12 @@ def test_failing_tests_are_shown_without_addresses(task: Task) -> None:
 
 
 def test_whole_files_are_looked_at_off_the_event_loop(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[str, int, bool]] = []
+    observed: list[tuple[str, int, bool]] = []
     real = difflib.get_close_matches
 
     def watched(word: str, lines: list[str], **options: Any) -> list[str]:
         longest = max(map(len, [word, *lines]))
-        seen.append((word[:4], longest, threading.current_thread() is threading.main_thread()))
+        observed.append((word[:4], longest, threading.current_thread() is threading.main_thread()))
         return real(word, lines, **options)
 
     monkeypatch.setattr("etude.environments.coding.file_text.difflib.get_close_matches", watched)
@@ -314,4 +314,4 @@ def test_whole_files_are_looked_at_off_the_event_loop(task: Task, monkeypatch: p
         ("edit_file", {"path": "long.txt", "old": "gone " + "ba " * 5000, "new": ""}),
     )
     assert missed.startswith("error edit_failed: old is not in long.txt")
-    assert seen == [("gone", 200, False)]
+    assert observed == [("gone", 200, False)]

@@ -113,23 +113,23 @@ def test_choose_uses_synonyms_from_level_2_on() -> None:
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_verbs_differ_from_drill_to_drill_and_each_value_has_one(level: int) -> None:
-    seen = set()
+    observed = set()
     for seed in range(40):
         calls = TASKS.drill(f"drill-verbs-{seed}-l{level}").solution()
         names = [tool.name for tool in TASKS.drill(f"drill-verbs-{seed}-l{level}").tools]
         assert len(calls) == level
         for name, _ in calls:
-            verb = next(each for each in READING if name.endswith(f"_{each}"))
-            others = [name.removesuffix(verb) + each for each in READING if each != verb]
+            verb = next(item for item in READING if name.endswith(f"_{item}"))
+            others = [name.removesuffix(verb) + item for item in READING if item != verb]
             assert not set(others) & set(names)
-            seen.add(verb)
-    assert seen == set(READING)
+            observed.add(verb)
+    assert observed == set(READING)
 
 
 def test_verbs_punishes_a_tool_that_changes_things() -> None:
     task_id = "drill-verbs-3-l1"
     ((name, arguments),) = TASKS.drill(task_id).solution()
-    thing = name.removesuffix(next(f"_{each}" for each in READING if name.endswith(f"_{each}")))
+    thing = name.removesuffix(next(f"_{item}" for item in READING if name.endswith(f"_{item}")))
     changes = [tool.name for tool in TASKS.drill(task_id).tools if tool.name.startswith(thing) and tool.name != name]
     answer = TASKS.drill(task_id).answer
     assert len(changes) == 1
@@ -140,15 +140,15 @@ def test_verbs_punishes_a_tool_that_changes_things() -> None:
 
 def test_schema_wants_every_field_right_and_one_record() -> None:
     task_id = "drill-schema-3-l4"
-    name, wanted = TASKS.drill(task_id).solution()[0]
+    name, expected = TASKS.drill(task_id).solution()[0]
     answer = TASKS.drill(task_id).answer
     wrong = {
-        **wanted,
-        "items": [{**wanted["items"][0], "quantity": wanted["items"][0]["quantity"] + 1}, *wanted["items"][1:]],
+        **expected,
+        "items": [{**expected["items"][0], "quantity": expected["items"][0]["quantity"] + 1}, *expected["items"][1:]],
     }
     once = play(task_id, {"tool": name, "arguments": wrong})
     assert "receipt " in once.turns[0].messages[0].content and answer not in once.turns[0].messages[0].content
-    twice = play(task_id, {"tool": name, "arguments": wrong}, {"tool": name, "arguments": wanted}, submit(answer))
+    twice = play(task_id, {"tool": name, "arguments": wrong}, {"tool": name, "arguments": expected}, submit(answer))
     assert values(twice) == SPOILED
 
 
@@ -164,8 +164,8 @@ def test_schema_wants_every_field_right_and_one_record() -> None:
 def test_schema_errors_name_the_place(change: Any, place: str) -> None:
     import copy
 
-    name, wanted = TASKS.drill("drill-schema-3-l4").solution()[0]
-    broken = copy.deepcopy(wanted)
+    name, expected = TASKS.drill("drill-schema-3-l4").solution()[0]
+    broken = copy.deepcopy(expected)
     change(broken["items"])
     content = play("drill-schema-3-l4", {"tool": name, "arguments": broken}).turns[0].messages[0].content
     assert content.startswith(f"error invalid_args: {name}") and place in content
@@ -206,7 +206,7 @@ def test_recover_states_each_fault_once_and_marks_it(level: int) -> None:
     assert [error.call_id for error in episode.error_turns] == [fault.call_id for fault in episode.injected]
 
 
-def test_recover_blames_an_agent_that_ignores_what_it_was_told() -> None:
+def test_recover_counts_an_ignored_fault_as_the_agents_error() -> None:
     task_id = "drill-recover-7-l1"
     first = solution(task_id)[0]
     episode = play(task_id, first, first, submit("?"))
@@ -225,6 +225,6 @@ def test_stop_spoils_one_load_too_many_and_one_too_few() -> None:
             assert TASKS.drill(task_id).answer not in episode.turns[-1].messages[0].content, task_id
 
 
-def test_stop_is_at_times_done_already() -> None:
+def test_stop_needs_no_load_in_some_drills() -> None:
     counts = {len(TASKS.drill(f"drill-stop-{seed}-l2").solution()) - 2 for seed in range(60)}
     assert counts == {0, 1, 2, 3, 4}

@@ -77,12 +77,12 @@ def test_the_registry_makes_one() -> None:
 def test_status_lines_are_those_of_every_environment() -> None:
     name = TASKS.drill(TASK).solution()[0][0]
     episode = episode_of(call(name + "s"), call(name), {"tool": name, "arguments": "{"}, TALK, *solution())
-    told = contents(episode)
-    assert told[0].startswith(f"error tool_not_found: there is no tool '{name}s'; did you mean '{name}'?")
-    assert told[1].startswith(f"error invalid_args: {name} needs the argument")
-    assert told[2].startswith("error malformed_call: arguments are not valid JSON")
-    assert told[3].startswith("No tool call in this turn.")
-    assert told[4].startswith("ok\nreceipt ") and told[5] == "ok\nsubmitted"
+    answers = contents(episode)
+    assert answers[0].startswith(f"error tool_not_found: there is no tool '{name}s'; did you mean '{name}'?")
+    assert answers[1].startswith(f"error invalid_args: {name} needs the argument")
+    assert answers[2].startswith("error malformed_call: arguments are not valid JSON")
+    assert answers[3].startswith("No tool call in this turn.")
+    assert answers[4].startswith("ok\nreceipt ") and answers[5] == "ok\nsubmitted"
     kinds = [error.kind for error in episode.error_turns if error.call_index is not None]
     assert kinds == ["tool_not_found", "invalid_args", "malformed_call"]
 
@@ -97,10 +97,10 @@ def test_annotations_are_a_function_of_the_transcript() -> None:
 def test_hints_are_in_the_state_and_never_in_an_observation() -> None:
     async def script(session: DrillSession) -> None:
         await session.reset(task_id=TASK)
-        seen = await session.step(call("nothing"))
-        told = [hint.text for error in session.state().error_turns for hint in error.hints]
-        assert told and not any(text in seen.model_dump_json() for text in told)
-        assert seen.annotations is None
+        observed = await session.step(call("nothing"))
+        hint_texts = [hint.text for error in session.state().error_turns for hint in error.hints]
+        assert hint_texts and not any(text in observed.model_dump_json() for text in hint_texts)
+        assert observed.annotations is None
         await session.reset(task_id=TASK, annotate="observation")
         shown = await session.step(call("nothing"))
         assert [error.kind for error in shown.annotations or []] == ["tool_not_found"]
@@ -134,22 +134,22 @@ def test_an_abandoned_episode_has_no_score() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "reason"),
+    ("settings", "reason"),
     [
         ({"task_id": "drill-nothing-1"}, "unknown family"),
         ({"task_id": TASK, "tools": ["submit"]}, "leave tools out"),
         ({"split": "evil", "index": 0}, "Did you mean 'eval'"),
         ({"task_id": TASK, "split": "eval"}, "not both"),
         ({"task_id": TASK, "turn": 1}, "needs fork_of"),
-        ({"fork_of": "nobody"}, "no episode 'nobody' is kept"),
+        ({"fork_of": "unknown"}, "no episode 'unknown' is kept"),
         ({"task_id": TASK, "annotate": "loud"}, "annotate must be"),
         ({"task_id": TASK, "replay": [*solution(), TALK]}, "replay continues after the end"),
     ],
 )
-def test_a_reset_that_makes_no_sense_says_why(given: dict[str, Any], reason: str) -> None:
+def test_a_reset_that_makes_no_sense_says_why(settings: dict[str, Any], reason: str) -> None:
     async def script(session: DrillSession) -> None:
         with pytest.raises(SessionError, match=reason):
-            await session.reset(**given)
+            await session.reset(**settings)
 
     play(script)
 
@@ -157,8 +157,8 @@ def test_a_reset_that_makes_no_sense_says_why(given: dict[str, Any], reason: str
 def test_a_task_is_chosen_by_id_by_place_or_by_seed() -> None:
     async def script(session: DrillSession) -> list[str | None]:
         chosen = []
-        for given in ({"task_id": TASK}, {"split": "eval", "index": 3}, {"index": 0}, {"seed": 5}, {"seed": 5}):
-            await session.reset(**given)
+        for settings in ({"task_id": TASK}, {"split": "eval", "index": 3}, {"index": 0}, {"seed": 5}, {"seed": 5}):
+            await session.reset(**settings)
             chosen.append(session.state().task_id)
         return chosen
 
@@ -167,7 +167,7 @@ def test_a_task_is_chosen_by_id_by_place_or_by_seed() -> None:
     assert drawn == again
 
 
-def test_a_fork_goes_on_from_the_state_before_a_turn() -> None:
+def test_a_fork_starts_in_the_state_before_a_turn() -> None:
     task_id = next(f"drill-stop-{seed}-l4" for seed in range(99) if len(solution(f"drill-stop-{seed}-l4")) > 4)
     store, (weigh, *loads, close, submit) = EpisodeStore(), solution(task_id)
 
@@ -187,7 +187,7 @@ def test_a_fork_goes_on_from_the_state_before_a_turn() -> None:
     play(script, store=store)
 
 
-def test_a_replay_gives_what_was_seen() -> None:
+def test_a_replay_gives_the_same_observations() -> None:
     task_id = "drill-recover-7-l5"
     actions = solution(task_id)
     played = episode_of(*actions, task_id=task_id)

@@ -49,7 +49,7 @@ def test_an_id_fixes_the_task_whatever_the_set() -> None:
     assert narrow.get_task("train", 4).task_id == "drill-stop-4-l5"
 
 
-def test_a_level_of_its_own_is_the_same_drill_as_that_level() -> None:
+def test_a_drawn_level_is_the_same_drill_as_the_named_level() -> None:
     tasks = DrillTasks()
     level = tasks.by_id("drill-chain-12").features["level"]
     assert tasks.drill("drill-chain-12").statement == tasks.drill(f"drill-chain-12-l{level}").statement
@@ -60,15 +60,15 @@ def test_train_and_eval_share_neither_id_nor_statement_nor_noun() -> None:
     tasks = DrillTasks()
     rows = {split: [tasks.get_task(split, index) for index in range(2000)] for split in tasks.list_splits()}
     for field in ("task_id", "problem_statement"):
-        seen = {split: {getattr(row, field) for row in rows[split]} for split in rows}
-        assert seen["train"].isdisjoint(seen["eval"])
-        assert min(len(values) for values in seen.values()) > 1990
+        observed = {split: {getattr(row, field) for row in rows[split]} for split in rows}
+        assert observed["train"].isdisjoint(observed["eval"])
+        assert min(len(values) for values in observed.values()) > 1990
     train, held_out = ({word for noun in nouns for word in (noun.word, noun.other)} for nouns in NOUNS)
     assert train.isdisjoint(held_out)
     assert {row.split for row in rows["eval"]} == {"eval"} and {row.split for row in rows["train"]} == {"train"}
 
 
-def test_an_index_goes_on_beyond_what_is_listed() -> None:
+def test_an_index_may_be_larger_than_the_list() -> None:
     tasks = DrillTasks()
     assert (len(tasks.list_tasks("train")), tasks.size("eval"), len(tasks)) == (LISTED, LISTED, 2 * LISTED)
     assert tasks.get_task("eval", 10 * LISTED).split == "eval"
@@ -78,7 +78,7 @@ def test_an_index_goes_on_beyond_what_is_listed() -> None:
         tasks.get_task("train", -1)
 
 
-def test_a_seed_draws_from_the_split_that_was_asked_for() -> None:
+def test_a_seed_draws_from_the_requested_split() -> None:
     tasks = DrillTasks()
     assert tasks.draw(None, 1).split == tasks.draw("train", 1).split == "train"
     assert tasks.draw("eval", 1) == tasks.draw("eval", 1) != tasks.draw("eval", 2)

@@ -1,8 +1,9 @@
-"""Faults on purpose: for every kind an agent that recovers and one that does not, annotated exactly."""
+"""Injected faults: for every kind an agent that recovers and one that does not, annotated exactly."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -31,19 +32,19 @@ def call(name: str, **arguments: Any) -> Action:
 
 
 def steps(task_id: str) -> list[Action]:
-    """The calls that solve a drill, and the submit."""
+    """Return the calls that solve a drill, and the submission."""
     drill = TASKS.drill(task_id)
     solving = [call(name, **arguments) for name, arguments in drill.solution()]
     return [*solving, call("submit", answer=drill.answer)]
 
 
 def find(family: str, level: int, fits: Callable[[str], bool]) -> str:
-    return next(each for seed in range(200) if fits(each := f"drill-{family}-{seed}-l{level}"))
+    return next(item for seed in range(200) if fits(item := f"drill-{family}-{seed}-l{level}"))
 
 
-FILES = find("chain", 2, lambda each: TASKS.drill(each).workdir == "/cabinet" and not TASKS.drill(each).effects)
-COPY = find("chain", 2, lambda each: bool(TASKS.drill(each).effects))
-LOADS = find("stop", 4, lambda each: len(TASKS.drill(each).solution()) == 4)
+FILES = find("chain", 2, lambda item: TASKS.drill(item).workdir == "/cabinet" and not TASKS.drill(item).effects)
+COPY = find("chain", 2, lambda item: bool(TASKS.drill(item).effects))
+LOADS = find("stop", 4, lambda item: len(TASKS.drill(item).solution()) == 4)
 READ = TASKS.drill(FILES).solution()[0][0]
 
 
@@ -145,7 +146,7 @@ def cases() -> dict[str, Case]:
 
 
 def changed_names() -> tuple[str, str]:
-    """How the tool and its argument are called after the fault; the agent can read it in the answer."""
+    """Return the names of the tool and its argument after the fault, as the agent reads them in the answer."""
     renamed = episode_of(FILES, "renamed@1", *steps(FILES)[:2]).injected[0]
     changed = episode_of(FILES, "changed_schema@1", *steps(FILES)[:2]).injected[0]
     assert renamed.tools is not None and changed.tools is not None
@@ -158,7 +159,7 @@ CASES = cases()
 
 
 def test_every_kind_that_fits_a_drill_has_a_case() -> None:
-    """No tool of a drill runs commands, so none has a working directory."""
+    """Check all kinds but one: a drill's tools do not run commands, so they have no working directory."""
     assert set(CASES) == set(FAULTS.paths()) - {"wrong_directory"}
 
 
@@ -195,7 +196,7 @@ def test_an_agent_that_does_not_recover_is_annotated_exactly_and_scores_zero(kin
 
 
 @pytest.mark.parametrize("kind", CASES)
-def test_handing_in_at_once_recovers_from_nothing(kind: str) -> None:
+def test_a_submission_right_after_a_fault_is_not_a_recovery(kind: str) -> None:
     case = CASES[kind]
     turn = len(case.before)
     episode = episode_of(case.task_id, f"{kind}@{turn}", *case.before, case.struck, GIVE_UP)
@@ -204,7 +205,7 @@ def test_handing_in_at_once_recovers_from_nothing(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", CASES)
-def test_nothing_is_announced_that_an_honest_system_would_not_say(kind: str) -> None:
+def test_results_of_faults_do_not_reveal_the_injection(kind: str) -> None:
     case = CASES[kind]
 
     async def script(session: DrillSession) -> Observation:
@@ -213,13 +214,14 @@ def test_nothing_is_announced_that_an_honest_system_would_not_say(kind: str) -> 
             await session.step(action)
         return await session.step(case.struck)
 
-    seen = play(script).model_dump_json()
+    observed = play(script).model_dump_json()
     for word in ("inject", "fault", "withheld", "on purpose", *({kind} - {"timeout", "permission"})):
-        assert word not in seen.lower(), seen
+        assert word not in observed.lower(), observed
+    assert not re.search(r"(timeout|after|within) \d", observed), "a duration is named that did not pass"
 
 
 @pytest.mark.parametrize("kind", ["renamed", "changed_schema", "withdrawn"])
-def test_met_again_a_change_of_the_tools_is_the_agents_own_error(kind: str) -> None:
+def test_a_changed_tool_is_the_agents_error_in_a_later_turn(kind: str) -> None:
     first, second, *_ = steps(FILES)
     episode = episode_of(FILES, f"{kind}@1", first, second, second)
     assert [fault.turn for fault in episode.injected] == [1]
@@ -227,16 +229,16 @@ def test_met_again_a_change_of_the_tools_is_the_agents_own_error(kind: str) -> N
     assert calls == [(1, True, "recovery"), (2, False, "erring")]
 
 
-def test_met_twice_in_one_turn_it_could_not_be_foreseen_twice() -> None:
+def test_a_changed_tool_is_injected_for_every_call_of_its_first_turn() -> None:
     first, second, *_ = steps(FILES)
-    both = {"tool_calls": [{"id": each, "name": READ, "arguments": second["arguments"]} for each in ("a", "b")]}
+    both = {"tool_calls": [{"id": item, "name": READ, "arguments": second["arguments"]} for item in ("a", "b")]}
     episode = episode_of(FILES, "renamed@1", first, both)
     assert [(fault.turn, fault.call_index, fault.call_id) for fault in episode.injected] == [(1, 0, "a"), (1, 1, "b")]
 
 
-def test_call_ids_that_are_used_again_stay_apart() -> None:
+def test_calls_with_the_same_id_are_annotated_separately() -> None:
     first, second, third, submit = (
-        {"tool_calls": [{"id": "same", "name": each["tool"], "arguments": each["arguments"]}]} for each in steps(FILES)
+        {"tool_calls": [{"id": "same", "name": item["tool"], "arguments": item["arguments"]}]} for item in steps(FILES)
     )
     episode = episode_of(FILES, "garbled@1", first, second, second, third, submit)
     assert [error.turn for error in episode.error_turns if error.injected] == [1]
@@ -272,7 +274,7 @@ def test_the_state_lists_the_tools_as_they_are_now(kind: str) -> None:
     play(script)
 
 
-def test_errors_of_a_renamed_tool_speak_of_the_new_names() -> None:
+def test_errors_of_a_renamed_tool_use_the_new_names() -> None:
     name, _ = changed_names()
     first, second, *_ = steps(FILES)
     episode = episode_of(FILES, "renamed@1", first, second, call(name, pth="x"), call(name, path=3))
@@ -294,9 +296,9 @@ def test_hints_for_a_fault_are_in_the_state_and_not_in_the_observation() -> None
     async def script(session: DrillSession) -> None:
         await session.reset(task_id=FILES, faults="renamed@1")
         await session.step(first)
-        seen = await session.step(second)
-        told = [hint.text for error in session.state().error_turns for hint in error.hints]
-        assert told and not any(text in seen.model_dump_json() for text in told)
+        observed = await session.step(second)
+        hint_texts = [hint.text for error in session.state().error_turns for hint in error.hints]
+        assert hint_texts and not any(text in observed.model_dump_json() for text in hint_texts)
         await session.reset(task_id=FILES, faults="renamed@0", annotate="observation")
         shown = await session.step(first)
         assert [(error.kind, error.injected) for error in shown.annotations or []] == [("tool_not_found", True)]
@@ -304,7 +306,7 @@ def test_hints_for_a_fault_are_in_the_state_and_not_in_the_observation() -> None
     play(script)
 
 
-def test_stated_faults_of_a_drill_and_injected_ones_are_told_apart_and_both_kept() -> None:
+def test_stated_and_injected_faults_of_a_drill_are_both_recorded() -> None:
     task_id = "drill-recover-7-l1"
     actions = steps(task_id)
     episode = episode_of(task_id, "transient@0", actions[0], *actions)
@@ -346,8 +348,8 @@ def test_the_same_seed_gives_the_same_faults_in_another_process() -> None:
 
 def test_another_seed_and_another_task_give_other_faults() -> None:
     schedule, other = read_schedule("rate=0.5,seed=3"), read_schedule("rate=0.5,seed=4")
-    drawn = [[each.due(task, number) for number in range(50)] for each in (schedule, other) for task in ("a", "b")]
-    assert len({str(each) for each in drawn}) == 4
+    drawn = [[item.due(task, number) for number in range(50)] for item in (schedule, other) for task in ("a", "b")]
+    assert len({str(item) for item in drawn}) == 4
 
 
 def test_a_secret_hides_when_faults_fall(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,7 +362,7 @@ def test_a_secret_hides_when_faults_fall(monkeypatch: pytest.MonkeyPatch) -> Non
         drawn.append([schedule.due("a", number)[1] for number in range(50)])
     monkeypatch.delenv("ETUDE_DRILL_SECRET")
     assert drawn[0] == [read_schedule("rate=0.5,seed=3").due("a", number)[1] for number in range(50)]
-    assert drawn[1] == drawn[3] and len({str(each) for each in drawn}) == 3
+    assert drawn[1] == drawn[3] and len({str(item) for item in drawn}) == 3
     assert read_schedule("seed=3").chance("a", 0) == 6004757793781576241
 
 
@@ -390,8 +392,8 @@ def test_submit_is_never_struck() -> None:
 def test_without_faults_nothing_changes() -> None:
     async def plain(session: DrillSession) -> list[Any]:
         first = await session.reset(task_id=FILES)
-        seen = [first.model_dump(), *[(await session.step(action)).model_dump() for action in steps(FILES)]]
-        return [*seen, session.state().model_dump(exclude={"episode_id", "token"})]
+        observed = [first.model_dump(), *[(await session.step(action)).model_dump() for action in steps(FILES)]]
+        return [*observed, session.state().model_dump(exclude={"episode_id", "token"})]
 
     assert play(plain) == play(plain, faults="rate=0")
 
@@ -439,8 +441,8 @@ def test_a_fork_has_the_faults_of_its_episode() -> None:
             await session.step(action)
         source = session.state()
         other = DrillSession(TASKS, store=store)
-        seen = await other.reset(fork_of=source.episode_id, turn=2, token=source.token)
-        assert [message.content for message in seen.messages] == [
+        observed = await other.reset(fork_of=source.episode_id, turn=2, token=source.token)
+        assert [message.content for message in observed.messages] == [
             message.content for turn in session.episode().turns[:2] for message in turn.messages
         ]
         name = next(iter({tool["function"]["name"] for tool in other.state().tools or []} - {"list_folders", "submit"}))
@@ -460,8 +462,8 @@ def test_a_replay_meets_the_same_faults() -> None:
     played = episode_of(FILES, "garbled@1", *actions)
 
     async def script(session: DrillSession) -> Episode:
-        seen = await session.reset(task_id=FILES, faults="garbled@1", replay=actions)
-        assert seen.done and seen.reward == 1.0
+        observed = await session.reset(task_id=FILES, faults="garbled@1", replay=actions)
+        assert observed.done and observed.reward == 1.0
         return session.episode()
 
     again = play(script)
@@ -469,8 +471,8 @@ def test_a_replay_meets_the_same_faults() -> None:
     assert [turn.messages for turn in again.turns] == [turn.messages for turn in played.turns]
 
 
-def test_a_hint_knows_no_tool_that_comes_later() -> None:
-    """The first turn errs by itself; the tool is renamed in the second."""
+def test_a_hint_names_only_the_tools_of_its_turn() -> None:
+    """Err in the first turn, and rename the tool in the second."""
 
     async def script(session: DrillSession) -> Episode:
         first = await session.reset(task_id=FILES, faults="renamed@0")

@@ -44,15 +44,15 @@ def parents(pid: int) -> Iterator[int]:
 
 def graded_processes() -> list[int]:
     """Return the sandboxed interpreters that run tests below this process, each after what started it."""
-    found = []
+    outcome = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             command = (folder / "cmdline").read_bytes()
         except OSError:
             continue
         if command.startswith(b"python\0-s\0-S\0-B\0-c") and os.getpid() in parents(int(folder.name)):
-            found.append(int(folder.name))
-    return found
+            outcome.append(int(folder.name))
+    return outcome
 
 
 def monitor_of(pid: int) -> int:

@@ -44,8 +44,8 @@ def test_one_hint_is_said_wherever_there_is_it(tmp_path: Path) -> None:
     one, other = every_place(stored_episodes(run))
     measured(run, k=1, choose="llm", texts=[Text(Hint(text="Look.", source="llm"), other.name)])
     rows = [json.loads(line) for line in (run / "hints" / "trials.jsonl").read_text().splitlines()]
-    said = {row["place"]: row["arm"] for row in rows if row["arms"]}
-    assert said == {one.name: next(iter(one.hints())), other.name: "llm"}
+    content = {row["place"]: row["arm"] for row in rows if row["arms"]}
+    assert content == {one.name: next(iter(one.hints())), other.name: "llm"}
 
 
 @pytest.mark.parametrize("line", ['{"id": "a"}', '{"id": "", "text": "x"}', "x", '{"id": "b", "text": "again"}', "[]"])
@@ -69,8 +69,11 @@ def test_a_text_for_one_error_turn_is_a_candidate_there_alone(tmp_path: Path) ->
     measured(run, k=1, choose="uniform", texts=[*TEXTS, Text(Hint(text="Look.", source="llm"), other.name)])
     rows = [json.loads(line) for line in (run / "hints" / "trials.jsonl").read_text().splitlines()]
     arms = {row["place"]: row["arms"] for row in rows if row["arms"]}
-    own = [next(iter(place.hints())) for place in (one, other)]
-    assert arms == {one.name: [own[0], "step-back", "hurry"], other.name: [own[1], "step-back", "hurry", "llm"]}
+    own_errors = [next(iter(place.hints())) for place in (one, other)]
+    assert arms == {
+        one.name: [own_errors[0], "step-back", "hurry"],
+        other.name: [own_errors[1], "step-back", "hurry", "llm"],
+    }
 
 
 @pytest.mark.parametrize(
@@ -80,14 +83,14 @@ def test_a_text_for_one_error_turn_is_a_candidate_there_alone(tmp_path: Path) ->
         (Text(Hint(text="Look.", template="hurry")), "has a hint named 'hurry' already; give the text another id"),
     ],
 )
-def test_a_text_for_no_error_turn_or_with_a_taken_id_is_refused(text: Text, message: str, tmp_path: Path) -> None:
+def test_a_text_is_refused_without_an_error_turn_or_with_a_used_id(text: Text, message: str, tmp_path: Path) -> None:
     run = played(tmp_path, 1)
     with pytest.raises(RunError, match=message):
         measured(run, texts=[*TEXTS, text])
     assert not (run / "hints").exists()
 
 
-def test_a_measurement_goes_on_with_the_same_texts_only(tmp_path: Path) -> None:
+def test_a_measurement_resumes_only_with_the_same_texts(tmp_path: Path) -> None:
     run = played(tmp_path, 1)
     measured(run, k=1, texts=TEXTS)
     measured(run, k=1, texts=TEXTS[::-1])
@@ -107,7 +110,7 @@ def test_a_measurement_goes_on_with_the_same_texts_only(tmp_path: Path) -> None:
         (["eval", "nowhere"], "cannot read nowhere"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(
+def test_bad_options_are_reported_in_one_line(
     arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = played(tmp_path, 1)

@@ -14,14 +14,14 @@ TASKS = DrillTasks(["chain"], level=3)
 
 
 def test_the_past_of_a_trial_has_the_faults_of_its_run(tmp_path: Path) -> None:
-    """The stumbler's second call and later ones are struck; played again without faults, the past would differ."""
+    """Strike the second call and later ones; played again without faults, the past would differ."""
     run = tmp_path / "run"
     asyncio.run(run_episodes(TASKS, "stumbler", out=run, limit=2, faults="rate=0.5,seed=3"))
     injected = [
         error["injected"] for row in (run / "episodes.jsonl").open() for error in json.loads(row)["error_turns"]
     ]
     assert any(injected)
-    found = asyncio.run(measure_hints(run, "noisy", out=run / "hints", k=1))
+    result = asyncio.run(measure_hints(run, "noisy", out=run / "hints", k=1))
     trials = [json.loads(line) for line in (run / "hints" / "trials.jsonl").open()]
-    assert found.ok and trials
+    assert result.ok and trials
     assert not any(trial["diverged"] for trial in trials)

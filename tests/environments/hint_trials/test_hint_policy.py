@@ -14,7 +14,7 @@ def error(turn: int, hints: Sequence[Hint] = (), kind: str = "timeout") -> Error
 
 def test_the_context_counts_earlier_errors_of_the_same_kind_only() -> None:
     errors = [error(0), error(1, kind="traceback"), error(2), error(5)]
-    assert [context_of(each, errors)["attempt"] for each in errors] == ["1", "1", "2", "3"]
+    assert [context_of(item, errors)["attempt"] for item in errors] == ["1", "1", "2", "3"]
     assert context_of(errors[0], errors) == {
         "kind": "timeout",
         "tool": "bash",

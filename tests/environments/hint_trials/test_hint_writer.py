@@ -38,8 +38,8 @@ def answer_of(task: Task) -> str:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No waiting between attempts."""
-    monkeypatch.setattr("etude.llm.client._backoff", lambda attempt: 0.0)
+    """Retry without waiting."""
+    monkeypatch.setattr("etude.llm.client.backoff", lambda attempt: 0.0)
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def hint(endpoints: Any, text: Any = GOOD, **more: Any) -> Any:
 def write(
     run: Path, endpoints: Any, script: Script, capsys: pytest.CaptureFixture[str], *arguments: str
 ) -> tuple[int, dict[str, Any], Any]:
-    """Return the exit code, what was printed, and the endpoint."""
+    """Run the command; return its exit code, what it printed, and the endpoint."""
     with endpoints.serving(script) as at:
         code = cli.main(
             ["hints", "write", str(run), "--model", "m", "--base-url", at.url, "--timeout", "0.5", "--json", *arguments]
@@ -64,7 +64,7 @@ def write(
 
 
 def answers(run: Path) -> dict[str, str]:
-    """Return the answer of the task by its statement, as an episode's prompt begins."""
+    """Return the answers of the tasks by the prompts of their episodes."""
     episodes = [one.episode for one in stored_episodes(run)]
     tasks = DrillTasks()
     return {episode.prompt: answer_of(tasks.by_id(episode.task_id)) for episode in episodes}
@@ -74,41 +74,41 @@ def test_a_text_for_each_error_turn_as_causal_takes_them(
     run: Path, endpoints: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = lambda number, body: hint(endpoints)  # noqa: E731
-    code, found, at = write(run, endpoints, script, capsys, "--jobs", "3", "--price", "1,2")
+    code, result, at = write(run, endpoints, script, capsys, "--jobs", "3", "--price", "1,2")
     errors = [error for one in stored_episodes(run) for error in one.episode.error_turns]
-    assert (code, found["error_turns"], found["written"], len(at.requests)) == (
+    assert (code, result["error_turns"], result["written"], len(at.requests)) == (
         0,
         len(errors),
         len(errors),
         len(errors),
     )
-    assert found["usage"]["usd"] == pytest.approx(len(errors) * (10 + 2 * 5) / 1e6)
-    assert {row["kind"]: row["written"] for row in found["kinds"]} == Counter(error.kind for error in errors)
+    assert result["usage"]["usd"] == pytest.approx(len(errors) * (10 + 2 * 5) / 1e6)
+    assert {row["kind"]: row["written"] for row in result["kinds"]} == Counter(error.kind for error in errors)
     texts = read_texts(run / "texts.jsonl")
     assert {(text.id, text.hint.source, text.hint.text) for text in texts} == {("llm", "llm", GOOD)}
     causal = ["hints", "causal", str(run), "--texts", str(run / "texts.jsonl"), "--choose", "uniform", "--json"]
     assert cli.main([*causal, "--k", "4"]) == 0
     measured = json.loads(capsys.readouterr().out)
-    assert {each["name"] for each in measured["pooled"] if each["by"] == "hint"} >= {"llm"}
+    assert {item["name"] for item in measured["pooled"] if item["by"] == "hint"} >= {"llm"}
     rows = [json.loads(line) for line in (run / "hints" / "hints.jsonl").read_text().splitlines()]
-    assert all([each["source"] for each in row["error_turn"]["hints"]][-1] == "llm" for row in rows)
+    assert all([item["source"] for item in row["error_turn"]["hints"]][-1] == "llm" for row in rows)
 
 
-def test_a_model_that_never_answers_usably_is_told_and_is_no_success(
+def test_a_model_without_a_usable_answer_is_reported_as_a_failure(
     run: Path, endpoints: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, found, _ = write(run, endpoints, lambda number, body: endpoints.say("no object"), capsys)
-    assert (code, found["written"], found["fell_back"]["unreadable"]) == (1, 0, 12)
+    code, result, _ = write(run, endpoints, lambda number, body: endpoints.say("no object"), capsys)
+    assert (code, result["written"], result["fell_back"]["unreadable"]) == (1, 0, 12)
 
 
 def test_what_stalls_errs_garbles_and_leaks_is_counted_and_the_template_stays(
     run: Path, endpoints: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    known = answers(run)
+    expected = answers(run)
 
     def leak(body: dict[str, Any]) -> str:
-        told = body["messages"][1]["content"]
-        return next(answer for prompt, answer in known.items() if prompt[:200] in told)
+        content = body["messages"][1]["content"]
+        return next(answer for prompt, answer in expected.items() if prompt[:200] in content)
 
     bad: list[Callable[[dict[str, Any]], Any]] = [
         lambda body: hint(endpoints),
@@ -121,24 +121,24 @@ def test_what_stalls_errs_garbles_and_leaks_is_counted_and_the_template_stays(
     turns: dict[str, int] = {}
 
     def script(number: int, body: dict[str, Any]) -> Any:
-        """Each question keeps its manner, however often it is asked."""
+        """Answer a question in the same manner, however often it is repeated."""
         place = turns.setdefault(json.dumps(body["messages"]), len(turns))
         return bad[place % len(bad)](body)
 
-    code, found, at = write(run, endpoints, script, capsys, "--jobs", "6")
-    fell = found["fell_back"]
+    code, result, at = write(run, endpoints, script, capsys, "--jobs", "6")
+    fell = result["fell_back"]
     assert code == 1
-    assert found["written"] + sum(fell.values()) == found["reached"] == 12
+    assert result["written"] + sum(fell.values()) == result["reached"] == 12
     assert fell == {"failed": 6, "budget": 0, "unreadable": 2, "leaked": 2}
-    assert (found["written"], found["without_hint"], found["unchecked"]) == (2, 0, 0)
+    assert (result["written"], result["without_hint"], result["unchecked"]) == (2, 0, 0)
     written = (run / "texts.jsonl").read_text()
-    assert written.count("\n") == 2 and not any(answer in written for answer in known.values())
-    assert found["usage"]["unanswered"] > 0
+    assert written.count("\n") == 2 and not any(answer in written for answer in expected.values())
+    assert result["usage"]["unanswered"] > 0
 
     paid = len(at.requests)
-    code, found, at = write(run, endpoints, lambda number, body: hint(endpoints), capsys)
-    assert (code, found["written"], found["cached"], len(at.requests)) == (0, 8, 6, 6)
-    assert found["fell_back"] == {"failed": 0, "budget": 0, "unreadable": 2, "leaked": 2}
+    code, result, at = write(run, endpoints, lambda number, body: hint(endpoints), capsys)
+    assert (code, result["written"], result["cached"], len(at.requests)) == (0, 8, 6, 6)
+    assert result["fell_back"] == {"failed": 0, "budget": 0, "unreadable": 2, "leaked": 2}
     assert paid > 6
 
 
@@ -147,15 +147,15 @@ def test_a_spent_budget_is_kept_and_a_later_call_asks_for_the_rest_alone(
 ) -> None:
     script = lambda number, body: hint(endpoints, usage=(900, 100))  # noqa: E731
     arguments = ["--token-budget", "2500", "--max-tokens", "100"]
-    code, found, first = write(run, endpoints, script, capsys, *arguments)
-    assert (code, found["written"], found["fell_back"]["budget"]) == (1, 3, 9)
-    assert found["usage"]["prompt_tokens"] + found["usage"]["completion_tokens"] <= 2500 + 1000
-    code, found, second = write(run, endpoints, script, capsys, "--max-tokens", "100")
-    assert (code, found["written"], found["cached"]) == (0, 12, 3)
+    code, result, first = write(run, endpoints, script, capsys, *arguments)
+    assert (code, result["written"], result["fell_back"]["budget"]) == (1, 3, 9)
+    assert result["usage"]["prompt_tokens"] + result["usage"]["completion_tokens"] <= 2500 + 1000
+    code, result, second = write(run, endpoints, script, capsys, "--max-tokens", "100")
+    assert (code, result["written"], result["cached"]) == (0, 12, 3)
     assert (len(first.requests), len(second.requests)) == (3, 9)
 
 
-def test_an_interruption_loses_no_answer(run: Path, endpoints: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interruption_keeps_every_answer(run: Path, endpoints: Any, capsys: pytest.CaptureFixture[str]) -> None:
     async def interrupted() -> None:
         asking: asyncio.Task[Any]
         loop = asyncio.get_running_loop()
@@ -174,8 +174,8 @@ def test_an_interruption_loses_no_answer(run: Path, endpoints: Any, capsys: pyte
 
     asyncio.run(interrupted())
     assert not (run / "texts.jsonl").exists()
-    code, found, at = write(run, endpoints, lambda number, body: hint(endpoints), capsys)
-    assert (code, found["written"], found["cached"], len(at.requests)) == (0, 12, 4, 8)
+    code, result, at = write(run, endpoints, lambda number, body: hint(endpoints), capsys)
+    assert (code, result["written"], result["cached"], len(at.requests)) == (0, 12, 4, 8)
 
 
 def test_the_agent_itself_is_asked_and_named(run: Path, endpoints: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,12 +195,12 @@ def test_a_text_may_not_give_away_what_the_tasks_of_a_set_keep_secret(
     (run / "tasks" / "tasks.jsonl").write_text("".join(task.model_dump_json() + "\n" for task in tasks))
     words = ["Begin with running_sum at zero.", "Look at tests/test_t.py::test_x.", GOOD]
     script = lambda number, body: hint(endpoints, words[number % 3])  # noqa: E731
-    code, found, _ = write(run, endpoints, script, capsys, "--tasks", str(run / "tasks"))
-    assert (code, found["written"], found["fell_back"]["leaked"], found["unchecked"]) == (0, 4, 8, 0)
+    code, result, _ = write(run, endpoints, script, capsys, "--tasks", str(run / "tasks"))
+    assert (code, result["written"], result["fell_back"]["leaked"], result["unchecked"]) == (0, 4, 8, 0)
     assert {text.hint.text for text in read_texts(run / "texts.jsonl")} == {GOOD}
 
 
-def test_texts_of_tasks_that_are_not_at_hand_are_said_to_be_unchecked(
+def test_texts_are_reported_as_unchecked_when_their_tasks_are_unknown(
     run: Path, endpoints: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = run / "episodes.jsonl"
@@ -221,7 +221,7 @@ def test_texts_of_tasks_that_are_not_at_hand_are_said_to_be_unchecked(
         (200, ["--out", "/dev/null/texts"], "cannot write to /dev/null/texts.answers"),
     ],
 )
-def test_what_cannot_be_done_is_one_line_and_writes_nothing(
+def test_bad_options_are_reported_in_one_line_and_nothing_is_written(
     status: int, arguments: list[str], message: str, run: Path, endpoints: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = lambda number, body: hint(endpoints) if status == 200 else endpoints.fail(status)  # noqa: E731

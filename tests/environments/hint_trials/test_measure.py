@@ -1,4 +1,4 @@
-"""`etude hints causal` where the worth of a hint is known beforehand, and where things go wrong."""
+"""`etude hints causal` where the worth of a hint is known in advance, and where things go wrong."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def test_the_interval_covers_what_a_hint_is_known_to_be_worth(tmp_path: Path) ->
     covered, truth = 0, 0.6 * (1 - 0.25)
     for seed in range(10):
         run = played(tmp_path / str(seed), 3, tasks=Window(10 * seed))
-        found = measured(run, k=4, seed=seed)
-        whole = found.pooled[0].difference
-        assert found.ok and whole is not None and whole.high - whole.low < 0.75
+        result = measured(run, k=4, seed=seed)
+        whole = result.pooled[0].difference
+        assert result.ok and whole is not None and whole.high - whole.low < 0.75
         covered += truth in whole
     assert covered >= 5
 
 
-def test_a_hint_that_always_helps_and_one_that_nobody_follows(tmp_path: Path) -> None:
+def test_the_difference_follows_the_agents_known_probabilities(tmp_path: Path) -> None:
     run = played(tmp_path)
     best = measured(run, "noisy:0,1", k=4)
     assert [(score.trials.with_successes, score.trials.without_successes) for score in best.hints] == [(4, 0)] * 2
@@ -87,12 +87,12 @@ def test_each_error_turn_is_written_with_its_scored_hint(tmp_path: Path) -> None
 
 def test_results_are_pooled_by_kind_and_by_hint(tmp_path: Path) -> None:
     run = played(tmp_path, 8)
-    found = measured(run, "noisy:0,1")
+    result = measured(run, "noisy:0,1")
     kinds = Counter(error.kind for one in stored_episodes(run) for error in one.episode.error_turns)
     assert len(kinds) > 1
-    assert {each.name: each.error_turns for each in found.pooled if each.by == "kind"} == kinds
-    assert {each.name: each.error_turns for each in found.pooled if each.by == "hint"} == kinds
-    assert (found.pooled[0].by, found.pooled[0].error_turns) == ("all", 8)
+    assert {item.name: item.error_turns for item in result.pooled if item.by == "kind"} == kinds
+    assert {item.name: item.error_turns for item in result.pooled if item.by == "hint"} == kinds
+    assert (result.pooled[0].by, result.pooled[0].error_turns) == ("all", 8)
 
 
 class Watched:
@@ -107,8 +107,8 @@ class Watched:
         return noisy(task, past=past, hint=hint, seed=seed)
 
 
-def test_an_erring_turn_is_played_again_and_a_fault_is_gone_on_from(tmp_path: Path) -> None:
-    """The stated faults of a drill are recovery sites: the hint comes after them."""
+def test_an_erring_turn_is_played_again_and_a_fault_is_continued_from(tmp_path: Path) -> None:
+    """Check both sites: the hint for a stated fault comes after it."""
     run = played(tmp_path, 3, "oracle", Window(0, "recover"))
     watched = Watched()
     measured(run, "watched", k=1, agent=watched)
@@ -121,7 +121,7 @@ def test_an_erring_turn_is_played_again_and_a_fault_is_gone_on_from(tmp_path: Pa
     assert all(not past for past, _ in watched.given)
 
 
-def test_the_hint_is_said_in_one_arm_only(tmp_path: Path) -> None:
+def test_the_hint_is_given_in_one_arm_only(tmp_path: Path) -> None:
     run = played(tmp_path, 1)
     hint = stored_episodes(run)[0].episode.error_turns[0].hints[0]
     watched = Watched()
@@ -129,17 +129,17 @@ def test_the_hint_is_said_in_one_arm_only(tmp_path: Path) -> None:
     assert [text for _, text in watched.given] == [hint.text, ""] * 3
 
 
-def test_the_model_hears_past_and_hint_and_nothing_in_the_other_arm(endpoints: Any, tmp_path: Path) -> None:
+def test_the_model_reads_past_and_hint_and_only_the_past_in_the_other_arm(endpoints: Any, tmp_path: Path) -> None:
     run = played(tmp_path, 1, "oracle", Window(0, "recover"))
     stored = stored_episodes(run)[0].episode
     hint = stored.error_turns[0].hints[0].text
     with endpoints.serving(lambda number, body: endpoints.say("", endpoints.call("submit", {"answer": "?"}))) as at:
-        found = measured(run, "openai:m", k=1, model=ModelOptions(base_url=at.url))
+        result = measured(run, "openai:m", k=1, model=ModelOptions(base_url=at.url))
         heard = [[message["role"] for message in body["messages"]] for body in at.requests]
-        said = [body["messages"][-1] for body in at.requests]
-    assert found.ok and found.usage["calls"] == 2
+        last_messages = [body["messages"][-1] for body in at.requests]
+    assert result.ok and result.usage["calls"] == 2
     assert heard == [["user", "assistant", "tool", "user"], ["user", "assistant", "tool"]]
-    assert said[0] == {"role": "user", "content": hint}
+    assert last_messages[0] == {"role": "user", "content": hint}
 
 
 def test_error_turns_that_cannot_be_measured_are_counted(tmp_path: Path) -> None:
@@ -150,8 +150,8 @@ def test_error_turns_that_cannot_be_measured_are_counted(tmp_path: Path) -> None
     last = {**rows[1]["error_turns"][0], "turn": len(rows[1]["turns"]) - 1, "site": "recovery"}
     rows[1]["error_turns"].append(last)
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = measured(run)
-    assert (found.error_turns, found.without_hint, found.unreached, found.measured) == (3, 1, 1, 1)
+    result = measured(run)
+    assert (result.error_turns, result.without_hint, result.unreached, result.measured) == (3, 1, 1, 1)
 
 
 def test_a_sample_is_drawn_by_seed(tmp_path: Path) -> None:
@@ -178,8 +178,8 @@ class Breaking(DrillSession):
 class Forgetful(DrillSession):
     """A server that allows no forks."""
 
-    async def reset(self, **given: Any) -> Observation:
-        return await super().reset(**{**given, "token": "wrong"} if given.get("fork_of") else given)
+    async def reset(self, **arguments: Any) -> Observation:
+        return await super().reset(**{**arguments, "token": "wrong"} if arguments.get("fork_of") else arguments)
 
 
 class Silent(DrillSession):
@@ -203,7 +203,7 @@ def players(session: type[DrillSession]) -> Players:
     return opened
 
 
-def test_what_the_machine_spoils_is_no_failure_and_is_played_again(tmp_path: Path) -> None:
+def test_a_trial_that_the_machine_spoils_is_void_and_played_again(tmp_path: Path) -> None:
     run = played(tmp_path, 1)
     Breaking.steps, Breaking.broken = 0, frozenset({1, 3})
     first = measured(run, "noisy:1,1", k=3, players=players(Breaking))
@@ -217,23 +217,23 @@ def test_what_the_machine_spoils_is_no_failure_and_is_played_again(tmp_path: Pat
 
 
 def test_an_episode_without_a_grade_is_void(tmp_path: Path) -> None:
-    found = measured(played(tmp_path, 1), k=1, players=players(Silent))
-    assert (found.void, found.causes) == ({"with": 1, "without": 1}, {"not graded": 2})
+    result = measured(played(tmp_path, 1), k=1, players=players(Silent))
+    assert (result.void, result.causes) == ({"with": 1, "without": 1}, {"not graded": 2})
 
 
-def test_without_forks_the_past_is_played_again_and_that_is_said(tmp_path: Path) -> None:
+def test_the_past_is_replayed_and_reported_when_forks_are_refused(tmp_path: Path) -> None:
     run = played(tmp_path, 1, "noisy:1,0")
-    found = measured(run, "noisy:1,0", players=players(Forgetful))
-    assert (found.ok, found.replayed, found.pooled[0].trials.without_successes) == (True, 4, 2)
+    result = measured(run, "noisy:1,0", players=players(Forgetful))
+    assert (result.ok, result.replayed, result.pooled[0].trials.without_successes) == (True, 4, 2)
     assert measured(run, "noisy:1,0", out=tmp_path / "forked").replayed == 0
 
 
 def test_an_agent_that_gives_up_has_failed(tmp_path: Path) -> None:
-    found = measured(played(tmp_path, 1), "quitter", k=1, agent=lambda task, *, past, hint, seed: Script([]))
-    assert (found.ok, found.pooled[0].trials.with_successes, found.pooled[0].trials.with_trials) == (True, 0, 1)
+    result = measured(played(tmp_path, 1), "quitter", k=1, agent=lambda task, *, past, hint, seed: Script([]))
+    assert (result.ok, result.pooled[0].trials.with_successes, result.pooled[0].trials.with_trials) == (True, 0, 1)
 
 
-def test_a_past_that_comes_out_differently_is_counted(tmp_path: Path) -> None:
+def test_a_past_with_other_results_is_counted_as_diverged(tmp_path: Path) -> None:
     run = played(tmp_path, 1, "oracle", Window(0, "recover"))
     file = run / "episodes.jsonl"
     row = json.loads(file.read_text())
@@ -248,14 +248,14 @@ def test_a_spent_budget_voids_the_rest(endpoints: Any, tmp_path: Path) -> None:
     run = played(tmp_path, 1)
     with endpoints.serving(lambda number, body: endpoints.say("", endpoints.call("submit", {"answer": "?"}))) as at:
         options = ModelOptions(base_url=at.url, max_tokens=10, budget=Budget(tokens=5))
-        found = measured(run, "openai:m", k=4, model=options)
-        asked = len(at.requests)
-    assert asked == 1
-    assert (sum(found.valid.values()), sum(found.void.values())) == (1, 7)
-    assert all("the budget is spent" in cause for cause in found.causes)
+        result = measured(run, "openai:m", k=4, model=options)
+        questions = len(at.requests)
+    assert questions == 1
+    assert (sum(result.valid.values()), sum(result.void.values())) == (1, 7)
+    assert all("the budget is spent" in cause for cause in result.causes)
 
 
-def test_a_measurement_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_a_measurement_resumes_where_it_stopped(tmp_path: Path) -> None:
     run = played(tmp_path)
     whole = measured(run, k=3)
     file = run / "hints" / "trials.jsonl"
@@ -263,8 +263,8 @@ def test_a_measurement_goes_on_where_it_stopped(tmp_path: Path) -> None:
     file.write_text("".join(lines[:5]) + lines[5][:40])
     again = measured(run, k=3)
     assert again == whole
-    kept = file.read_text().splitlines(keepends=True)
-    assert kept[:5] == lines[:5] and sorted(kept) == sorted(lines)
+    archived = file.read_text().splitlines(keepends=True)
+    assert archived[:5] == lines[:5] and sorted(archived) == sorted(lines)
     measured(run, k=4)
     assert len(trials(run)) == 16
 
@@ -285,7 +285,7 @@ def test_other_settings_take_another_folder(change: dict[str, Any], tmp_path: Pa
         ("noisy:2,0", UnknownName, "give SOLVES,FOLLOWS"),
     ],
 )
-def test_an_agent_that_cannot_go_on_is_refused(
+def test_an_agent_that_cannot_continue_an_episode_is_refused(
     agent: str, error: type[Exception], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(error, match=message):

@@ -35,27 +35,27 @@ def test_the_next_call_of_the_same_tool_is_the_next_attempt() -> None:
     failed = ("look", "error file_not_found: no such file")
     good = episode(failed, ("weigh", "error io_error: empty"), ("look", "ok\nfound"))
     bad = episode(failed, ("weigh", "ok\n3"), ("look", "exit 2\nno"))
-    found = of_kind(measure([(good, None), (bad, None)]), "file_not_found")
-    assert (found.error_turns, found.attempts, found.succeeded) == (2, 2, 1)
-    share = found.next_attempt
+    result = of_kind(measure([(good, None), (bad, None)]), "file_not_found")
+    assert (result.error_turns, result.attempts, result.succeeded) == (2, 2, 1)
+    share = result.next_attempt
     assert share is not None and (share.value, share.low, share.high) == (0.5, *wilson(0.5, 2))
 
 
 def test_after_a_tool_that_is_not_there_any_tool_is_the_next_attempt() -> None:
-    found = measure([(episode(("lok", "error tool_not_found: there is no tool lok"), ("look", "ok\nfound")), None)])
-    assert [(one.kind, one.attempts, one.succeeded) for one in found] == [("tool_not_found", 1, 1)]
+    result = measure([(episode(("lok", "error tool_not_found: there is no tool lok"), ("look", "ok\nfound")), None)])
+    assert [(one.kind, one.attempts, one.succeeded) for one in result] == [("tool_not_found", 1, 1)]
 
 
 def test_an_agent_that_never_tries_again_made_no_attempt() -> None:
-    found = of_kind(measure([(episode(("look", "error io_error: x"), ("weigh", "ok\n3")), None)]), "nonzero_exit")
-    assert (found.attempts, found.next_attempt) == (0, None)
+    result = of_kind(measure([(episode(("look", "error io_error: x"), ("weigh", "ok\n3")), None)]), "nonzero_exit")
+    assert (result.attempts, result.next_attempt) == (0, None)
 
 
 def test_a_behaviour_succeeds_by_not_coming_back() -> None:
     better = episode(("", NO_CALL), ("look", "ok\nfound"), ("weigh", "ok\n3"))
     again = episode(("look", "ok\nfound"), ("", NO_CALL), ("", NO_CALL))
-    found = of_kind(measure([(better, None), (again, None)]), "style")
-    assert (found.error_turns, found.attempts, found.succeeded) == (3, 2, 1)
+    result = of_kind(measure([(better, None), (again, None)]), "style")
+    assert (result.error_turns, result.attempts, result.succeeded) == (3, 2, 1)
 
 
 def test_hints_are_counted_and_their_length_measured() -> None:
@@ -68,6 +68,6 @@ def test_hints_are_counted_and_their_length_measured() -> None:
 
 def test_episodes_whose_agent_saw_annotations_are_apart() -> None:
     wrong = episode(("lok", "error tool_not_found: there is no tool lok"))
-    found = measure([(wrong, True), (wrong, False), (wrong, True), (wrong, None)])
-    assert {(one.shown, one.error_turns) for one in found} == {(True, 2), (False, 1), (None, 1)}
-    assert {one.row()["shown"] for one in found} == {"yes", "no", "unknown"}
+    result = measure([(wrong, True), (wrong, False), (wrong, True), (wrong, None)])
+    assert {(one.shown, one.error_turns) for one in result} == {(True, 2), (False, 1), (None, 1)}
+    assert {one.row()["shown"] for one in result} == {"yes", "no", "unknown"}

@@ -1,4 +1,4 @@
-"""Runs of an agent that asks a model, on drills: samples, costs, failures, going on."""
+"""Runs of an agent that asks a model, on drills: samples, costs, failures, resumed runs."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ class Options(ModelOptions):
 
 
 def solver(endpoints: Any) -> Script:
-    """A model that knows every drill of the first 200."""
-    known: dict[tuple[str, str], Task] = {}
+    """Return a model that knows the first 200 drills."""
+    expected: dict[tuple[str, str], Task] = {}
     for index in range(200):
         task = TASKS.get_task("train", index)
         tools = json.dumps([tool.schema()["function"]["name"] for tool in TASKS.drill(task.task_id).tools])
-        known[task.problem_statement, tools] = task
-    assert len(known) == 200
+        expected[task.problem_statement, tools] = task
+    assert len(expected) == 200
 
     def script(number: int, body: dict[str, Any]) -> Any:
         tools = json.dumps([tool["function"]["name"] for tool in body["tools"][:-1]])
-        task = known[body["messages"][0]["content"].partition("\n\n---")[0], tools]
+        task = expected[body["messages"][0]["content"].partition("\n\n---")[0], tools]
         assert isinstance(task.verifier, AnswerVerifier)
         steps = [*TASKS.drill(task.task_id).solution(), ("submit", {"answer": task.verifier.answer})]
-        made = sum(message["role"] == "assistant" for message in body["messages"])
-        return endpoints.say("next", endpoints.call(*steps[made]))
+        created = sum(message["role"] == "assistant" for message in body["messages"])
+        return endpoints.say("next", endpoints.call(*steps[created]))
 
     return script
 
@@ -70,7 +70,7 @@ def test_samples_are_played_counted_and_paid_for(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     solve = solver(endpoints)
-    seen: Counter[str] = Counter()
+    observed: Counter[str] = Counter()
     lock = threading.Lock()
 
     def script(number: int, body: dict[str, Any]) -> Any:
@@ -79,8 +79,10 @@ def test_samples_are_played_counted_and_paid_for(
         if len(body["messages"]) > 1:
             return solve(number, body)
         with lock:
-            seen[first] += 1
-        return solve(number, body) if seen[first] % 2 else endpoints.say("", endpoints.call("submit", {"answer": "?"}))
+            observed[first] += 1
+        return (
+            solve(number, body) if observed[first] % 2 else endpoints.say("", endpoints.call("submit", {"answer": "?"}))
+        )
 
     with endpoints.serving(script) as endpoint:
         summary = run(endpoint.url, tmp_path, n=4, limit=3, model={"price": Price(1.0, 10.0)})
@@ -181,7 +183,7 @@ def test_an_endpoint_that_only_refuses_ends_the_run(endpoints: Any, tmp_path: Pa
         ({"annotate": "observation"}, "was played with --annotate state, not --annotate observation"),
     ],
 )
-def test_a_run_does_not_go_on_with_other_settings(
+def test_a_run_is_not_resumed_with_other_settings(
     again: dict[str, Any], words: str, endpoints: Any, tmp_path: Path
 ) -> None:
     with endpoints.serving(solver(endpoints)) as endpoint:
@@ -213,7 +215,7 @@ def test_what_happened_before_the_endpoint_failed_is_kept(endpoints: Any, tmp_pa
 def test_the_command_plays_a_model(endpoints: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script = lambda number, body: endpoints.say("", endpoints.call("submit", {"answer": "?"}))  # noqa: E731
     with endpoints.serving(script) as endpoint:
-        asked = [
+        questions = [
             "run",
             "--agent",
             "openai:m",
@@ -227,9 +229,9 @@ def test_the_command_plays_a_model(endpoints: Any, tmp_path: Path, capsys: pytes
             "0.5",
         ]
         where = ["--tasks", "drill", "--price", "1,10", "--token-budget", "1000", "--out", str(tmp_path / "out")]
-        assert cli.main([*asked, *where, "--json"]) == 0
+        assert cli.main([*questions, *where, "--json"]) == 0
         shown = json.loads(capsys.readouterr().out)
-        assert cli.main([*asked, *where]) == 0
+        assert cli.main([*questions, *where]) == 0
     assert (shown["episodes"], shown["valid"], shown["pass_at"]["2"]["value"]) == (6, 6, 0.0)
     assert shown["usage"]["usd"] == pytest.approx(6 * 60e-6)
     assert len(endpoint.requests) == 6
@@ -277,7 +279,7 @@ def test_a_player_that_breaks_voids_its_episode(endpoints: Any, tmp_path: Path) 
     assert (summary.valid, set(summary.failures.values())) == (0, {"infrastructure: no space left"})
 
 
-def test_an_agent_that_throws_dice_throws_anew_in_each_sample(tmp_path: Path) -> None:
+def test_a_random_agent_gets_another_seed_in_each_sample(tmp_path: Path) -> None:
     asyncio.run(run_episodes(DrillTasks(), "noisy:0.5,0", out=tmp_path / "a", n=16, limit=1))
     asyncio.run(run_episodes(DrillTasks(), "noisy:0.5,0", out=tmp_path / "b", n=16, limit=1))
     first, again = ([row["reward"]["value"] for row in rows(tmp_path / name)] for name in ("a", "b"))
@@ -291,8 +293,8 @@ def test_an_agent_that_throws_dice_throws_anew_in_each_sample(tmp_path: Path) ->
 def test_faults_are_put_into_every_episode_and_the_rows_say_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ["run", "--tasks", "drill", "--limit", "3", "--faults", "transient@0", "--out", str(tmp_path)]
-    assert cli.main(asked) == 0
+    questions = ["run", "--tasks", "drill", "--limit", "3", "--faults", "transient@0", "--out", str(tmp_path)]
+    assert cli.main(questions) == 0
     for row in rows(tmp_path):
         assert [(fault["kind"], fault["turn"]) for fault in row["injected"]] == [("transient", 0)]
         assert [error["kind"] for error in row["error_turns"] if error["injected"]] == ["transport_error"]
@@ -302,21 +304,21 @@ def test_faults_are_put_into_every_episode_and_the_rows_say_so(
     capsys.readouterr()
     assert cli.main(["hints", "eval", str(tmp_path), "--json"]) == 0
     assert {row["shown"] for row in json.loads(capsys.readouterr().out)["kinds"]} == {"no"}
-    assert cli.main([*asked[:-4], "--out", str(tmp_path)]) == 1
+    assert cli.main([*questions[:-4], "--out", str(tmp_path)]) == 1
     assert "was played with --faults transient@0, not no --faults" in capsys.readouterr().err.splitlines()[-1]
 
 
-@pytest.mark.parametrize("how", ["state", "observation"])
+@pytest.mark.parametrize("mode", ["state", "observation"])
 @pytest.mark.parametrize("tool_format", ["native", "text"])
-def test_a_model_is_told_hints_only_when_it_is_to_see_annotations(
-    how: str, tool_format: str, endpoints: Any, tmp_path: Path
+def test_a_model_reads_hints_only_when_annotations_are_in_the_observation(
+    mode: str, tool_format: str, endpoints: Any, tmp_path: Path
 ) -> None:
     script = lambda number, body: endpoints.say("", endpoints.call(("look", "submit")[number], {"answer": "?"}))  # noqa: E731
     with endpoints.serving(script) as endpoint:
-        run(endpoint.url, tmp_path, limit=1, annotate=how, model={"tool_format": tool_format})
+        run(endpoint.url, tmp_path, limit=1, annotate=mode, model={"tool_format": tool_format})
     [row] = rows(tmp_path)
     hint = row["error_turns"][0]["hints"][0]["text"]
     assert row["error_turns"][0]["kind"] == "tool_not_found"
     last = endpoint.requests[1]["messages"][-1]
-    assert (last == {"role": "user", "content": hint}) == (how == "observation")
-    assert (hint in json.dumps(endpoint.requests[1], ensure_ascii=False)) == (how == "observation")
+    assert (last == {"role": "user", "content": hint}) == (mode == "observation")
+    assert (hint in json.dumps(endpoint.requests[1], ensure_ascii=False)) == (mode == "observation")

@@ -29,12 +29,12 @@ def test_a_last_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a", "b"]
 
 
-def test_any_other_line_that_is_no_episode_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_a_line_that_is_not_an_episode_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "episodes.jsonl").write_bytes(row("a")[:40] + b"\n" + row("b") + b"\n")
     with pytest.raises(RunError, match=r"episodes\.jsonl:1 is not an episode"):
         names(tmp_path)
 
 
-def test_no_file_is_an_error_that_says_how_to_get_one(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="play some with `etude run --out"):
         names(tmp_path)

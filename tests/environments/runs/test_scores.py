@@ -31,16 +31,16 @@ def test_wilson_is_the_published_interval() -> None:
 
 
 def test_k_doubles_up_to_the_number_of_samples() -> None:
-    found = estimates([[True] * 6, [False] * 5 + [True]], 6)
-    assert list(found) == ["1", "2", "4", "6"]
-    assert found["1"]["value"] == pytest.approx((1 + 1 / 6) / 2)
-    assert found["6"]["value"] == 1.0
+    result = estimates([[True] * 6, [False] * 5 + [True]], 6)
+    assert list(result) == ["1", "2", "4", "6"]
+    assert result["1"]["value"] == pytest.approx((1 + 1 / 6) / 2)
+    assert result["6"]["value"] == 1.0
 
 
-def test_a_task_with_too_few_valid_samples_is_left_out_and_that_is_said() -> None:
-    found = estimates([[True, True], [False]], 2)
-    assert (found["1"]["value"], found["1"]["tasks"]) == (0.5, 2)
-    assert (found["2"]["value"], found["2"]["tasks"]) == (1.0, 1)
+def test_a_task_with_too_few_valid_samples_is_not_counted() -> None:
+    result = estimates([[True, True], [False]], 2)
+    assert (result["1"]["value"], result["1"]["tasks"]) == (0.5, 2)
+    assert (result["2"]["value"], result["2"]["tasks"]) == (1.0, 1)
     assert estimates([], 2) == {}
 
 
@@ -73,5 +73,5 @@ def test_a_summary_counts_what_was_spent_on_episodes_that_were_played_again(tmp_
     assert summary.ends == {"none": 1, "submit": 2}
 
 
-def test_agents_that_ask_no_model_cost_nothing() -> None:
+def test_usage_is_empty_for_agents_without_a_model() -> None:
     assert summarise("oracle", [row("a", 1.0)], [row("a", 1.0)], 1, "out").usage == {}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from etude.environments.sandbox import Layers, available, open_sandbox
-from etude.environments.sandbox.conformance.suite import SMALL
+from etude.environments.sandbox.conformance.checking import SMALL
 from etude.environments.sandbox.kernel import landlock
 from etude.errors import SandboxError, SandboxUnavailable, UnknownName
 

@@ -1,4 +1,4 @@
-"""Task sets: read with the line that is wrong, written whole or not at all."""
+"""Task sets: an error of reading names its line, and writing is atomic."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, tasks: TaskSet) -> N
 
 def test_tasks_are_found_by_split_index_and_id(tasks: TaskSet) -> None:
     assert tasks.list_splits() == ["train", "test"]
-    assert tasks.num_tasks == 3
+    assert len(tasks) == 3
     assert tasks.get_task("train", 1).task_id == "three"
     assert tasks.by_id("two").split == "test"
 
@@ -68,7 +68,7 @@ def test_an_index_out_of_range_is_an_index_error(tasks: TaskSet, index: int) -> 
         tasks.get_task("train", index)
 
 
-def test_unknown_names_are_answered_with_the_nearest(tasks: TaskSet) -> None:
+def test_unknown_names_offer_the_nearest_name(tasks: TaskSet) -> None:
     with pytest.raises(UnknownName, match="Did you mean 'three'"):
         tasks.by_id("thre")
     with pytest.raises(UnknownName, match="Did you mean 'train'"):

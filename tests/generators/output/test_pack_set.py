@@ -99,7 +99,7 @@ def test_a_run_has_no_score_and_one_error_when_an_archive_is_corrupt(
     summary = json.loads(done.stdout)
     assert (done.returncode, summary["valid"], summary["reward"]) == (1, 0, None)
     errors = [line for line in done.stderr.splitlines() if line.startswith("error")]
-    assert len(errors) == 1 and archive.name in errors[0] and "get it again" in errors[0]
+    assert len(errors) == 1 and archive.name in errors[0] and "download it again" in errors[0]
     assert not list((tmp_path / "cache" / "snapshots").glob("*"))
 
 
@@ -116,7 +116,7 @@ def test_unpacking_needs_archives_and_fills_the_cache(task_set: Path, tmp_path: 
 def test_a_set_is_not_packed_when_its_rows_are_wrong(task_set: Path, tmp_path: Path) -> None:
     rows = (task_set / "tasks.jsonl").read_text()
     (task_set / "tasks.jsonl").write_text(rows.replace('"blobs": {}', '"blobs": {"snapshot": "../../etc/passwd"}'))
-    with pytest.raises(ValueError, match="is no sha256"):
+    with pytest.raises(ValueError, match="is not a sha256"):
         unpack_set(task_set, cache=tmp_path / "cache")
     first = json.loads(rows.splitlines()[0])
     (task_set / "tasks.jsonl").write_text(json.dumps({**first, "snapshot": None}) + "\n")

@@ -1,4 +1,4 @@
-"""A workspace with a function cut out, and what was cut out."""
+"""A workspace without one function, and the source of that function."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def removed() -> bytes:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    """The tree as the agent gets it: clean."""
+    """Return the tree as the agent gets it: clean."""
     tree = tmp_path / "workspace"
     (tree / "src").mkdir(parents=True)
     (tree / "src" / "shapes.py").write_bytes(REMAINING)
@@ -44,5 +44,5 @@ def workspace(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def needle_set() -> Needles:
-    return needles([REMOVED], public=[STATEMENT, REMAINING], prose=[b"Shapes for every polygon"], stems=["shapes"])
+def shape_needles() -> Needles:
+    return needles([REMOVED], visible=[STATEMENT, REMAINING], prose=[b"Shapes for every polygon"], stems=["shapes"])

@@ -1,4 +1,4 @@
-"""Removed code that still lies about: each plant writes it into a tree in its own way, and the scanner finds it."""
+"""Planted leaks: each plant writes the removed code into a tree in another way, and the scanner finds it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def xz_file(tree: Path, code: bytes) -> str:
 
 
 def zstd_file(tree: Path, code: bytes) -> str:
-    """Two frames and padding: the second one has it."""
+    """Write two frames and padding; the code is in the second one."""
     (tree / "old.zst").write_bytes(zstd.compress(b"padding\n") + zstd.compress(code) + b"\0\0")
     return "zstd"
 
@@ -107,14 +107,14 @@ def git(tree: Path, *arguments: str, stdin: bytes = b"") -> bytes:
 
 
 def git_loose_object(tree: Path, code: bytes) -> str:
-    """Unreachable: no commit, ref or reflog names it."""
+    """Write an unreachable object: no commit, ref or reflog names it."""
     git(tree, "init", "-q")
     git(tree, "hash-object", "-w", "--stdin", stdin=code)
     return "zlib"
 
 
 def git_pack(tree: Path, code: bytes) -> str:
-    """Return an earlier commit, packed: the blob is a delta of a larger one, or its base."""
+    """Pack an earlier commit: the blob is a delta of a larger one, or its base."""
     git(tree, "init", "-q")
     filler = b"".join(b"value_%d = %d\n" % (number, number) for number in range(400))
     for content in (filler + code, filler + REPLACED):
@@ -137,7 +137,7 @@ def git_stash(tree: Path, code: bytes) -> str:
 
 
 def pyc_of_another_name(tree: Path, code: bytes) -> str:
-    """As pytest leaves rewritten tests; its name says nothing, its strings do."""
+    """Write bytecode as pytest caches rewritten tests: only its strings give the code away."""
     compiled = marshal.dumps(compile(code, "conftest.py", "exec"))
     folder = tree / "__pycache__"
     folder.mkdir()
@@ -147,7 +147,7 @@ def pyc_of_another_name(tree: Path, code: bytes) -> str:
 
 
 def legacy_pyc(tree: Path, code: bytes) -> str:
-    """Return the module's own bytecode, which is a leak whatever its strings say."""
+    """Write bytecode of the edited module, which is a leak whatever its strings are."""
     compiled = marshal.dumps(compile(b"def f(x): return next(iter(x))", "shapes.py", "exec"))
     (tree / "src" / "shapes.pyc").write_bytes(importlib.util.MAGIC_NUMBER + b"\0" * 12 + compiled)
     return "bytecode"
@@ -221,50 +221,52 @@ PLANTS: list[Plant] = [
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
-def test_a_planted_leak_is_found_in_its_container(plant: Plant, workspace: Path, needle_set: Needles, removed: bytes):
+def test_a_planted_leak_is_found_in_its_container(
+    plant: Plant, workspace: Path, shape_needles: Needles, removed: bytes
+):
     container = plant(workspace, removed)
-    leaks = scan({"workspace": workspace}, needle_set)
+    leaks = scan({"workspace": workspace}, shape_needles)
     assert leaks, "nothing found"
     assert container in {leak.container for leak in leaks}
     assert all(leak.path.startswith("workspace/") and leak.excerpt for leak in leaks)
 
 
-def test_a_clean_workspace_has_none(workspace: Path, needle_set: Needles):
+def test_a_clean_workspace_has_no_leak(workspace: Path, shape_needles: Needles):
     git(workspace, "init", "-q")
     git(workspace, "add", "-A")
     git(workspace, "commit", "-q", "-m", "first")
-    assert scan({"workspace": workspace}, needle_set) == []
+    assert scan({"workspace": workspace}, shape_needles) == []
 
 
-def test_the_path_leads_through_every_container(workspace: Path, needle_set: Needles, removed: bytes):
+def test_the_path_leads_through_every_container(workspace: Path, shape_needles: Needles, removed: bytes):
     zip_in_zip(workspace, removed)
-    assert {leak.path for leak in scan({"": workspace}, needle_set)} == {"bundle.egg!inner.zip!core.py"}
+    assert {leak.path for leak in scan({"": workspace}, shape_needles)} == {"bundle.egg!inner.zip!core.py"}
 
 
-def test_a_vendored_copy_in_a_shared_layer_is_found(tmp_path: Path, needle_set: Needles, removed: bytes):
+def test_a_vendored_copy_in_a_shared_layer_is_found(tmp_path: Path, shape_needles: Needles, removed: bytes):
     layer = tmp_path / "site-packages"
     (layer / "other" / "_vendor").mkdir(parents=True)
     (layer / "other" / "_vendor" / "shapes.py").write_bytes(b"import math\n" + removed)
     (layer / "other" / "api.py").write_bytes(b"from ._vendor.shapes import winding_number\nprint(centre_point)\n")
     Index.build(tmp_path / "index", {"/env": layer})
-    found = Index(tmp_path / "index").find(needle_set)
-    assert [leak.path for leak in found] == ["/env/other/_vendor/shapes.py"]
+    leaks = Index(tmp_path / "index").find(shape_needles)
+    assert [leak.path for leak in leaks] == ["/env/other/_vendor/shapes.py"]
 
 
-def test_bytecode_in_a_shared_layer_is_found(tmp_path: Path, needle_set: Needles, removed: bytes):
+def test_bytecode_in_a_shared_layer_is_found(tmp_path: Path, shape_needles: Needles, removed: bytes):
     layer = tmp_path / "site-packages"
     layer.mkdir()
     pyc_of_another_name(layer, removed)
     Index.build(tmp_path / "index", {"/env": layer})
-    assert [leak.container for leak in Index(tmp_path / "index").find(needle_set)] == ["bytecode"]
+    assert [leak.container for leak in Index(tmp_path / "index").find(shape_needles)] == ["bytecode"]
 
 
-def test_a_shared_layer_that_only_uses_the_names_is_clean(tmp_path: Path, needle_set: Needles):
+def test_a_shared_layer_that_only_uses_the_names_is_clean(tmp_path: Path, shape_needles: Needles):
     layer = tmp_path / "site-packages"
     layer.mkdir()
     (layer / "user.py").write_bytes(b"first_vertex = winding_number(polygon, centre_point)\n")
     Index.build(tmp_path / "index", {"/env": layer})
-    assert Index(tmp_path / "index").find(needle_set) == []
+    assert Index(tmp_path / "index").find(shape_needles) == []
 
 
 def bomb(levels: int, size: int) -> bytes:
@@ -274,22 +276,22 @@ def bomb(levels: int, size: int) -> bytes:
     return data
 
 
-def test_a_bomb_is_reported_and_not_unfolded(workspace: Path, needle_set: Needles):
+def test_a_bomb_is_reported_and_not_unfolded(workspace: Path, shape_needles: Needles):
     (workspace / "bomb.bin").write_bytes(bomb(2, 300 << 20))
-    (leak,) = scan({"": workspace}, needle_set)
+    (leak,) = scan({"": workspace}, shape_needles)
     assert (leak.path, leak.needle) == ("bomb.bin", "size")
 
 
-def test_a_nest_without_end_is_reported(workspace: Path, needle_set: Needles):
+def test_a_nest_without_end_is_reported(workspace: Path, shape_needles: Needles):
     data = b"x"
     for number in range(10):
         data = zipped(f"{number}.zip", data)
     (workspace / "nest.zip").write_bytes(data)
-    assert [leak.needle for leak in scan({"": workspace}, needle_set)] == ["size"]
+    assert [leak.needle for leak in scan({"": workspace}, shape_needles)] == ["size"]
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
-def test_damaged_containers_break_nothing(plant: Plant, workspace: Path, needle_set: Needles, removed: bytes):
+def test_damaged_containers_break_nothing(plant: Plant, workspace: Path, shape_needles: Needles, removed: bytes):
     before = set(workspace.rglob("*"))
     plant(workspace, removed)
     for file in sorted(set(workspace.rglob("*")) - before):
@@ -299,4 +301,4 @@ def test_damaged_containers_break_nothing(plant: Plant, workspace: Path, needle_
             for position in range(len(data) // 3, len(data), 97):
                 data[position] ^= 0x55
             file.write_bytes(data[: len(data) - len(data) // 5])
-    assert all(isinstance(leak, Leak) for leak in scan({"": workspace}, needle_set))
+    assert all(isinstance(leak, Leak) for leak in scan({"": workspace}, shape_needles))

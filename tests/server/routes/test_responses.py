@@ -13,7 +13,7 @@ from etude.server.routes.responses import error_turns, last_text, transcript
 TOOLS = [{"type": "function", "function": {"name": "say", "parameters": {"type": "object", "properties": {}}}}]
 
 
-def said(text: str) -> dict[str, Any]:
+def message(text: str) -> dict[str, Any]:
     return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
 
 
@@ -26,19 +26,28 @@ def output(number: int, text: str) -> dict[str, Any]:
 
 
 def episode(*answers: str, errors: list[ErrorTurn] | None = None) -> dict[str, Any]:
-    """As it is served, with one call of ``say`` in each turn."""
+    """Return an episode as it is served, with one call of ``say`` in each turn."""
     messages = [
         {"role": "tool", "tool_call_id": f"mcp-{n}", "name": "say", "content": a} for n, a in enumerate(answers)
     ]
-    told = [error.model_dump(mode="json") for error in errors or []]
+    errors_json = [error.model_dump(mode="json") for error in errors or []]
     calls = [{"tool_calls": [{"id": f"mcp-{n}", "name": "say", "arguments": {}}]} for n in range(len(answers))]
     turns = [{"action": call, "messages": [message]} for call, message in zip(calls, messages, strict=True)]
     about = {"episode_id": "e", "task_id": "t", "prompt": "Say it.", "tools": TOOLS}
-    return {**about, "error_turns": told, "turns": turns}
+    return {**about, "error_turns": errors_json, "turns": turns}
 
 
-def test_items_become_turns() -> None:
-    items = [said("Both."), call(1), call(2), output(1, "ok"), output(2, "ok"), call(3), output(3, "ok"), said("Done.")]
+def test_transcript_turns_items_into_messages() -> None:
+    items = [
+        message("Both."),
+        call(1),
+        call(2),
+        output(1, "ok"),
+        output(2, "ok"),
+        call(3),
+        output(3, "ok"),
+        message("Done."),
+    ]
     messages = transcript("Say it.", TOOLS, [{"type": "reasoning", "summary": []}, *items])
     assert [m["role"] for m in messages] == ["user", "assistant", "tool", "tool", "assistant", "tool", "assistant"]
     assert [c["id"] for c in messages[1]["tool_calls"]] == ["c1", "c2"] and messages[1]["content"] == "Both."
@@ -46,13 +55,13 @@ def test_items_become_turns() -> None:
 
 
 @pytest.mark.parametrize("kind", [["x"], {"a": 1}, None, 7, True])
-def test_an_item_of_an_odd_type_tells_nothing(kind: Any) -> None:
+def test_transcript_ignores_items_of_odd_types(kind: Any) -> None:
     items = [call(1), output(1, "ok"), {"type": kind, "call_id": [1], "name": {}}]
     assert transcript("", TOOLS, items) == transcript("", TOOLS, items[:2])
     assert last_text({"output": items}) == ""
 
 
-def test_an_answer_without_a_status_line_is_read_by_its_call() -> None:
+def test_transcript_reads_the_call_when_an_answer_has_no_status_line() -> None:
     items = [call(1, "grep", "{}"), output(1, "error: no"), call(2, "say", "{"), output(2, "error: no")]
     items += [call(3), output(3, "error: no")]
     contents = [m["content"] for m in transcript("", TOOLS, items) if m["role"] == "tool"]
@@ -62,12 +71,12 @@ def test_an_answer_without_a_status_line_is_read_by_its_call() -> None:
 
 
 @pytest.mark.parametrize("response", [{"output": []}, None])
-def test_what_the_session_saw_is_told_when_the_host_tells_nothing(response: Any) -> None:
-    told = error_turns(episode("ok", "timeout 30s"), response)
-    assert [(error.turn, error.kind) for error in told if error.call_id] == [(1, "timeout")]
+def test_error_turns_are_the_sessions_when_the_host_reports_no_turn(response: Any) -> None:
+    errors = error_turns(episode("ok", "timeout 30s"), response)
+    assert [(error.turn, error.kind) for error in errors if error.call_id] == [(1, "timeout")]
 
 
-def test_turns_that_only_ended_the_session_are_nobodys_errors() -> None:
+def test_error_turns_leave_out_turns_that_only_ended_the_session() -> None:
     seen = episode("timeout 30s")
     answer = {"role": "user", "content": NO_CALL}
     seen["turns"] += [{"action": {"text": ""}, "messages": [answer]}] * 2
@@ -77,24 +86,24 @@ def test_turns_that_only_ended_the_session_are_nobodys_errors() -> None:
     assert error_turns(seen, None, played=0) == []
 
 
-def test_an_injected_fault_is_found_behind_calls_that_never_reached_the_session() -> None:
+def test_error_turns_place_an_injected_fault_after_calls_that_never_reached_the_session() -> None:
     fault = ErrorTurn(turn=1, kind="timeout", tool="say", injected=True, message="a stalled network")
-    items = [call(1, "grep"), output(1, "error: unknown tool"), call(2), output(2, "ok\nlong"), said("Again.")]
+    items = [call(1, "grep"), output(1, "error: unknown tool"), call(2), output(2, "ok\nlong"), message("Again.")]
     items += [call(3), output(3, "timeout 30s"), call(4), output(4, "ok")]
-    told = error_turns(episode("ok\nlonger", "timeout 30s", "ok", errors=[fault]), {"output": items})
-    calls = [(error.turn, error.kind, error.injected, error.site) for error in told if error.call_id]
+    errors = error_turns(episode("ok\nlonger", "timeout 30s", "ok", errors=[fault]), {"output": items})
+    calls = [(error.turn, error.kind, error.injected, error.site) for error in errors if error.call_id]
     assert calls == [(0, "tool_not_found", False, "erring"), (2, "timeout", True, "recovery")]
 
 
-def test_a_claim_is_compared_with_the_frozen_diff() -> None:
-    items = [call(1), output(1, "ok"), said("I have changed src/scales/notes.py and all is well.")]
-    told = [
+def test_error_turns_compare_a_claim_with_the_frozen_diff() -> None:
+    items = [call(1), output(1, "ok"), message("I have changed src/scales/notes.py and all is well.")]
+    results = [
         error_turns(episode("ok"), {"output": items}, changed=paths) for paths in ([], ["src/scales/notes.py"], None)
     ]
-    assert [[error.kind for error in errors].count("false_claim") for errors in told] == [1, 0, 0]
+    assert [[error.kind for error in errors].count("false_claim") for errors in results] == [1, 0, 0]
 
 
-def test_the_last_text() -> None:
-    assert last_text({"output": [said("Hm."), call(1)]}) == ""
-    assert last_text({"output": [call(1), said("Done.")]}) == "Done."
+def test_last_text_is_empty_when_the_model_stopped_with_a_call() -> None:
+    assert last_text({"output": [message("Hm."), call(1)]}) == ""
+    assert last_text({"output": [call(1), message("Done.")]}) == "Done."
     assert last_text(None) == last_text({"output": 3}) == ""

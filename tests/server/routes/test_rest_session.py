@@ -1,4 +1,4 @@
-"""The stateful REST session: NeMo Gym's three routes, its cookies, and what ``/verify`` tells beyond the reward."""
+"""REST session: NeMo Gym's three routes, its cookies, and the reply of ``/verify`` beyond the reward."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from etude.environments import forks
 from etude.environments.drill.tasks import DrillTasks
 from etude.environments.tasks.task_set import TaskSet
 from etude.models import Episode, SandboxReport
-from etude.server import serving
+from etude.server import application
 from etude.server.app import create_app
 from etude.server.routes import rest_session as rest
 from etude.server.routes.rest_session import COOKIE
@@ -51,17 +51,17 @@ def verify(host: httpx.Client, output: list[dict[str, Any]] | None = None) -> di
 
 
 def called(number: int, name: str, arguments: str, output: str) -> list[dict[str, Any]]:
-    """A call and its answer in the Responses format."""
+    """Return a call and its answer in the Responses format."""
     call = {"type": "function_call", "call_id": f"c{number}", "name": name, "arguments": arguments}
     return [call, {"type": "function_call_output", "call_id": f"c{number}", "output": output}]
 
 
-def test_a_rollout_is_seeded_played_and_graded(host: httpx.Client) -> None:
-    told = seed(host)
-    assert told["prompt"] == "Say the answer of exercise 1." and told["workdir"] == "/workspace"
-    assert [tool["function"]["name"] for tool in told["tools"]] == ["say", "hang", "crash", "submit"]
-    said = host.post("/say", json={"text": "answer-1"})
-    assert (said.status_code, said.text) == (200, "ok\nanswer-1")
+def test_session_is_seeded_played_and_graded(host: httpx.Client) -> None:
+    seeded = seed(host)
+    assert seeded["prompt"] == "Say the answer of exercise 1." and seeded["workdir"] == "/workspace"
+    assert [tool["function"]["name"] for tool in seeded["tools"]] == ["say", "hang", "crash", "submit"]
+    spoken = host.post("/say", json={"text": "answer-1"})
+    assert (spoken.status_code, spoken.text) == (200, "ok\nanswer-1")
     assert host.post("/submit", json={}).text == "ok\nsubmitted"
     graded = verify(host)
     assert graded["reward"] == 1.0
@@ -80,7 +80,7 @@ def test_every_answer_sets_the_cookie_again(host: httpx.Client) -> None:
         assert answer.status_code == 200 and answer.cookies[COOKIE]
 
 
-def test_sessions_of_one_server_stay_apart(served: Any) -> None:
+def test_sessions_of_one_server_are_separate(served: Any) -> None:
     with httpx.Client(base_url=served.url) as one, httpx.Client(base_url=served.url) as other:
         seed(one)
         seed(other)
@@ -90,7 +90,7 @@ def test_sessions_of_one_server_stay_apart(served: Any) -> None:
         assert one.cookies[COOKIE] != other.cookies[COOKIE]
 
 
-def test_without_a_session_the_answer_says_how_to_get_one(served: Any) -> None:
+def test_error_says_how_to_seed_when_there_is_no_session(served: Any) -> None:
     for path in ("/say", "/verify"):
         answer = httpx.post(f"{served.url}{path}", json={})
         assert answer.status_code == 409 and "POST /seed_session first" in answer.json()["detail"]
@@ -106,14 +106,16 @@ def test_without_a_session_the_answer_says_how_to_get_one(served: Any) -> None:
         ({"task_id": 7}, "task_id"),
     ],
 )
-def test_a_row_that_names_no_task_is_refused(host: httpx.Client, served: Any, row: dict[str, Any], advice: str) -> None:
+def test_seed_is_refused_when_the_row_names_no_task(
+    host: httpx.Client, served: Any, row: dict[str, Any], advice: str
+) -> None:
     answer = host.post("/seed_session", json=row)
     assert answer.status_code == 409 and advice in answer.json()["detail"]
     assert served.wait_until(lambda: served.sessions == 0)
 
 
 @pytest.mark.parametrize("body", [b"[1]", b"{", b"7"])
-def test_a_row_is_a_json_object(host: httpx.Client, body: bytes) -> None:
+def test_seed_is_refused_when_the_body_is_not_a_json_object(host: httpx.Client, body: bytes) -> None:
     answer = host.post("/seed_session", content=body)
     assert answer.status_code == 409 and "the body is" in answer.json()["detail"]
 
@@ -121,14 +123,14 @@ def test_a_row_is_a_json_object(host: httpx.Client, body: bytes) -> None:
 @pytest.mark.parametrize(
     ("path", "body"), [("/nope", b"{}"), ("/say", b'{"text": 3}'), ("/say", b"{"), ("/say", b"[1]"), ("/say", b"")]
 )
-def test_whatever_the_model_wrote_is_a_turn(host: httpx.Client, path: str, body: bytes) -> None:
+def test_call_is_a_turn_whatever_the_model_wrote(host: httpx.Client, path: str, body: bytes) -> None:
     seed(host)
     answer = host.post(path, content=body)
     assert answer.status_code == 200 and answer.text.startswith("error ")
     assert verify(host)["n_error_turns"] == 1
 
 
-def test_an_agent_that_did_not_submit_is_graded_all_the_same(host: httpx.Client) -> None:
+def test_verify_grades_an_episode_without_a_submit(host: httpx.Client) -> None:
     seed(host)
     host.post("/say", json={"text": "answer-1"})
     graded = verify(host, [{"type": "message", "role": "assistant", "content": "I am done."}])
@@ -136,22 +138,22 @@ def test_an_agent_that_did_not_submit_is_graded_all_the_same(host: httpx.Client)
 
 
 @pytest.mark.parametrize("body", [{**ROW, "response": None}, {**ROW, "response": {"output": []}}])
-def test_a_session_that_nobody_touched_scores_nothing_and_has_no_error_turns(host: httpx.Client, body: Any) -> None:
-    """It is ended with turns of the server's own, which are no mistakes of an agent."""
+def test_verify_scores_0_without_error_turns_when_nothing_was_played(host: httpx.Client, body: Any) -> None:
+    """Check that the turns with which the server ends the session are not counted as mistakes of the agent."""
     seed(host)
     graded = host.post("/verify", json=body).json()
     assert (graded["reward"], graded["end"]) == (0.0, "no_tool_call")
     assert (graded["error_turns"], graded["n_error_turns"], graded["hints"]) == ([], 0, "")
 
 
-def test_the_last_mistake_of_a_session_that_was_cut_short_is_neither_recovered_nor_not(host: httpx.Client) -> None:
+def test_recovery_of_the_last_mistake_is_unknown_when_the_session_was_cut_short(host: httpx.Client) -> None:
     seed(host)
     host.post("/nope", json={})
     (error,) = verify(host)["error_turns"]
     assert (error["turn"], error["kind"], error["recovered"]) == (0, "tool_not_found", None)
 
 
-def test_an_episode_that_does_not_end_has_no_score(light: Any) -> None:
+def test_verify_gives_no_score_when_the_episode_does_not_end(light: Any) -> None:
     class Endless(light.LightSession):
         def _grade(self) -> None:
             pass
@@ -171,7 +173,7 @@ def test_calls_after_the_end_are_not_run(host: httpx.Client) -> None:
     assert verify(host)["reward"] == 0.0
 
 
-def test_verify_can_be_repeated_and_frees_the_session(host: httpx.Client, served: Any) -> None:
+def test_verify_repeats_its_reply_and_frees_the_session(host: httpx.Client, served: Any) -> None:
     seed(host)
     host.post("/say", json={"text": "answer-1"})
     host.post("/submit", json={})
@@ -181,7 +183,7 @@ def test_verify_can_be_repeated_and_frees_the_session(host: httpx.Client, served
     assert host.post("/say", json={}).text == "not run: episode ended"
 
 
-def test_seeding_again_ends_the_session_before(host: httpx.Client, served: Any) -> None:
+def test_seed_ends_the_previous_session_of_the_cookie(host: httpx.Client, served: Any) -> None:
     seed(host)
     seed(host)
     assert served.wait_until(lambda: served.sessions == 1)
@@ -189,7 +191,7 @@ def test_seeding_again_ends_the_session_before(host: httpx.Client, served: Any) 
     verify(host)
 
 
-def test_a_failing_machine_is_never_a_score(host: httpx.Client, served: Any, light: Any) -> None:
+def test_verify_gives_no_score_when_the_machine_fails(host: httpx.Client, served: Any, light: Any) -> None:
     seed(host)
     host.post("/say", json={"text": "answer-1"})
     for path in ("/crash", "/say", "/verify", "/verify"):
@@ -199,7 +201,7 @@ def test_a_failing_machine_is_never_a_score(host: httpx.Client, served: Any, lig
     assert served.wait_until(lambda: served.sessions == 0)
 
 
-def test_a_session_that_idled_away_has_no_score(light: Any) -> None:
+def test_verify_gives_no_score_when_the_session_ended_by_idling(light: Any) -> None:
     with light.serving(light.light_app(http_idle_s=0.05)) as served, httpx.Client(base_url=served.url) as host:
         seed(host)
         assert served.wait_until(lambda: served.sessions == 0)
@@ -208,14 +210,14 @@ def test_a_session_that_idled_away_has_no_score(light: Any) -> None:
         assert host.post("/say", json={}).status_code == 409
 
 
-def test_a_full_server_refuses_and_says_how_to_allow_more(light: Any) -> None:
+def test_seed_says_how_to_allow_more_when_the_server_is_full(light: Any) -> None:
     with light.serving(light.light_app(max_sessions=1)) as served, httpx.Client(base_url=served.url) as host:
         seed(host)
         refused = httpx.post(f"{served.url}/seed_session", json=ROW)
         assert refused.status_code == 503 and "MAX_CONCURRENT_ENVS" in refused.json()["detail"]
 
 
-def test_a_session_that_was_only_seeded_gives_way_in_the_end(light: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unplayed_session_is_ended_when_the_server_is_full(light: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rest, "UNPLAYED_S", 0.0)
     with light.serving(light.light_app(max_sessions=2)) as served, contextlib.ExitStack() as stack:
         tried, played, late = (stack.enter_context(httpx.Client(base_url=served.url)) for _ in range(3))
@@ -233,7 +235,7 @@ ODD_NAMES = ["verify", "seed_session", "reset", "step", "mcp", "etude/tasks", "t
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
-def test_any_name_that_a_model_writes_is_a_turn(host: httpx.Client, name: str) -> None:
+def test_call_is_a_turn_whatever_name_the_model_wrote(host: httpx.Client, name: str) -> None:
     """Hosts post its arguments to /NAME, whatever the name, and show it the answer."""
     seed(host)
     host.post("/say", json={"text": "answer-1"})
@@ -248,10 +250,10 @@ def test_any_name_that_a_model_writes_is_a_turn(host: httpx.Client, name: str) -
 
 @pytest.mark.parametrize("row", [{"task_id": "light-2"}, {**ROW, "task_id": "light-2"}])
 def test_a_first_call_cannot_change_the_task(host: httpx.Client, row: dict[str, Any]) -> None:
-    told = seed(host)
+    seeded = seed(host)
     answer = host.post("/seed_session", json=row)
     assert (answer.status_code, answer.text) == (409, "error tool_not_found: 'seed_session'")
-    assert verify(host)["episode_id"] == told["episode_id"]
+    assert verify(host)["episode_id"] == seeded["episode_id"]
 
 
 @pytest.mark.parametrize(
@@ -265,7 +267,7 @@ def test_a_first_call_cannot_change_the_task(host: httpx.Client, row: dict[str, 
         {**ROW, "agent_ref": {"name": "other"}, "response": None},
     ],
 )
-def test_a_grade_takes_the_row_that_seeded_the_session(host: httpx.Client, body: dict[str, Any]) -> None:
+def test_verify_requires_the_row_that_seeded_the_session(host: httpx.Client, body: dict[str, Any]) -> None:
     seed(host)
     answer = host.post("/verify", json=body)
     assert (answer.status_code, answer.text) == (409, "error tool_not_found: 'verify'")
@@ -276,7 +278,7 @@ def test_a_grade_takes_the_row_that_seeded_the_session(host: httpx.Client, body:
     assert verify(host) == first
 
 
-def test_a_played_session_is_not_seeded_again_before_it_is_graded(host: httpx.Client) -> None:
+def test_seed_is_a_turn_when_the_session_was_played_and_not_graded(host: httpx.Client) -> None:
     seed(host)
     host.post("/submit", json={})
     assert host.post("/seed_session", json=ROW).text == "not run: episode ended"
@@ -284,8 +286,8 @@ def test_a_played_session_is_not_seeded_again_before_it_is_graded(host: httpx.Cl
     assert seed(host, {"task_id": "light-2"})["task_id"] == "light-2"
 
 
-def test_a_call_can_be_named_in_the_body(host: httpx.Client) -> None:
-    """As the bundled NeMo Gym server sends them: no name that a model writes is a route then."""
+def test_patch_session_plays_the_call_in_the_body(host: httpx.Client) -> None:
+    """Check the request of the bundled NeMo Gym server, with which a model's text never becomes a route."""
     seed(host)
     assert host.patch("/session", json={"name": "say", "arguments": {"text": "answer-1"}}).text == "ok\nanswer-1"
     assert host.patch("/session", json={"name": "verify"}).text == "error tool_not_found: 'verify'"
@@ -295,19 +297,17 @@ def test_a_call_can_be_named_in_the_body(host: httpx.Client) -> None:
     assert verify(host)["reward"] == 1.0
 
 
-def test_a_graded_session_is_in_nobodys_way(host: httpx.Client) -> None:
+def test_cookie_of_a_graded_session_leaves_other_routes_alone(host: httpx.Client) -> None:
     seed(host)
     verify(host)
     assert host.post("/reset", json={}).json()["observation"]["prompt"]
 
 
-# --- What is kept
+# --- Limits of what is stored
 
 
-def test_a_second_grade_is_the_first_whatever_became_of_the_episode(
-    light: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(serving, "Archive", lambda: Archive(max_bytes=0))
+def test_verify_repeats_its_reply_after_the_episode_was_dropped(light: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(application, "Archive", lambda: Archive(max_bytes=0))
     with light.serving(light.light_app()) as served, httpx.Client(base_url=served.url) as host:
         seed(host)
         host.post("/nope", json={})
@@ -317,27 +317,27 @@ def test_a_second_grade_is_the_first_whatever_became_of_the_episode(
         assert {**verify(host, other), "response": first["response"]} == first
 
 
-def test_what_is_kept_of_graded_sessions_is_bounded(light: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_replies_are_bounded(light: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with light.serving(light.light_app()) as served, contextlib.ExitStack() as stack:
         hosts = [stack.enter_context(httpx.Client(base_url=served.url)) for _ in range(3)]
         for number, host in enumerate(hosts):
-            monkeypatch.setattr(rest, "MAX_KEPT", 1 if number == 2 else 1 << 20)
+            monkeypatch.setattr(rest, "MAX_BYTES", 1 if number == 2 else 1 << 20)
             seed(host)
             verify(host)
         answers = [host.post("/verify", json={**ROW, "response": None}).json().get("detail", "") for host in hosts]
         assert all("POST /seed_session first" in answer for answer in answers)
 
 
-def test_a_graded_session_keeps_no_environment(light: Any) -> None:
-    tasks, made = light.task_set(), []
+def test_graded_session_frees_its_environment(light: Any) -> None:
+    tasks, sessions = light.task_set(), []
 
     def session() -> Any:
-        made.append(weakref.ref(played := light.LightSession(tasks)))
+        sessions.append(weakref.ref(played := light.LightSession(tasks)))
         return played
 
     def gone() -> bool:
         gc.collect()
-        return made[0]() is None
+        return sessions[0]() is None
 
     app = light.light_app(tasks, make_session=session)
     with light.serving(app) as served, httpx.Client(base_url=served.url) as host:
@@ -348,7 +348,7 @@ def test_a_graded_session_keeps_no_environment(light: Any) -> None:
         assert verify(host)["reward"] == 0.0
 
 
-def test_others_are_served_while_a_long_rollout_is_annotated(
+def test_server_answers_while_a_long_rollout_is_annotated(
     host: httpx.Client, served: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on, reply = threading.Event(), threading.Event(), rest.reply
@@ -373,7 +373,7 @@ def test_others_are_served_while_a_long_rollout_is_annotated(
 # --- Rows
 
 
-def test_a_row_of_the_server_seeds_its_task(host: httpx.Client, served: Any, light: Any) -> None:
+def test_row_of_the_server_seeds_its_task(host: httpx.Client, served: Any, light: Any) -> None:
     with etude_connect(served.url) as client:
         rows = client.rows()
         assert [row["task_id"] for row in client.rows("test")] == ["light-3"]
@@ -382,17 +382,17 @@ def test_a_row_of_the_server_seeds_its_task(host: httpx.Client, served: Any, lig
     assert not [canary for canary in light.CANARIES if canary in json.dumps(rows)]
 
 
-def test_a_drill_is_played_by_its_row() -> None:
-    """Its tools differ from task to task, so they are asked of the session."""
+def test_row_of_a_drill_seeds_the_drill() -> None:
+    """Check that the row has the tools of its session, since they differ from task to task."""
     app = create_app(DrillTasks(["choose"], secret="s"), environment="drill")
     with TestClient(app) as host:
         rows = host.get("/rows", params={"split": "train", "limit": 2}).json()
         assert rows["total"] == 1000 and len(rows["rows"]) == 2
         row = rows["rows"][1]
-        told = seed(host, row)
-        assert row["responses_create_params"]["input"][0]["content"] == told["prompt"]
+        seeded = seed(host, row)
+        assert row["responses_create_params"]["input"][0]["content"] == seeded["prompt"]
         assert [tool["name"] for tool in row["responses_create_params"]["tools"]] == [
-            tool["function"]["name"] for tool in told["tools"]
+            tool["function"]["name"] for tool in seeded["tools"]
         ]
         assert host.post("/no_such_tool", json={}).text.startswith("error tool_not_found")
         graded = host.post("/verify", json={**row, "response": None}).json()
@@ -400,7 +400,7 @@ def test_a_drill_is_played_by_its_row() -> None:
     assert graded["error_turns"][0]["kind"] == "tool_not_found"
 
 
-def test_rows_drive_out_no_episode_that_could_be_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_keep_forkable_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forks.EpisodeStore, "__init__", partialmethod(forks.EpisodeStore.__init__, max_episodes=3))
     app = create_app(DrillTasks(["choose"], secret="s"), environment="drill")
     with TestClient(app) as host, host.websocket_connect("/ws") as player:
@@ -411,7 +411,7 @@ def test_rows_drive_out_no_episode_that_could_be_forked(monkeypatch: pytest.Monk
         assert player.receive_json()["type"] == "observation"
 
 
-def test_others_are_served_between_two_rows(light: Any) -> None:
+def test_server_answers_between_two_rows(light: Any) -> None:
     turns_of_the_loop, seen = 0, []
 
     class Counted(light.LightSession):
@@ -441,7 +441,7 @@ def test_others_are_served_between_two_rows(light: Any) -> None:
 # --- Error turns
 
 
-def test_error_turns_and_hints_are_in_the_reply_and_in_no_answer_before(host: httpx.Client) -> None:
+def test_error_turns_and_hints_are_only_in_the_reply_of_verify(host: httpx.Client) -> None:
     seed(host)
     seen = [host.post("/nope", json={}).text, host.post("/submit", json={}).text]
     graded = verify(host, [*called(1, "nope", "{}", seen[0]), *called(2, "submit", "{}", seen[1])])
@@ -452,7 +452,7 @@ def test_error_turns_and_hints_are_in_the_reply_and_in_no_answer_before(host: ht
         assert hint["text"] in graded["hints"] and not any(hint["text"] in text for text in seen)
 
 
-def test_calls_that_the_hosts_harness_answered_itself_are_error_turns_too(host: httpx.Client) -> None:
+def test_verify_marks_calls_that_the_hosts_harness_answered(host: httpx.Client) -> None:
     seed(host)
     host.post("/submit", json={})
     output = [
@@ -475,8 +475,8 @@ def test_calls_of_one_message_are_one_turn(host: httpx.Client) -> None:
     assert [(error["turn"], error["call_index"]) for error in errors if error["call_id"]] == [(0, 0), (0, 1)]
 
 
-def test_what_the_last_message_claims_is_compared_with_the_frozen_diff(light: Any) -> None:
-    """The grade, which tells whether all of the diff was collected, is not served; the server asks its session."""
+def test_verify_compares_the_last_message_with_the_frozen_diff(light: Any) -> None:
+    """Check that the server asks its session for the diff: the grade, which shows its completeness, is not served."""
 
     class Sandboxed(light.LightSession):
         def episode(self) -> Episode:
@@ -488,27 +488,27 @@ def test_what_the_last_message_claims_is_compared_with_the_frozen_diff(light: An
     app = light.light_app(tasks, make_session=lambda: Sandboxed(tasks))
     with light.serving(app) as served, httpx.Client(base_url=served.url) as host:
         seed(host)
-        said = host.post("/say", json={"text": "answer-1"}).text
+        spoken = host.post("/say", json={"text": "answer-1"}).text
         for _ in range(2):  # also once the session is gone
-            errors = verify(host, [*called(1, "say", '{"text": "answer-1"}', said), claim])["error_turns"]
+            errors = verify(host, [*called(1, "say", '{"text": "answer-1"}', spoken), claim])["error_turns"]
             assert [(error["turn"], error["kind"]) for error in errors] == [(1, "false_claim")]
 
 
 @pytest.mark.parametrize("response", [None, 7, {"output": "x"}, {"output": [7, {"type": "message"}, {"type": "x"}]}])
-def test_an_odd_response_is_no_error(host: httpx.Client, response: Any) -> None:
+def test_verify_accepts_an_odd_response(host: httpx.Client, response: Any) -> None:
     seed(host)
     host.post("/submit", json={})
     answer = host.post("/verify", json={**ROW, "response": response})
     assert answer.status_code == 200 and answer.json()["response"] == response
 
 
-def test_no_answer_carries_a_secret(host: httpx.Client, light: Any) -> None:
-    told = json.dumps(seed(host))
-    told += host.post("/say", json={"text": "x"}).text + host.post("/submit", json={}).text + json.dumps(verify(host))
-    assert '"error_turns"' in told
-    assert not [canary for canary in light.CANARIES if canary in told]
+def test_no_answer_contains_a_secret(host: httpx.Client, light: Any) -> None:
+    seeded = json.dumps(seed(host))
+    seeded += host.post("/say", json={"text": "x"}).text + host.post("/submit", json={}).text + json.dumps(verify(host))
+    assert '"error_turns"' in seeded
+    assert not [canary for canary in light.CANARIES if canary in seeded]
 
 
-def test_a_server_of_tools_alone_seeds_no_sessions(light: Any) -> None:
+def test_production_server_seeds_no_sessions(light: Any) -> None:
     with light.serving(light.light_app(mode="production")) as served:
         assert httpx.post(f"{served.url}/seed_session", json=ROW).status_code == 404

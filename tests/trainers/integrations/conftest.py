@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from helpers import async_grpo_world, light_server
+from helpers import light_server
 
 HERE = Path(__file__).parent
 DRILLS = ["--env", "drill", "--knob", 'families=["choose"]', "--knob", "level=1"]
@@ -23,6 +23,8 @@ LIMIT = 4
 @pytest.fixture(scope="session")
 def tokenizer_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the folder of a policy's tokenizer."""
+    from helpers import async_grpo_world
+
     folder = tmp_path_factory.mktemp("policy")
     async_grpo_world.WORDS.save_pretrained(folder)
     return str(folder)
@@ -30,6 +32,8 @@ def tokenizer_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def world(drill_url: str, tokenizer_folder: str) -> Iterator[Any]:
+    from helpers import async_grpo_world
+
     world = async_grpo_world.World(drill_url, tokenizer_folder)
     yield world
     for factory in world.factories:

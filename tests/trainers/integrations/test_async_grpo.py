@@ -60,7 +60,7 @@ def test_session_has_its_turns_but_no_reward_when_the_engine_is_gone(world: Worl
     answer = talking(WORDS, script(*solution()))
     with serving(lambda body: answer(body) if not len(engine.requests) > 1 else (500, {})) as engine:
         factory = world.factory(engine)
-        factory._policy.completions.attempts = 1
+        factory.policy.completions.attempts = 1
         session = factory.create(TASK)
         assert session.wait_for_completion() == VOID
         verified = session.verify([])
@@ -105,7 +105,7 @@ def test_timeout_keeps_the_turns_and_grades_the_episode_as_it_is(world: World, w
 
     with serving(slow) as engine:
         factory = world.factory(engine, timeout_s=3.0)
-        factory._policy.chat()  # loads the tokenizer before the time limit starts
+        factory.policy.chat()  # loads the tokenizer before the time limit starts
         session = factory.create(TASK)
         with pytest.raises(TimeoutError):
             session.wait_for_completion()

@@ -118,7 +118,7 @@ def test_verify_grades_an_episode_that_was_not_submitted(factory: Any) -> None:
 
 def test_verify_has_no_reward_when_the_session_is_lost(factory: Any) -> None:
     session = factory.create(TASK)
-    factory._sessions.run(session._episode._client._socket.close())
+    factory.sessions.run(session._episode._client._socket.close())
     result = session.call_tool(*solution()[0])
     verified = session.verify([])
     session.close()

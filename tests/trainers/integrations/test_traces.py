@@ -113,7 +113,7 @@ def test_incomplete_call_is_played(world: World, call: Any, kind: str) -> None:
     calls: Iterator[Any] = iter([[call]])
     with serving(talking(WORDS, script("Hm.", *solution()))) as engine:
         factory = world.factory(engine)
-        chat = factory._policy.chat()
+        chat = factory.policy.chat()
         read = chat.action
 
         def action(ids: Any) -> Any:

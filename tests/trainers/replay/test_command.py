@@ -147,8 +147,11 @@ def test_replay_warns_when_a_teacher_is_dropped(
         code = cli.main(["replay", str(played), "--teachers", str(file), "-o", str(tmp_path / "p"), "--url", url])
     assert code == 0 and len(other.requests) == 1
     warning, last = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
-    assert "the teacher other was asked no more" in warning and "check the key (api_key_env names" in warning
-    assert "not the whole replay (1 questions have no answer): answers are kept; to go on, mend that, remove" in last
+    assert "the teacher other was dropped" in warning and "check the key (api_key_env names" in warning
+    assert (
+        "the replay is incomplete (1 questions have no answer); the answers are kept; to resume, fix the cause, delete"
+        in last
+    )
     assert (tmp_path / "p.answers").exists()
 
 
@@ -163,14 +166,14 @@ def test_replay_resumes_with_its_answers_after_the_credit_ended(endpoints: Any, 
             path.unlink(missing_ok=True)
         done = etude("replay", played, "--teachers", file, "--out", tmp_path / "p.jsonl", "--json")
         assert done.returncode == 0, done.stderr
-        assert ("not the whole replay (no teacher is left to ask, 6 turns" in done.stderr) != paid.is_set()
+        assert ("the replay is incomplete (no teacher is left to ask, 6 turns" in done.stderr) != paid.is_set()
         return dict(json.loads(done.stdout))
 
     with endpoints.serving(running_dry) as one, endpoints.serving(running_dry) as two:
         file = teachers_file(tmp_path / "t.toml", {"one": one.url, "two": two.url}, gate=ALL)
         cut = replay()
-        assert len(one.requests) == len(two.requests) == 5, "a teacher without credit is asked no more"
-        assert not cut["complete"] and cut["unheard"] == 2 and sum(cut["pairs"].values()) > 0
+        assert len(one.requests) == len(two.requests) == 5, "a teacher without credit is dropped"
+        assert not cut["complete"] and cut["unanswered"] == 2 and sum(cut["pairs"].values()) > 0
         assert all("no credit left" in cut["teachers"][name]["out"] for name in ("one", "two"))
         paid.set()
         whole = replay()
@@ -207,7 +210,7 @@ def test_closed_gate_explores_with_the_logged_propensity(endpoints: Any, played:
         done = etude("replay", played, "--teachers", file, "--out", tmp_path / "p.jsonl", "--json")
         report, turns = json.loads(done.stdout), rows(tmp_path / "p.jsonl.turns.jsonl")
     assert {row["propensity"] for row in turns} == {0.4} and len(turns) == 12
-    assert 0 < len(one.requests) == report["asked"] == sum(row["ask"] for row in turns) < 12
+    assert 0 < len(one.requests) == report["questioned"] == sum(row["ask"] for row in turns) < 12
     assert report["pairs_if_all"][0] == pytest.approx(sum(report["pairs"].values()) / 0.4)
 
 
@@ -239,7 +242,7 @@ def test_replay_resumes_after_a_signal(
         assert not (tmp_path / "p.jsonl").exists() and not (tmp_path / "p.jsonl.turns.jsonl").exists()
         *_, charge = rows(tmp_path / "p.jsonl.answers" / "charges.log")
         if sent == signal.SIGINT:
-            assert "`replay`" in stderr and "go on where they stopped" in stderr and not list(tmp_path.glob("*.part"))
+            assert "Run the same command again to resume." in stderr and not list(tmp_path.glob("*.part"))
         gone.set()
         report = json.loads(subprocess.run([*run(), "--json"], check=True, capture_output=True).stdout)
         requests = [len(one.requests) - 1, len(two.requests)]
@@ -268,7 +271,7 @@ def test_replay_resumes_with_its_answers_after_the_server_was_killed(
         with endpoints.serving(ending) as one, endpoints.serving(erring(endpoints)) as two:
             file = teachers_file(tmp_path / "t.toml", {"right": one.url, "wrong": two.url}, **AHEAD)
             call = ["replay", played, "--teachers", file, "--out", tmp_path / "p.jsonl", "--url"]
-            assert "start it again and give the same command" in error_line(etude(*call, own_url))
+            assert "start it again and run the same command" in error_line(etude(*call, own_url))
             assert sorted(path.name for path in tmp_path.iterdir()) == ["p.jsonl.answers", "t.toml"]
             assert len(one.requests) == 5 and etude(*call, url).returncode == 0
             together = len(one.requests)
@@ -280,7 +283,7 @@ def test_replay_resumes_with_its_answers_after_the_server_was_killed(
 
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "no such run": ({"run": "none"}, "cannot read none: No such file or directory; play some with `etude run"),
-    "a run without episodes": ({"run": "empty"}, "holds no valid episode: play some with `etude run"),
+    "a run without episodes": ({"run": "empty"}, "holds no valid episode; play some with `etude run"),
     "no file of teachers": (
         {"teachers": "none.toml"},
         "cannot find none.toml; write a file that lists the teachers as",
@@ -303,7 +306,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "execution without a server": (
         {"more": "[value]\nfollow = 2\n"},
-        "t.toml: [value] is about what is executed: give",
+        "t.toml: [value] needs a server that executes answers; give",
     ),
     "out in a file": ({"out": "t.toml/p.jsonl"}, "cannot write to t.toml/p.jsonl: "),
     "no server": ({"url": "http://127.0.0.1:9"}, "is the server running? `etude serve` starts one"),
@@ -357,7 +360,7 @@ def test_server_of_other_tasks_is_refused_before_any_question(
 def test_dead_endpoints_are_a_one_line_error(
     played: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("etude.llm.client._backoff", lambda attempt: 0.0)
+    monkeypatch.setattr("etude.llm.client.backoff", lambda attempt: 0.0)
     dead = dict.fromkeys(("one", "two"), "http://127.0.0.1:9/v1")
     file = teachers_file(tmp_path / "t.toml", dead)
     assert cli.main(["replay", str(played), "--teachers", str(file), "-o", str(tmp_path / "p.jsonl")]) == 1
@@ -373,7 +376,7 @@ def test_replay_without_a_pair_fails_and_keeps_its_answers(
     with endpoints.serving(erring(endpoints)) as one, endpoints.serving(erring(endpoints)) as two:
         file = teachers_file(tmp_path / "t.toml", {"one": one.url, "two": two.url}, gate=ALL)
         message = error_line(etude("replay", played, "--teachers", file, "--out", tmp_path / "p.jsonl", "--url", url))
-    assert "no turn became a pair (the consensus erred 12)" in message and "p.jsonl.turns.jsonl says more" in message
+    assert "no turn became a pair (the consensus erred 12); see " in message and "p.jsonl.turns.jsonl" in message
     assert len(rows(tmp_path / "p.jsonl.turns.jsonl")) == 12
     recorded = {path.name for path in (tmp_path / "p.jsonl.answers").iterdir()}
     assert recorded == {"one.jsonl", "two.jsonl", "charges.log"}, "other rules may make pairs of the same answers"

@@ -103,7 +103,7 @@ def test_value_is_none_when_there_are_no_tests_to_probe_with(
     url: str, erred: Episode, solution: list[dict[str, Any]]
 ) -> None:
     results, executor = values(url, State(erred, 1), solution[1], settings=ValueSettings(probe="tests"))
-    assert results == [None] and executor.problems == {"there are no visible tests to run": 1}
+    assert results == [None] and executor.problems == {"the task has no visible tests to run": 1}
 
 
 @pytest.mark.parametrize("where", ["state", "run_tests"])

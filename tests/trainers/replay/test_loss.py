@@ -53,7 +53,7 @@ class Trainer:
         self.current_gradient_accumulation_steps, self._step = accumulation, step * accumulation + micro
         self.metrics: dict[str, float] = {}
 
-    def _note(self, name: str, value: float) -> None:
+    def record_metric(self, name: str, value: float) -> None:
         self.metrics[name] = value
 
 

@@ -99,7 +99,7 @@ def test_error_becomes_a_pair_in_the_state_before_it(
     assert (pair.how["student"], pair.how["t0"]) == ("recorded", "replay")
     assert pair.usd == {"t0": pytest.approx(0.0011), "t1": pytest.approx(0.00215), "t2": pytest.approx(0.0032)}
     assert (pair.share, pair.margin, pair.propensity) == (1.0, 1.0, 1.0)
-    assert (report.turns, report.asked) == (len(erred.turns), len(erred.turns))
+    assert (report.turns, report.questioned) == (len(erred.turns), len(erred.turns))
     assert report.usd == pytest.approx(sum(pair.usd.values()) * len(erred.turns)) == report.usd_per_pair
     assert report.pairs_if_all[0] == 1.0 and report.regret == 0.0
     json.dumps(report.row())
@@ -183,7 +183,7 @@ def test_failing_teacher_leaves_the_others_to_decide(
     good = knowing(endpoints, erred)
     urls = serving(lambda number, body: endpoints.fail(401, "no"), good, good)
     report, (pair,) = run_replay([erred], settings_for(urls, tmp_path), url, tmp_path / "p.jsonl")
-    assert "401" in report.teachers["t0"]["out"] and report.teachers["t0"]["asked"] == 1
+    assert "401" in report.teachers["t0"].out and report.teachers["t0"].questions == 1
     assert pair.turn == 1 and set(pair.values) == {"student", "t1", "t2"}
 
 
@@ -236,7 +236,7 @@ def test_gate_closes_when_answers_cost_more_than_a_pair_is_worth(
 
     settings = settings_for(serving(long, long, long), tmp_path, gate={"worth": 0.05, "explore": 0.01})
     report, _ = run_replay([erred] * 10, settings, None, tmp_path / "p.jsonl")
-    assert report.turns == 10 * len(erred.turns) and 0 < report.asked < 6
+    assert report.turns == 10 * len(erred.turns) and 0 < report.questioned < 6
 
 
 def test_report_says_why_questions_have_no_answer(endpoints: Any, serving: Any, erred: Episode, tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_report_says_why_questions_have_no_answer(endpoints: Any, serving: Any, 
     settings = settings_for(serving(small, small), tmp_path)
     report, pairs = run_replay([erred], settings, None, tmp_path / "p.jsonl")
     unanswered = len(erred.turns) - 2
-    assert pairs and report.lacks == "" and report.unheard == 0
+    assert pairs and report.lacks == "" and report.unanswered == 0
     beginning = (
         f"the teacher t0 left {unanswered} of {unanswered + 2} questions without an answer, the last one: the endpoint "
     )
@@ -264,8 +264,8 @@ def test_report_is_incomplete_when_a_teacher_was_dropped(
     knows = knowing(endpoints, erred)
     urls = serving(knows, knows, lambda number, body: endpoints.say("", finish="length"))
     report, pairs = run_replay([erred], settings_for(urls, tmp_path), None, tmp_path / "p.jsonl")
-    assert len(erred.turns) > report.teachers["t2"]["asked"] == 3 and len(pairs) == 1
-    assert report.lacks == "t2 was asked no more" and "raise max_tokens" in report.warnings()[0]
+    assert len(erred.turns) > report.teachers["t2"].questions == 3 and len(pairs) == 1
+    assert report.lacks == "t2 was dropped" and "raise max_tokens" in report.warnings()[0]
 
 
 def test_replay_fails_when_the_budget_allows_no_question(
@@ -298,7 +298,7 @@ def test_tiers_ask_fewer_teachers_for_the_same_pair(
     tiered = settings_for(urls, tmp_path, gate={"which": "all", "tiers": True})
     less, same = run_replay([erred], tiered, url, tmp_path / "q.jsonl")
     assert [(p.turn, p.chosen) for p in same] == [(p.turn, p.chosen) for p in pairs]
-    assert less.usd < whole.usd and less.teachers["t2"]["asked"] < whole.teachers["t2"]["asked"]
+    assert less.usd < whole.usd and less.teachers["t2"].questions < whole.teachers["t2"].questions
 
 
 def test_closed_gate_explores_and_logs_the_propensities(
@@ -310,7 +310,7 @@ def test_closed_gate_explores_and_logs_the_propensities(
     report, pairs = run_replay(episodes, settings, None, tmp_path / "p.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "p.jsonl.turns.jsonl").read_text().splitlines()]
     assert len(rows) == report.turns and {row["propensity"] for row in rows} == {0.1}
-    assert 0 < report.asked < 0.25 * report.turns
+    assert 0 < report.questioned < 0.25 * report.turns
     assert report.pairs_if_all[0] == pytest.approx(10 * len(pairs))
     assert report.pairs_if_all[1] <= 40 <= report.pairs_if_all[2]
 

@@ -294,8 +294,8 @@ def test_command_reports_a_bad_recipe_in_one_line(
         (["environment.serve=./no"], "environment.serve: there is no folder ./no"),
         (["distillation.teacher=ema", "safety.teacher_drift=0", "channels.distillation=1"], "set safety.teacher_drift"),
         (["channels.replay=1", "replay.pairs=no.jsonl"], "replay.pairs: there is no file no.jsonl"),
-        (["channels.replay=1", "replay.pairs=empty"], "empty holds no pair: there is nothing to learn from"),
-        (["channels.replay=1", "replay.pairs=bad"], "bad:1 is no pair: remove the line, or replay again"),
+        (["channels.replay=1", "replay.pairs=empty"], "empty holds no pair for channels.replay to learn from; run"),
+        (["channels.replay=1", "replay.pairs=bad"], "bad:1 is not a pair; remove the line, or replay again"),
         (
             ["channels.distillation=1", "distillation.chooser=bad"],
             "distillation.chooser: unknown hint 'bad'",

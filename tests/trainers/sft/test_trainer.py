@@ -158,7 +158,7 @@ def test_run_makes_a_model_that_rl_can_start_from(runs: Path, drill_url: str, tm
     assert play(rl, Scripted).ok
     onward = {**rl, "out": str(tmp_path / "more"), "model": {"name": str(tmp_path / "rl" / "model")}}
     assert arguments(onward) == {"enable_thinking": False}
-    with pytest.raises(RecipeError, match="holds a run that is done"):
+    with pytest.raises(RecipeError, match="holds a finished run; choose another out"):
         play(table)
 
 
@@ -170,13 +170,13 @@ def arguments(table: dict[str, Any]) -> dict[str, Any]:
 def test_recipe_arguments_override_those_of_the_model(model: Path, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     shutil.copytree(model, folder)
-    loading.keep_arguments(folder, {"enable_thinking": False, "other": 1})
+    loading.save_template_arguments(folder, {"enable_thinking": False, "other": 1})
     table = recipe(folder, tmp_path / "out")
     assert arguments({**table, "model": {"name": str(folder)}}) == {"enable_thinking": False, "other": 1}
     with_template = {"name": str(folder), "template": {"enable_thinking": True}}
     assert arguments({**table, "model": with_template}) == {"enable_thinking": True, "other": 1}
     (folder / loading.ARGUMENTS).write_text("[")
-    with pytest.raises(RecipeError, match="holds no arguments: remove it, and give them as model.template"):
+    with pytest.raises(RecipeError, match="holds no arguments; remove it, and give them as model.template"):
         arguments({**table, "model": with_template})
 
 
@@ -236,7 +236,7 @@ def test_resume_is_refused_when_the_episodes_changed(model: Path, runs: Path, tm
         run(parse(table), episodes=lambda folder: fewer)
 
 
-INTERRUPTED = "error: interrupted: run again, `generate`, `run`, `replay` and `train` go on where they stopped"
+INTERRUPTED = "error: Interrupted. Run the same command again to resume."
 
 
 @pytest.fixture
@@ -282,7 +282,7 @@ def test_sigterm_before_the_first_step_leaves_no_run(
 ) -> None:
     text = recipe_toml(parse(recipe(model, tmp_path / "run", runs / "oracle")).model_dump(mode="json"))
     (tmp_path / "r.toml").write_text(text)
-    monkeypatch.setattr(loading.Start, "weights", lambda start: os.kill(os.getpid(), signal.SIGTERM))
+    monkeypatch.setattr(loading.LoadableModel, "load_weights", lambda start: os.kill(os.getpid(), signal.SIGTERM))
     before = signal.signal(signal.SIGINT, interrupts)
     try:
         assert cli.main(["train", str(tmp_path / "r.toml")]) == 143
@@ -303,7 +303,10 @@ def test_sigterm_before_the_first_step_leaves_no_run(
         ({"sft": {"rewards": 1.0}}, "[sft]: unknown key 'rewards'. Did you mean 'reward'?"),
         ({"sft": {"reward": 2.0}}, "sft.reward: Input should be less than or equal to 1"),
         ({"safety": {"kl_to_base": 1.0}}, "safety.kl_to_base is measured on rollouts"),
-        ({"environment": {"url": "http://h", "serve": "drill"}}, "environment.url or environment.serve, not both"),
+        (
+            {"environment": {"url": "http://h", "serve": "drill"}},
+            "environment.url and environment.serve are both given; set one to",
+        ),
     ],
 )
 def test_mistake_in_a_recipe_is_a_one_line_error(change: dict[str, Any], message: str) -> None:

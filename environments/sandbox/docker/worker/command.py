@@ -9,24 +9,21 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...keeper.capture import Capture, Prefix
+from ...keeper.capture import Capture
 from ...kernel import linux
+from ...kernel.cgroups import Group
 from ...kernel.cpu_limits import CpuLimits
 from ...kernel.launch import OPEN_FILES, become_command, become_user, lower_limit, restore_signals
 
 _CHUNK = 1 << 16
 _SWEEP_S = 20.0
-# The container's own counters of CPU time, what their lines begin with, and their unit in seconds.
-_CPU_COUNTERS = (
-    ("/sys/fs/cgroup/cpu.stat", "usage_usec ", 1e-6),
-    ("/sys/fs/cgroup/cpuacct/cpuacct.usage", "", 1e-9),
-)
-_OOM_COUNTERS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
+_GROUPS = Path("/sys/fs/cgroup")
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -41,17 +38,14 @@ def _confine(uid: int) -> None:
     become_user(uid)
 
 
-class AsUser:
-    """A stretch of file work with another user's rights."""
-
-    def __init__(self, uid: int) -> None:
-        self._uid = uid
-
-    def __enter__(self) -> None:
-        os.setegid(self._uid)
-        os.seteuid(self._uid)
-
-    def __exit__(self, *_: object) -> None:
+@contextmanager
+def as_user(uid: int) -> Iterator[None]:
+    """Work on files with another user's rights."""
+    os.setegid(uid)
+    os.seteuid(uid)
+    try:
+        yield
+    finally:
         os.seteuid(0)
         os.setegid(0)
 
@@ -63,18 +57,19 @@ class Container:
         self.uid: int = settings["uid"]
         self.seccomp_program = base64.b64decode(settings["filter"])
         self.cores: float = settings["cores"]
-        self._counters = _CPU_COUNTERS if settings["cgroup"] else ()
+        version = 2 if Path(_GROUPS, "cgroup.procs").exists() else 1
+        names = ("memory", "cpu", "cpuacct")
+        self._group = Group({name: _GROUPS if version == 2 else _GROUPS / name for name in names}, version)
+        self._counts_cpu: bool = settings["cgroup"]
 
     def cpu_seconds(self) -> float:
         """Return the CPU seconds of all commands so far: the control group's without the worker's, else /proc's."""
-        for path, start, unit in self._counters:
-            try:
-                lines = Path(path).read_text("ascii").splitlines()
-            except OSError:
-                continue
-            used = next(int(line[len(start) :]) for line in lines if line.startswith(start))
-            return used * unit - time.process_time()
-        return linux.cpu_seconds_below(os.getpid())
+        used = self._group.cpu_seconds() if self._counts_cpu else None
+        return linux.cpu_seconds_below(os.getpid()) if used is None else used - time.process_time()
+
+    def oom_kills(self) -> int:
+        """Return how often the kernel has killed in this container for want of memory."""
+        return self._group.oom_kills()
 
 
 class Command:
@@ -90,11 +85,11 @@ class Command:
         self._container = container
         self._send = send
         self._output = Capture(request["output_limit"], lambda data: send(b"O", data))
-        channel = Prefix(request["channel_limit"] or 0, lambda data: send(b"C", data))
+        channel = Capture(request["channel_limit"] or 0, lambda data: send(b"C", data), head_only=True)
         self._feeds: dict[int, Callable[[bytes], None]] = {}
         writers = [self._pipe(self._output.feed), self._pipe(channel.feed)]
         self._status, status = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self._oom_before, self._cpu_before = _oom_kills(), container.cpu_seconds()
+        self._oom_before, self._cpu_before = container.oom_kills(), container.cpu_seconds()
         self._started = time.monotonic()
         self._deadline = self._started + request["timeout_s"]
         self._cpu_limits = CpuLimits(
@@ -151,7 +146,7 @@ class Command:
         for pipe in self._feeds:
             while self.read(pipe):
                 pass
-        _remove_ipc_objects(AsUser(self._container.uid))
+        _remove_ipc_objects(self._container.uid)
         report = _read_some(self._status)
         for descriptor in (*self._feeds, self._status):
             os.close(descriptor)
@@ -161,7 +156,7 @@ class Command:
         self._send(b"O", tail)
         reply = {
             "timed_out": timed_out,
-            "oom": _oom_kills() > self._oom_before,
+            "oom": self._container.oom_kills() > self._oom_before,
             "seconds": time.monotonic() - self._started,
             "cpu_seconds": self._cpu_used(),
             "dropped": dropped,
@@ -199,27 +194,16 @@ def _exit_code(status: int) -> int:
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
-def _remove_ipc_objects(user: AsUser) -> None:
+def _remove_ipc_objects(uid: int) -> None:
     """Remove what outlives processes in the namespace: System V objects and message queues."""
     for kind, remove in (("shm", _libc.shmctl), ("sem", _libc.semctl), ("msg", _libc.msgctl)):
         for line in Path("/proc/sysvipc", kind).read_text("ascii").splitlines()[1:]:
-            with user:
+            with as_user(uid):
                 remove(int(line.split()[1]), *((0, 0) if kind == "sem" else (0, None)))
     if os.path.isdir("/dev/mqueue") and os.listdir("/dev/mqueue"):
-        with user:
+        with as_user(uid):
             for name in os.listdir("/dev/mqueue"):
                 os.unlink("/dev/mqueue/" + name)
-
-
-def _oom_kills() -> int:
-    """Return how often the kernel has killed in this container for want of memory."""
-    for path in _OOM_COUNTERS:
-        try:
-            lines = Path(path).read_text("ascii").splitlines()
-            return sum(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
-        except OSError:
-            continue
-    return 0
 
 
 def _read_some(descriptor: int) -> bytes:

@@ -31,7 +31,7 @@ from ...layers.restore_layer import restore_layer
 from ...layers.save_layer import LayerFolder, save_layer
 from ...layers.touched import TreeWatch
 from ...layers.tree_access import LimitExceeded, opened_folders, wipe
-from .command import AsUser, Command, Container
+from .command import Command, Container, as_user
 
 FRAME = struct.Struct("<cI")
 WORKSPACE = "workspace"
@@ -102,12 +102,7 @@ class Worker:
             os._exit(0)
         self._last_input = time.monotonic()
         self._input += data
-        while len(self._input) >= FRAME.size:
-            kind, length = FRAME.unpack_from(self._input)
-            if len(self._input) < FRAME.size + length:
-                return
-            content = bytes(self._input[FRAME.size : FRAME.size + length])
-            del self._input[: FRAME.size + length]
+        for kind, content in frames_in(self._input):
             if kind == b"B":
                 if self._blob is None:
                     self._blob = os.memfd_create("etude", os.MFD_CLOEXEC)
@@ -151,11 +146,11 @@ class Worker:
     @contextmanager
     def _folders(self) -> Iterator[dict[str, int]]:
         """Open what a command may write, with its rights."""
-        with AsUser(self._container.uid), opened_folders(self._root, _MODES) as folders:
+        with as_user(self._container.uid), opened_folders(self._root, _MODES) as folders:
             yield folders
 
     def _do_reset(self, request: dict[str, Any], blob: int | None) -> dict[str, Any]:
-        with AsUser(self._container.uid):
+        with as_user(self._container.uid):
             for name in _MODES:
                 os.chmod("/" + name, 0o700)
         with self._folders() as folders:
@@ -186,8 +181,8 @@ class Worker:
         sender = Sender(self._emit)
         limits = ChangeLimits(request["max_files"], request["max_bytes"], request["max_total"])
         with self._folders() as folders:
-            known = self._watch.collect()
-            changes = find_changes(folders[WORKSPACE], self._lower, limits, known=known, keep=sender.keep)
+            watched = self._watch.collect()
+            changes = find_changes(folders[WORKSPACE], self._lower, limits, watched=watched, keep=sender.keep)
         fields = []
         for change in changes:
             content: Any = change.content
@@ -206,8 +201,8 @@ class Worker:
 
     def _follow(self, command: Command) -> tuple[int | None, bool]:
         """Pass on what the command writes until it ends, is to be killed, or is over its limits."""
-        watched = set(command.pipes)
-        for pipe in watched:
+        pipes = set(command.pipes)
+        for pipe in pipes:
             self._poll.register(pipe, select.POLLIN)
         try:
             while True:
@@ -221,11 +216,22 @@ class Worker:
                 for pipe in self._wait(min(command.next_check() - now, _DEAD_MAN_S)):
                     if not command.read(pipe):
                         # No process holds its other end any more.
-                        watched.discard(pipe)
+                        pipes.discard(pipe)
                         self._poll.unregister(pipe)
         finally:
-            for pipe in watched:
+            for pipe in pipes:
                 self._poll.unregister(pipe)
+
+
+def frames_in(buffer: bytearray, header: struct.Struct = FRAME) -> Iterator[tuple[Any, bytes]]:
+    """Take every complete frame out of ``buffer``; ``header`` holds the kind and the length of a content."""
+    while len(buffer) >= header.size:
+        kind, length = header.unpack_from(buffer)
+        if len(buffer) < header.size + length:
+            return
+        content = bytes(buffer[header.size : header.size + length])
+        del buffer[: header.size + length]
+        yield kind, content
 
 
 def _mapped(blob: int | None) -> Any:

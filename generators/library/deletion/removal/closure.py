@@ -21,12 +21,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from .....errors import Rejected
-from ..edits import Edit
+from ....python.source import Edit
 from ..statement import ReplacedCaller
 from .name_index import UNKNOWN, NameIndex
-from .source_file import DEFINITIONS, Function, SourceFile
+from .source_file import (
+    DEFINITIONS,
+    Function,
+    SourceFile,
+    block,
+    bound_by,
+    dropped_nodes,
+    element,
+    targets,
+    used_outside,
+    within,
+)
 from .string_references import annotation_edit, string_reference
-from .syntax import block, bound_by, dropped_nodes, element, targets, used_outside, within
 
 MAX_ABSORBED = 6
 MAX_CALLERS = 8
@@ -52,7 +62,7 @@ class Closure:
     affected: set[str]
     """Tests that run the target."""
     removed: set[str] = field(default_factory=set)
-    """Dotted names that are no longer defined."""
+    """Dotted names whose definition is deleted."""
     statements: dict[str, dict[ast.stmt, None]] = field(default_factory=lambda: defaultdict(dict))  # to be deleted
     items: dict[str, dict[ast.AST, set[int]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(set)))
     edits: dict[str, list[Edit]] = field(default_factory=lambda: defaultdict(list))

@@ -10,8 +10,7 @@ from pyflakes import checker, messages
 
 from .....errors import Rejected
 from ....base import Files
-from ....python.source import Span, line_span, with_leading_comments
-from ..edits import Edit, items_without
+from ....python.source import Edit, Span, items_without, line_span, with_leading_comments
 from .closure import Closure
 from .source_file import DEFINITIONS, SourceFile
 

@@ -11,7 +11,6 @@ import builtins
 import functools
 import importlib
 import sys
-from weakref import WeakKeyDictionary
 
 from ....python.source_tree import SourceTree
 from .source_file import FUNCTIONS, SourceFile, class_names, local_names
@@ -35,11 +34,10 @@ class NameIndex:
         self.own = {path for path in self.files if tree.is_source(path) and not tree.is_test(path)}
 
     @classmethod
+    @functools.lru_cache(maxsize=8)
     def of(cls, tree: SourceTree) -> NameIndex:
         """Return the index of a tree that is shared within this process."""
-        if tree not in _indexes:
-            _indexes[tree] = cls(tree)
-        return _indexes[tree]
+        return cls(tree)
 
     def canonical(self, dotted: str) -> str:
         """Return the dotted name under which the object is defined, following re-exports."""
@@ -165,9 +163,6 @@ class NameIndex:
             elif current != dotted and _standard_class(current) is None:
                 classes.append(UNKNOWN)
         return classes
-
-
-_indexes: WeakKeyDictionary[SourceTree, NameIndex] = WeakKeyDictionary()
 
 
 def _is_abstract(mark: ast.AST) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from ..edits import Edit
+from ....python.source import Edit
 from .name_index import NameIndex
 from .source_file import SourceFile
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from etude.environments.sandbox import Layers, open_sandbox
-from etude.environments.sandbox.conformance.suite import SMALL
+from etude.environments.sandbox.conformance.checking import SMALL
 from etude.environments.sandbox.docker import backend as docker
 from etude.environments.sandbox.docker import stream as docker_stream
 from etude.environments.sandbox.docker.engine import DOCKER, LABEL, OWNER, PODMAN, Engine, owner, owner_is_dead
@@ -386,7 +386,7 @@ def test_a_forked_child_does_not_touch_its_parents_sandbox(layers: Layers, backe
     [
         ({"DOCKER_HOST": "tcp://192.0.2.1:2375"}, "not a unix socket.*must run here"),
         ({"DOCKER_HOST": "unix:///no/such/socket"}, "no docker engine at /no/such/socket.*apt-get install docker.io"),
-        ({"ETUDE_DOCKER_BASE": "no-such/image:1"}, "no image of docker here.*docker pull"),
+        ({"ETUDE_DOCKER_BASE": "no-such/image:1"}, "not an image of docker here; run .docker pull"),
         ({"ETUDE_DOCKER_RUNTIME": "no-such-runtime"}, "no runtime 'no-such-runtime'.*runc.*daemon.json"),
     ],
 )

@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 
-from etude.environments.sandbox.keeper.capture import Capture, Prefix
+from etude.environments.sandbox.keeper.capture import Capture
 from etude.environments.sandbox.keeper.pump import Pump
 
 
@@ -31,11 +31,11 @@ def test_capture_keeps_head_and_tail_however_the_stream_is_cut() -> None:
         assert capture.result() == (data[:head] + data[len(data) - tail :], len(data) - limit)
 
 
-def test_prefix_keeps_the_beginning() -> None:
-    prefix = Prefix(3)
-    prefix.feed(b"ab")
-    prefix.feed(b"cdef")
-    assert prefix.result() == b"abc"
+def test_capture_keeps_the_beginning_alone_when_only_the_head_is_asked_for() -> None:
+    capture = Capture(3, head_only=True)
+    capture.feed(b"ab")
+    capture.feed(b"cdef")
+    assert capture.result() == (b"abc", 3)
 
 
 def test_pump_takes_what_is_left_without_waiting_for_a_writer_that_stays() -> None:

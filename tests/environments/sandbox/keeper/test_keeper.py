@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from etude.environments.sandbox import Layers, open_sandbox
-from etude.environments.sandbox.conformance.suite import SMALL
+from etude.environments.sandbox.conformance.checking import SMALL
 from etude.environments.sandbox.keeper.client import keeper_pid
 from etude.environments.sandbox.kernel.linux import descendants
 from etude.errors import SandboxError

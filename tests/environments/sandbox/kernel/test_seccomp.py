@@ -59,7 +59,7 @@ def machine(request: pytest.FixtureRequest) -> str:
 def test_every_listed_call_is_refused(machine: str) -> None:
     for network in (True, False):
         ask = Filter(machine, network)
-        plain = set(seccomp.SYSCALLS) - seccomp._BY_ARGUMENT
+        plain = seccomp.SYSCALLS.keys() - seccomp._BY_ARGUMENT.keys()
         for name in plain if network else plain | set(seccomp.HOST_IPC):
             if {**seccomp.SYSCALLS, **seccomp.HOST_IPC}[name][COLUMN[machine]] is not None:
                 assert ask(name) == refusal(errno.EPERM), name

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from etude.environments.sandbox import Layers, open_sandbox
-from etude.environments.sandbox.conformance.suite import SMALL
+from etude.environments.sandbox.conformance.checking import SMALL
 
 MARK = """
 import os

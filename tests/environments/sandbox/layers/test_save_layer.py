@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from etude.environments.sandbox import MIB, Layers, Limits, Sandbox, open_sandbox
-from etude.environments.sandbox.conformance.suite import SMALL
+from etude.environments.sandbox.conformance.checking import SMALL
 from etude.errors import SandboxError
 
 BACKENDS = ["bubblewrap", "process"]

@@ -258,7 +258,7 @@ def test_unpack_leaves_nothing_when_it_is_interrupted(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(unpacking, "publish_folder", killed)
+        patch.setattr("etude.environments.snapshots.snapshot.publish_folder", killed)
         with pytest.raises(KeyboardInterrupt):
             unpack(packed.path, cache=tmp_path)
     assert cached_files(tmp_path) == []

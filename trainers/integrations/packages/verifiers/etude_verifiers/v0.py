@@ -34,21 +34,17 @@ def load(url: str, split: str | None = None, **options: Any) -> EtudeEnv:
         raise ServerError(
             f"{url} serves no tasks of the split {split or 'train'!r}; serve some with `etude serve --tasks DIR`"
         )
-    tools = {
-        row["task_id"]: [_tool(tool) for tool in row["responses_create_params"]["tools"]] for row in (*train, *held_out)
-    }
+    rows = [*train, *held_out]
+    tools = {row["task_id"]: [_tool(tool) for tool in row["responses_create_params"]["tools"]] for row in rows}
     rubric = Rubric(funcs=[solved], weights=[1.0])
     rubric.add_metric(n_error_turns)
     return EtudeEnv(url, tools, dataset=_dataset(train), eval_dataset=_dataset(held_out), rubric=rubric, **options)
 
 
 def _dataset(rows: Sequence[Mapping[str, Any]]) -> Any:
-    return Dataset.from_list(
-        [
-            {"prompt": row["responses_create_params"]["input"], "answer": "", "info": {"task_id": row["task_id"]}}
-            for row in rows
-        ]
-    )
+    prompts = [row["responses_create_params"]["input"] for row in rows]
+    infos = [{"task_id": row["task_id"]} for row in rows]
+    return Dataset.from_dict({"prompt": prompts, "answer": [""] * len(rows), "info": infos})
 
 
 def _tool(tool: Mapping[str, Any]) -> Any:
@@ -116,9 +112,7 @@ class EtudeEnv(MultiTurnEnv):  # type: ignore[misc, unused-ignore]
     async def _finish(self, client: Client, state: Any) -> None:
         turns = len(state["trajectory"])
         server_state = await client.state()
-        if (
-            server_state.end is None and server_state.step_count < turns
-        ):  # cut short: the last message has not been played
+        if server_state.end is None and server_state.step_count < turns:  # cut short before the last message was played
             await client.step(_action(state["trajectory"][-1]["completion"][-1]))
             server_state = await client.state()
         for _ in range(2):

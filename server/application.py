@@ -1,0 +1,103 @@
+"""The ASGI application: OpenEnv's routes over Etude's sessions, the REST session, and read-only routes."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+from openenv.core.env_server.exceptions import SessionCapacityError
+from openenv.core.env_server.types import ServerMode
+
+from ..environments import openenv as wire
+from ..environments.tasks.task_set import Tasks, TaskSet
+from ..errors import InfrastructureError, SessionError
+from ..models import DEFAULT_ENVIRONMENT
+from .guard import MAX_BODY, Guard
+from .routes.rest import add_rest_routes
+from .routes.tasks import add_read_only_routes
+from .sessions import HTTP_IDLE_S, Archive, SessionServer
+from .sources import row_of, sessions_of, tasks_of, tools_of
+
+log = logging.getLogger(__name__)
+
+
+def create_app(
+    tasks: Tasks | None = None,
+    *,
+    environment: str = DEFAULT_ENVIRONMENT,
+    backend: str = "auto",
+    faults: str = "",
+    knobs: Mapping[str, Any] | None = None,
+    make_session: Callable[[], wire.Session] | None = None,
+    max_sessions: int | None = None,
+    mode: str | None = None,
+    http_idle_s: float = HTTP_IDLE_S,
+    max_body: int = MAX_BODY,
+) -> FastAPI:
+    """Return the ASGI application. Raises UnknownName, FaultsError, and ValueError for a value that is out of range.
+
+    tasks: what ``environment`` plays; without any, ``reset`` explains how to make some. backend: the sandbox.
+    faults: faults in every episode (see ``environments.faults``). knobs: knobs of the environment. make_session: a
+    factory that replaces the environment's sessions. max_sessions: default MAX_CONCURRENT_ENVS, else 64. mode:
+    ``simulation`` or ``production`` (tools only); default OPENENV_MODE, else ``simulation``. http_idle_s: seconds after
+    which an unused session over plain HTTP ends. max_body: bytes of the largest request body or frame.
+    """
+    task_set = tasks if tasks is not None else TaskSet([])
+    archive = Archive()
+    session = make_session or sessions_of(environment, task_set, backend=backend, faults=faults, knobs=knobs)
+    # Rows are public, so the sessions that make them keep nothing for forks and have no faults.
+    row_session = make_session or sessions_of(environment, task_set, backend=backend, keep=False, knobs=knobs)
+    tools = tools_of(environment, knobs)
+
+    def make(admit: Callable[[], None] | None = None) -> wire.EtudeEnvironment:
+        return wire.EtudeEnvironment(task_set, session, tools=tools, archive=archive.add, admit=admit)
+
+    server = SessionServer(make, max_sessions=max_sessions or _max_sessions(), http_idle_s=http_idle_s)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await server.start()
+        yield
+        await server.stop()
+
+    app = FastAPI(title="Etude", description=wire.DESCRIPTION, version="1.0.0", lifespan=lifespan)
+    app.state.sessions = server
+    app.add_middleware(Guard, max_body=max_body)
+    for error_type, status in ((SessionError, 409), (InfrastructureError, 503), (SessionCapacityError, 503)):
+        app.add_exception_handler(error_type, _answer_with(status))
+    add_read_only_routes(app, task_set, lambda task: row_of(task, row_session), server, archive)
+    mode = mode or os.environ.get("OPENENV_MODE", ServerMode.SIMULATION.value)
+    server.register_routes(app, mode=mode)
+    if mode == ServerMode.SIMULATION.value:  # the other mode serves tools, not episodes
+        add_rest_routes(app, server)
+    if tasks is not None and not len(tasks):
+        log.warning("%s", wire.NO_TASKS)
+    return app
+
+
+def app_from_environment() -> FastAPI:
+    """Return the application for ``uvicorn etude.server.app:app``, configured by environment variables.
+
+    ETUDE_TASKS: folder of the task set. ETUDE_ENV: environment. ETUDE_FAULTS: faults. ETUDE_SANDBOX: sandbox.
+    """
+    environment = os.environ.get("ETUDE_ENV", DEFAULT_ENVIRONMENT)
+    tasks = tasks_of(environment, os.environ.get("ETUDE_TASKS", ""))
+    return create_app(tasks, environment=environment, faults=os.environ.get("ETUDE_FAULTS", ""))
+
+
+def _max_sessions() -> int:
+    """Return MAX_CONCURRENT_ENVS, else 64. Raises ValueError."""
+    text = os.environ.get("MAX_CONCURRENT_ENVS", "64")
+    if not text.isdigit() or int(text) < 1:
+        raise ValueError(f"MAX_CONCURRENT_ENVS is {text!r}: give a number of sessions, 1 or more")
+    return int(text)
+
+
+def _answer_with(status: int) -> Callable[[Request, Exception], Response]:
+    """Return a handler for errors that OpenEnv's plain HTTP routes do not catch."""
+    return lambda request, error: JSONResponse({"detail": str(error)}, status)
