@@ -362,7 +362,7 @@ def test_write_report_replaces_the_page_atomically(tmp_path: Path) -> None:
 
 
 def test_write_report_refuses_a_folder_without_a_run(tmp_path: Path) -> None:
-    with pytest.raises(TrainingRunError, match="there is no training run in .*; `etude train` makes one"):
+    with pytest.raises(TrainingRunError, match=".* holds no training run; `etude train` makes one"):
         write_report(tmp_path)
     assert not (tmp_path / "report.html").exists()
 

@@ -21,7 +21,7 @@ CAP = 8
 
 @dataclass(frozen=True)
 class Insertion:
-    """Ids of a hint and their place: ``back`` ids before the generation prompt (0 for a message of its own)."""
+    """Ids of a hint and their place: ``back`` ids before the generation prompt (0 for a separate message)."""
 
     ids: list[int]
     back: int = 0

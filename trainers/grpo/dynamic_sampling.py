@@ -1,9 +1,9 @@
 """Groups whose episodes all got the same reward: they have no advantage, so RLVR cannot learn from them.
 
 They are counted and left out of the loss. With dynamic sampling (DAPO, arXiv:2503.14476, section 3.2) another task is
-played instead of each, until every group has some variance or ``ROUNDS`` are used up. A replaced group is not part of
-RLVR, but its error turns are still sites of distillation, and its episodes count in the metrics. Replacement tasks
-depend on the run's seed, the step and the rewards alone, so that all ranks, and a resumed run, choose the same.
+played instead of each, until every group has some variance or ``ROUNDS`` are used up. A replaced group does not take
+part in RLVR, but its error turns are still sites of distillation, and its episodes count in the metrics. Replacement
+tasks depend on the run's seed, the step and the rewards alone, so that all ranks, and a resumed run, choose the same.
 """
 
 from __future__ import annotations

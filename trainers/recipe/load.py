@@ -24,7 +24,7 @@ def load(path: Path, changes: Sequence[str] = ()) -> Recipe:
     try:
         table = read_toml(path)
     except FileNotFoundError:
-        raise RecipeError(f"there is no recipe {path}; see recipes/ for some") from None
+        raise RecipeError(f"the recipe {path} does not exist; see recipes/ for examples") from None
     except TableError as error:
         raise RecipeError(str(error)) from None
     for change in changes:

@@ -49,7 +49,7 @@ def recipe_problems(recipe: Recipe) -> list[str]:
         return [*problems, *_sft_problems(recipe)]
     if not (recipe.environment.url or recipe.environment.serve):
         problems.append(
-            "there is no environment; give environment.url of a running server, or environment.serve (a folder of "
+            "an environment is missing; give environment.url of a running server, or environment.serve (a folder of "
             "tasks, or an environment that makes its own)"
         )
     return [
@@ -86,7 +86,7 @@ def _model_problems(recipe: Recipe) -> Iterator[str]:
     if model.name and model.make:
         yield 'model.name and model.make are both given; set one to "" (-o \'model.make=""\')'
     if not (model.name or model.make):
-        yield "there is no model; give model.name (a folder, or a name on the Hub), or model.make to make a tiny one"
+        yield "a model is missing; give model.name (a folder, or a name on the Hub), or model.make to make a tiny one"
     if model.make and model.sizes.hidden % (2 * model.sizes.heads):
         yield "model.sizes.hidden must be an even multiple of model.sizes.heads"
     if not model.make and model.sizes != type(model.sizes)():

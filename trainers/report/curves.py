@@ -13,7 +13,7 @@ from .run_files import Run
 Read = Callable[[Row], float | None]
 """Reads a value from a row of metrics; None if the row has none."""
 _MAX_REASONS = 4
-"""Reasons with a curve of their own; all others share one."""
+"""Reasons with a separate curve; all others share one."""
 
 
 @dataclass(frozen=True)

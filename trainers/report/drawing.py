@@ -90,7 +90,7 @@ def picture(series: Sequence[Series], *, share: bool = False, limit: float | Non
 
 
 def _curve(series: Series, x: Scale, y: Scale) -> Curve:
-    """Return a curve smoothed over a twelfth of its own points, so that one with few points is not flattened."""
+    """Return a curve smoothed over a twelfth of its points, so that a curve with few points is not flattened."""
     smooth = thinned(smoothed(series.points, len(series.points) // 24))
     dots = "".join(f"M{x(step):.1f} {y(value):.1f}h0" for step, value in thinned(series.points))
     line = "M" + "L".join(f"{x(step):.1f} {y(value):.1f}" for step, value in smooth)

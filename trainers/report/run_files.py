@@ -106,7 +106,7 @@ def is_run(folder: Path) -> bool:
 def read_run(folder: Path) -> Run:
     """Return the run in a folder. Raise TrainingRunError if there is none, or if a file is damaged."""
     if not is_run(folder):
-        raise TrainingRunError(f"there is no training run in {folder}; `etude train` makes one")
+        raise TrainingRunError(f"{folder} holds no training run; `etude train` makes one")
     recipe, rows = _read_json(folder / RECIPE, _Recipe, _RESTORE), read_metrics(folder / METRICS)
     if recipe is None:
         raise TrainingRunError(f"{folder} has {METRICS}, but no {RECIPE}; {_RESTORE}")

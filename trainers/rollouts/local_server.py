@@ -1,4 +1,4 @@
-"""Server for one run: ``etude serve`` in a process of its own, on the loopback interface, that ends with the run."""
+"""Server for one run: ``etude serve`` in a separate process, on the loopback interface, that ends with the run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def local_server(environment: Environment) -> Iterator[str]:
 
 @contextmanager
 def _process(environment: Environment, log: int) -> Iterator[subprocess.Popen[str]]:
-    # In a process session of its own: Ctrl-C is for this process, whose current step still needs the server.
+    # In a separate process session: Ctrl-C is for this process, whose current step still needs the server.
     process = subprocess.Popen(
         _command(environment),
         stdout=subprocess.PIPE,

@@ -149,7 +149,7 @@ class PolicyMonitor(TrainerCallback):
 
 @torch.no_grad()
 def good_turns_kl(student: Any, base: Any, rollouts: list[tuple[Rollout, list[Site]]]) -> float | None:
-    """Return KL(student || base) in nats a token on turns that did not err; None if there is no such turn.
+    """Return KL(student || base) in nats a token on turns that did not err; None without such a turn.
 
     It is exact over the vocabulary.
     """
@@ -167,7 +167,7 @@ def good_turns_kl(student: Any, base: Any, rollouts: list[tuple[Rollout, list[Si
 
 
 def open_board(out: Path, step: int) -> Any:
-    """Return a TensorBoard writer; earlier records from ``step`` on are no longer shown."""
+    """Return a TensorBoard writer; earlier records from ``step`` on are hidden."""
     from torch.utils.tensorboard import SummaryWriter
 
     return SummaryWriter(str(out / TENSORBOARD), purge_step=step)

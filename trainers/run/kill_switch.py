@@ -48,7 +48,7 @@ class Stop:
 
     def __str__(self) -> str:
         if self.limit == NAN:
-            remedy = f"{self.good} is the last good checkpoint" if self.good else "there is no checkpoint before it"
+            remedy = f"{self.good} is the last good checkpoint" if self.good else "no checkpoint was written before it"
             return f"stopped at step {self.step}: {self.metric} is {self.value}, its weights are not saved; {remedy}"
         limit = f"safety.{self.limit} = {self.most:g}"
         return f"stopped at step {self.step}: {self.metric} is {self.value:.4g}, more than {limit}"
@@ -113,7 +113,7 @@ class KillSwitch(TrainerCallback):
 
     @property
     def weights_lost(self) -> bool:
-        """Return whether the run stopped because its weights are no longer finite."""
+        """Return whether the run stopped because its loss or gradient was not finite."""
         return _weights_lost(self.stop)
 
     def _check(self, step: int, logs: Mapping[str, Any]) -> Stop | None:

@@ -53,14 +53,14 @@ def check_files(recipe: Recipe) -> None:
     # A name without these marks may be one on the Hub.
     is_path = name.startswith(("/", "./", "../", "~")) or name.count("/") > 1
     if is_path and not Path(os.path.expanduser(name), "config.json").is_file():
-        raise RecipeError(f"model.name: there is no model in {name}; give a folder with a config.json")
+        raise RecipeError(f"model.name: {name} holds no model; give a folder with a config.json")
     # A name without a slash may be an environment that makes its own tasks; the server refuses an unknown one.
     if os.sep in serve and not Path(serve).exists():
-        raise RecipeError(f"environment.serve: there is no folder {serve}; `etude generate` makes tasks")
+        raise RecipeError(f"environment.serve: the folder {serve} does not exist; `etude generate` makes tasks")
     load_chooser(recipe)
     if recipe.channels.replay.used:
         if not Path(recipe.replay.pairs).is_file():
-            raise RecipeError(f"replay.pairs: there is no file {recipe.replay.pairs}; `etude replay` writes one")
+            raise RecipeError(f"replay.pairs: the file {recipe.replay.pairs} does not exist; `etude replay` writes one")
         read_pairs(Path(recipe.replay.pairs))
 
 

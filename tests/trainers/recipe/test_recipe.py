@@ -42,10 +42,10 @@ def test_recipe_accepts_every_objective() -> None:
         ({"train": {"group": "many"}}, "train.group: Input should be a valid integer"),
         ({"objective": {"name": "ppo"}}, "objective.name: Input should be 'grpo', 'dr_grpo'"),
         ({"objective": {"name": "drgrpo"}}, "or 'vespo'. Did you mean 'dr_grpo'?"),
-        ({"model": {}}, "there is no model; give model.name (a folder, or a name on the Hub), or model.make"),
+        ({"model": {}}, "a model is missing; give model.name (a folder, or a name on the Hub), or model.make"),
         (
             {"environment": {}},
-            "there is no environment; give environment.url of a running server, or environment.serve",
+            "an environment is missing; give environment.url of a running server, or environment.serve",
         ),
         ({"environment": {"url": "http://h", "serve": "drill"}}, "environment.url and environment.serve are both"),
         ({"model": {"name": "x", "make": "drill"}}, "model.name and model.make are both given; set one to"),
@@ -227,6 +227,7 @@ def test_recipe_accepts_every_loss_of_replay() -> None:
 def test_shipped_recipes_load(root: Path) -> None:
     stages = {path.name: load(path).stage for path in (root / "recipes").glob("*.toml")}
     assert stages == {
+        "demo.toml": "rl",
         "tiny.toml": "rl",
         "small.toml": "rl",
         "gpu.toml": "rl",
@@ -237,7 +238,7 @@ def test_shipped_recipes_load(root: Path) -> None:
 
 
 def test_load_names_a_file_that_is_missing_or_not_toml(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match="there is no recipe"):
+    with pytest.raises(RecipeError, match="the recipe .* does not exist"):
         load(tmp_path / "no.toml")
     (tmp_path / "bad.toml").write_text("[model\n")
     with pytest.raises(RecipeError, match="cannot be read as TOML"):

@@ -213,7 +213,7 @@ def test_checkpoint_is_complete_when_the_report_cannot_be_written(tmp_path: Path
     add_callbacks(trainer, parse(table), StateSaver(None, None), lambda phase, done, total: None)
     checkpoint = tmp_path / "checkpoints" / "checkpoint-2"
     checkpoint.mkdir(parents=True)
-    with pytest.raises(TrainingRunError, match="there is no training run in"):  # without recipe.json
+    with pytest.raises(TrainingRunError, match="holds no training run"):  # without recipe.json
         for callback in added:
             callback.on_save(SimpleNamespace(output_dir=str(checkpoint.parent)), state(2), None)
     assert newest_checkpoint(tmp_path) == checkpoint

@@ -112,7 +112,7 @@ def test_weights_that_are_not_finite_are_not_saved(saved: bool, tmp_path: Path) 
     control.should_save = True
     switch.on_log(None, at(6), control, {"loss": 0.1, "grad_norm": math.nan})
     assert (control.should_training_stop, control.should_save, switch.weights_lost) == (True, False, True)
-    remedy = f"{good} is the last good checkpoint" if saved else "there is no checkpoint before it"
+    remedy = f"{good} is the last good checkpoint" if saved else "no checkpoint was written before it"
     reason = f"stopped at step 6: grad_norm is nan, its weights are not saved; {remedy}"
     assert json.loads((tmp_path / STOPPED).read_text())["reason"] == str(switch.stop) == reason
 

@@ -124,15 +124,15 @@ def test_drift_of_a_moving_teacher_is_measured(model: Path, drill_url: str, tmp_
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model": {"name": "./no/such/model"}}, "there is no model in ./no/such/model"),
-        ({"channels": {"replay": 1.0}, "replay": {"pairs": "no.jsonl"}}, "there is no file no.jsonl"),
+        ({"model": {"name": "./no/such/model"}}, "./no/such/model holds no model"),
+        ({"channels": {"replay": 1.0}, "replay": {"pairs": "no.jsonl"}}, "the file no.jsonl does not exist"),
         ({"distillation": {"teacher": "live"}, "safety": {"teacher_drift": 0.0}}, "set safety.teacher_drift"),
         ({"generation": {"vllm": "colocate"}}, "needs vllm; pip install"),
         (
             {"generation": {"max_ids": 8193}},
             "generation.max_ids (8193) is more than the model's context (max_position_embeddings: 8192); set it to",
         ),
-        ({"environment": {"serve": "no/such/tasks", "knobs": {}}}, "there is no folder no/such/tasks"),
+        ({"environment": {"serve": "no/such/tasks", "knobs": {}}}, "the folder no/such/tasks does not exist"),
         ({"environment": {"serve": "dril", "knobs": {}}}, "cannot serve 'dril' as an environment: unknown environment"),
         ({"environment": {"serve": "dril", "knobs": {}}}, "Did you mean 'drill'?"),
         ({"environment": {"serve": "", "url": "http://127.0.0.1:9", "knobs": {}}}, "is the server running?"),
@@ -272,7 +272,7 @@ def test_dry_run_prints_the_resolved_run_without_torch(tmp_path: Path) -> None:
         ("[trian]\nsteps = 3\n", "Did you mean 'train'?"),
         (RECIPE + "[train]\nmicro = 5\n", "do not divide"),
         ("[model]\nname = 'x'\n", "environment.url"),
-        (RECIPE, "there is no model in ./m"),
+        (RECIPE, "./m holds no model"),
         (RECIPE + "[channels]\nreplay = 1.0\n", "replay.pairs"),
     ],
 )
@@ -289,11 +289,11 @@ def test_command_reports_a_bad_recipe_in_one_line(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["model.name=./no"], "model.name: there is no model in ./no"),
-        (["model.name=runs/x/modle"], "model.name: there is no model in runs/x/modle"),
-        (["environment.serve=./no"], "environment.serve: there is no folder ./no"),
+        (["model.name=./no"], "model.name: ./no holds no model"),
+        (["model.name=runs/x/modle"], "model.name: runs/x/modle holds no model"),
+        (["environment.serve=./no"], "environment.serve: the folder ./no does not exist"),
         (["distillation.teacher=ema", "safety.teacher_drift=0", "channels.distillation=1"], "set safety.teacher_drift"),
-        (["channels.replay=1", "replay.pairs=no.jsonl"], "replay.pairs: there is no file no.jsonl"),
+        (["channels.replay=1", "replay.pairs=no.jsonl"], "replay.pairs: the file no.jsonl does not exist"),
         (["channels.replay=1", "replay.pairs=empty"], "empty holds no pair for channels.replay to learn from; run"),
         (["channels.replay=1", "replay.pairs=bad"], "bad:1 is not a pair; remove the line, or replay again"),
         (
@@ -339,7 +339,7 @@ def test_dry_run_reports_the_same_mistake_as_the_run(
 
 def test_replay_reports_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["replay", str(tmp_path), "--teachers", str(tmp_path / "t.toml")]) == 1
-    assert "there is no file" in capsys.readouterr().err
+    assert "cannot find" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
