@@ -30,7 +30,11 @@ class Mutant:
     @property
     def source(self) -> bytes:
         """Return the whole file."""
-        return apply_mutation(self.original, self)
+        return self.original[: self.start] + self.text + self.original[self.end :]
+
+    def changes_code(self) -> bool:
+        """Return whether the source compiles, and to other code than the original."""
+        return _code(self.source) not in (None, _code(self.original))
 
 
 COMPARISONS = {
@@ -63,10 +67,10 @@ ARITHMETIC = {
 
 def mutants(source: bytes, lines: Collection[int]) -> list[Mutant]:
     """Return the mutants that compile, and to other code than the source, in file order."""
-    return [mutant for mutant in mutations(source, lines) if changes_code(source, mutant.source)]
+    return [mutant for mutant in possible_mutants(source, lines) if mutant.changes_code()]
 
 
-def mutations(source: bytes, lines: Collection[int]) -> list[Mutant]:
+def possible_mutants(source: bytes, lines: Collection[int]) -> list[Mutant]:
     """Return a mutant for every mistake in nodes that start in ``lines`` (1-based), in file order."""
     text = _Text(source)
     unordered = {
@@ -77,16 +81,6 @@ def mutations(source: bytes, lines: Collection[int]) -> list[Mutant]:
         for mutant in operator(text, node)
     }
     return sorted(unordered, key=lambda mutant: (mutant.start, mutant.end, mutant.operator, mutant.text))
-
-
-def apply_mutation(source: bytes, mutation: Mutant) -> bytes:
-    """Return the source with the mistake in it."""
-    return source[: mutation.start] + mutation.text + source[mutation.end :]
-
-
-def changes_code(source: bytes, mutated: bytes) -> bool:
-    """Return whether ``mutated`` compiles, and to other code than ``source``."""
-    return _code(mutated) not in (None, _code(source))
 
 
 @functools.lru_cache(maxsize=16)

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ....models import GeneratorRef
 from ...base import Candidate, HiddenTests, StatementContext, TestPolicy
-from ...python.mutants import Mutant, changes_code, mutations
+from ...python.mutants import Mutant, possible_mutants
 from ...python.source import Module
 from ...python.tested_code import TestedCode, in_seed_order
 from ...statements.behaviours import behaviour_lines, bullets, interface_lines
@@ -76,7 +76,7 @@ class OperatorBug:
         for path, mutant in in_seed_order(
             pool, seed, self.name, key=lambda item: (item[0], item[1].start, item[1].text)
         ):
-            if not changes_code(mutant.original, mutant.source):
+            if not mutant.changes_code():
                 continue
             affected = code.tests_of_lines(path)[mutant.line]
             digest = hashlib.sha256(mutant.source).hexdigest()[:12]  # a task's id is public: it must not name the place
@@ -95,6 +95,6 @@ def _mutants(code: TestedCode, module: Module, knobs: Knobs) -> Iterator[Mutant]
     """Yield the mutants of operators on lines that enough, but not too many, tests run."""
     operators = ("comparison", "boolean") if knobs.operators == "all" else (knobs.operators,)
     tests_of_lines = code.tests_of_lines(module.path)
-    for mutant in mutations(module.source, tests_of_lines):
+    for mutant in possible_mutants(module.source, tests_of_lines):
         if mutant.operator in operators and code.decides(tests_of_lines.get(mutant.line, []), knobs.max_share):
             yield mutant
