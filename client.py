@@ -140,7 +140,7 @@ class Client:
             await socket.close()
             if isinstance(error, TimeoutError):
                 waited = f"no answer to {kind} within {self._message_timeout_s:g} s"
-                raise ConnectionLost(f"{waited}: the session is given up; raise message_timeout_s") from error
+                raise ConnectionLost(f"{waited}: the session was closed; increase message_timeout_s") from error
             raise
         finally:
             self._calling = False
@@ -182,28 +182,36 @@ class SyncClient:
         self._thread = LoopThread()
 
     def reset(self, **arguments: Any) -> Observation:
+        """Start an episode; see ``Client.reset``."""
         return self._thread.run(self._client.reset(**arguments))
 
     def step(self, action: Mapping[str, Any]) -> Observation:
+        """Play one turn; see ``Client.step``."""
         return self._thread.run(self._client.step(action))
 
     def state(self) -> State:
+        """Return the infrastructure side; see ``Client.state``."""
         return self._thread.run(self._client.state())
 
     def tasks(self, split: str | None = None) -> list[PublicTask]:
+        """Return the public tasks; see ``Client.tasks``."""
         return self._thread.run(self._client.tasks(split))
 
     def rows(self, split: str | None = None) -> list[dict[str, Any]]:
+        """Return the rows of the tasks; see ``Client.rows``."""
         return self._thread.run(self._client.rows(split))
 
     def episode(self, episode_id: str | None = None) -> Episode:
+        """Return the stored episode; see ``Client.episode``."""
         return self._thread.run(self._client.episode(episode_id))
 
     def connect(self) -> SyncClient:
+        """Open the connection; see ``Client.connect``."""
         self._thread.run(self._client.connect())
         return self
 
     def close(self) -> None:
+        """Close the connection. Idempotent."""
         if self._thread.running:
             self._thread.run(self._client.close())
             self._thread.stop()

@@ -25,7 +25,7 @@ from .sources import tasks_of
 
 PING_INTERVAL_S = 20.0
 PING_TIMEOUT_S = 900.0
-"""A client that computes for minutes without answering pings is alive; TCP keepalive finds a host that vanished."""
+"""Seconds without an answer to a ping before a connection is closed: a client may compute for minutes."""
 SHUTDOWN_S = 30
 """Seconds that running requests have to end when the server stops."""
 KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}

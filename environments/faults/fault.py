@@ -22,11 +22,11 @@ class View:
     """What a renamed tool is called now."""
     arguments: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """The argument of a tool that was renamed, and what it is called now."""
-    gone: Mapping[str, int] = field(default_factory=dict)
+    back_at_call: Mapping[str, int] = field(default_factory=dict)
     """The number of the call from which a withdrawn tool is available again."""
 
     def __bool__(self) -> bool:
-        return bool(self.names or self.arguments or self.gone)
+        return bool(self.names or self.arguments or self.back_at_call)
 
     def real_name(self, shown: str) -> str | None:
         """Return the environment's name of a tool, None for the old name of a renamed tool."""
@@ -49,7 +49,7 @@ class View:
 
     def schemas(self, tools: Sequence[Mapping[str, Any]], call: int) -> list[dict[str, Any]]:
         """Return the tools as they are for the call of this number, in OpenAI's function style."""
-        functions = [tool["function"] for tool in tools if self.gone.get(tool["function"]["name"], 0) <= call]
+        functions = [tool["function"] for tool in tools if self.back_at_call.get(tool["function"]["name"], 0) <= call]
         return [{"type": "function", "function": self._schema(function)} for function in functions]
 
     def _schema(self, function: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Strike:
-    """What is done to a call: exactly one of ``view``, ``content``, and ``arguments`` or ``result`` or both."""
+    """What is done to a call. One of three is set: ``view``; ``content``; or ``arguments``, ``result`` or both."""
 
     text: str
     """What was done, for the record."""

@@ -227,7 +227,10 @@ class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, 
             observation.reward = await self._apply_rubric_async(raw, observation)
             graded = self._graded()
             if graded is not None and abs(graded.value - observation.reward) > 1e-9:
-                raise InfrastructureError(f"the grade says {graded.value}, its components {observation.reward}")
+                raise InfrastructureError(
+                    f"the grade's reward is {graded.value}, but the product of its components is {observation.reward}; "
+                    "this is a defect of the verifier: report it"
+                )
         return observation
 
     async def _alone(self, call: Callable[[dict[str, Any]], Awaitable[T]], argument: dict[str, Any]) -> T:

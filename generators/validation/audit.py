@@ -161,7 +161,7 @@ class Audit:
 
     async def _trivial(self, task: Task, trees: Materials, exercise: Exercise) -> str:
         bodies = await rewarded_bodies(task, trees, exercise, backend=self.backend)
-        return f"the body {bodies[0]!r} passes every hidden test" if bodies else ""
+        return f"the trivial solution {bodies[0]!r} passes every hidden test" if bodies else ""
 
     async def _stable(self, task: Task, trees: Materials) -> str:
         tests = await unstable(task, trees, runs=self.runs, backend=self.backend)

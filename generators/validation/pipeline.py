@@ -99,7 +99,7 @@ class Validator:
         trees = Materials(task, self.snapshot)
         passing = await rewarded(task, trees, solution, candidate.probes, self.backend)
         if passing:
-            raise Rejected("v5_trivial_solution", f"the body {passing[0]!r} passes every hidden test")
+            raise Rejected("v5_trivial_solution", f"the trivial solution {passing[0]!r} passes every hidden test")
 
     async def _grade(self, task: Task, changes: Sequence[Change], order: Order = "given") -> Grade:
         result = await grade(task, changes, backend=self.backend, snapshot=self.snapshot, order=order)

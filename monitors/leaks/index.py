@@ -118,7 +118,7 @@ def _readable(path: str, data: bytes, digests: set[bytes]) -> Iterator[tuple[str
             text = [word for word in words(document.data) if least <= len(word) <= MAX_WORD]
             yield document.path, document.container, text
     except TooLarge:
-        return  # every task has the layer, and no agent could unfold such a file within its own limits
+        return  # every task has the layer, and no agent could unpack such a file within its own limits
 
 
 def fingerprint(roots: Mapping[str, Path], *extra: str) -> str:

@@ -15,7 +15,7 @@ from .text import narrow, read
 
 MAX_DEPTH = 6
 MAX_INFLATED = 256 << 20
-"""Bytes that one file may unfold to, all levels together; a file that holds more is itself a Leak."""
+"""Bytes that one file may unpack to, all levels together; a file that holds more is itself a Leak."""
 MAX_PARTS = 200_000
 EXCERPT = 200
 _MACHINE_CODE = (b"\x7fELF", b"!<ar")
@@ -52,7 +52,7 @@ class Document:
 
 
 class TooLarge(Exception):
-    """Raised for a file that unfolds beyond its bounds; the message is its path."""
+    """Raised for a file that unpacks beyond its bounds; the message is its path."""
 
 
 def scan(roots: Mapping[str, Path], needles: Needles, *, most: int = 20) -> list[Leak]:
@@ -80,7 +80,7 @@ def _leaks(path: str, data: bytes, needles: Needles, digests: set[bytes]) -> Ite
                 yield from _bytecode(document.path, needles)
             yield from _matches(document, needles)
     except TooLarge:
-        yield Leak(path, "archive", "size", f"it unfolds to more than {MAX_INFLATED >> 20} MiB and is not searched")
+        yield Leak(path, "archive", "size", f"it unpacks to more than {MAX_INFLATED >> 20} MiB and is not searched")
 
 
 def _matches(document: Document, needles: Needles) -> Iterator[Leak]:
@@ -108,7 +108,7 @@ def unfolded(path: str, data: bytes, digests: set[bytes]) -> Iterator[Document]:
 
 @dataclass
 class _Unfolding:
-    """The unfolding of one file, with what remains of its bounds."""
+    """The unpacking of one file, with what remains of its bounds."""
 
     digests: set[bytes]
     remaining_bytes: int = MAX_INFLATED

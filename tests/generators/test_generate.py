@@ -151,7 +151,7 @@ def test_a_rejected_candidate_is_reported_with_its_cause(tmp_path):
     rejects = json.loads((tmp_path / "out" / "report.json").read_text())["rejects"]
     assert {(item["entity"], item["reason"], item["detail"]) for item in rejects} == {
         ("loose.py::guess", "v1_no_test_fails", "1 tests run the changed code, all of them still pass"),
-        ("loose.py::tuned", "v5_trivial_solution", "the body 'true' passes every hidden test"),
+        ("loose.py::tuned", "v5_trivial_solution", "the trivial solution 'true' passes every hidden test"),
     }
     assert all((item["source"], item["generator"]) == ("loose 0.1", "fd_function") for item in rejects)
     assert (updates[-1].rejected, updates[-1].last_rejection in report.rejected) == (2, True)

@@ -2,7 +2,7 @@
 
 At a turn of a stored episode, teachers see what the student saw. Where their answers agree on something better, or
 execution proves it better, a preference pair is written; the replay channel trains on the pairs. Cursor published
-nothing of this kind: it combines published methods and our own.
+nothing of this kind; this channel combines published methods with our own.
 
 Reading order: ``prefixes`` (the state before a turn), ``action_equality``, ``external_models``, ``budget_ledger``,
 ``ask_policy``, ``executor``, ``pairs``, ``run`` (the command), ``encoding``, ``loss``.

@@ -21,7 +21,7 @@ def renamed(target: Target) -> Strike | None:
 def withdrawn(target: Target) -> Strike:
     """Withdraw a tool for this call and the next two or three; the agent must use another one or come back."""
     back = target.number + 3 + target.chance % 2
-    view = replace(target.view, gone={**target.view.gone, target.real.name: back})
+    view = replace(target.view, back_at_call={**target.view.back_at_call, target.real.name: back})
     return Strike(f"the tool {target.call.name!r} was withdrawn for {back - target.number} calls", view=view)
 
 

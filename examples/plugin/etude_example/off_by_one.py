@@ -1,4 +1,4 @@
-"""The generator ``off_by_one``: a number in tested code is one too large, and the failing tests are named."""
+"""The generator ``off_by_one``: an integer literal in tested code is off by one, and the failing tests are named."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Report:
 
 
 class OffByOne:
-    """Add one to a number in tested code and ask for the correction."""
+    """Change an integer literal in tested code by one and ask for the correction."""
 
     name = "off_by_one"
     version = "1"
     knobs = Knobs
 
     def candidates(self, snapshot: Snapshot, seed: int, knobs: Knobs) -> Iterator[Candidate]:
-        """Yield one candidate per number on a line that tests run, in seed order."""
+        """Yield one candidate per integer literal on a line that tests run, in seed order."""
         code = TestedCode(snapshot)
         reference = GeneratorRef(name=self.name, version=self.version, seed=seed, knobs=asdict(knobs))
         pool = [

@@ -25,7 +25,7 @@ class Strength:
 
 
 def sample(task: Task, exercise: Exercise, most: int) -> list[tuple[str, Mutant]]:
-    """Return up to ``most`` mutants with their files, drawn by the task's id and of many kinds."""
+    """Return up to ``most`` mutants with their files, chosen by the task's id, taking each kind of mistake in turn."""
     sources = {path: lines for path, lines in sorted(exercise.added.items()) if path.endswith(".py")}
     pool = [
         (path, mutant)
