@@ -379,4 +379,6 @@ def test_local_server_ends_when_its_parent_is_killed() -> None:
             httpx.get(f"{url}/health", timeout=1.0)
         except httpx.ConnectError:
             return
+        except httpx.TransportError:  # it ended during the request, or the machine is busy
+            continue
     raise AssertionError("the server still answers")
