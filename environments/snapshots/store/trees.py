@@ -62,8 +62,9 @@ def copy_source(origin: Path, target: Path) -> None:
     def ignored(folder: str, names: list[str]) -> set[str]:
         nonlocal count, size
         unwanted = {name for name in names if _is_unwanted(Path(folder, name))}
-        for name in set(names) - unwanted:
-            count, size = count + 1, size + Path(folder, name).lstat().st_size
+        for name in sorted(set(names) - unwanted):
+            status = Path(folder, name).lstat()
+            count, size = count + 1, size + (0 if stat.S_ISDIR(status.st_mode) else status.st_size)
             if count > MAX_FILES:
                 raise BadSource(f"{origin} contains more than {MAX_FILES} files; give a folder of the project alone")
             if size > MAX_BYTES:
