@@ -121,7 +121,7 @@ SHOWN = "ok\n1\tdef f(x):\n2\t    if x:\n3\t        return 1\n4\t\t\treturn 2"
 @pytest.mark.parametrize(
     ("old", "message", "in_file", "in_text"),
     [
-        ("if x:\n    return 1", "old is not in a.py", "4 spaces", "no indentation"),
+        ("if x:\n    return 1", "old is not in a.py", "8 spaces", "4 spaces"),
         ("      if x:", "old is not in a.py; the nearest line is 2: '    if x:'", "4 spaces", "6 spaces"),
         ("        return 2", "old is not in a.py; the nearest line is 4: '\\t\\treturn 2'", "2 tabs", "8 spaces"),
         ("  def f(x):\n      if x:", "old is not in a.py", "no indentation", "2 spaces"),
@@ -347,3 +347,45 @@ def test_error_is_not_recovered_by_a_call_about_another_file(failed: Step, later
 )
 def test_error_is_recovered_by_another_attempt_at_the_same_thing(failed: Step, later: Step) -> None:
     assert recovered(failed, later, LOOK) == (True, 1)
+
+
+# 11. A block whose later line differs: the hint names that line, the file's version and the agent's.
+
+METHOD = "ok\n7\tdef pad(text):\n8\t    width = 3\n9\t    if left or right:\n10\t            elif alignment:"
+
+
+@pytest.mark.parametrize(
+    ("old", "message", "says"),
+    [
+        (
+            "def pad(text):\n    width = 3\n    if left and right:",
+            "; the nearest line is 9: '    if left or right:'; line 3 of old is '    if left and right:'",
+            ["Line 3 of your text differs: it is `    if left and right:`", "line is 9: `    if left or right:`"],
+        ),
+        (
+            "def pad(text):\n    width = 4\n    if left or right:",
+            "",
+            ["Line 2 of your text differs: it is `    width = 4`", "The nearest line is `    width = 3`"],
+        ),
+        (
+            "        elif  alignment :",
+            "; the nearest line is 10: ' elif alignment:'",
+            ["10: `            elif alignment:`"],
+        ),
+        ("        elif alignment :", "; the nearest line is 10: '            elif alignment:'", ["`            elif"]),
+        (
+            "    if left or right:\n        elif alignment:",
+            "; the nearest line is 10: '            elif alignment:'; line 2 of old is '        elif alignment:'",
+            ["Line 2 of your text is indented differently", "12 spaces in the file and with 8 spaces in your text"],
+        ),
+    ],
+)
+def test_edit_hint_names_the_line_that_differs_with_its_spaces(old: str, message: str, says: list[str]) -> None:
+    edit: Step = (
+        "edit_file",
+        {"path": "a.py", "old": old, "new": "z"},
+        f"error edit_failed: old is not in a.py{message}",
+    )
+    text = first_hint([("read_file", {"path": "a.py", "start_line": 7}, METHOD), edit], [])
+    assert all(words in text for words in says), text
+    assert "1 space " not in text and "`def pad(text):` is not" not in text

@@ -142,6 +142,13 @@ def test_files_are_written_read_and_edited(task: Task) -> None:
     ]
 
 
+BLOCK = "class A:\n    def g(self):\n        x = 1\n        if a or b:\n            return x\n# end\n"
+
+
+def _differs(place: int, line: str, number: int) -> str:
+    return f"old is not in f; the nearest line is {place}: {line!r}; line {number} of old is "
+
+
 @pytest.mark.parametrize(
     ("content", "old", "message"),
     [
@@ -150,6 +157,26 @@ def test_files_are_written_read_and_edited(task: Task) -> None:
         ("a\r\nb\r\n", "a\nb", "old is not in f: its lines end in CR LF"),
         ("a\n", "zzzz", "old is not in f; read_file shows the exact text"),
         ("a\n", "b", "old is not in f"),
+        (BLOCK, "    def g(self):\n        x = 1\n        if a and b:\n", _differs(4, "        if a or b:", 3)),
+        (
+            BLOCK,
+            "g(self):\n        x = 1\n          if a or b:\n            return x",
+            _differs(4, "        if a or b:", 3),
+        ),
+        (BLOCK, "class A:\n        x = 1\n        if a or b:", _differs(2, "    def g(self):", 2)),
+        (BLOCK, "class A:\n\n    def g(self):\n        x = 1\n        if a", _differs(2, "    def g(self):", 2)),
+        (BLOCK, "        if a or b:\n\treturn x\n", _differs(5, "            return x", 2)),
+        (
+            BLOCK,
+            "            return x\n# end\n\nclass B:",
+            "old is not in f; the file ends with line 6, and line 3 of old is ''",
+        ),
+        (BLOCK.replace("\n", "\r\n"), "class A:\n    def h(self):\n", _differs(2, "    def g(self):", 2)),
+        (
+            "if  x:\n            elif  y:\n",
+            "          elif y :",
+            "old is not in f; the nearest line is 2: '            elif  y:'",
+        ),
     ],
 )
 def test_an_edit_that_finds_no_single_place_says_why(task: Task, content: str, old: str, message: str) -> None:
@@ -307,7 +334,7 @@ def test_whole_files_are_looked_at_off_the_event_loop(task: Task, monkeypatch: p
         observed.append((word[:4], longest, threading.current_thread() is threading.main_thread()))
         return real(word, lines, **options)
 
-    monkeypatch.setattr("etude.environments.coding.file_text.difflib.get_close_matches", watched)
+    monkeypatch.setattr(difflib, "get_close_matches", watched)
     _, missed = use(
         task,
         ("write_file", {"path": "long.txt", "content": "\n".join(f"{n} " + "ab " * 5000 for n in range(50))}),

@@ -109,7 +109,7 @@ def first(*calls: PastCall, **more: Any) -> str:
             "edit_file",
             {"path": "a.py", "old": "return sum(value)", "new": "x"},
             "error edit_failed: old is not in a.py; the nearest line is 12: '    return sum(values)'",
-            ["`return sum(value)` is not in `a.py`", "line is 12: `return sum(values)`", "Read `a.py`"],
+            ["`return sum(value)` is not in `a.py`", "line is 12: `    return sum(values)`", "Read `a.py`"],
         ),
         (
             "edit_file",
