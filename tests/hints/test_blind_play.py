@@ -182,7 +182,7 @@ def test_search_that_counts_nothing_is_not_an_error(command: str, output: str) -
     [
         ("grep -c TODO missing.py", "exit 2\ngrep: missing.py: No such file or directory"),
         ("cd nowhere && grep -c x a.py", "exit 1\nbash: line 1: cd: nowhere: No such file or directory"),
-        ("grep -n TODO a.py", "exit 1"),
+        ("grep -n TODO a.py && false", "exit 2"),
         ("python count.py -c", "exit 1\n0"),
     ],
 )
@@ -337,7 +337,7 @@ def test_error_is_not_recovered_by_a_call_about_another_file(failed: Step, later
         ),
         (("read_file", {"path": "lib/cor.py"}, NO_FILE), bash("sed -n 1,9p lib/core.py", "ok\n1")),
         (("read_file", {"path": "conf.toml"}, NO_FILE), ("list_files", {}, "ok\npyproject.toml")),
-        (bash("grep -n TODO core.py", "exit 1"), ("read_file", {"path": "other.py"}, "ok\n1")),
+        (bash("cat core.py | false", "exit 1"), ("read_file", {"path": "core.py"}, "ok\n1")),
         (
             ("edit_file", {"path": "core.py", "old": "a", "new": "b"}, "error edit_failed: old is not in core.py"),
             bash("sed -i s/a/b/ core.py"),
@@ -389,3 +389,69 @@ def test_edit_hint_names_the_line_that_differs_with_its_spaces(old: str, message
     text = first_hint([("read_file", {"path": "a.py", "start_line": 7}, METHOD), edit], [])
     assert all(words in text for words in says), text
     assert "1 space " not in text and "`def pad(text):` is not" not in text
+
+
+# 12. Exit code 1 is the answer of a search, a comparison and a condition.
+
+
+@pytest.mark.parametrize(
+    ("command", "body"),
+    [
+        ("grep nothing README.md", ""),
+        ("diff a.py b.py", "1c1\n< x\n---\n> error: y"),
+        ("diff a.py b.py >/dev/null", ""),
+        ("diff <(sort a.txt) <(sort b.txt)", "2d1\n< z"),
+        ("test -f setup.cfg", ""),
+        ("[ -d build ]", ""),
+        ("[[ -e a.py && -d build ]]", ""),
+        ("! grep -q TODO a.py", ""),
+        ("cmp a.bin b.bin", "a.bin b.bin differ: byte 3, line 1"),
+        ("git diff --quiet", ""),
+        ("cd src && git diff --exit-code a.py", "diff --git a/a.py b/a.py\n-old\n+Error: new"),
+        ("git grep -n needle", ""),
+        ("git merge-base --is-ancestor main HEAD", ""),
+        ("pgrep -f server", ""),
+        ("which node", ""),
+        ("command -v rg", ""),
+        ("cat a.log | sort | grep ERROR", ""),
+        ("ls && grep -q x a.py && echo found", "a.py"),
+        ("grep -q x a.py && python a.py", ""),
+        ("grep -l x *.py; rg -n y src", "a.py"),
+        ("for f in *.py; do grep -q main $f; done", ""),
+        ("set -e; grep x a.py; echo found", ""),
+        ("timeout 5 grep -rn x .", ""),
+        ("[ $(wc -l < a.py) -gt 3 ]", ""),
+    ],
+)
+def test_exit_code_1_that_is_an_answer_is_not_an_error(command: str, body: str) -> None:
+    assert errors_of([bash(command, f"exit 1\n{body}".strip())]) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "content"),
+    [
+        ("grep x missing.py", "exit 2\ngrep: missing.py: No such file or directory"),
+        ("grep x missing.py", "exit 1\ngrep: missing.py: No such file or directory"),
+        ("diff a.py gone.py", "exit 2\ndiff: gone.py: No such file or directory"),
+        ("[ -d build", "exit 2\nbash: line 1: [: missing `]'"),
+        ("git diff --quiet", "exit 129\nerror: Not a git repository"),
+        ("git diff --exit-code", "exit 1\nfatal: bad config"),
+        ("cd nowhere && test -f x", "exit 1\nbash: line 1: cd: nowhere: No such file or directory"),
+        ("grep x a.py | python count.py", "exit 1"),
+        ("grep x a.py; false", "exit 1"),
+        ("grep -q x a.py || make", "exit 1"),
+        ("grep x a.py && make all", "exit 1\nx = 1\nbuild stopped"),
+        ("make all && grep x out.txt", "exit 1\nbuild stopped"),
+        ("git diff", "exit 1"),
+        ("python diff.py a b", "exit 1"),
+    ],
+)
+def test_failure_of_a_command_that_answers_is_an_error(command: str, content: str) -> None:
+    assert [error.kind for error in errors_of([bash(command, content)])] == ["nonzero_exit"]
+
+
+@pytest.mark.parametrize(
+    ("later", "expected"), [(bash("test -f core.py", "exit 1"), False), (bash("grep x core.py", "exit 1"), True)]
+)
+def test_condition_that_is_denied_is_not_a_recovery(later: Step, expected: bool) -> None:
+    assert recovered(bash("cat core.py", "exit 1\ncat: core.py: No such file"), later, LOOK)[0] is expected

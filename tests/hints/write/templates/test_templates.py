@@ -143,7 +143,7 @@ def first(*calls: PastCall, **more: Any) -> str:
             "exit 1\nerror: patch does not apply\n",
             ["code 1", "`error: patch does not apply`"],
         ),
-        ("bash", {"command": "grep -rn x ."}, "exit 1", ["nothing matches", "not a failure"]),
+        ("bash", {"command": "grep -rn x ."}, "exit 2\ngrep: x: Is a directory", ["code 2", "Is a directory"]),
         ("bash", {"command": "x"}, "exit 137\nKilled", ["memory"]),
         ("run_tests", {"selector": "x"}, "exit 4\nERROR: not found: x", ["pytest was called wrongly"]),
         ("write_file", {"path": "x"}, "error io_error: cannot write x: No space left on device", ["No space left"]),
