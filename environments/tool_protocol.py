@@ -22,7 +22,8 @@ SUBMITTED = ("ok", "submitted")
 NOT_RUN = "not run: episode ended"
 """Answer to a call after ``submit`` in the same turn."""
 NO_CALL = (
-    "No tool call in this turn. Call a tool; call submit when you are done. A second turn without one ends the episode."
+    "No tool call in this turn. Call a tool; call submit when you are done. "
+    "Two turns in a row without one end the episode."
 )
 """Answer to a turn without a call."""
 _LONGEST_ERROR = 600

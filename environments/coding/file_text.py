@@ -17,9 +17,12 @@ def numbered(path: str, data: bytes, start: int, end: int | None) -> str:
     if b"\0" in data[:8192]:
         raise ToolError("io_error", f"{path} is a binary file of {len(data)} bytes")
     lines = data.decode("utf-8", "replace").splitlines()
+    if end is not None and end < start:
+        raise ToolError("invalid_args", f"read_file: end_line {end} is before start_line {start}")
+    if start > max(len(lines), 1):
+        count = f"{len(lines)} line{'s' * (len(lines) != 1)}"
+        raise ToolError("invalid_args", f"read_file: {path} has {count}; start_line {start} is past the end")
     end = min(len(lines) if end is None else end, len(lines))
-    if start > max(len(lines), 1) or (end < start and lines):
-        raise ToolError("invalid_args", f"read_file: {path} has {len(lines)} lines; asked for {start}-{end}")
     shown: list[str] = []
     size = 0
     for number in range(start, end + 1):

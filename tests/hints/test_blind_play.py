@@ -455,3 +455,120 @@ def test_failure_of_a_command_that_answers_is_an_error(command: str, content: st
 )
 def test_condition_that_is_denied_is_not_a_recovery(later: Step, expected: bool) -> None:
     assert recovered(bash("cat core.py", "exit 1\ncat: core.py: No such file"), later, LOOK)[0] is expected
+
+
+# 13. A limit that the agent chose is called its own, with the most that it may ask for.
+
+SHELL: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "bash",
+        "parameters": {
+            "type": "object",
+            "properties": {"command": {"type": "string"}, "timeout_s": {"type": "number", "maximum": 120}},
+            "required": ["command"],
+        },
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "says"),
+    [
+        ({"timeout_s": 2}, "timeout 2s", "the 2 s that you asked for (at most 120)"),
+        ({"timeout_s": 0.5}, "timeout 0.5s", "the 0.5 s that you asked for (at most 120)"),
+        ({"timeout": 45}, "timeout 45s", "the 45 s that you asked for"),
+        ({"timeout_s": 120}, "timeout 120s", "the 120 s that a call may take"),
+        ({}, "timeout 120s", "the 120 s that a call may take"),
+    ],
+)
+def test_timeout_hint_says_whose_limit_it_was(asked: dict[str, Any], status: str, says: str) -> None:
+    assert f"{says}." in first_hint([("bash", {"command": "python train.py", **asked}, status)], [SHELL])
+
+
+# 14. The advice against waiting names only what waits.
+
+
+@pytest.mark.parametrize(
+    ("command", "named", "unnamed"),
+    [
+        ("sleep 5 & echo hi", "`sleep 5`", "echo"),
+        ("sleep 5 && cat a.log", "`sleep 5`", "cat"),
+        ("python a.py; sleep 10; ls", "`sleep 10`", "python"),
+        ("python -c 'import time; time.sleep(9); print(1)'", "`time.sleep(9)`", "print"),
+        ("sleep 3; ls; sleep 4", "`sleep 3`, `sleep 4`", "ls"),
+        ("until test -f x; do sleep 1; done", "`until test -f x; do sleep 1; done`", "&"),
+    ],
+)
+def test_sleep_hint_names_only_what_waits(command: str, named: str, unnamed: str) -> None:
+    text = first_hint([bash(command, "ok\nhi")], [])
+    assert f"Leave out {named}: nothing runs" in text and unnamed not in text
+
+
+def test_sleep_hint_advises_the_foreground_for_a_command_in_the_background() -> None:
+    assert "foreground" in first_hint([bash("make all & sleep 8; cat log", "ok\nhi")], [])
+    assert "foreground" not in first_hint([bash("sleep 8 & echo hi", "ok\nhi")], [])
+
+
+# 15. A program that reads the keyboard waits for keys, with a file argument as well.
+
+
+@pytest.mark.parametrize(
+    ("command", "program"),
+    [
+        ("vim README.md", "vim"),
+        ("cd src && less core.py", "less"),
+        ("nano -w notes.txt", "nano"),
+        ("top", "top"),
+        ("htop -u me", "htop"),
+        ("python -m pdb core.py", "pdb"),
+        ("python -i core.py", "python"),
+        ("git rebase -i HEAD~2", "git"),
+        ("git commit", "git"),
+        ("ipython core.py", "ipython"),
+    ],
+)
+def test_timeout_hint_says_that_the_program_waits_for_keys(command: str, program: str) -> None:
+    assert f"`{program}` waits for keys that never come" in first_hint([bash(command, "timeout 30s")], [])
+
+
+@pytest.mark.parametrize("command", ["top -b", "git commit -m x", "vim -es -c q a.py", "git log | less", "python a.py"])
+def test_timeout_hint_says_nothing_of_keys_when_none_are_read(command: str) -> None:
+    assert "keys" not in first_hint([bash(command, "timeout 30s")], [])
+
+
+# 16. A pattern that is not a regular expression: the hint escapes the character.
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason", "escaped"),
+    [
+        ("def total(", "missing ), unterminated subpattern at position 9", r"`\(`"),
+        ("a[0", "unterminated character set at position 1", r"`\[`"),
+        ("*args", "nothing to repeat at position 0", r"`\*`"),
+        ("f(x))", "unbalanced parenthesis at position 4", r"`\)`"),
+        ("x++", "multiple repeat at position 2", r"`\+`"),
+    ],
+)
+def test_bad_pattern_hint_escapes_the_character(pattern: str, reason: str, escaped: str) -> None:
+    answer = f"error invalid_args: search: pattern is not a regular expression: {reason}"
+    assert escaped in first_hint([("search", {"pattern": pattern}, answer)], [schema("search", "pattern")])
+
+
+# 17. A module that is not installed.
+
+
+@pytest.mark.parametrize(
+    ("command", "body", "module"),
+    [
+        ("python -c 'import numpy'", "ModuleNotFoundError: No module named 'numpy'", "numpy"),
+        ("python a.py", "ModuleNotFoundError: No module named 'requests'", "requests"),
+    ],
+)
+def test_missing_module_hint_says_that_it_cannot_be_installed(command: str, body: str, module: str) -> None:
+    trace = f'exit 1\nTraceback (most recent call last):\n  File "<string>", line 1, in <module>\n{body}'
+    says = f"`{module}` is not installed and cannot be installed: use"
+    assert says in first_hint([bash(command, trace)], [])
+    assert says in first_hint([bash(f"python -m {module}", f"exit 1\n/usr/bin/python: No module named {module}")], [])
+    ours = ("list_files", {}, f"ok\nsrc/{module}/core.py")
+    assert "cannot be installed" not in first_hint([ours, bash(command, trace)], [])

@@ -71,7 +71,7 @@ def first(*calls: PastCall, **more: Any) -> str:
             "bash",
             {"cmd": "ls"},
             "error invalid_args: x",
-            ["no argument 'cmd'; did you mean 'command'", "bash(command: string, timeout_s?: number >= 0.1)"],
+            ["no argument 'cmd'; did you mean 'command'", "bash(command: string, timeout_s?: number >= 0.1 <= 120)"],
         ),
         (
             "bash",
