@@ -22,7 +22,8 @@ SUBMITTED = ("ok", "submitted")
 NOT_RUN = "not run: episode ended"
 """Answer to a call after ``submit`` in the same turn."""
 NO_CALL = (
-    "No tool call in this turn. Call a tool; call submit when you are done. A second turn without one ends the episode."
+    "No tool call in this turn. Call a tool; call submit when you are done. "
+    "Two turns in a row without one end the episode."
 )
 """Answer to a turn without a call."""
 _LONGEST_ERROR = 600
@@ -99,8 +100,13 @@ async def answer_call(
         arguments = {name: value for name, value in call.arguments.items() if value is not None}
         status, body = await run(call.name, arguments)
     except ToolError as error:
-        status, body = f"error {error.code}: {' '.join(str(error).split())[:_LONGEST_ERROR]}", ""
+        status, body = f"error {error.code}: {_on_one_line(str(error))[:_LONGEST_ERROR]}", ""
     return f"{status}\n{body}" if body else status
+
+
+def _on_one_line(text: str) -> str:
+    """Return the text without line breaks; other spaces may be quoted from a file, so they stay."""
+    return " ".join(line.strip() for line in text.splitlines() if line.strip())
 
 
 def unknown_tool(name: str, names: Sequence[str]) -> str:

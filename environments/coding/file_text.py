@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
-
 from ...errors import ToolError
+from ...hints.transcript.text_match import first_difference
 from ..tool_protocol import OUTPUT, capped
 
-_COMPARED = 200
+_QUOTED = 200
 
 
 def numbered(path: str, data: bytes, start: int, end: int | None) -> str:
@@ -18,9 +17,12 @@ def numbered(path: str, data: bytes, start: int, end: int | None) -> str:
     if b"\0" in data[:8192]:
         raise ToolError("io_error", f"{path} is a binary file of {len(data)} bytes")
     lines = data.decode("utf-8", "replace").splitlines()
+    if end is not None and end < start:
+        raise ToolError("invalid_args", f"read_file: end_line {end} is before start_line {start}")
+    if start > max(len(lines), 1):
+        count = f"{len(lines)} line{'s' * (len(lines) != 1)}"
+        raise ToolError("invalid_args", f"read_file: {path} has {count}; start_line {start} is past the end")
     end = min(len(lines) if end is None else end, len(lines))
-    if start > max(len(lines), 1) or (end < start and lines):
-        raise ToolError("invalid_args", f"read_file: {path} has {len(lines)} lines; asked for {start}-{end}")
     shown: list[str] = []
     size = 0
     for number in range(start, end + 1):
@@ -52,12 +54,13 @@ def _no_single_match(path: str, data: bytes, old: bytes, count: int) -> str:
         return f"old occurs {count} times in {path} (lines {', '.join(places)}); add lines around it to make it unique"
     if b"\r\n" in data and old.replace(b"\n", b"\r\n") in data:
         return f"old is not in {path}: its lines end in CR LF"
-    first = next((line.strip() for line in old.decode("utf-8", "replace").splitlines() if line.strip()), "")
-    lines = data.decode("utf-8", "replace").splitlines()
-    # Comparing takes time with the square of the length, so only the beginnings of lines are.
-    stripped = [line.strip()[:_COMPARED] for line in lines[:5000]]
-    near = difflib.get_close_matches(first[:_COMPARED], stripped, n=1, cutoff=0.6) if first else []
-    if near:
-        number = stripped.index(near[0]) + 1
-        return f"old is not in {path}; the nearest line is {number}: {lines[number - 1][:200]!r}"
-    return f"old is not in {path}; read_file shows the exact text"
+    lines = [line.removesuffix("\r") for line in data.decode("utf-8", "replace").removesuffix("\n").split("\n")]
+    text = old.decode("utf-8", "replace")
+    different = first_difference(lines, text)
+    if different is None:
+        return f"old is not in {path}; read_file shows the exact text"
+    yours = f"line {different.number} of old is {different.text_line[:_QUOTED]!r}"
+    if different.file_line is None:
+        return f"old is not in {path}; the file ends with line {len(lines)}, and {yours}"
+    near = f"old is not in {path}; the nearest line is {different.place}: {different.file_line[:_QUOTED]!r}"
+    return f"{near}; {yours}" if "\n" in text.strip("\n") else near

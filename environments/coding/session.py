@@ -79,7 +79,7 @@ class CodingSession(BaseSession):
 
     async def row(self, task: Task) -> Opening:
         """Return what the agent of a task is shown first, without opening a sandbox."""
-        return Opening(prompt(task, self._tools), schemas(self._tools), WORKSPACE)
+        return Opening(prompt(task, self._tools), schemas(self._tools, self._limits.timeout_s), WORKSPACE)
 
     async def open_world(self, task: Task, tools: list[str]) -> Opening:
         """Open a sandbox with the task's workspace; the sandbox of the same workspace is used again."""
@@ -89,7 +89,8 @@ class CodingSession(BaseSession):
             self._sandbox = await open_sandbox(trees.agent_layers, self._limits, self._backend)
             self._sandbox_tree, self._is_new = trees.agent_tree, True
         self._context = Context(self._sandbox, task, self._limits)
-        return Opening(prompt(task, tools), schemas(tools), WORKSPACE, trees.visible_files, self._sandbox.report)
+        offered = schemas(tools, self._limits.timeout_s)
+        return Opening(prompt(task, tools), offered, WORKSPACE, trees.visible_files, self._sandbox.report)
 
     async def restore_world(self, layer: SavedLayer | None) -> None:
         """Bring the sandbox to a saved layer, or to its start."""

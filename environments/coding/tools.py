@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...errors import ToolError
-from ..sandbox import WORKSPACE, ExecResult
+from ..sandbox import WORKSPACE, ExecResult, Limits
 from ..snapshots.test_run.test_runner import TestRun, run_tests
 from ..tool_protocol import OUTPUT, SUBMIT, SUBMITTED, Context, Tool, capped, storable_text
 from .file_text import numbered, replaced
@@ -127,8 +127,13 @@ _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 
 async def _run_tests(context: Context, args: dict[str, Any]) -> tuple[str, str]:
     verifier, selector = context.task.pytest, args.get("selector", "")
-    if selector.startswith("-"):
-        raise ToolError("invalid_args", "run_tests: selector is a path or a test id, not an option")
+    place = selector.partition("[")[0]
+    if any(word.startswith("-") for word in place.split()):
+        text = "run_tests: selector is a path or a test id and takes no options; run pytest with options in bash"
+        raise ToolError("invalid_args", text)
+    if selector and not f"{_path(place.partition('::')[0])}/".startswith(_WRITABLE):
+        outside = f"run_tests: {selector} is outside the workspace; give a path below {WORKSPACE}, or no selector"
+        raise ToolError("invalid_args", outside)
     if selector:
         verifier = verifier.model_copy(update={"args": [selector]})
     timeout = min(verifier.timeout_s, context.limits.timeout_s)
@@ -250,9 +255,14 @@ TOOLS: dict[str, Tool] = {
 }
 
 
-def schemas(names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the JSON schemas of the named tools."""
-    return [TOOLS[name].schema() for name in names]
+def schemas(names: Sequence[str], timeout_s: float = Limits().timeout_s) -> list[dict[str, Any]]:
+    """Return the JSON schemas of the named tools, for commands that may take ``timeout_s`` seconds."""
+    chosen = [TOOLS[name].schema() for name in names]
+    most = int(timeout_s) if timeout_s == int(timeout_s) else timeout_s
+    for schema in (tool["function"]["parameters"]["properties"] for tool in chosen):
+        if "timeout_s" in schema:
+            schema["timeout_s"] = {**schema["timeout_s"], "maximum": most, "default": most}
+    return chosen
 
 
 SCHEMAS: list[dict[str, Any]] = schemas(list(TOOLS))

@@ -26,7 +26,8 @@ def shown(path):
     return os.path.relpath(path, root) if path.startswith(root + os.sep) else path
 def files():
     if not os.path.isdir(start):
-        yield start
+        if any(re.fullmatch(job["files"], each, re.DOTALL) for each in (shown(start), os.path.basename(start))):
+            yield start
         return
     for folder, names, entries in os.walk(start):
         names[:] = sorted(name for name in names if name not in SKIP)
@@ -41,7 +42,9 @@ if job["pattern"] is not None:
     except (re.error, OverflowError, RecursionError) as error:
         print(error); sys.exit(4)
 count, limit, around = 0, job["limit"], job["context"]
+matched = False
 for path in files():
+    matched = True
     if pattern is None:
         count += 1
         if count <= limit: print(shown(path))
@@ -66,7 +69,8 @@ for path in files():
             print(shown(path) + mark + str(near) + mark + lines[near - 1][:300])
             printed = near
 if count > limit: print("[... %d more not shown ...]" % (count - limit))
-if not count: print("no matches" if pattern else "no files")
+if not matched and job["glob"] != "**": print("no file matches the glob %r" % job["glob"])
+elif not count: print("no matches" if pattern else "no files")
 """
 
 
@@ -82,7 +86,7 @@ async def walk(
     timeout = min(30.0, context.limits.timeout_s)
     glob = glob.removeprefix("./")
     files = glob_regex(glob if "/" in glob or glob == "**" else f"**/{glob}")
-    job = {"path": path, "pattern": pattern, "files": files, "context": lines_around, "limit": ENTRIES}
+    job = {"path": path, "pattern": pattern, "files": files, "glob": glob, "context": lines_around, "limit": ENTRIES}
     result = await context.sandbox.exec(
         ["python", "-I", "-S", "-X", "utf8", "-c", _WALK],
         stdin=json.dumps(job).encode(),

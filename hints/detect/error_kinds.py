@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import get_args
 
 from ...models import ErrorKind
 from ..transcript.call_effects import command_of
+from ..transcript.exit_answers import is_answer, is_denied_condition
 from ..transcript.past_turns import PastCall
-from ..transcript.shell_commands import parse
 from ..transcript.status_line import was_cut
 from ..transcript.tool_roles import role
 from ..transcript.tracebacks import ends_with_traceback
@@ -16,9 +15,6 @@ from .behaviour.marks import BEHAVIOUR_KINDS
 
 _CODES: dict[str, ErrorKind] = {kind: kind for kind in get_args(ErrorKind) if kind not in BEHAVIOUR_KINDS}
 """Codes of ``error CODE: ...``; any other code (such as ``io_error``) is ``nonzero_exit``."""
-_COUNTERS = frozenset("grep egrep fgrep zgrep rg ag".split())
-_COUNTS = re.compile(r"-[a-zA-Z]*c[a-zA-Z]*|--count(?:-matches)?")
-_ZERO = re.compile(r"(?:.*:)?0")
 
 
 def error_kind(call: PastCall) -> ErrorKind | None:
@@ -31,8 +27,8 @@ def error_kind(call: PastCall) -> ErrorKind | None:
     ``timeout Ns``       ``timeout``
     ``exit N``           ``command_not_found`` for a shell's 127; ``traceback`` when the output of a shell or an
                          interpreter ends with one; none when a tool that runs tests reports 1 (failing tests are the
-                         answer) and when a search that counts finds nothing; else ``nonzero_exit``, whatever the
-                         command was: also a search without a match
+                         answer) and when 1 is the answer of a command (``grep`` without a match, ``diff``,
+                         ``test``); else ``nonzero_exit``
     ``ok``               ``output_limit`` when the environment cut the result, else none
     no result            ``malformed_call`` when the call could not be read, else none
     any other            none (``not run: episode ended``)
@@ -54,30 +50,18 @@ def error_kind(call: PastCall) -> ErrorKind | None:
 
 
 def worked(call: PastCall) -> bool:
-    """Return whether the call did what it should, with its result cut or not."""
+    """Return whether the call did what it should, with its result cut or not; not when it found nothing at a path."""
+    if call.status.exit_code == 1 and is_denied_condition(command_of(call)):
+        return False
     return call.status.word in ("ok", "exit") and error_kind(call) in (None, "output_limit")
 
 
 def _kind_of_exit(call: PastCall, code: int) -> ErrorKind | None:
     kind = role(call.name, call.arguments)
-    if code == 1 and (kind == "tests" or (kind == "shell" and _counts_zero(call))):
+    if code == 1 and (kind == "tests" or (kind == "shell" and is_answer(command_of(call), call.body))):
         return None
     if kind == "shell" and code == 127:
         return "command_not_found"
     if kind in ("shell", "code") and ends_with_traceback(call.body):
         return "traceback"
     return "nonzero_exit"
-
-
-def _counts_zero(call: PastCall) -> bool:
-    """Return whether a search was to count matches and found none: exit code 1 is its answer, an error has another.
-
-    The exit code is that of the last command, unless an earlier one may have ended the chain (``cd x && grep -c``);
-    there the printed count decides.
-    """
-    parts = parse(command_of(call))
-    if not parts or parts[-1].program not in _COUNTERS or not any(map(_COUNTS.fullmatch, parts[-1].words[1:])):
-        return False
-    if all(part.after in ("|", ";") for part in parts[1:]):
-        return True
-    return _ZERO.fullmatch(call.body.strip().rpartition("\n")[2]) is not None

@@ -17,7 +17,7 @@ LONGEST_LIST = 900
 def make_hint(template: str, *sentences: str, longest: int = LONGEST) -> Hint:
     """Return the sentences as a Hint of at most ``longest`` characters: whole sentences, as many as fit in order."""
     text = ""
-    for sentence in (" ".join(sentence.split()) for sentence in sentences):
+    for sentence in (" ".join(map(str.strip, sentence.splitlines())).strip() for sentence in sentences):
         longer = f"{text} {sentence}".strip()
         if len(longer) > longest:
             text = text or longer[: longest - 3] + "..."
@@ -30,6 +30,12 @@ def quote(text: str, longest: int = 60) -> str:
     """Return a piece of text on one line, in quotes, cut to ``longest`` characters."""
     line = " ".join(text.split())
     return f"`{line if len(line) <= longest else line[: longest - 3] + '...'}`"
+
+
+def quote_verbatim(line: str, longest: int = 90) -> str:
+    """Return one line of a file in quotes with all its spaces, a tab as ``\\t``, cut to ``longest`` characters."""
+    text = line.rstrip("\r\n").replace("\t", "\\t")
+    return f"`{text if len(text) <= longest else text[: longest - 3] + '...'}`"
 
 
 def listed(names: Iterable[str], room: int = 220) -> str:

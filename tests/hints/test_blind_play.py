@@ -121,7 +121,7 @@ SHOWN = "ok\n1\tdef f(x):\n2\t    if x:\n3\t        return 1\n4\t\t\treturn 2"
 @pytest.mark.parametrize(
     ("old", "message", "in_file", "in_text"),
     [
-        ("if x:\n    return 1", "old is not in a.py", "4 spaces", "no indentation"),
+        ("if x:\n    return 1", "old is not in a.py", "8 spaces", "4 spaces"),
         ("      if x:", "old is not in a.py; the nearest line is 2: '    if x:'", "4 spaces", "6 spaces"),
         ("        return 2", "old is not in a.py; the nearest line is 4: '\\t\\treturn 2'", "2 tabs", "8 spaces"),
         ("  def f(x):\n      if x:", "old is not in a.py", "no indentation", "2 spaces"),
@@ -182,7 +182,7 @@ def test_search_that_counts_nothing_is_not_an_error(command: str, output: str) -
     [
         ("grep -c TODO missing.py", "exit 2\ngrep: missing.py: No such file or directory"),
         ("cd nowhere && grep -c x a.py", "exit 1\nbash: line 1: cd: nowhere: No such file or directory"),
-        ("grep -n TODO a.py", "exit 1"),
+        ("grep -n TODO a.py && false", "exit 2"),
         ("python count.py -c", "exit 1\n0"),
     ],
 )
@@ -337,7 +337,7 @@ def test_error_is_not_recovered_by_a_call_about_another_file(failed: Step, later
         ),
         (("read_file", {"path": "lib/cor.py"}, NO_FILE), bash("sed -n 1,9p lib/core.py", "ok\n1")),
         (("read_file", {"path": "conf.toml"}, NO_FILE), ("list_files", {}, "ok\npyproject.toml")),
-        (bash("grep -n TODO core.py", "exit 1"), ("read_file", {"path": "other.py"}, "ok\n1")),
+        (bash("cat core.py | false", "exit 1"), ("read_file", {"path": "core.py"}, "ok\n1")),
         (
             ("edit_file", {"path": "core.py", "old": "a", "new": "b"}, "error edit_failed: old is not in core.py"),
             bash("sed -i s/a/b/ core.py"),
@@ -347,3 +347,228 @@ def test_error_is_not_recovered_by_a_call_about_another_file(failed: Step, later
 )
 def test_error_is_recovered_by_another_attempt_at_the_same_thing(failed: Step, later: Step) -> None:
     assert recovered(failed, later, LOOK) == (True, 1)
+
+
+# 11. A block whose later line differs: the hint names that line, the file's version and the agent's.
+
+METHOD = "ok\n7\tdef pad(text):\n8\t    width = 3\n9\t    if left or right:\n10\t            elif alignment:"
+
+
+@pytest.mark.parametrize(
+    ("old", "message", "says"),
+    [
+        (
+            "def pad(text):\n    width = 3\n    if left and right:",
+            "; the nearest line is 9: '    if left or right:'; line 3 of old is '    if left and right:'",
+            ["Line 3 of your text differs: it is `    if left and right:`", "line is 9: `    if left or right:`"],
+        ),
+        (
+            "def pad(text):\n    width = 4\n    if left or right:",
+            "",
+            ["Line 2 of your text differs: it is `    width = 4`", "The nearest line is `    width = 3`"],
+        ),
+        (
+            "        elif  alignment :",
+            "; the nearest line is 10: ' elif alignment:'",
+            ["10: `            elif alignment:`"],
+        ),
+        ("        elif alignment :", "; the nearest line is 10: '            elif alignment:'", ["`            elif"]),
+        (
+            "    if left or right:\n        elif alignment:",
+            "; the nearest line is 10: '            elif alignment:'; line 2 of old is '        elif alignment:'",
+            ["Line 2 of your text is indented differently", "12 spaces in the file and with 8 spaces in your text"],
+        ),
+    ],
+)
+def test_edit_hint_names_the_line_that_differs_with_its_spaces(old: str, message: str, says: list[str]) -> None:
+    edit: Step = (
+        "edit_file",
+        {"path": "a.py", "old": old, "new": "z"},
+        f"error edit_failed: old is not in a.py{message}",
+    )
+    text = first_hint([("read_file", {"path": "a.py", "start_line": 7}, METHOD), edit], [])
+    assert all(words in text for words in says), text
+    assert "1 space " not in text and "`def pad(text):` is not" not in text
+
+
+# 12. Exit code 1 is the answer of a search, a comparison and a condition.
+
+
+@pytest.mark.parametrize(
+    ("command", "body"),
+    [
+        ("grep nothing README.md", ""),
+        ("diff a.py b.py", "1c1\n< x\n---\n> error: y"),
+        ("diff a.py b.py >/dev/null", ""),
+        ("diff <(sort a.txt) <(sort b.txt)", "2d1\n< z"),
+        ("test -f setup.cfg", ""),
+        ("[ -d build ]", ""),
+        ("[[ -e a.py && -d build ]]", ""),
+        ("! grep -q TODO a.py", ""),
+        ("cmp a.bin b.bin", "a.bin b.bin differ: byte 3, line 1"),
+        ("git diff --quiet", ""),
+        ("cd src && git diff --exit-code a.py", "diff --git a/a.py b/a.py\n-old\n+Error: new"),
+        ("git grep -n needle", ""),
+        ("git merge-base --is-ancestor main HEAD", ""),
+        ("pgrep -f server", ""),
+        ("which node", ""),
+        ("command -v rg", ""),
+        ("cat a.log | sort | grep ERROR", ""),
+        ("ls && grep -q x a.py && echo found", "a.py"),
+        ("grep -q x a.py && python a.py", ""),
+        ("grep -l x *.py; rg -n y src", "a.py"),
+        ("for f in *.py; do grep -q main $f; done", ""),
+        ("set -e; grep x a.py; echo found", ""),
+        ("timeout 5 grep -rn x .", ""),
+        ("[ $(wc -l < a.py) -gt 3 ]", ""),
+    ],
+)
+def test_exit_code_1_that_is_an_answer_is_not_an_error(command: str, body: str) -> None:
+    assert errors_of([bash(command, f"exit 1\n{body}".strip())]) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "content"),
+    [
+        ("grep x missing.py", "exit 2\ngrep: missing.py: No such file or directory"),
+        ("grep x missing.py", "exit 1\ngrep: missing.py: No such file or directory"),
+        ("diff a.py gone.py", "exit 2\ndiff: gone.py: No such file or directory"),
+        ("[ -d build", "exit 2\nbash: line 1: [: missing `]'"),
+        ("git diff --quiet", "exit 129\nerror: Not a git repository"),
+        ("git diff --exit-code", "exit 1\nfatal: bad config"),
+        ("cd nowhere && test -f x", "exit 1\nbash: line 1: cd: nowhere: No such file or directory"),
+        ("grep x a.py | python count.py", "exit 1"),
+        ("grep x a.py; false", "exit 1"),
+        ("grep -q x a.py || make", "exit 1"),
+        ("grep x a.py && make all", "exit 1\nx = 1\nbuild stopped"),
+        ("make all && grep x out.txt", "exit 1\nbuild stopped"),
+        ("git diff", "exit 1"),
+        ("python diff.py a b", "exit 1"),
+    ],
+)
+def test_failure_of_a_command_that_answers_is_an_error(command: str, content: str) -> None:
+    assert [error.kind for error in errors_of([bash(command, content)])] == ["nonzero_exit"]
+
+
+@pytest.mark.parametrize(
+    ("later", "expected"), [(bash("test -f core.py", "exit 1"), False), (bash("grep x core.py", "exit 1"), True)]
+)
+def test_condition_that_is_denied_is_not_a_recovery(later: Step, expected: bool) -> None:
+    assert recovered(bash("cat core.py", "exit 1\ncat: core.py: No such file"), later, LOOK)[0] is expected
+
+
+# 13. A limit that the agent chose is called its own, with the most that it may ask for.
+
+SHELL: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "bash",
+        "parameters": {
+            "type": "object",
+            "properties": {"command": {"type": "string"}, "timeout_s": {"type": "number", "maximum": 120}},
+            "required": ["command"],
+        },
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "says"),
+    [
+        ({"timeout_s": 2}, "timeout 2s", "the 2 s that you asked for (at most 120)"),
+        ({"timeout_s": 0.5}, "timeout 0.5s", "the 0.5 s that you asked for (at most 120)"),
+        ({"timeout": 45}, "timeout 45s", "the 45 s that you asked for"),
+        ({"timeout_s": 120}, "timeout 120s", "the 120 s that a call may take"),
+        ({}, "timeout 120s", "the 120 s that a call may take"),
+    ],
+)
+def test_timeout_hint_says_whose_limit_it_was(asked: dict[str, Any], status: str, says: str) -> None:
+    assert f"{says}." in first_hint([("bash", {"command": "python train.py", **asked}, status)], [SHELL])
+
+
+# 14. The advice against waiting names only what waits.
+
+
+@pytest.mark.parametrize(
+    ("command", "named", "unnamed"),
+    [
+        ("sleep 5 & echo hi", "`sleep 5`", "echo"),
+        ("sleep 5 && cat a.log", "`sleep 5`", "cat"),
+        ("python a.py; sleep 10; ls", "`sleep 10`", "python"),
+        ("python -c 'import time; time.sleep(9); print(1)'", "`time.sleep(9)`", "print"),
+        ("sleep 3; ls; sleep 4", "`sleep 3`, `sleep 4`", "ls"),
+        ("until test -f x; do sleep 1; done", "`until test -f x; do sleep 1; done`", "&"),
+    ],
+)
+def test_sleep_hint_names_only_what_waits(command: str, named: str, unnamed: str) -> None:
+    text = first_hint([bash(command, "ok\nhi")], [])
+    assert f"Leave out {named}: nothing runs" in text and unnamed not in text
+
+
+def test_sleep_hint_advises_the_foreground_for_a_command_in_the_background() -> None:
+    assert "foreground" in first_hint([bash("make all & sleep 8; cat log", "ok\nhi")], [])
+    assert "foreground" not in first_hint([bash("sleep 8 & echo hi", "ok\nhi")], [])
+
+
+# 15. A program that reads the keyboard waits for keys, with a file argument as well.
+
+
+@pytest.mark.parametrize(
+    ("command", "program"),
+    [
+        ("vim README.md", "vim"),
+        ("cd src && less core.py", "less"),
+        ("nano -w notes.txt", "nano"),
+        ("top", "top"),
+        ("htop -u me", "htop"),
+        ("python -m pdb core.py", "pdb"),
+        ("python -i core.py", "python"),
+        ("git rebase -i HEAD~2", "git"),
+        ("git commit", "git"),
+        ("ipython core.py", "ipython"),
+    ],
+)
+def test_timeout_hint_says_that_the_program_waits_for_keys(command: str, program: str) -> None:
+    assert f"`{program}` waits for keys that never come" in first_hint([bash(command, "timeout 30s")], [])
+
+
+@pytest.mark.parametrize("command", ["top -b", "git commit -m x", "vim -es -c q a.py", "git log | less", "python a.py"])
+def test_timeout_hint_says_nothing_of_keys_when_none_are_read(command: str) -> None:
+    assert "keys" not in first_hint([bash(command, "timeout 30s")], [])
+
+
+# 16. A pattern that is not a regular expression: the hint escapes the character.
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason", "escaped"),
+    [
+        ("def total(", "missing ), unterminated subpattern at position 9", r"`\(`"),
+        ("a[0", "unterminated character set at position 1", r"`\[`"),
+        ("*args", "nothing to repeat at position 0", r"`\*`"),
+        ("f(x))", "unbalanced parenthesis at position 4", r"`\)`"),
+        ("x++", "multiple repeat at position 2", r"`\+`"),
+    ],
+)
+def test_bad_pattern_hint_escapes_the_character(pattern: str, reason: str, escaped: str) -> None:
+    answer = f"error invalid_args: search: pattern is not a regular expression: {reason}"
+    assert escaped in first_hint([("search", {"pattern": pattern}, answer)], [schema("search", "pattern")])
+
+
+# 17. A module that is not installed.
+
+
+@pytest.mark.parametrize(
+    ("command", "body", "module"),
+    [
+        ("python -c 'import numpy'", "ModuleNotFoundError: No module named 'numpy'", "numpy"),
+        ("python a.py", "ModuleNotFoundError: No module named 'requests'", "requests"),
+    ],
+)
+def test_missing_module_hint_says_that_it_cannot_be_installed(command: str, body: str, module: str) -> None:
+    trace = f'exit 1\nTraceback (most recent call last):\n  File "<string>", line 1, in <module>\n{body}'
+    says = f"`{module}` is not installed and cannot be installed: use"
+    assert says in first_hint([bash(command, trace)], [])
+    assert says in first_hint([bash(f"python -m {module}", f"exit 1\n/usr/bin/python: No module named {module}")], [])
+    ours = ("list_files", {}, f"ok\nsrc/{module}/core.py")
+    assert "cannot be installed" not in first_hint([ours, bash(command, trace)], [])

@@ -6,8 +6,11 @@ import re
 
 from ....models import Hint
 from ...transcript.call_effects import path_of, writes_by_name
+from ...transcript.shell_commands import parse
 from ..error_context import ErrorContext
 from ..hint_text import listed, make_hint, quote
+
+_SLEEPS = re.compile(r"[\w.]*\bsleep\([\d.]+\)")
 
 
 def repeat(context: ErrorContext) -> Hint:
@@ -36,10 +39,16 @@ def reread(context: ErrorContext) -> Hint:
 def sleep(context: ErrorContext) -> Hint:
     """Advise not to wait, because nothing runs between two commands."""
     line = context.error.evidence
-    is_polling = "&" in line or line.lstrip().startswith(("while", "until", "for"))
+    parts = parse(line)
+    is_loop = line.lstrip().startswith(("while", "until", "for", "watch"))
+    is_polling = is_loop or any(
+        part.after == "&" and before.program != "sleep" for before, part in zip(parts, parts[1:], strict=False)
+    )
+    waits = [" ".join(part.words) for part in parts if part.program == "sleep"] or _SLEEPS.findall(line)
+    what = quote(line, 100) if is_loop or not waits else listed(quote(wait, 40) for wait in dict.fromkeys(waits))
     return make_hint(
         "sleep",
-        f"Leave out {quote(line, 100)}: nothing runs between two commands, so there is nothing to wait for.",
+        f"Leave out {what}: nothing runs between two commands, so there is nothing to wait for.",
         "Let the command run in the foreground: its result comes when it is done."
         if is_polling
         else "Take the next step at once.",

@@ -14,6 +14,10 @@ from ..hint_text import LONGEST_LIST, listed, make_hint, quote, signature
 _LIST = "The tools are: "
 _ROOM = 700
 _LONG_SIGNATURE = 300
+_PATTERNS = ("pattern", "regex", "query", "search", "expression")
+_REGEX = re.compile(r"regular expression|\bregexp?\b", re.I)
+_POSITION = re.compile(r"at position (\d{1,6})")
+_SPECIAL = "()[]{}*+?|^$.\\"
 
 
 def tool_not_found(context: ErrorContext) -> Hint | None:
@@ -58,6 +62,8 @@ def invalid_args(context: ErrorContext) -> Hint | None:
     if schema is None:
         return make_hint("invalid_args", f"Check the arguments of {error.tool[:60] or 'the call'}: {reason}.")
     end = "" if reason.endswith("?") else "."
+    if _REGEX.search(answer):
+        return make_hint("invalid_args", f"{reason}{end}", _escaped(context, answer))
     usage = signature(error.tool, schema)
     usage = usage if len(usage) < _LONG_SIGNATURE else f"{usage[:200]}..."
     fitting = context.tools_that_fit() if problem else []
@@ -66,6 +72,17 @@ def invalid_args(context: ErrorContext) -> Hint | None:
     other = signature(fitting[0], context.schemas[fitting[0]]) if len(fitting) == 1 else listed(fitting, 150)
     meant = f"These arguments fit {other}: check whether {error.tool[:60]} is the tool that you need."
     return make_hint("invalid_args", f"{reason}{end}", meant, f"If it is, call {usage}.")
+
+
+def _escaped(context: ErrorContext, answer: str) -> str:
+    """Return which character of a pattern to escape, so that it stands for itself."""
+    arguments = context.call.arguments if context.call is not None else {}
+    pattern = next((value for name in _PATTERNS if isinstance(value := arguments.get(name), str)), "")
+    place = _POSITION.search(answer)
+    character = pattern[int(place[1]) : int(place[1]) + 1] if place else ""
+    if character not in _SPECIAL:
+        character = next((each for each in pattern if each in _SPECIAL), "(")
+    return f"To search for {quote(character)} itself, escape it: write `\\{character}` in the pattern."
 
 
 def malformed_call(context: ErrorContext) -> Hint | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ....models import Hint
 from ...transcript.call_effects import command_of
@@ -12,6 +12,7 @@ from ...transcript.past_turns import PastCall
 from ...transcript.shell_commands import parse, testing_commands
 from ..error_context import ErrorContext
 from ..hint_text import make_hint, quote
+from .output import missing_module
 
 _MISSING_COMMAND = re.compile(
     r"(?:^|: )(?:line \d+: |\d+: )?(?P<a>[\w./+-]+): (?:command )?not found|command not found: (?P<b>[\w./+-]+)"
@@ -61,6 +62,20 @@ _SERVES = re.compile(
 _ASK_FOR_INPUT = frozenset(
     "python python3 ipython node irb psql mysql vi vim nano less more top htop ssh gdb pdb".split()
 )
+_OWN_LIMITS = ("timeout_s", "timeout", "timeout_seconds", "timeout_sec")
+_SHOW, _EDIT = "show the file with `cat` or `sed -n 1,80p`", "change the file with `sed -i` or with a tool that edits"
+_SCRIPT, _ONCE = "write the commands into a script, or pass them with -c", "ask once with `ps aux`"
+_KEYS = {
+    **dict.fromkeys("less more most man".split(), _SHOW),
+    **dict.fromkeys("vi vim nvim view nano pico emacs ed ex joe mcedit micro".split(), _EDIT),
+    **dict.fromkeys("top htop btop atop iotop".split(), _ONCE),
+    **dict.fromkeys("pdb ipdb gdb lldb ipython bpython jdb".split(), _SCRIPT),
+    **dict.fromkeys("tmux screen mc ncdu dialog tig lazygit visudo".split(), "use a command that ends by itself"),
+}
+"""Programs that read the keyboard, and what to do instead."""
+_GIT_KEYS = "give the message with -m, and name the paths or commits"
+_BATCH = frozenset("-b -bn1 -n1 -es -Es --batch -batch --version --help -c -ex --eval".split())
+"""Arguments with which such a program ends by itself."""
 _FETCHES = re.compile(r"\b(?:pip3? install|npm install|apt(?:-get)? |curl |wget |git (?:clone|fetch|pull))")
 _SEARCHES = re.compile(r"\b(?:find|grep -\w*[rR]\w*|ls -\w*R\w*|du)\b[^|;&]*\s/(?:\s|$|usr|home|etc)")
 
@@ -121,6 +136,9 @@ def nonzero_exit(context: ErrorContext) -> Hint | None:
     if call is None or code is None:
         reason = error.message.rstrip(".")[:200]
         return make_hint("nonzero_exit", f"{what} fails: {reason}.", "Fix that before you try it again.")
+    missing = missing_module(context, call.body)
+    if missing:
+        return make_hint("nonzero_exit", missing)
     meaning, reason = _exit_meaning(context, code), _error_line(call.body)
     start = f"{what} ends with exit code {code}" + (f": {meaning}." if meaning else ".")
     silent = "" if meaning else "It prints nothing: ask for more with a verbose option."
@@ -154,15 +172,48 @@ def timeout(context: ErrorContext) -> Hint | None:
     """Say why the command takes so long, and how to do less of it."""
     error = context.error
     limit = _LIMIT.search(f"{error.message} {error.evidence}")
-    allowed = f"the {limit[1] or limit[2]} s that a call may take" if limit else "the time that a call may take"
+    allowed = _allowed(context, limit[1] or limit[2]) if limit else "the time that a call may take"
     what = quote(context.command, 80) if context.command else error.tool[:60] or "The call"
     return make_hint("timeout", f"{what} does not end within {allowed}.", _timeout_advice(context.command, error.tool))
+
+
+def _allowed(context: ErrorContext, seconds: str) -> str:
+    """Return whose limit the seconds were: the agent's own, if its call asked for fewer than a call may take."""
+    arguments = context.call.arguments if context.call is not None else {}
+    for name in _OWN_LIMITS:
+        asked, rule = arguments.get(name), context.arguments_of(context.error.tool).get(name)
+        most = rule.get("maximum") if isinstance(rule, Mapping) else None
+        if isinstance(asked, int | float) and asked == float(seconds) and asked != most:
+            return f"the {seconds} s that you asked for" + (f" (at most {most})" if most is not None else "")
+    return f"the {seconds} s that a call may take"
+
+
+def _waits_for_keys(line: str) -> str:
+    """Return which program of the command line waits for keys, and what to do instead; '' when none does."""
+    for part in parse(line) if line else ():
+        words = part.words
+        is_interactive = re.fullmatch(r"i?python[\d.]*", part.program) and "-i" in words
+        advice = _KEYS.get(part.program) or (_KEYS["ipython"] if is_interactive else "")
+        if part.program == "git":
+            advice = _GIT_KEYS if _asks_in_git(words) else ""
+        if advice and part.after != "|" and _BATCH.isdisjoint(words):
+            return f"`{part.program}` waits for keys that never come: {advice}."
+    return ""
+
+
+def _asks_in_git(words: Sequence[str]) -> bool:
+    """Return whether a git command opens an editor or asks which changes it should take."""
+    if words[1:2] == ("commit",):
+        return not any(re.match(r"-\w*[mFC]|--(?:message|file|no-edit|fixup|reuse-message)", word) for word in words)
+    return not {"-i", "-p", "--interactive", "--patch"}.isdisjoint(words) and words[1] in ("rebase", "add", "checkout")
 
 
 def _timeout_advice(line: str, tool: str) -> str:
     parts = parse(line) if line else ()
     if any(part.program == "sleep" for part in parts) or "sleep(" in line:
         return "Do not wait: nothing runs between two commands."
+    if keys := _waits_for_keys(line):
+        return keys
     if _SERVES.search(line):
         return "It never ends by itself: start it with `timeout 5` or test the code without a server."
     if any(
@@ -177,5 +228,5 @@ def _timeout_advice(line: str, tool: str) -> str:
     if tool in ("run_tests", "pytest") or testing_commands(line):
         return "Run one test file or one test; if that hangs too, look for an endless loop in the code it calls."
     if any(re.fullmatch(r"python[\d.]*", part.program) for part in parts):
-        return "Look for an endless loop, or try it on a smaller input."
+        return "Look for an endless loop, try it on a smaller input, or pipe in what it asks for."
     return "Do less in one call: narrow the paths, or split the work."

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import re
 
 from ....models import Hint
 from ...transcript.call_effects import path_of, shows_file, workspace_path, writes_by_name
+from ...transcript.text_match import LineDifference, first_difference
 from ..error_context import ErrorContext
-from ..hint_text import make_hint, quote
+from ..hint_text import make_hint, quote, quote_verbatim
 from ..path_guesses import known_paths, nearest_paths, paths_below
 
 _MISSING = re.compile(
@@ -26,8 +26,9 @@ _MANY = re.compile(
     re.I,
 )
 _PLACES = re.compile(r"\(?lines? ([\d, ]+)\)?")
-_STATED_LINE = re.compile(r"nearest line is (\d+): (.+)$")
-_COMPARED, _CHARACTERS = 5_000, 200
+_LITERAL = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+_STATED_LINE = re.compile(rf"nearest line is (\d+): (?:({_LITERAL})(?:; line (\d+) of old\b.*)?|(.+))$")
+_COMPARED = 5_000
 
 
 def file_not_found(context: ErrorContext) -> Hint | None:
@@ -95,16 +96,18 @@ def _absent(context: ErrorContext, path: str) -> Hint:
     """Return the hint for a text that is not in the file: line numbers, indentation, line ends, or another text."""
     old, where = _old_lines(context), quote(path, 100)
     first = next((line.strip() for line in old if line.strip()), "")
-    start = f"{quote(first, 60)} is not in {where}." if first else f"The text to replace is not in {where}."
-    if old and all(_NUMBERED.match(line) for line in old if line.strip()):
+    is_one_line = len(_without_blank_ends(old)) == 1
+    start = f"{quote(first, 60)} is not in {where}." if is_one_line else f"The text to replace is not in {where}."
+    if first and all(_NUMBERED.match(line) for line in old if line.strip()):
         advice = f"Leave out the line numbers that were shown with {where}: they are not in the file."
-        return make_hint("edit_failed", start, _nearest_line(context, path, old), advice)
+        begins = f"The text then begins with {quote_verbatim(_NUMBERED.sub('', _without_blank_ends(old)[0]))}."
+        return make_hint("edit_failed", start, advice, begins)
     if "CR LF" in context.error.message:
         advice = f"The lines of {where} end in CR LF: write \\r\\n in the text to replace."
         return make_hint("edit_failed", start, advice)
     indentation = _indentation(context, path, old)
     if indentation:
-        return make_hint("edit_failed", f"The text is in {where}, but indented differently.", indentation)
+        return make_hint("edit_failed", indentation)
     advice = f"Read {where} again and copy the text to replace exactly, with its indentation."
     changed = f"{where} was changed after you read it." if _written_since_read(context, path) else ""
     if not any(shows_file(call, path) for call in context.earlier_calls):
@@ -113,38 +116,44 @@ def _absent(context: ErrorContext, path: str) -> Hint:
 
 
 def _nearest_line(context: ErrorContext, path: str, old: list[str]) -> str:
-    """Return a sentence with the line that comes closest to the first line of the text."""
+    """Return a sentence with the first line of the text that differs from the file, and the file's line."""
+    different = _difference(context, path, old)
+    if different is None or different.file_line is None:
+        return ""
+    place = f"{different.place}: " if _STATED_LINE.search(context.error.message) else ""
+    near = f"The nearest line is {place}{quote_verbatim(different.file_line)}."
+    if len(_without_blank_ends(old)) < 2:
+        return near
+    return f"Line {different.number} of your text differs: it is {quote_verbatim(different.text_line)}. {near}"
+
+
+def _difference(context: ErrorContext, path: str, old: list[str]) -> LineDifference | None:
+    """Return the first line that differs: as the status line states it, else by what the agent has read."""
     stated = _stated_line(context)
-    if stated is not None:
-        return f"The nearest line is {stated[0]}: {quote(stated[1], 90)}."
-    first = next((line.strip() for line in old if line.strip()), "")
-    lines = [line.strip()[:_CHARACTERS] for line in _lines_read(context, path)]
-    candidates = [line for line in lines if line]
-    near = difflib.get_close_matches(_NUMBERED.sub("", first)[:_CHARACTERS], candidates, n=1) if first else []
-    return f"The nearest line is {quote(near[0], 90)}." if near else ""
+    if stated is None:
+        return first_difference(_lines_read(context, path), "\n".join(old))
+    place, line, number = stated
+    same = [other for other in _lines_read(context, path) if other.split() == line.split()]
+    if line[:1] == " " != line[:2] and len(same) == 1:  # older environments wrote any indentation as one space
+        line = same[0]
+    if number is None:
+        number = next((number for number, other in enumerate(old, 1) if other.strip()), 1)
+    return LineDifference(number, old[number - 1], place, line) if number <= len(old) else None
 
 
 def _indentation(context: ErrorContext, path: str, old: list[str]) -> str:
-    """Return how the indentation differs, when that is all that differs; '' otherwise."""
-    old = _without_blank_ends(old)
-    lines = _lines_read(context, path)
-    stripped = [line.strip() for line in old]
-    for start in range(len(lines) - len(old) + 1 if old else 0):
-        here = lines[start : start + len(old)]
-        if [line.strip() for line in here] == stripped:
-            pairs = zip(here, old, strict=True)
-            wrong = next((pair for pair in pairs if pair[0].strip() and _lead(pair[0]) != _lead(pair[1])), None)
-            if wrong is not None:
-                return _compared(*wrong)
-    stated = _stated_line(context)
-    if stated is not None and old and stated[1].strip() == old[0].strip() and _lead(stated[1]) != _lead(old[0]):
-        return _compared(stated[1], old[0])
-    return ""
-
-
-def _compared(in_file: str, in_text: str) -> str:
-    start = f"{quote(in_file.strip(), 60)} begins with {_indentation_name(_lead(in_file))} in the file"
-    return f"{start} and with {_indentation_name(_lead(in_text))} in your text: copy the indentation of every line."
+    """Return how the indentation of the first line that differs differs, when that is all; '' otherwise."""
+    different = _difference(context, path, old)
+    if different is None or different.file_line is None:
+        return ""
+    ours, theirs = different.text_line, different.file_line
+    if ours.strip() != theirs.strip() or _lead(ours) == _lead(theirs):
+        return ""
+    start = f"Line {different.number} of your text is indented differently in {quote(path, 100)}"
+    place = f"{quote(theirs.strip(), 60)} begins with {_indentation_name(_lead(theirs))} in the file"
+    return (
+        f"{start}: {place} and with {_indentation_name(_lead(ours))} in your text. Copy the indentation of every line."
+    )
 
 
 def _lead(line: str) -> str:
@@ -162,16 +171,17 @@ def _without_blank_ends(lines: list[str]) -> list[str]:
     return lines[full[0] : full[-1] + 1] if full else []
 
 
-def _stated_line(context: ErrorContext) -> tuple[str, str] | None:
-    """Return number and text of the nearest line that the status line names, with its indentation."""
+def _stated_line(context: ErrorContext) -> tuple[int, str, int | None] | None:
+    """Return what the status line states: number and text of the nearest line, and the line of the text, if named."""
     stated = _STATED_LINE.search(context.error.message)
     if stated is None:
         return None
+    line = stated[2] or stated[4]
     try:
-        line = ast.literal_eval(stated[2])
+        value = ast.literal_eval(line)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        line = stated[2]
-    return stated[1], line if isinstance(line, str) else stated[2]
+        value = line
+    return int(stated[1][:9]), value if isinstance(value, str) else line, int(stated[3][:9]) if stated[3] else None
 
 
 def _lines_read(context: ErrorContext, path: str) -> list[str]:

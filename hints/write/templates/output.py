@@ -9,6 +9,7 @@ from ...transcript.call_effects import is_test_tool, shown_files, workspace_path
 from ...transcript.shell_commands import parse, testing_commands
 from ..error_context import ErrorContext
 from ..hint_text import listed, make_hint, quote
+from ..path_guesses import known_paths
 
 _TRACEBACK = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^[ \t|]*File "([^"\n]+)", line (\d{1,9})(?:, in (\S+))?', re.MULTILINE)
@@ -16,6 +17,7 @@ _PYTEST_FRAME = re.compile(r"^((?:[\w.@+-]+/)*[\w.@+-]+\.py):(\d{1,9}): (?:in (\
 _RAISED = re.compile(
     r"^(?:E   +|[ |+-]*)?((?:\w+\.)*\w*(?:Error|Exception|Warning|Interrupt|Exit|Failed))(?:: (.*))?$", re.MULTILINE
 )
+_NO_MODULE = re.compile(r"No module named '?(\w+)'?$", re.MULTILINE)
 _ELSEWHERE = re.compile(r"(?:^|/)(?:site-packages|dist-packages|lib/python[\d.]*|python[\d.]+/lib)/|^<|^/usr/|^/opt/")
 _DROPPED = re.compile(r"(\d+) bytes dropped")
 _NARROWING = (
@@ -29,6 +31,9 @@ def traceback(context: ErrorContext) -> Hint | None:
     """Name the exception and the line of the innermost frame in the workspace."""
     body = context.call.body if context.call is not None and context.call.body else context.error.evidence
     raised = _raised(body) or _raised(context.error.message)
+    missing = missing_module(context, body)
+    if missing:
+        return make_hint("traceback", missing)
     frame = _frame(body)
     what = f"{raised[0]}: {raised[1]}".rstrip(": ") if raised else "an exception"
     if frame is None:
@@ -40,6 +45,18 @@ def traceback(context: ErrorContext) -> Hint | None:
         f"{quote(what, 140)} comes from line {line} of {quote(workspace_path(path), 120)}{inside}.",
         "Read that line and fix the cause there, before you run it again.",
     )
+
+
+def missing_module(context: ErrorContext, text: str) -> str:
+    """Return the advice for a module that is not installed; '' for one of the workspace and for any other text."""
+    modules = _NO_MODULE.findall(text[-4000:])
+    if not modules or text.rstrip().rpartition("\n")[2].find("No module named") < 0:
+        return ""
+    name = modules[-1]
+    paths = known_paths(context.earlier_calls, context.files)
+    if any(name in (part.removesuffix(".py") for part in path.split("/")) for path in paths):
+        return ""
+    return f"{quote(name)} is not installed and cannot be installed: use the standard library and what is installed."
 
 
 def _raised(body: str) -> tuple[str, str] | None:

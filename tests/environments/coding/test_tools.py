@@ -12,14 +12,15 @@ from typing import Any
 
 import pytest
 
-from etude.environments.coding.tools import SCHEMAS, TOOLS, run_tool
+from etude.environments.coding.tools import SCHEMAS, TOOLS, run_tool, schemas
 from etude.environments.sandbox import Limits, open_sandbox
 from etude.environments.tasks.task_trees import materials
-from etude.environments.tool_protocol import OUTPUT, Context, answer_call, capped
+from etude.environments.tool_protocol import NO_CALL, OUTPUT, Context, answer_call, capped
 from etude.hints.transcript.parsing import Call
 from etude.models import Task
 
 LIMITS = Limits(timeout_s=20.0)
+NO_OPTIONS = "selector is a path or a test id and takes no options; run pytest with options in bash"
 
 
 def use(task: Task, *calls: tuple[str, dict[str, Any]], names: Sequence[str] = tuple(TOOLS)) -> list[str]:
@@ -51,6 +52,16 @@ def test_schemas_are_openai_functions() -> None:
         assert set(parameters["required"]) <= set(parameters["properties"])
 
 
+@pytest.mark.parametrize(("limit", "most"), [(120.0, 120), (20.0, 20), (0.5, 0.5)])
+def test_schema_of_bash_states_the_limit_and_the_default(limit: float, most: float) -> None:
+    rule = schemas(["read_file", "bash"], limit)[1]["function"]["parameters"]["properties"]["timeout_s"]
+    assert (rule["minimum"], rule["maximum"], rule["default"]) == (0.1, most, most)
+
+
+def test_answer_to_a_turn_without_a_call_says_that_two_in_a_row_end_the_episode() -> None:
+    assert "Two turns in a row without one end the episode." in NO_CALL
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "status"),
     [
@@ -74,10 +85,43 @@ def test_schemas_are_openai_functions() -> None:
             {"path": "src/tally/words.py", "start_line": 9},
             "error invalid_args: read_file: src/tally/words.py",
         ),
+        (
+            "read_file",
+            {"path": "src/tally/words.py", "start_line": 5000},
+            "error invalid_args: read_file: src/tally/words.py has 1 line; start_line 5000 is past the end",
+        ),
+        (
+            "read_file",
+            {"path": "src/tally/core.py", "start_line": 900, "end_line": 950},
+            "error invalid_args: read_file: src/tally/core.py has ",
+        ),
+        (
+            "read_file",
+            {"path": "src/tally/core.py", "start_line": 20, "end_line": 10},
+            "error invalid_args: read_file: end_line 10 is before start_line 20",
+        ),
+        (
+            "read_file",
+            {"path": "src/tally/core.py", "start_line": 3, "end_line": 1},
+            "error invalid_args: read_file: end_line 1 is before start_line 3",
+        ),
         ("edit_file", {"path": "src/tally/words.py", "old": "", "new": "x"}, "error edit_failed: old is empty"),
         ("search", {"pattern": "("}, "error invalid_args: search: pattern is not a regular expression"),
         ("search", {"pattern": "x", "path": "gone"}, "error file_not_found: no such file or folder: gone"),
         ("run_tests", {"selector": "--pdb"}, "error invalid_args: run_tests: selector is a path or a test id"),
+        (
+            "run_tests",
+            {"selector": "tests -k total"},
+            "error invalid_args: run_tests: selector is a path or a test id ",
+        ),
+        ("run_tests", {"selector": "-x"}, f"error invalid_args: run_tests: {NO_OPTIONS}"),
+        ("run_tests", {"selector": "tests/test_visible.py::test_a -v"}, f"error invalid_args: run_tests: {NO_OPTIONS}"),
+        (
+            "run_tests",
+            {"selector": "/etc"},
+            "error invalid_args: run_tests: /etc is outside the workspace; give a path",
+        ),
+        ("run_tests", {"selector": "../etc/x.py::f"}, "error invalid_args: run_tests: ../etc/x.py::f is outside the"),
         ("submit", {"reward": 1}, "error invalid_args: submit has no argument 'reward'"),
     ],
 )
@@ -142,6 +186,13 @@ def test_files_are_written_read_and_edited(task: Task) -> None:
     ]
 
 
+BLOCK = "class A:\n    def g(self):\n        x = 1\n        if a or b:\n            return x\n# end\n"
+
+
+def _differs(place: int, line: str, number: int) -> str:
+    return f"old is not in f; the nearest line is {place}: {line!r}; line {number} of old is "
+
+
 @pytest.mark.parametrize(
     ("content", "old", "message"),
     [
@@ -150,6 +201,26 @@ def test_files_are_written_read_and_edited(task: Task) -> None:
         ("a\r\nb\r\n", "a\nb", "old is not in f: its lines end in CR LF"),
         ("a\n", "zzzz", "old is not in f; read_file shows the exact text"),
         ("a\n", "b", "old is not in f"),
+        (BLOCK, "    def g(self):\n        x = 1\n        if a and b:\n", _differs(4, "        if a or b:", 3)),
+        (
+            BLOCK,
+            "g(self):\n        x = 1\n          if a or b:\n            return x",
+            _differs(4, "        if a or b:", 3),
+        ),
+        (BLOCK, "class A:\n        x = 1\n        if a or b:", _differs(2, "    def g(self):", 2)),
+        (BLOCK, "class A:\n\n    def g(self):\n        x = 1\n        if a", _differs(2, "    def g(self):", 2)),
+        (BLOCK, "        if a or b:\n\treturn x\n", _differs(5, "            return x", 2)),
+        (
+            BLOCK,
+            "            return x\n# end\n\nclass B:",
+            "old is not in f; the file ends with line 6, and line 3 of old is ''",
+        ),
+        (BLOCK.replace("\n", "\r\n"), "class A:\n    def h(self):\n", _differs(2, "    def g(self):", 2)),
+        (
+            "if  x:\n            elif  y:\n",
+            "          elif y :",
+            "old is not in f; the nearest line is 2: '            elif  y:'",
+        ),
     ],
 )
 def test_an_edit_that_finds_no_single_place_says_why(task: Task, content: str, old: str, message: str) -> None:
@@ -219,6 +290,24 @@ def search(task: Task, **arguments: Any) -> str:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "body"),
+    [
+        ({"pattern": "x", "path": "src/tally/core.py", "glob": "*.rs"}, "no file matches the glob '*.rs'"),
+        ({"pattern": "LIMIT", "glob": "src/**/*.toml"}, "no file matches the glob 'src/**/*.toml'"),
+        ({"pattern": "LIMIT", "path": "src", "glob": "tally"}, "no file matches the glob 'tally'"),
+        ({"pattern": "LIMIT", "glob": "wor*.py", "path": "src/tally/words.py"}, "src/tally/words.py:1:LIMIT = 100"),
+        ({"pattern": "LIMIT", "glob": "src/**", "path": "src/tally/words.py"}, "src/tally/words.py:1:LIMIT = 100"),
+        ({"pattern": "zzz", "glob": "*.py"}, "no matches"),
+        ({"pattern": "zzz"}, "no matches"),
+    ],
+)
+def test_search_applies_a_glob_to_a_file_and_says_when_no_file_matches(
+    task: Task, arguments: dict[str, Any], body: str
+) -> None:
+    assert one(task, "search", **arguments) == f"ok\n{body}"
+
+
+@pytest.mark.parametrize(
     ("glob", "files"),
     [
         ("*.py", ["alpha.py", "docs/gamma.py"]),
@@ -234,7 +323,7 @@ def search(task: Task, **arguments: Any) -> str:
 def test_search_looks_only_into_files_that_match_a_glob(task: Task, glob: str, files: list[str]) -> None:
     body = search(task, pattern="two", glob=glob)
     assert [line.split(":")[0] for line in body.splitlines() if ":" in line] == files
-    assert files or body == "no matches"
+    assert files or body == f"no file matches the glob {glob!r}"
 
 
 def test_search_shows_lines_around_a_match_when_asked(task: Task) -> None:
@@ -307,7 +396,7 @@ def test_whole_files_are_looked_at_off_the_event_loop(task: Task, monkeypatch: p
         observed.append((word[:4], longest, threading.current_thread() is threading.main_thread()))
         return real(word, lines, **options)
 
-    monkeypatch.setattr("etude.environments.coding.file_text.difflib.get_close_matches", watched)
+    monkeypatch.setattr(difflib, "get_close_matches", watched)
     _, missed = use(
         task,
         ("write_file", {"path": "long.txt", "content": "\n".join(f"{n} " + "ab " * 5000 for n in range(50))}),

@@ -71,7 +71,7 @@ def first(*calls: PastCall, **more: Any) -> str:
             "bash",
             {"cmd": "ls"},
             "error invalid_args: x",
-            ["no argument 'cmd'; did you mean 'command'", "bash(command: string, timeout_s?: number >= 0.1)"],
+            ["no argument 'cmd'; did you mean 'command'", "bash(command: string, timeout_s?: number >= 0.1 <= 120)"],
         ),
         (
             "bash",
@@ -109,7 +109,7 @@ def first(*calls: PastCall, **more: Any) -> str:
             "edit_file",
             {"path": "a.py", "old": "return sum(value)", "new": "x"},
             "error edit_failed: old is not in a.py; the nearest line is 12: '    return sum(values)'",
-            ["`return sum(value)` is not in `a.py`", "line is 12: `return sum(values)`", "Read `a.py`"],
+            ["`return sum(value)` is not in `a.py`", "line is 12: `    return sum(values)`", "Read `a.py`"],
         ),
         (
             "edit_file",
@@ -143,7 +143,7 @@ def first(*calls: PastCall, **more: Any) -> str:
             "exit 1\nerror: patch does not apply\n",
             ["code 1", "`error: patch does not apply`"],
         ),
-        ("bash", {"command": "grep -rn x ."}, "exit 1", ["nothing matches", "not a failure"]),
+        ("bash", {"command": "grep -rn x ."}, "exit 2\ngrep: x: Is a directory", ["code 2", "Is a directory"]),
         ("bash", {"command": "x"}, "exit 137\nKilled", ["memory"]),
         ("run_tests", {"selector": "x"}, "exit 4\nERROR: not found: x", ["pytest was called wrongly"]),
         ("write_file", {"path": "x"}, "error io_error: cannot write x: No space left on device", ["No space left"]),
