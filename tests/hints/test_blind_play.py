@@ -567,7 +567,7 @@ def test_bad_pattern_hint_escapes_the_character(pattern: str, reason: str, escap
 )
 def test_missing_module_hint_says_that_it_cannot_be_installed(command: str, body: str, module: str) -> None:
     trace = f'exit 1\nTraceback (most recent call last):\n  File "<string>", line 1, in <module>\n{body}'
-    says = f"`{module}` is not installed and cannot be installed: use"
+    says = f"`{module}` is not installed and cannot be installed; use"
     assert says in first_hint([bash(command, trace)], [])
     assert says in first_hint([bash(f"python -m {module}", f"exit 1\n/usr/bin/python: No module named {module}")], [])
     ours = ("list_files", {}, f"ok\nsrc/{module}/core.py")
