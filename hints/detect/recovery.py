@@ -3,7 +3,8 @@
 A call has targets: a file that it shows or changes, a test run, a program, or, where nothing else is known, the tool
 itself. A later call is a new attempt when it shares a target with the failed call. File names that differ by a typo
 are the same target. A file that was looked for in vain is also found by listing its folder, and a question that a
-command answers by its exit code alone (``grep``, ``test``) needs no second attempt, and neither does waiting.
+command answers by its exit code alone (``grep``, ``test``) needs no second attempt, and neither does waiting. A
+traceback is also recovered by an edit near a line that it names and a later run.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from ..transcript.call_effects import (
 )
 from ..transcript.past_turns import PastCall, PastTurn, Place
 from ..transcript.shell_commands import SimpleCommand, looks, looks_only, parse, testing_commands
+from ..transcript.tracebacks import named_lines
 from .error_kinds import error_kind, worked
 
 Target = tuple[str, str]
@@ -50,6 +52,7 @@ tests     empty: all tests                              some_tests    empty: any
 _ANY_TOOL: frozenset[ErrorKind] = frozenset(("tool_not_found", "malformed_call"))
 _ABSENT: frozenset[ErrorKind] = frozenset(("file_not_found", "nonzero_exit"))
 _FILE_SORTS = frozenset(("show", "change", "run"))
+_RUN_SORTS = frozenset(("run", "program", "some_tests"))
 _REDIRECTED = re.compile(r"(?:>|\btee(?: -a)?) *([^\s;&|<>()]+)")
 _NEVER_ENDS = re.compile(r"\btail -[fF]|\bwatch\b|http\.server|\brunserver\b|\b(?:uvicorn|gunicorn)\b|\bflask run\b")
 _SUBCOMMANDS = frozenset("git npm pip pip3 cargo docker kubectl poetry uv apt apt-get go make conda yarn".split())
@@ -60,6 +63,8 @@ _FILE_WORD = re.compile(r"(?!-|[sy]/[^/]*/[^/]*/\w*\Z)[\w.+@/-]*(?:\.\w+|/)[\w.+
 """A word that looks like a path: not an option, and not a script of ``sed`` such as ``s/old/new/``."""
 _SIMILAR = 0.7
 """The least ``difflib`` ratio of two file names that differ by a typo."""
+_EDITED = re.compile(r"\bat line (\d{1,9})$", re.MULTILINE)
+_REGION = 60
 _LONGER, _COMPARED = 3, 100
 
 
@@ -119,6 +124,8 @@ class WorkedCalls:
         self._whole: dict[Target, list[Place]] = defaultdict(list)
         self._cut: dict[Target, list[Place]] = defaultdict(list)
         self._any: list[Place] = []
+        self._runs: list[tuple[Place, str]] = []
+        self._edited_lines: dict[Place, int] = {}
         self._handed_in: dict[str, list[Place]] = defaultdict(list)
         for turn, past in enumerate(turns):
             for index, call in enumerate(past.calls):
@@ -128,6 +135,12 @@ class WorkedCalls:
 
     def _add(self, place: Place, call: PastCall) -> None:
         (self._handed_in[call.name] if hands_in(call) else self._any).append(place)
+        if not (command_of(call) and looks_only(command_of(call))) and _RUN_SORTS.intersection(
+            sort for sort, _ in _targets(call)
+        ):
+            self._runs.append((place, call.body))
+        if edited := _EDITED.search(call.body):
+            self._edited_lines[place] = int(edited[1])
         table = self._whole if error_kind(call) is None else self._cut
         for target in frozenset(_targets(call)):
             table[target].append(place)
@@ -144,7 +157,26 @@ class WorkedCalls:
             tables = [self._whole] if kind == "output_limit" else [self._whole, self._cut]
             places = [table[key] for table in tables for key in _widened(goal.targets, self._names) if key in table]
         later = [row[number] for row in places if (number := bisect_right(row, place)) < len(row)]
+        if kind == "traceback" and (run := self._run_after_edit(place, call)) is not None:
+            later.append(run)
         return min(later)[0] - place[0] if later else None
+
+    def _run_after_edit(self, place: Place, call: PastCall) -> Place | None:
+        """Return the first run that worked after an edit near a line that the traceback of a call names."""
+        edits = [
+            edit
+            for path, lines in named_lines(call.body).items()
+            for edit in self._whole.get(("change", _base(path)), ())
+            if edit > place and _is_near(self._edited_lines.get(edit), lines)
+        ]
+        raised = call.body.rstrip().rpartition("\n")[2]
+        runs = (run for run, body in self._runs if edits and run > min(edits) and raised not in body)
+        return next(runs, None)
+
+
+def _is_near(edited: int | None, lines: Sequence[int]) -> bool:
+    """Return whether an edit is at most _REGION lines from one of these; an edit whose place is unknown is near."""
+    return edited is None or any(abs(edited - line) <= _REGION for line in lines)
 
 
 def _means(name: str, tool: str) -> bool:

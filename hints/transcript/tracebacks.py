@@ -13,6 +13,9 @@ _IPYTHON = re.compile(
 )
 _RULE = re.compile(r"[=\-_]{3}|\S+ (?:passed|failed)\b|FAILED |ERROR ")
 _LOGGED = re.compile(r".*\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b")
+_FRAME = re.compile(
+    r'^ *File "(?!<|[^"\n]*(?:/usr/|site-packages/|dist-packages/|/lib/python))([^"\n]+)", line (\d{1,9})'
+)
 _SEARCHED = 64 * 1024
 
 
@@ -31,6 +34,15 @@ def is_traceback(text: str) -> bool:
         return True
     start = _start(whole) if len(whole) <= _SEARCHED else -1
     return start >= 0 and (start == 0 or whole.startswith((_HEAD, _GROUP)))
+
+
+def named_lines(text: str) -> dict[str, list[int]]:
+    """Return the files outside the standard library and installed packages in a traceback's frames, and their lines."""
+    lines: dict[str, list[int]] = {}
+    for row in text[-_SEARCHED:].splitlines():
+        if frame := _FRAME.match(row):
+            lines.setdefault(frame[1], []).append(int(frame[2]))
+    return lines
 
 
 def _start(text: str) -> int:

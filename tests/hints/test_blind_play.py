@@ -567,8 +567,46 @@ def test_bad_pattern_hint_escapes_the_character(pattern: str, reason: str, escap
 )
 def test_missing_module_hint_says_that_it_cannot_be_installed(command: str, body: str, module: str) -> None:
     trace = f'exit 1\nTraceback (most recent call last):\n  File "<string>", line 1, in <module>\n{body}'
-    says = f"`{module}` is not installed and cannot be installed: use"
+    says = f"`{module}` is not installed and cannot be installed; use"
     assert says in first_hint([bash(command, trace)], [])
     assert says in first_hint([bash(f"python -m {module}", f"exit 1\n/usr/bin/python: No module named {module}")], [])
     ours = ("list_files", {}, f"ok\nsrc/{module}/core.py")
     assert "cannot be installed" not in first_hint([ours, bash(command, trace)], [])
+
+
+# 18. A traceback from workspace code is recovered by an edit of the place that it names and a later run.
+
+RAISED = """exit 1
+Traceback (most recent call last):
+  File "/tmp/repro.py", line 2, in <module>
+    total(None)
+  File "/workspace/src/tally/core.py", line 8, in total
+    return sum(values)
+TypeError: 'NoneType' object is not iterable"""
+
+
+def edit_of(path: str, line: int) -> Step:
+    return "edit_file", {"path": path, "old": "a", "new": "b"}, f"ok\nedited {path} at line {line}"
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ([edit_of("src/tally/core.py", 7), ("run_tests", {}, "ok\n3 passed")], (True, 2)),
+        ([edit_of("/workspace/src/tally/core.py", 12), LOOK, bash("python check.py", "ok\n3")], (True, 3)),
+        ([bash("sed -i s/a/b/ src/tally/core.py"), bash("make verify", "ok")], (True, 2)),
+        ([bash("python /tmp/repro.py", "ok\n0")], (True, 1)),
+        ([edit_of("src/tally/core.py", 900), ("run_tests", {}, "ok\n3 passed")], (False, None)),
+        ([edit_of("src/tally/words.py", 8), ("run_tests", {}, "ok\n3 passed")], (False, None)),
+        ([edit_of("src/tally/core.py", 8), bash("ls src", "ok\ntally")], (False, None)),
+        ([("run_tests", {}, "ok\n3 passed"), edit_of("src/tally/core.py", 8)], (False, None)),
+        ([edit_of("src/tally/core.py", 8), bash("make verify", RAISED)], (False, None)),
+        ([edit_of("src/tally/core.py", 8), bash("sed -i s/a/b/ src/tally/core.py")], (False, None)),
+        ([edit_of("src/tally/core.py", 8), ("run_tests", {}, RAISED)], (False, None)),
+        ([edit_of("src/tally/core.py", 8), ("run_tests", {}, "exit 1\n1 failed: assert 1 == 2")], (True, 2)),
+    ],
+)
+def test_traceback_is_recovered_by_an_edit_of_the_place_and_a_run(
+    steps: list[Step], expected: tuple[bool, int | None]
+) -> None:
+    assert recovered(bash("python /tmp/repro.py", RAISED), *steps, LOOK) == expected

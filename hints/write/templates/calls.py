@@ -81,7 +81,7 @@ def _escaped(context: ErrorContext, answer: str) -> str:
     place = _POSITION.search(answer)
     character = pattern[int(place[1]) : int(place[1]) + 1] if place else ""
     if character not in _SPECIAL:
-        character = next((each for each in pattern if each in _SPECIAL), "(")
+        character = next((sign for sign in pattern if sign in _SPECIAL), "(")
     return f"To search for {quote(character)} itself, escape it: write `\\{character}` in the pattern."
 
 

@@ -181,9 +181,9 @@ def _allowed(context: ErrorContext, seconds: str) -> str:
     """Return whose limit the seconds were: the agent's own, if its call asked for fewer than a call may take."""
     arguments = context.call.arguments if context.call is not None else {}
     for name in _OWN_LIMITS:
-        asked, rule = arguments.get(name), context.arguments_of(context.error.tool).get(name)
+        requested, rule = arguments.get(name), context.arguments_of(context.error.tool).get(name)
         most = rule.get("maximum") if isinstance(rule, Mapping) else None
-        if isinstance(asked, int | float) and asked == float(seconds) and asked != most:
+        if isinstance(requested, int | float) and requested == float(seconds) and requested != most:
             return f"the {seconds} s that you asked for" + (f" (at most {most})" if most is not None else "")
     return f"the {seconds} s that a call may take"
 

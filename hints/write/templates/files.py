@@ -146,14 +146,13 @@ def _indentation(context: ErrorContext, path: str, old: list[str]) -> str:
     different = _difference(context, path, old)
     if different is None or different.file_line is None:
         return ""
-    ours, theirs = different.text_line, different.file_line
-    if ours.strip() != theirs.strip() or _lead(ours) == _lead(theirs):
+    text_line, file_line = different.text_line, different.file_line
+    if text_line.strip() != file_line.strip() or _lead(text_line) == _lead(file_line):
         return ""
-    start = f"Line {different.number} of your text is indented differently in {quote(path, 100)}"
-    place = f"{quote(theirs.strip(), 60)} begins with {_indentation_name(_lead(theirs))} in the file"
-    return (
-        f"{start}: {place} and with {_indentation_name(_lead(ours))} in your text. Copy the indentation of every line."
-    )
+    start = f"Line {different.number} of your text is indented differently in {quote(path, 100)}:"
+    place = f"{quote(file_line.strip(), 60)} begins with {_indentation_name(_lead(file_line))} in the file"
+    yours = f"and with {_indentation_name(_lead(text_line))} in your text. Copy the indentation of every line."
+    return f"{start} {place} {yours}"
 
 
 def _lead(line: str) -> str:

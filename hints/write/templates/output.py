@@ -56,7 +56,8 @@ def missing_module(context: ErrorContext, text: str) -> str:
     paths = known_paths(context.earlier_calls, context.files)
     if any(name in (part.removesuffix(".py") for part in path.split("/")) for path in paths):
         return ""
-    return f"{quote(name)} is not installed and cannot be installed: use the standard library and what is installed."
+    advice = "use the standard library and what is installed"
+    return f"ModuleNotFoundError: {quote(name)} is not installed and cannot be installed; {advice}."
 
 
 def _raised(body: str) -> tuple[str, str] | None:
