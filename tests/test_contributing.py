@@ -17,7 +17,6 @@ from helpers.paths import ROOT
 
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()
 SECTIONS = {part.partition("\n")[0]: part for part in TEXT.split("\n## ")[1:]}
-SLOW = ("Add a sandbox",)
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 EDITED = [name for name in SECTIONS if name.startswith("Add ")]
 
@@ -48,7 +47,7 @@ def run(command: str, checkout: Path, variables: Mapping[str, str]) -> None:
 def edit(block: str, checkout: Path, language: str) -> None:
     """Write a whole file, or replace in one file the lines of ``block`` without ``+`` by those without ``-``."""
     header, _, body = block.partition("\n")
-    file = checkout / header.removeprefix("+++ ")
+    file = checkout / header.removeprefix("+++ ").removeprefix("# ")
     if language == "python":
         file.write_text(body)
         return
@@ -60,9 +59,7 @@ def edit(block: str, checkout: Path, language: str) -> None:
     file.write_text(text.replace(before, after))
 
 
-@pytest.mark.parametrize(
-    "section", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in SECTIONS]
-)
+@pytest.mark.parametrize("section", SECTIONS)
 def test_every_command_and_edit_of_a_section_works(section: str, checkout: Path, variables: dict[str, str]) -> None:
     for language, block in BLOCK.findall(SECTIONS[section]):
         if language:
