@@ -27,7 +27,9 @@ from etude.research.error_turns.worlds import World, due
 from etude.trainers.distillation.distill_sites import Site
 from etude.trainers.distillation.divergence import log_probabilities
 from etude.trainers.distillation.hidden_states import head_of, student_rows, tokens_read
+from etude.trainers.grpo.dynamic_sampling import SampledBatch
 from etude.trainers.grpo.generation import generate
+from etude.trainers.grpo.scored_batch import ScoredBatch
 from etude.trainers.grpo.trainer import EtudeTrainer
 from etude.trainers.replay.encoding import Encoded
 from etude.trainers.rollouts.rollout import Rollout, Sample
@@ -55,15 +57,19 @@ class ArmTrainer(EtudeTrainer):
 
     # --- what an episode is worth --------------------------------------------------------------------------------
 
-    def _sampled(self) -> list[Rollout]:
-        played: list[Rollout] = super()._sampled()
-        return [less_errors(rollout) for rollout in played] if self.arm.reward == "dense" else played
+    def _play_batch(self) -> SampledBatch:
+        sampled = super()._play_batch()
+        if self.arm.reward != "dense":
+            return sampled
+        return replace(sampled, rollouts=[less_errors(rollout) for rollout in sampled.rollouts])
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
         if self.arm.reward == "penalty":
             width = output["completion_ids"].shape[1]
-            output["advantages"] = output["advantages"][:, None] + penalties(self._played, self.num_generations, width)
+            output["advantages"] = output["advantages"][:, None] + penalties(
+                self.sampled.rollouts, self.num_generations, width
+            )
         return output
 
     # --- which sites, which hints --------------------------------------------------------------------------------
@@ -109,10 +115,10 @@ class ArmTrainer(EtudeTrainer):
         loss: Tensor = super()._compute_loss(model, inputs)
         return loss
 
-    def _distilled(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+    def _distillation_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         if self.arm.learns == "sample":
             return self._learned_from_samples(model, inputs)
-        loss: Tensor = super()._distilled(model, inputs)
+        loss: Tensor = super()._distillation_loss(model, inputs)
         for name in ("student_tokens", "teacher_tokens"):
             self.read += int(self._metrics["train"][f"distillation/{name}"][-1])
         return loss
@@ -124,7 +130,8 @@ class ArmTrainer(EtudeTrainer):
         """
         student = self.accelerator.unwrap_model(model)
         total = torch.zeros((), device=student.device)
-        for rollout, sites in zip(inputs["rollouts"], inputs["sites"], strict=True):
+        batch = ScoredBatch.from_inputs(inputs)
+        for rollout, sites in ((row.rollout, row.sites) for row in batch.rows):
             said = self._said_again(student, rollout, sites)
             fits = [(s, replace(site, end=site.start + len(s.ids))) for s, site in zip(said, sites, strict=True)]
             better = [(s, site) for s, site in fits if self._works(rollout.task_id, s)]
@@ -134,8 +141,8 @@ class ArmTrainer(EtudeTrainer):
                 total = total - site.weight * each.sum()
             for read in ([site for _, site in fits], [replace(site, hint=[]) for _, site in better]):
                 self.read += tokens_read(rollout.ids, read, packed=True) if read else 0
-            self._note("samples/worked", len(better) / max(len(fits), 1))
-        return total / inputs["site_tokens"].clamp(min=1)
+            self.record_metric("samples/worked", len(better) / max(len(fits), 1))
+        return total / batch.site_tokens.clamp(min=1)
 
     def _said_again(self, student: Any, rollout: Rollout, sites: Sequence[Site]) -> list[Sample]:
         if not sites:

@@ -114,7 +114,7 @@ async def together(trainer: Any, tasks: Sequence[str]) -> list[Kept]:
 
     async def one(task_id: str) -> Kept:
         with trainer._batcher.playing():
-            async with trainer._sessions.one() as client:
+            async with trainer._sessions.checkout() as client:
                 named = {"task_id": task_id, "episode_id": f"{AGENT}-{task_id}"}
                 found = await rollout(
                     named, trainer._chat, client, max_ids=limits.max_ids, max_turn_ids=limits.max_turn_ids

@@ -28,6 +28,8 @@ from etude.research.error_turns import (
 )
 from etude.research.error_turns.drill_world import DRILLS
 from etude.research.error_turns.worlds import World
+from etude.trainers.grpo.dynamic_sampling import SampledBatch
+from etude.trainers.grpo.scored_batch import attach, scored_rows
 from etude.trainers.rollouts.rollout import Rollout, Span
 
 SMALL = replace(DRILLS, held=2, prompts=2, group=2, max_ids=700, max_turn_ids=8)
@@ -169,9 +171,9 @@ def test_resamples_that_work_are_learned_and_others_are_not(
     base: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = trainer("sft_resample", base, url, tmp_path / "run")
-    made._played = made.play([{"task_id": name} for name in SMALL.learned(7, 2)])
-    sites = made._choose_sites(made._played)
-    inputs = {"rollouts": made._played, "sites": sites, "site_tokens": torch.tensor(10)}
+    sampled = SampledBatch(made.play([{"task_id": name} for name in SMALL.learned(7, 2)]), [[], []])
+    inputs: dict[str, Any] = {}
+    attach(inputs, scored_rows(sampled, made._choose_sites(sampled.rollouts)), torch.tensor(10))
     monkeypatch.setattr(stack_arms.ArmTrainer, "_works", lambda self, task, sample: False)
     assert float(made._learned_from_samples(made.model, inputs)) == 0
     monkeypatch.setattr(stack_arms.ArmTrainer, "_works", lambda self, task, sample: True)
