@@ -22,7 +22,7 @@ test-slow: setup
 
 # The trainer's tests need torch; the other targets leave them out where it is not installed, and say so.
 test-train: setup-all
-	.venv/bin/pytest -m "slow or not slow" --ignore=tests/trainers/integrations/packages tests/trainers tests/research
+	.venv/bin/pytest -m "slow or not slow" --ignore=tests/trainers/integrations/packages tests/trainers tests/research tests/cli/demo
 
 # mypy needs a folder called etude, and a clone may have any name.
 lint: setup
