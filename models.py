@@ -95,6 +95,17 @@ class PytestVerifier(Record):
     components: list[str] = Field(default_factory=lambda: ["fail_to_pass", "pass_to_pass", "no_confirmed_finding"])
 
 
+class UnittestVerifier(PytestVerifier):
+    """Verifier that runs a project's own unittest program, such as Django's ``tests/runtests.py``.
+
+    ``program`` is its path in the workspace, ``args`` the labels it is given, ``options`` its other arguments. A test's
+    id is that of unittest: ``module.Class.method``.
+    """
+
+    kind: Literal["unittest"] = "unittest"  # type: ignore[assignment]
+    program: str
+
+
 class AnswerVerifier(Record):
     """Verifier that compares an exact answer and exact effects; no code runs.
 
@@ -122,11 +133,12 @@ class CustomVerifier(Record):
 def _verifier_tag(value: Any) -> str | None:
     """Return which record describes a verifier, None for a value without a kind."""
     kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
-    return kind if kind in ("pytest", "answer", None) else "custom"
+    return kind if kind in ("pytest", "unittest", "answer", None) else "custom"
 
 
 Verifier = Annotated[
     Annotated[PytestVerifier, Tag("pytest")]
+    | Annotated[UnittestVerifier, Tag("unittest")]
     | Annotated[AnswerVerifier, Tag("answer")]
     | Annotated[CustomVerifier, Tag("custom")],
     Discriminator(_verifier_tag),
@@ -191,9 +203,9 @@ class Task(Record):
 
     @property
     def pytest(self) -> PytestVerifier:
-        """Return the verifier of a repository task. Raises ValueError for a task of another kind."""
+        """Return the verifier of a repository task, which runs tests. Raises ValueError for a task of another kind."""
         if not isinstance(self.verifier, PytestVerifier):
-            raise ValueError(f"task {self.task_id!r} is verified by {self.verifier.kind!r}, not by pytest")
+            raise ValueError(f"task {self.task_id!r} is verified by {self.verifier.kind!r}, not by tests")
         return self.verifier
 
     def public(self) -> PublicTask:

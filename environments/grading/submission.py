@@ -21,6 +21,7 @@ VERIFIERS = Registry(
     "etude.verifiers",
     {
         "pytest": ".environments.grading.in_process:verify",
+        "unittest": ".environments.grading.in_process:verify",
         "answer": ".environments.grading.answer:verify",
     },
 )

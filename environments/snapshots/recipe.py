@@ -6,12 +6,12 @@ import hashlib
 import json
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 from ...errors import BadOptions
-from ...models import PytestVerifier, Record
+from ...models import PytestVerifier, Record, UnittestVerifier
 from ...registry import did_you_mean
 
 BUILDER = "2"
@@ -100,12 +100,24 @@ class Recipe(Record):
     """Import name -> path in the tree."""
     tests: list[str]
     """Places of the tests in the tree."""
-    verifier: PytestVerifier
+    verifier: Annotated[UnittestVerifier | PytestVerifier, Field(discriminator="kind")]
     """How the whole suite is run."""
     env: dict[str, str] = Field(default_factory=dict)
     """Environment variables set whenever code of the snapshot runs."""
     generated: dict[str, str] = Field(default_factory=dict)
     """Files that the build adds to the tree: ``base64:CONTENT``, or for large ones ``sha256:HASH`` to compare."""
+
+    measured: bool = True
+    """Whether the suite was run three times for a baseline; False where a row brings the tests that decide."""
+
+    as_of: str = ""
+    """Date after which no file of the package index was considered; empty for none."""
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out the two fields of specified snapshots elsewhere: the digests of others do not depend on them."""
+        table: dict[str, Any] = dump(self)
+        return table if not self.measured else {k: v for k, v in table.items() if k not in ("measured", "as_of")}
 
     def canonical(self) -> str:
         """Return the one JSON text of this recipe."""

@@ -29,7 +29,7 @@ from ..source import source
 from ..source.project_files import required_python
 from ..source.source import Source
 from ..store import trees
-from ..test_run.baseline import check_run, measure
+from ..test_run.baseline import Baseline, check_run, measure
 from ..test_run.first_run import TEST_CPU_S, TEST_IDLE_S, first_run
 from ..test_run.test_runner import TestRun, run_tests
 from . import environment
@@ -89,7 +89,7 @@ class Build:
         project = self._inspect(replace(fetched, scm_version=recipe.scm_version), interpreter)
         generated = metadata.generated_files(project, recipe.packages, self.tree)
         metadata.write_files(self.tree, metadata.unpack(recipe.generated, generated))
-        dependencies = Dependencies(interpreter, self.env, self.staging, self.progress, self.notes)
+        dependencies = Dependencies(interpreter, self.env, self.staging, self.progress, self.notes, recipe.as_of)
         dependencies.install_recipe(recipe.requirements)
         environment.add_project(self.env, interpreter, project)
         self._set_up(recipe.setup_cmds)
@@ -190,6 +190,8 @@ class Build:
             await sandbox.close()
 
     def _publish(self, recipe: Recipe, interpreter: Interpreter, first: TestRun | None) -> Snapshot:
+        if not recipe.measured:
+            return snapshot.publish(self.cache, self.folder, recipe, Baseline(passed=[], notes=self.notes), interpreter)
         open_sandbox = partial(self._sandbox, recipe, interpreter)
         measured = _wait(measure(open_sandbox, recipe.verifier, recipe.packages, self.tree, self.progress, first))
         baseline = measured.model_copy(update={"notes": [*self.notes, *measured.notes]})

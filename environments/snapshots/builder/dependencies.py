@@ -25,12 +25,21 @@ class Installed:
 
 
 class Dependencies:
-    """Resolver and installer of one build; ``notes`` receives a line for each dropped requirement."""
+    """Resolver and installer of one build; ``notes`` receives a line for each dropped requirement.
+
+    ``as_of`` is a date (``2024-06-30``): files that were uploaded later are not considered.
+    """
 
     def __init__(
-        self, interpreter: Interpreter, folder: Path, staging: Path, progress: Callable[[str], None], notes: list[str]
+        self,
+        interpreter: Interpreter,
+        folder: Path,
+        staging: Path,
+        progress: Callable[[str], None],
+        notes: list[str],
+        as_of: str = "",
     ) -> None:
-        self.interpreter, self.folder, self.staging = interpreter, folder, staging
+        self.interpreter, self.folder, self.staging, self.as_of = interpreter, folder, staging, as_of
         self.progress, self.notes = progress, notes
 
     def refuse_parts_of_pytest(self, project: str, pytest: str) -> None:
@@ -51,7 +60,7 @@ class Dependencies:
         while True:
             lines = resolution.lines([guess.project])
             self.progress(f"installing {len(lines)} packages")
-            result = environment.install(self.folder, self.interpreter, lines, self.staging)
+            result = environment.install(self.folder, self.interpreter, lines, self.staging, self.as_of)
             if result.ok:
                 return Installed(resolution, accepted)
             culprits = self._culprits(failed_builds(result.log), guess, accepted, result)
@@ -61,12 +70,12 @@ class Dependencies:
     def install_recipe(self, lines: Sequence[str]) -> None:
         """Install the locked requirements of a recipe. Raises DependencyFailed."""
         self.progress(f"installing {len(lines)} packages")
-        result = environment.install(self.folder, self.interpreter, lines, self.staging)
+        result = environment.install(self.folder, self.interpreter, lines, self.staging, self.as_of)
         if not result.ok:
             raise DependencyFailed(f"a locked dependency cannot be installed: {result.error_text()}; {_REMEDY}")
 
     def _resolve(self, requirements: Sequence[str]) -> Resolution:
-        return resolve(self.interpreter, requirements, self.staging)
+        return resolve(self.interpreter, requirements, self.staging, self.as_of)
 
     def _resolve_tests(self, base: Sequence[str], tests: Sequence[str]) -> tuple[Resolution, list[str]]:
         """Resolve everything together; a test requirement that cannot be resolved is dropped with a note."""

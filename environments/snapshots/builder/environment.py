@@ -56,11 +56,13 @@ def make_head(folder: Path, executable: str, interpreter: Interpreter) -> None:
         link.symlink_to(target)
 
 
-def install(environment: Path, interpreter: Interpreter, lines: Sequence[str], folder: Path) -> UvResult:
+def install(
+    environment: Path, interpreter: Interpreter, lines: Sequence[str], folder: Path, as_of: str = ""
+) -> UvResult:
     """Make a new virtual environment that holds exactly ``lines``, still with this machine's paths."""
     remove(environment)
     make_head(environment, str(interpreter.executable), interpreter)
-    return install_locked(environment / "bin" / "python", lines, folder)
+    return install_locked(environment / "bin" / "python", lines, folder, as_of)
 
 
 def add_project(environment: Path, interpreter: Interpreter, project: Project) -> None:

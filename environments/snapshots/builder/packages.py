@@ -57,10 +57,13 @@ def compile_lock(
         raise SnapshotError(f"uv's lock file cannot be read ({error}); install uv 0.13 or later") from error
 
 
-def resolve(interpreter: Interpreter, requirements: Sequence[str], folder: Path) -> Resolution:
-    """Resolve to exact files, each with its hash, for ``interpreter``. Raises DependencyFailed."""
+def resolve(interpreter: Interpreter, requirements: Sequence[str], folder: Path, as_of: str = "") -> Resolution:
+    """Resolve to exact files, each with its hash, for ``interpreter``; ``as_of`` leaves out files of later dates.
+
+    Raises DependencyFailed.
+    """
     names = ", ".join(requirements)
-    lock = compile_lock(interpreter, requirements, folder)
+    lock = compile_lock(interpreter, requirements, folder, ["--exclude-newer", as_of] if as_of else [])
     if isinstance(lock, UvResult):
         raise DependencyFailed(
             f"cannot resolve {names}: {lock.error_text()}; change the requirements, or configure a package index that "
@@ -96,14 +99,16 @@ def marker_environment(interpreter: Interpreter) -> Environment:
     )
 
 
-def install_locked(python: Path, lines: Sequence[str], folder: Path) -> UvResult:
+def install_locked(python: Path, lines: Sequence[str], folder: Path, as_of: str = "") -> UvResult:
     """Install exactly ``lines`` (``name==version --hash=...``) into the environment of ``python``, and nothing else.
 
-    Files are copied, never linked: uv's cache may not change what a snapshot holds.
+    ``as_of`` leaves out later files of the tools that build a source distribution. Files are copied, never linked:
+    uv's cache may not change what a snapshot holds.
     """
     lock = folder / "lock.txt"
     lock.write_text("".join(f"{line}\n" for line in lines), "utf-8")
     options = ["--no-deps", "--require-hashes", "--link-mode", "copy", *uv_options()]
+    options += ["--exclude-newer", as_of] if as_of else []
     result = run_uv("pip", "install", "--quiet", *options, "--python", str(python), "--requirements", str(lock))
     (python.parent.parent / ".lock").unlink(missing_ok=True)
     return result

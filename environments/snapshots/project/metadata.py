@@ -50,10 +50,13 @@ class Project:
     members: Mapping[str, bytes] = field(default_factory=dict)
 
 
-def inspect(tree: Path, source: Source, interpreter: Interpreter, folder: Path) -> Project:
+def inspect(
+    tree: Path, source: Source, interpreter: Interpreter, folder: Path, environment: Mapping[str, str] | None = None
+) -> Project:
     """Build a wheel from a copy of ``tree`` and read it; without a build, read the tree's requirements and licence.
 
-    The build runs the project's own code on this machine, as any installation does. Raises BuildFailed.
+    The build runs the project's own code on this machine, as any installation does, with ``environment`` added to its
+    variables. Raises BuildFailed.
     """
     if not _builds(tree):
         runtime = read_requirements(tree / "requirements.txt") if (tree / "requirements.txt").is_file() else []
@@ -61,7 +64,7 @@ def inspect(tree: Path, source: Source, interpreter: Interpreter, folder: Path) 
     copy = folder / "build-copy"
     shutil.copytree(tree, copy, symlinks=True)
     version = source.scm_version or ("" if (tree / "PKG-INFO").is_file() else "0.0.0")
-    variables = dict.fromkeys(_SCM_VARIABLES, version) if version else {}
+    variables = {**(dict.fromkeys(_SCM_VARIABLES, version) if version else {}), **(environment or {})}
     wheel = build_wheel(interpreter, copy, folder / "wheels", variables, project_name(tree, source.name))
     shutil.rmtree(copy, ignore_errors=True)
     return read_wheel(wheel, tree)

@@ -83,6 +83,11 @@ def runtime(requires_dist: Sequence[str]) -> list[str]:
     return [text for text in requires_dist if "extra ==" not in text.replace("'", '"')]
 
 
+def extra_requirements(requires_dist: Sequence[str], extra: str, project: str) -> list[str]:
+    """Return the requirements of one extra of a project."""
+    return _extras(requires_dist, [extra], project)[canonicalize_name(extra)]
+
+
 def _extras(requires_dist: Sequence[str], extras: Sequence[str], project: str) -> dict[str, list[str]]:
     """Return each extra's requirements, with ``project[other]`` expanded; other markers stay in the text."""
     direct: dict[str, list[str]] = {}

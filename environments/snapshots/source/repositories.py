@@ -91,6 +91,26 @@ def export(spec: str, target: Path) -> Exported:
     return Exported(canonical, name, version)
 
 
+def export_commit(repository: Path, commit: str, target: Path) -> Exported:
+    """Write the files of a commit of a local clone, bare or not, into ``target``. Raises SourceNotFound."""
+    from git import Repo
+    from git.exc import BadName, InvalidGitRepositoryError, NoSuchPathError
+
+    try:
+        repo: Any = Repo(repository)
+        found = repo.commit(commit)
+        tree = found.tree
+    except (InvalidGitRepositoryError, NoSuchPathError) as error:
+        raise SourceNotFound(f"{repository} is not a git repository; clone it there") from error
+    except (BadName, ValueError, IndexError) as error:
+        raise SourceNotFound(f"{repository} has no commit {commit}; fetch it with all its branches") from error
+    version = _tag_version(repo, found.hexsha)
+    _write(tree, target)
+    repo.close()
+    check_links(target)
+    return Exported(f"git+local:{repository.name}@{found.hexsha}", repository.name, version)
+
+
 def _reason(error: Any) -> str:
     """Return git's own error text, without what GitPython adds to it."""
     text = str(error.stderr or error).strip().removeprefix("stderr: ").strip("'")

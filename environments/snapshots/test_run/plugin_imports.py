@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import importlib
+import importlib.util
 import os
 import site
 import sys
@@ -27,11 +27,22 @@ def workspace_modules(folders: Iterable[str]) -> set[str]:
     return names
 
 
-def load_pytest(root: str, watched: Iterable[str], with_coverage: bool) -> types.ModuleType:
-    """Import pytest and the ``watched`` modules while only the environment and the standard library are importable."""
+def environment_folders() -> tuple[str, str]:
+    """Return the prefix of the snapshot's environment and the folder of its packages."""
     prefix = os.path.dirname(os.path.dirname(sys.executable))
-    packages = os.path.join(prefix, "lib", "python%d.%d" % sys.version_info[:2], "site-packages")  # noqa: UP031
+    return prefix, os.path.join(prefix, "lib", "python%d.%d" % sys.version_info[:2], "site-packages")  # noqa: UP031
+
+
+def load_pytest(root: str, watched: Iterable[str], with_coverage: bool, folders: Iterable[str]) -> types.ModuleType:
+    """Import pytest and the ``watched`` modules while only the environment and the standard library are importable.
+
+    An environment without pytest belongs to pytest's own repository: there the workspace's copy in ``folders`` is
+    tested, and runs its own tests.
+    """
+    prefix, packages = environment_folders()
     sys.path.append(packages)
+    if importlib.util.find_spec("pytest") is None:
+        sys.path[:0] = folders
     for name in watched:
         with contextlib.suppress(ModuleNotFoundError):  # pytest's private modules move between its versions
             importlib.import_module(name)

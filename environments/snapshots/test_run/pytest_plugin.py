@@ -1,6 +1,6 @@
 """pytest plugin that runs inside a sandbox and reports over a private pipe.
 
-``run_tests`` passes this file and the two ``plugin_*.py`` files as text, so nothing of them is ever read inside; Python
+``run_tests`` passes this file and three ``plugin_*.py`` files as text, so nothing of them is ever read inside; Python
 executes them under ``-s -S`` with one JSON object on stdin. They run on Python 3.8 and later. Only the standard
 library and the environment's own site-packages are importable until pytest and its plugins are loaded; the workspace
 enters ``sys.path`` after that, so a ``random.py`` or ``pluggy`` in it shadows nothing here.
@@ -13,8 +13,6 @@ proof, hence ``assurance: in_process``.
 
 from __future__ import annotations
 
-import fcntl
-import hmac
 import json
 import os
 import signal
@@ -23,33 +21,10 @@ import types
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # inside, the texts of those two files have defined these names already
+if TYPE_CHECKING:  # inside, the texts of those files have defined these names already
+    from .plugin_channel import open_channel
     from .plugin_imports import enter_workspace, leave_main, load_pytest
     from .plugin_integrity import WATCHED, Guard, Reference, changed, make_guard
-
-
-def open_channel(key: bytes) -> Callable[..., None]:
-    """Return a ``send(kind, **fields)`` that signs, numbers and writes records; it works in this process alone."""
-    fd = int(os.environ.pop("ETUDE_CHANNEL"))
-    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100)
-    os.close(fd)
-    base, owner, count = hmac.new(key, digestmod="sha256"), os.getpid(), 0
-    getpid, write, dumps = os.getpid, os.write, json.dumps
-
-    def send(kind: str, **fields: Any) -> None:
-        nonlocal count
-        if getpid() != owner:
-            return
-        body = f"{count} ".encode() + dumps({"kind": kind, **fields}, separators=(",", ":")).encode()
-        mac = base.copy()
-        mac.update(body)
-        number, _, record = body.partition(b" ")
-        line = number + b" " + mac.hexdigest().encode() + b" " + record + b"\n"
-        count += 1
-        while line:
-            line = line[write(moved, line) :]
-
-    return send
 
 
 def describe(excinfo: Any, root: str) -> tuple[str, str, str]:
@@ -242,7 +217,7 @@ def main() -> None:
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     root = os.getcwd()
     folders = list(dict.fromkeys(os.path.normpath(os.path.join(root, part)) for part in [*job["python_path"], "."]))
-    pytest = load_pytest(root, WATCHED, bool(job["coverage"]))
+    pytest = load_pytest(root, WATCHED, bool(job["coverage"]), folders)
     leave_main()
     reference: Reference = {}
     tracer = None

@@ -25,7 +25,10 @@ OUTPUT_LIMIT = 256 * 1024
 ENVIRONMENT = {"PYTHONPATH": "", "PYTHONSTARTUP": "", "TZ": "UTC", "LANG": "C.UTF-8", "COLUMNS": "100"}
 # Excludes the current folder's modules before anything is imported; -P does so from Python 3.11 on only.
 _START = "import sys; sys.path[:] = filter(None, sys.path)\nwhile sys.argv[1:]: exec(sys.argv.pop(1))"
-_PARTS = ("plugin_integrity.py", "plugin_imports.py", "pytest_plugin.py")
+_PARTS = {
+    "pytest": ("plugin_channel.py", "plugin_integrity.py", "plugin_imports.py", "pytest_plugin.py"),
+    "unittest": ("plugin_channel.py", "plugin_imports.py", "unittest_plugin.py"),
+}
 FORGED = "forged or damaged result record"
 SIGPROF_EXIT = 128 + 27
 """Exit code of a run that the CPU limit of a single test has ended."""
@@ -54,7 +57,8 @@ class TestRun:
     and ``running`` the test that was running. ``repeated`` ids were reported more than once and have no outcome.
     ``violations`` names parts of pytest or ``builtins`` that the code under test replaced. ``contexts`` maps a test id
     (empty: import time) to workspace-relative file to covered lines. ``modules`` maps the workspace's imported
-    top-level modules to files. ``cpu_seconds`` is the CPU time of the run, ``seconds`` its wall time.
+    top-level modules to files. ``descriptions`` maps ids of unittest to the first lines of docstrings. ``cpu_seconds``
+    is the CPU time of the run, ``seconds`` its wall time.
     """
 
     __test__: ClassVar[bool] = False
@@ -67,6 +71,7 @@ class TestRun:
     collect_errors: dict[str, str] = field(default_factory=dict)
     contexts: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     modules: dict[str, str] = field(default_factory=dict)
+    descriptions: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     output: bytes = b""
@@ -86,9 +91,9 @@ class TestRun:
 
 
 @functools.cache
-def plugin_sources() -> tuple[str, ...]:
+def plugin_sources(kind: str = "pytest") -> tuple[str, ...]:
     """Return the texts of the plugin's files, which the sandbox's interpreter gets on its command line."""
-    return tuple(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in _PARTS)
+    return tuple(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in _PARTS[kind])
 
 
 async def run_tests(
@@ -125,12 +130,12 @@ async def run_tests(
         "most_failures": int(first_failure),
         "coverage": list(coverage),
         "test_cpu_s": test_cpu_s,
-        **verifier.model_dump(include={"args", "plugins", "python_path", "options", "config_file"}),
+        **verifier.model_dump(include={"args", "plugins", "python_path", "options", "config_file", "program"}),
     }
     # -I would ignore PYTHONHASHSEED, so its parts are given one by one. PYTHONPATH must be empty: Python itself imports
     # modules before the plugin's first line, and the workspace may not replace those either.
     result = await sandbox.exec(
-        ["python", "-s", "-S", "-B", "-c", _START, *plugin_sources()],
+        ["python", "-s", "-S", "-B", "-c", _START, *plugin_sources(verifier.kind)],
         stdin=json.dumps(job).encode(),
         env={**ENVIRONMENT, "PYTHONHASHSEED": str(hash_seed)},
         timeout_s=max(10 * limit, 300.0),
@@ -183,6 +188,7 @@ def read_run(result: ExecResult, key: bytes) -> TestRun:
         collect_errors=collected["collect"],
         contexts=collected["cover"],
         modules=modules,
+        descriptions={record["id"]: record["doc"] for record in records if record.get("doc")},
         seconds=result.seconds,
         cpu_seconds=result.cpu_seconds,
         output=result.output,

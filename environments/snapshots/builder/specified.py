@@ -1,0 +1,306 @@
+"""Snapshots of commits in environments that a public data set specifies: one environment serves many commits.
+
+Nothing is detected and no suite is measured: the data set states the Python version, the packages and how tests are
+run, and each of its rows brings the tests that decide. What is installed is built once for a specification, at one
+commit of the project, and hard-linked into the Snapshot of every other commit. A project with compiled modules is built
+again for each commit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from packaging.version import Version
+
+from ....errors import BuildFailed
+from ....models import PytestVerifier, UnittestVerifier
+from .. import snapshot
+from ..project import metadata
+from ..project.dependency_guess import DependencyGuess
+from ..project.metadata import Project
+from ..project.pytest_config import options, read_config, usable_options
+from ..project.requirements import Declared, extra_requirements, read_requirements, runtime
+from ..recipe import Recipe, SourceRef, base_id, canonical_json
+from ..snapshot import Snapshot
+from ..source import repositories
+from ..source.source import Source
+from ..store import trees
+from ..store.cache import cache_folder, file_lock, publish_folder, temporary_folder, write_whole
+from ..test_run.baseline import Baseline
+from . import environment
+from .dependencies import Dependencies
+from .interpreter import OLDEST, Interpreter, find_interpreter
+
+_VERSION = "1"
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Specification:
+    """Environment that a data set states for one version of a project."""
+
+    repo: str
+    """Repository as ``owner/name``."""
+    version: str
+    """Version of the project as the data set writes it."""
+    python: str
+    """Version of the interpreter (``3.9``); one that is older than the test plugins support is raised to theirs."""
+    requirements: tuple[str, ...] = ()
+    """Requirements to install; one that cannot be had beside the project's own is left out with a note."""
+    requirement_files: tuple[str, ...] = ()
+    """pip files in the tree; the first that exists is read."""
+    extras: tuple[str, ...] = ()
+    """Extras of the project to install."""
+    edits: tuple[str, ...] = ()
+    """``sed -i`` commands for the project's build files; they change what is built, never the workspace."""
+    as_of: str = ""
+    """Date (``2024-06-30``) after which no file of the package index is considered."""
+    packages: tuple[tuple[str, str], ...] = ()
+    """Import names and their places in the tree, where they cannot be detected: ``(("django", "django"),)``."""
+    program: str = ""
+    """The project's own unittest program; empty where pytest runs the tests."""
+    arguments: tuple[str, ...] = ()
+    """Other arguments of every test run."""
+    env: tuple[tuple[str, str], ...] = ()
+    """Environment variables of every run."""
+
+    def key(self) -> str:
+        """Return the digest of the specification."""
+        return hashlib.sha256(canonical_json([_VERSION, asdict(self)]).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class BuiltEnvironment:
+    """What was installed for a specification, and what the project's build added to its tree."""
+
+    name: str
+    version: str
+    licence: str
+    lines: list[str]
+    packages: dict[str, str]
+    plugins: list[str]
+    generated: dict[str, str]
+    notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    """Wall time of the build."""
+    bytes: int = 0
+    """Size of the installed files."""
+
+    @property
+    def compiled(self) -> bool:
+        """Return whether the project's build makes compiled modules, which fit one commit alone."""
+        return any(path.endswith(".so") for path in self.generated)
+
+
+def build_commit(
+    specification: Specification,
+    repository: Path,
+    commit: str,
+    setup_commit: str,
+    *,
+    cache: Path | None = None,
+    progress: Progress = lambda message: None,
+) -> tuple[Snapshot, BuiltEnvironment]:
+    """Return the Snapshot of ``commit`` in the clone ``repository``, and the environment that it uses.
+
+    ``setup_commit`` is the commit at which the shared environment is built. Raises a subclass of SnapshotError.
+    """
+    home = cache_folder(cache)
+    interpreter = find_interpreter(_python(specification.python))
+    folder, built = _environment(specification, repository, setup_commit, interpreter, home, progress)
+    if built.compiled and commit != setup_commit:
+        folder, built = _environment(specification, repository, commit, interpreter, home, progress)
+    pointer = home / "requests" / hashlib.sha256(f"{folder.name} {commit}".encode()).hexdigest()
+    if pointer.is_file() and (cached := snapshot.load(home, pointer.read_text("ascii"))):
+        return cached, built
+    with temporary_folder(home) as staging:
+        made = _publish(specification, built, folder, repository, commit, interpreter, home, staging / "snapshot")
+    write_whole(pointer, made.digest.encode())
+    return made, built
+
+
+def _python(version: str) -> str:
+    return max(version, ".".join(map(str, OLDEST)), key=Version)
+
+
+def _environment(
+    specification: Specification,
+    repository: Path,
+    commit: str,
+    interpreter: Interpreter,
+    home: Path,
+    progress: Progress,
+) -> tuple[Path, BuiltEnvironment]:
+    """Return the folder of the installed environment and its record; it is built unless the cache holds it."""
+    identity = [specification.key(), commit, interpreter.version, base_id()]
+    target = home / "environments" / hashlib.sha256(canonical_json(identity).encode()).hexdigest()
+    record = target / "environment.json"
+    if not record.is_file():
+        with file_lock(home, f"environment-{target.name[:32]}", lambda: progress("waiting for another build")):
+            if not record.is_file():
+                with temporary_folder(home) as staging:
+                    _install(specification, repository, commit, interpreter, staging, progress)
+                    publish_folder(staging / "environment", target)
+    return target, BuiltEnvironment(**json.loads(record.read_text("utf-8")))
+
+
+def _install(
+    specification: Specification,
+    repository: Path,
+    commit: str,
+    interpreter: Interpreter,
+    staging: Path,
+    progress: Progress,
+) -> None:
+    """Build the project at ``commit`` and install what it needs into ``staging/environment``."""
+    started = time.monotonic()
+    folder, tree, notes = staging / "environment", staging / "tree", list[str]()
+    folder.mkdir()
+    progress(f"{specification.repo} {specification.version}: building at {commit[:12]}")
+    project = _project(specification, repository, commit, interpreter, staging, notes)
+    dependencies = Dependencies(interpreter, folder / "env", staging, progress, notes, specification.as_of)
+    own = [*runtime(project.requires_dist), "coverage"]
+    is_pytest = project.name == "pytest"
+    own += [] if is_pytest or specification.program else ["pytest"]
+    stated = [*specification.requirements]
+    for path in specification.requirement_files:
+        if (tree / path).is_file():
+            stated += read_requirements(tree / path)
+            break
+    for extra in specification.extras:
+        stated += extra_requirements(project.requires_dist, extra, project.name)
+    if is_pytest:  # a tool that needs pytest would bring the copy that the workspace replaces
+        own.remove("coverage")
+    guess = DependencyGuess(own, stated, Declared((), ()), set(), [], project.name)
+    installed = dependencies.install(guess, list(dict.fromkeys(stated)))
+    environment.add_project(folder / "env", interpreter, project)
+    environment.finish(folder / "env", interpreter)
+    packages = dict(specification.packages) or _packages(project, tree)
+    named = usable_options(read_config(tree).addopts)[1]
+    plugins = environment.pytest_plugins(folder / "env", interpreter, named)
+    size = sum((folder / "env" / path).lstat().st_size for path in trees.files_of(folder / "env"))
+    built = BuiltEnvironment(
+        name=project.name,
+        version=project.version,
+        licence=project.licence,
+        lines=installed.resolution.lines([project.name]),
+        packages=packages,
+        plugins=[name for name in plugins if not (is_pytest and name == "pytester")] + ["pytester"] * is_pytest,
+        generated=_generated(project, packages, tree, folder),
+        notes=notes,
+        seconds=round(time.monotonic() - started, 1),
+        bytes=size,
+    )
+    (folder / "environment.json").write_text(json.dumps(asdict(built)), "utf-8")
+
+
+def _generated(project: Project, packages: dict[str, str], tree: Path, folder: Path) -> dict[str, str]:
+    files = metadata.generated_files(project, packages, tree)
+    metadata.write_files(folder / "generated", files)
+    return metadata.pack(files)
+
+
+def _project(
+    specification: Specification,
+    repository: Path,
+    commit: str,
+    interpreter: Interpreter,
+    staging: Path,
+    notes: list[str],
+) -> Project:
+    """Return the project's metadata at ``commit``, from a build of the edited tree; the tree stays in ``staging``."""
+    tree = staging / "tree"
+    exported = repositories.export_commit(repository, commit, tree)
+    name = specification.repo.partition("/")[2]
+    edited = staging / "edited"
+    shutil.copytree(tree, edited, symlinks=True)
+    for command in specification.edits:
+        subprocess.run(shlex.split(command), cwd=edited, capture_output=True, check=False)
+    source = Source("git", exported.spec, name, "", exported.version or specification.version)
+    with_date = {"UV_EXCLUDE_NEWER": specification.as_of} if specification.as_of else {}
+    try:
+        return metadata.inspect(edited, source, interpreter, staging, with_date)
+    except BuildFailed as error:
+        notes.append(f"the project's own build fails ({error}); its tree is used as it is")
+        info = f"{name.replace('-', '_')}-{specification.version}.dist-info"
+        text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {specification.version}\n".encode()
+        files = {f"{info}/METADATA": text, f"{info}/INSTALLER": b"etude\n"}
+        return Project(name, specification.version, dist_info=files)
+
+
+def _packages(project: Project, tree: Path) -> dict[str, str]:
+    """Return the import names that the build provides, with their places in the tree."""
+    places: dict[str, str] = {}
+    for name in project.top_level or (project.name.replace("-", "_").lower(),):
+        for path in (f"src/{name}", f"src/{name}.py", name, f"{name}.py", f"lib/{name}"):
+            if (tree / path).exists():
+                places[name] = path
+                break
+    if not places:
+        raise BuildFailed(f"{project.name} has no package in its tree; state its places in the specification")
+    return places
+
+
+def _publish(
+    specification: Specification,
+    built: BuiltEnvironment,
+    shared: Path,
+    repository: Path,
+    commit: str,
+    interpreter: Interpreter,
+    home: Path,
+    folder: Path,
+) -> Snapshot:
+    """Write the commit's tree beside the shared environment and publish both as a Snapshot."""
+    folder.mkdir()
+    tree = folder / "tree"
+    repositories.export_commit(repository, commit, tree)
+    trees.normalise(tree)
+    content = trees.tree_hash(tree)
+    generated = {path: (shared / "generated" / path).read_bytes() for path in built.generated}
+    metadata.write_files(tree, {path: data for path, data in generated.items() if not (tree / path).exists()})
+    config = read_config(tree)
+    recipe = Recipe(
+        source=SourceRef(kind="git", spec=f"git+https://github.com/{specification.repo}@{commit}", sha256=content),
+        name=built.name,
+        version=specification.version,
+        licence=built.licence,
+        scm_version=built.version,
+        python=interpreter.version,
+        platform=interpreter.platform,
+        base=base_id(),
+        pytest=next((line.partition("==")[2].split()[0] for line in built.lines if line.startswith("pytest==")), ""),
+        requirements=built.lines,
+        packages=built.packages,
+        tests=[],
+        verifier=_verifier(specification, built, config.file, options(config, specification.arguments, ())),
+        env=dict(specification.env),
+        generated=built.generated,
+        measured=False,
+        as_of=specification.as_of,
+    )
+    trees.link_tree(shared / "env", folder / "env")
+    trees.clean(tree, frozenset(recipe.packages))
+    trees.normalise(tree)
+    trees.give_to_sandbox(tree)
+    return snapshot.publish(home, folder, recipe, Baseline(passed=[], notes=built.notes), interpreter)
+
+
+def _verifier(
+    specification: Specification, built: BuiltEnvironment, config_file: str | None, pytest_options: list[str]
+) -> Any:
+    roots = sorted({path.rpartition("/")[0] or "." for path in built.packages.values()}, key=lambda p: (p == ".", p))
+    if specification.program:
+        return UnittestVerifier(program=specification.program, options=list(specification.arguments), python_path=roots)
+    return PytestVerifier(
+        plugins=built.plugins, python_path=roots, options=pytest_options, config_file=config_file, timeout_s=600.0
+    )
