@@ -15,5 +15,6 @@ ENVIRONMENTS = Registry(
     {
         "coding": ".environments.coding.session:CodingSession",
         "drill": ".environments.drill.session:DrillSession",
+        "swe_bench": ".environments.swe_bench.session:SweBenchSession",
     },
 )

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...errors import ToolError
+from ...models import PytestVerifier, UnittestVerifier
 from ..sandbox import WORKSPACE, ExecResult, Limits
 from ..snapshots.test_run.test_runner import TestRun, run_tests
 from ..tool_protocol import OUTPUT, SUBMIT, SUBMITTED, Context, Tool, capped, storable_text
@@ -134,12 +135,24 @@ async def _run_tests(context: Context, args: dict[str, Any]) -> tuple[str, str]:
     if selector and not f"{_path(place.partition('::')[0])}/".startswith(_WRITABLE):
         outside = f"run_tests: {selector} is outside the workspace; give a path below {WORKSPACE}, or no selector"
         raise ToolError("invalid_args", outside)
+    if not selector and not verifier.args:
+        whole = "run_tests: name a test file, a folder or a test id as selector; the whole suite takes too long here"
+        raise ToolError("invalid_args", whole)
     if selector:
-        verifier = verifier.model_copy(update={"args": [selector]})
+        verifier = verifier.model_copy(update={"args": [_target(verifier, selector)]})
     timeout = min(verifier.timeout_s, context.limits.timeout_s)
     run = await run_tests(context.sandbox, verifier, timeout_s=timeout)
     status = f"timeout {timeout:g}s" if run.timed_out else f"exit {1 if run.status is None else run.status}"
     return "ok" if run.status == 0 and run.complete else status, capped(_test_report(run).encode())
+
+
+def _target(verifier: PytestVerifier, selector: str) -> str:
+    """Return what the test program is given for a selector: unittest takes dotted names, not paths."""
+    if not isinstance(verifier, UnittestVerifier):
+        return selector
+    folder = verifier.program.rpartition("/")[0]
+    path = selector.removeprefix(f"{WORKSPACE}/").removeprefix("./").removeprefix(f"{folder}/").rstrip("/")
+    return path.replace(".py::", ".").removesuffix(".py").replace("::", ".").replace("/", ".")
 
 
 def _test_report(run: TestRun) -> str:

@@ -13,8 +13,7 @@ from functools import partial
 from pathlib import Path
 from statistics import fmean
 
-from ...environments import agents
-from ...environments.coding.session import CodingSession
+from ...environments import ENVIRONMENTS, agents
 from ...environments.runs.play import play
 from ...environments.snapshots.store.cache import cache_folder, temporary_folder
 from ...environments.tasks.task_set import TaskSet
@@ -210,7 +209,7 @@ def _strength(task: Task) -> str:
 
 async def _play(tasks: TaskSet, task: Task, agent: str, backend: str) -> tuple[float | None, str]:
     """Return the reward of an agent and, where it is not 1, the cause; None when the machine failed."""
-    session = CodingSession(tasks, backend=backend)
+    session = ENVIRONMENTS.load(task.environment)(tasks, backend=backend)
     try:
         await play(task, agents.make(agent, task), session)
         episode = session.episode()

@@ -25,7 +25,7 @@ from ....errors import BuildFailed
 from ....models import PytestVerifier, UnittestVerifier
 from .. import snapshot
 from ..project import metadata
-from ..project.dependency_guess import DependencyGuess
+from ..project.dependency_guess import DependencyGuess, unique
 from ..project.metadata import Project
 from ..project.pytest_config import options, read_config, usable_options
 from ..project.requirements import Declared, extra_requirements, read_requirements, runtime
@@ -181,7 +181,7 @@ def _install(
     if is_pytest:  # a tool that needs pytest would bring the copy that the workspace replaces
         own.remove("coverage")
     guess = DependencyGuess(own, stated, Declared((), ()), set(), [], project.name)
-    installed = dependencies.install(guess, list(dict.fromkeys(stated)))
+    installed = dependencies.install(guess, unique(stated))
     environment.add_project(folder / "env", interpreter, project)
     environment.finish(folder / "env", interpreter)
     packages = dict(specification.packages) or _packages(project, tree)

@@ -92,23 +92,57 @@ def export(spec: str, target: Path) -> Exported:
 
 
 def export_commit(repository: Path, commit: str, target: Path) -> Exported:
-    """Write the files of a commit of a local clone, bare or not, into ``target``. Raises SourceNotFound."""
-    from git import Repo
-    from git.exc import BadName, InvalidGitRepositoryError, NoSuchPathError
+    """Write the files of a commit of a local clone, bare or not, into ``target``. Raises SourceNotFound.
 
+    Objects are read as they are stored: no attribute, filter or hook of the repository acts.
+    """
     try:
-        repo: Any = Repo(repository)
-        found = repo.commit(commit)
-        tree = found.tree
-    except (InvalidGitRepositoryError, NoSuchPathError) as error:
-        raise SourceNotFound(f"{repository} is not a git repository; clone it there") from error
-    except (BadName, ValueError, IndexError) as error:
-        raise SourceNotFound(f"{repository} has no commit {commit}; fetch it with all its branches") from error
-    version = _tag_version(repo, found.hexsha)
-    _write(tree, target)
-    repo.close()
+        full = _git(repository, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}").decode().strip()
+        listing = _git(repository, "ls-tree", "-r", "-z", full).split(b"\0")
+        entries = [(*entry.partition(b"\t")[0].split(), entry.partition(b"\t")[2]) for entry in listing if entry]
+        blobs = [(mode, name, path) for mode, kind, name, path in entries if kind == b"blob"]
+        contents = _git(repository, "cat-file", "--batch", data=b"".join(name + b"\n" for _, name, _ in blobs))
+    except SnapshotError as error:
+        raise SourceNotFound(
+            f"{repository} has no commit {commit} ({error}); fetch it with all its branches"
+        ) from error
+    target.mkdir(parents=True)
+    position = 0
+    for mode, _, path in blobs:
+        header_end = contents.index(b"\n", position)
+        size = int(contents[position:header_end].rpartition(b" ")[2])
+        data, position = contents[header_end + 1 : header_end + 1 + size], header_end + size + 2
+        file = target / os.fsdecode(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if mode == b"120000":
+            file.symlink_to(os.fsdecode(data))
+        else:
+            file.write_bytes(data)
+            file.chmod(0o755 if mode == b"100755" else 0o644)
     check_links(target)
-    return Exported(f"git+local:{repository.name}@{found.hexsha}", repository.name, version)
+    return Exported(f"git+local:{repository.name}@{full}", repository.name, _nearest_tag(repository, full))
+
+
+def _nearest_tag(repository: Path, commit: str) -> str:
+    try:
+        return _version_in(_git(repository, "describe", "--tags", "--abbrev=0", commit).decode("utf-8", "replace"))
+    except SnapshotError:
+        return ""
+
+
+def _git(repository: Path, *arguments: str, data: bytes = b"") -> bytes:
+    """Run git on a clone, without the user's settings, and return its output. Raises SnapshotError."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    done = subprocess.run(
+        ["git", "-c", "safe.directory=*", "-C", str(repository), *arguments],
+        env={**inherited, **QUIET},
+        input=data,
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SnapshotError(last_lines(done.stderr, 1) or "git does not know it")
+    return done.stdout
 
 
 def _reason(error: Any) -> str:
@@ -126,6 +160,10 @@ def _tag_version(repo: Any, commit: str) -> str:
         tag = repo.git.describe("--tags", "--abbrev=0", commit)
     except GitCommandError:
         return ""
+    return _version_in(tag)
+
+
+def _version_in(tag: str) -> str:
     match = re.search(r"\d+(\.\d+)*((a|b|rc|\.post|\.dev)\d+)?", tag)
     return match.group(0) if match else ""
 

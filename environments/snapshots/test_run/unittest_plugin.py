@@ -135,7 +135,9 @@ def main() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(folders)
     os.chdir(os.path.dirname(program))
     reverse = ["--reverse"] if job["order"] == "reversed" else []
-    sys.argv[:] = [program, *job["options"], *reverse, *job["args"]]
+    # A test's label is its module: loading single tests would leave out what its class and module set up.
+    labels = job["args"] if job["tests"] is None else [test.rsplit(".", 2)[0] for test in job["tests"]]
+    sys.argv[:] = [program, *job["options"], *reverse, *dict.fromkeys(labels)]
     status, cause = 0, ""
     try:
         runpy.run_path(program, run_name="__main__")
@@ -150,9 +152,9 @@ def main() -> None:
     prefixed = {name: os.path.relpath(path, root) for name, path in files.items() if path.startswith(root + os.sep)}
     send("modules", files=prefixed)
     ran = len(finished)
-    send("end", status=min(status, 1), cause=cause, selected=ran, ran=ran, violations=violations())
+    send("end", status=int(status != 0), cause=cause, selected=ran, ran=ran, violations=violations())
     flush()
-    leave(status)
+    leave(int(status != 0))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,37 @@
+"""The SWE-bench environment: an issue, the repository before its fix, and the project's own tests as judge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ...errors import TaskSetError
+from ...models import Task
+from ..coding.session import CodingSession
+from ..tasks.task_set import Tasks
+
+REMEDY = "make a set of them with `etude import ROWS --out DIR`"
+
+
+class SweBenchSession(CodingSession):
+    """Issues of real repositories: read, edit and test the code before the fix; the fix's own tests grade the result.
+
+    The tools, the sandbox, the grading, the error turns, hints, forks and limits are those of the coding environment.
+    The workspace is a repository of one commit: neither the fix nor any later history, tag or reflog is in it.
+    """
+
+    @classmethod
+    def tasks(cls, folder: Path | None = None, knobs: Any = None) -> Tasks:
+        """Return the task set in ``folder``. Raises TaskSetError for rows that were not imported."""
+        tasks = super().tasks(folder, knobs)
+        for task in tasks:
+            check(task)
+        return tasks
+
+
+def check(task: Task) -> None:
+    """Raise TaskSetError for a row without what this environment needs: an environment and measured labels."""
+    if task.snapshot is None:
+        raise TaskSetError(f"{task.task_id} names no snapshot, as rows of SWE-bench do; {REMEDY}")
+    if not task.FAIL_TO_PASS:
+        raise TaskSetError(f"{task.task_id} has no test that must pass; {REMEDY}")

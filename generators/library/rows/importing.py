@@ -1,0 +1,270 @@
+"""``etude import``: rows of a public data set in, the verdicts on them and a folder of playable tasks out.
+
+Every verdict is written to ``instances.jsonl`` at once, so that a killed run resumes where it was. The files of the
+finished set are written together at the end; ``instances.md`` is the table of all rows, those without a task too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ....environments.grading import grade
+from ....environments.snapshots import Snapshot
+from ....environments.snapshots.store.cache import write_whole
+from ....environments.tasks.task_set import write_tasks
+from ....errors import GeneratorError, GraderError
+from ....models import GeneratorRef, SnapshotRef, Task
+from ...base import Progress, ProgressUpdate, no_progress
+from ...output.card import card
+from ...validation.assembly import PROTECTED
+from ...validation.checks.attempts import as_changes
+from .instance import Instance, changed_files
+from .repositories import Repositories
+from .revalidation import Revalidated, Verdict, revalidate
+from .solution import solved_files
+
+VERDICTS = "instances.jsonl"
+TABLE = "instances.md"
+ENVIRONMENT = "swe_bench"
+_TEST_FOLDERS = ["tests/**", "test/**", "testing/**", "**/tests/**"]
+
+
+@dataclass
+class ImportReport:
+    """What became of the rows."""
+
+    source: str
+    """The rows, as they were named."""
+    instances: int = 0
+    """Rows that were examined."""
+    tasks: int = 0
+    """Rows that became tasks."""
+    verdicts: dict[str, int] = field(default_factory=dict)
+    """Rows by verdict."""
+    environments: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Environment -> ``instances``, ``seconds`` of its build, ``mib`` on disk."""
+    skipped: list[str] = field(default_factory=list)
+    """What the reader left out, one line each."""
+
+    def row(self) -> dict[str, Any]:
+        """Return the record as JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How rows are examined."""
+
+    repos: Path | None = None
+    """Folder of the clones; None clones from the network."""
+    backend: str = "auto"
+    """The sandbox backend."""
+    jobs: int = 1
+    """Instances that are examined at the same time."""
+    timeout_s: float = 600.0
+    """CPU time of one run of an instance's tests, in seconds."""
+
+
+def import_instances(
+    instances: Sequence[Instance],
+    out: Path,
+    settings: Settings = Settings(),
+    *,
+    source: str = "",
+    skipped: Sequence[str] = (),
+    progress: Progress = no_progress,
+) -> ImportReport:
+    """Validate the instances again and write the set of those that hold to ``out``.
+
+    Raises GeneratorError when ``out`` holds another set or cannot be written, SandboxError when the machine fails.
+    """
+    repositories = Repositories(settings.repos)
+    _claim(out, source)
+    known = _read(out / VERDICTS)
+    asyncio.run(
+        _examine(
+            [item for item in instances if item.instance_id not in known],
+            out,
+            settings,
+            repositories,
+            progress,
+            len(instances),
+        )
+    )
+    known = _read(out / VERDICTS)
+    chosen = [known[item.instance_id] for item in instances]
+    return _publish(out, source, chosen, skipped)
+
+
+async def _examine(
+    instances: Sequence[Instance],
+    out: Path,
+    settings: Settings,
+    repositories: Repositories,
+    progress: Progress,
+    total: int,
+) -> None:
+    gate, done = asyncio.Semaphore(settings.jobs), total - len(instances)
+    counts = Counter[str]()
+
+    async def examine(instance: Instance) -> None:
+        nonlocal done
+        async with gate:
+            line = await examine_one(instance, repositories, settings)
+        _append(out / VERDICTS, line)
+        done += 1
+        counts[line["verdict"]["verdict"]] += 1
+        accepted = counts["valid"] + counts["relabelled"]
+        last = f"{instance.instance_id} {line['verdict']['verdict']}"
+        progress(ProgressUpdate("instances", done, total, accepted, sum(counts.values()) - accepted, last))
+
+    progress(ProgressUpdate("instances", done, total))
+    try:
+        async with asyncio.TaskGroup() as group:
+            for instance in instances:
+                group.create_task(examine(instance))
+    except BaseExceptionGroup as errors:  # the group cancels the others because of the first error
+        raise errors.exceptions[0] from None
+
+
+async def examine_one(instance: Instance, repositories: Repositories, settings: Settings) -> dict[str, Any]:
+    """Return the line of ``instances.jsonl`` for one instance: its verdict, and its task where it has one."""
+    result = await revalidate(instance, repositories, backend=settings.backend, timeout_s=settings.timeout_s)
+    verdict, task = result.verdict, None
+    if verdict.usable and result.snapshot is not None:
+        task = make_task(instance, result, result.snapshot)
+        if problem := await _proof(instance, task, result.snapshot, settings.backend):
+            verdict, task = Verdict(**{**verdict.__dict__, "verdict": "gold_fails", "evidence": problem}), None
+    return {"verdict": verdict.row(), "task": task.model_dump(mode="json") if task else None}
+
+
+async def _proof(instance: Instance, task: Task, snapshot: Snapshot, backend: str) -> str:
+    """Return why the task does not hold when it is graded: the solution must score 1, an empty patch 0."""
+    try:
+        solved = as_changes(solved_files(snapshot.tree, instance.patch))
+        gold = await grade(task, solved, backend=backend, snapshot=snapshot)
+        empty = await grade(task, [], backend=backend, snapshot=snapshot)
+    except GraderError as error:
+        return str(error)
+    if gold.reward.value != 1.0:
+        refused = [f"{change.path} ({change.reason})" for change in gold.refused][:2]
+        failed = [f"{failure.test}: {failure.cause}" for failure in gold.failures][:1]
+        return f"graded, the solution scores {gold.reward.value:g}: {'; '.join([*failed, *refused])}"[:400]
+    return f"graded, an empty patch scores {empty.reward.value:g}" if empty.reward.value else ""
+
+
+def make_task(instance: Instance, result: Revalidated, snapshot: Snapshot) -> Task:
+    """Return the row of a usable instance, with the labels that were measured."""
+    verdict, verifier = result.verdict, result.verifier
+    assert verifier is not None
+    added = [line for line in instance.patch.splitlines() if line.startswith("+") and not line.startswith("+++")]
+    return Task(
+        task_id=instance.instance_id,
+        environment=ENVIRONMENT,
+        repo=instance.repo,
+        version=instance.version,
+        base_commit=instance.base_commit,
+        snapshot=SnapshotRef(digest=snapshot.digest, recipe=snapshot.recipe.model_dump(mode="json")),
+        generator=GeneratorRef(name="rows", version="1", seed=0, knobs={"dataset": instance.dataset}),
+        problem_statement=instance.problem_statement,
+        patch=instance.patch,
+        test_patch=instance.test_patch,
+        FAIL_TO_PASS=verdict.fail_to_pass,
+        PASS_TO_PASS=verdict.pass_to_pass,
+        source_globs=["**"],
+        protected_paths=[*PROTECTED, *_TEST_FOLDERS, *sorted(changed_files(instance.test_patch))],
+        verifier=verifier.model_copy(update={"args": []}),  # which files decide is not the agent's to know
+        features={
+            "verdict": verdict.verdict,
+            "fail_to_pass": len(verdict.fail_to_pass),
+            "pass_to_pass": len(verdict.pass_to_pass),
+            "files": len(changed_files(instance.patch)),
+            "lines_added": len(added),
+            "created_at": instance.created_at,
+        },
+        licence=instance.licence or snapshot.licence,
+        split="test",
+    )
+
+
+def _claim(out: Path, source: str) -> None:
+    """Make ``out`` the folder of this import. Raises GeneratorError when it is another's."""
+    marker = out / "report.json"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if marker.is_file():
+            if json.loads(marker.read_text("utf-8")).get("source") != source:
+                raise GeneratorError(f"{out} already holds a set made from other rows; choose another --out")
+        elif any(out.iterdir()) and not (out / VERDICTS).is_file():
+            raise GeneratorError(f"{out} is not empty and holds no import; choose another --out")
+        else:
+            write_whole(marker, json.dumps({"source": source}).encode())
+    except OSError as error:
+        raise GeneratorError(f"cannot write to {out}: {error.strerror}; choose another --out") from error
+    except ValueError as error:
+        raise GeneratorError(f"{marker} is not JSON ({error}); choose another --out") from error
+
+
+def _append(path: Path, line: dict[str, Any]) -> None:
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write("\n" + json.dumps(line) + "\n")  # a line that a kill cut short must not swallow this one
+    except OSError as error:
+        raise GeneratorError(
+            f"cannot write to {path.parent}: {error.strerror}; fix that and run the same command again to resume"
+        ) from error
+
+
+def _read(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the finished lines by instance; one that a kill cut short is measured again."""
+    lines: dict[str, dict[str, Any]] = {}
+    for text in path.read_text("utf-8").splitlines() if path.is_file() else ():
+        try:
+            line = json.loads(text)
+            lines[line["verdict"]["instance_id"]] = line
+        except (ValueError, KeyError, TypeError):
+            continue
+    return lines
+
+
+def _publish(out: Path, source: str, lines: Sequence[dict[str, Any]], skipped: Sequence[str]) -> ImportReport:
+    tasks = [Task(**line["task"]) for line in lines if line["task"]]
+    verdicts = [line["verdict"] for line in lines]
+    report = ImportReport(source, len(lines), len(tasks), dict(Counter(item["verdict"] for item in verdicts)))
+    report.skipped = list(skipped)
+    for item in verdicts:
+        if item["environment"]:
+            entry = report.environments.setdefault(
+                item["environment"],
+                {"instances": 0, "seconds": item["build_seconds"], "mib": item["build_bytes"] >> 20},
+            )
+            entry["instances"] += 1
+    if tasks:
+        write_tasks(out, tasks)
+        rejected = {name: count for name, count in report.verdicts.items() if name not in ("valid", "relabelled")}
+        facts = {"candidates": len(lines), "yield": round(len(tasks) / len(lines), 4), "rejected": rejected}
+        write_whole(out / "README.md", card(tasks, facts, []).encode())
+    write_whole(out / TABLE, table(verdicts).encode())
+    write_whole(out / "report.json", (json.dumps(report.row(), indent=2) + "\n").encode())
+    return report
+
+
+def table(verdicts: Sequence[dict[str, Any]]) -> str:
+    """Return the Markdown table of verdicts, one row per instance, in order."""
+    lines = [
+        "| instance | verdict | FAIL_TO_PASS official / here | PASS_TO_PASS official / here | seconds | evidence |",
+        "|---|---|---|---|---|---|",
+    ]
+    for item in verdicts:
+        evidence = item["evidence"].replace("|", "\\|").replace("\n", " ")[:300]
+        to_fail = f"{item['official_fail_to_pass']} / {len(item['fail_to_pass'])}"
+        to_pass = f"{item['official_pass_to_pass']} / {len(item['pass_to_pass'])}"
+        cells = [item["instance_id"], item["verdict"], to_fail, to_pass, f"{item['seconds']:.0f}", evidence]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"

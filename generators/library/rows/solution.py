@@ -1,0 +1,32 @@
+"""The official solution as an agent's diff: the files that its patch changes, as they are afterwards."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+from ....environments.snapshots.store.cache import cache_folder, temporary_folder
+from ....environments.snapshots.store.patches import apply_patch
+
+_NAMES = re.compile(r'^diff --git "?a/(.+?)"? "?b/(.+?)"?$', re.MULTILINE)
+
+
+def solved_files(tree: Path, patch: str) -> dict[str, bytes | None]:
+    """Return path -> content after the patch, None for a deleted file. Raises PatchError when it does not apply."""
+    paths = sorted({path for names in _NAMES.findall(patch) for path in names})
+    with temporary_folder(cache_folder()) as staging:
+        scratch = staging / "tree"
+        scratch.mkdir()
+        for path in paths:
+            if (tree / path).is_file():
+                (scratch / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(tree / path, scratch / path)
+        before = {path: _content(scratch / path) for path in paths}
+        apply_patch(scratch, patch)
+        after = {path: _content(scratch / path) for path in paths}
+    return {path: content for path, content in after.items() if content != before[path]}
+
+
+def _content(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
