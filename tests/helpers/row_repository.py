@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from etude.environments.snapshots.builder.specified import Specification
+from etude.environments.snapshots.builder.specification import Specification
 from etude.generators.library.rows.instance import Instance
 
 REPO = "example/shapes"

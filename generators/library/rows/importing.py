@@ -14,25 +14,20 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ....environments.grading import grade
-from ....environments.snapshots import Snapshot
 from ....environments.snapshots.store.cache import write_whole
 from ....environments.tasks.task_set import write_tasks
-from ....errors import GeneratorError, GraderError
-from ....models import GeneratorRef, SnapshotRef, Task
+from ....errors import GeneratorError, UnknownName
+from ....models import Task
+from ....registry import did_you_mean
 from ...base import Progress, ProgressUpdate, no_progress
 from ...output.card import card
-from ...validation.assembly import PROTECTED
-from ...validation.checks.attempts import as_changes
-from .instance import Instance, changed_files
+from .instance import Instance
 from .repositories import Repositories
-from .revalidation import Revalidated, Verdict, revalidate
-from .solution import solved_files
+from .revalidation import Verdict, revalidate
+from .task_rows import make_task, prove
 
 VERDICTS = "instances.jsonl"
 TABLE = "instances.md"
-ENVIRONMENT = "swe_bench"
-_TEST_FOLDERS = ["tests/**", "test/**", "testing/**", "**/tests/**"]
 
 
 @dataclass
@@ -69,6 +64,19 @@ class Settings:
     """Instances that are examined at the same time."""
     timeout_s: float = 600.0
     """CPU time of one run of an instance's tests, in seconds."""
+
+
+def choose(instances: Sequence[Instance], only: Sequence[str], limit: int | None) -> list[Instance]:
+    """Return the instances whose id or repository is in ``only`` (empty: all), at most ``limit`` of them.
+
+    Raises UnknownName for a name that no row has.
+    """
+    names = {name for item in instances for name in (item.instance_id, item.repo)}
+    for name in only:
+        if name not in names:
+            raise UnknownName(did_you_mean("instance or repository", name, names))
+    chosen = [item for item in instances if not only or {item.instance_id, item.repo} & set(only)]
+    return chosen[:limit]
 
 
 def import_instances(
@@ -139,58 +147,9 @@ async def examine_one(instance: Instance, repositories: Repositories, settings: 
     verdict, task = result.verdict, None
     if verdict.usable and result.snapshot is not None:
         task = make_task(instance, result, result.snapshot)
-        if problem := await _proof(instance, task, result.snapshot, settings.backend):
+        if problem := await prove(instance, task, result.snapshot, settings.backend):
             verdict, task = Verdict(**{**verdict.__dict__, "verdict": "gold_fails", "evidence": problem}), None
     return {"verdict": verdict.row(), "task": task.model_dump(mode="json") if task else None}
-
-
-async def _proof(instance: Instance, task: Task, snapshot: Snapshot, backend: str) -> str:
-    """Return why the task does not hold when it is graded: the solution must score 1, an empty patch 0."""
-    try:
-        solved = as_changes(solved_files(snapshot.tree, instance.patch))
-        gold = await grade(task, solved, backend=backend, snapshot=snapshot)
-        empty = await grade(task, [], backend=backend, snapshot=snapshot)
-    except GraderError as error:
-        return str(error)
-    if gold.reward.value != 1.0:
-        refused = [f"{change.path} ({change.reason})" for change in gold.refused][:2]
-        failed = [f"{failure.test}: {failure.cause}" for failure in gold.failures][:1]
-        return f"graded, the solution scores {gold.reward.value:g}: {'; '.join([*failed, *refused])}"[:400]
-    return f"graded, an empty patch scores {empty.reward.value:g}" if empty.reward.value else ""
-
-
-def make_task(instance: Instance, result: Revalidated, snapshot: Snapshot) -> Task:
-    """Return the row of a usable instance, with the labels that were measured."""
-    verdict, verifier = result.verdict, result.verifier
-    assert verifier is not None
-    added = [line for line in instance.patch.splitlines() if line.startswith("+") and not line.startswith("+++")]
-    return Task(
-        task_id=instance.instance_id,
-        environment=ENVIRONMENT,
-        repo=instance.repo,
-        version=instance.version,
-        base_commit=instance.base_commit,
-        snapshot=SnapshotRef(digest=snapshot.digest, recipe=snapshot.recipe.model_dump(mode="json")),
-        generator=GeneratorRef(name="rows", version="1", seed=0, knobs={"dataset": instance.dataset}),
-        problem_statement=instance.problem_statement,
-        patch=instance.patch,
-        test_patch=instance.test_patch,
-        FAIL_TO_PASS=verdict.fail_to_pass,
-        PASS_TO_PASS=verdict.pass_to_pass,
-        source_globs=["**"],
-        protected_paths=[*PROTECTED, *_TEST_FOLDERS, *sorted(changed_files(instance.test_patch))],
-        verifier=verifier.model_copy(update={"args": []}),  # which files decide is not the agent's to know
-        features={
-            "verdict": verdict.verdict,
-            "fail_to_pass": len(verdict.fail_to_pass),
-            "pass_to_pass": len(verdict.pass_to_pass),
-            "files": len(changed_files(instance.patch)),
-            "lines_added": len(added),
-            "created_at": instance.created_at,
-        },
-        licence=instance.licence or snapshot.licence,
-        split="test",
-    )
 
 
 def _claim(out: Path, source: str) -> None:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from ....environments.snapshots.builder.specified import Specification
+from ....environments.snapshots.builder.specification import Specification
 
 _TEST_FILE = re.compile(r"(^|/)(test_[^/]*|[^/]*_test|tests?)\.py$")
 _IN_TEST_FOLDER = re.compile(r"(^|/)(tests?|testing|e2e)/")

@@ -9,20 +9,22 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from ....environments.sandbox import Limits, open_sandbox
+from ....environments.sandbox import WORKSPACE, Limits, Sandbox, open_sandbox
 from ....environments.snapshots import Snapshot, scratch_tree
-from ....environments.snapshots.builder.specified import BuiltEnvironment, build_commit
+from ....environments.snapshots.builder.specification import BuiltEnvironment
+from ....environments.snapshots.builder.specified import build_commit
 from ....environments.snapshots.test_run.test_runner import TestRun, run_tests
 from ....errors import PatchError, SnapshotError, SourceNotFound
 from ....models import PytestVerifier, UnittestVerifier
 from .instance import Instance
 from .labels import Difference, Labels, compare, measure_labels, named_tests, needs_network
 from .repositories import Repositories
+from .solution import solved_files
 from .specifications import specification
 
 Outcome = Literal["valid", "relabelled", "flaky", "gold_fails", "needs_network", "needs_build"]
@@ -112,8 +114,8 @@ async def revalidate(
     if not verifier.args:
         return Revalidated(replace(draft, evidence="the test patch changes no Python test file"), snapshot, verifier)
     try:
-        before = await _runs(snapshot, verifier, backend, [instance.test_patch])
-        after = await _runs(snapshot, verifier, backend, [instance.test_patch, instance.patch])
+        solution = await asyncio.to_thread(solved_files, snapshot.tree, instance.patch)
+        before, after = await _runs(snapshot, verifier, backend, instance.test_patch, solution)
     except PatchError as error:
         verdict = replace(draft, verdict="gold_fails", evidence=f"a patch of the row does not fit: {_line(error)}")
         return Revalidated(verdict, snapshot, verifier)
@@ -180,19 +182,38 @@ def _why_gold_fails(official: set[str], before: Sequence[TestRun], after: Sequen
     return f"{min(official)} passes without the solution too"
 
 
-async def _runs(snapshot: Snapshot, verifier: PytestVerifier, backend: str, patches: Sequence[str]) -> list[TestRun]:
-    """Run the instance's test files in each order and with each hash seed, every time in a fresh sandbox state."""
-    runs = []
-    with ExitStack() as stack:
-        tree = await asyncio.to_thread(lambda: stack.enter_context(scratch_tree(snapshot, *patches)))
+async def _runs(
+    snapshot: Snapshot, verifier: PytestVerifier, backend: str, test_patch: str, solution: Mapping[str, bytes | None]
+) -> tuple[list[TestRun], list[TestRun]]:
+    """Run the instance's test files in each order and with each hash seed, before and after the solution.
+
+    Every run begins in the same fresh state of a sandbox, to which the solution's files are added.
+    """
+    runs: tuple[list[TestRun], list[TestRun]] = ([], [])
+    stack = ExitStack()
+    tree = await asyncio.to_thread(lambda: stack.enter_context(scratch_tree(snapshot, test_patch)))
+    try:
         sandbox = await open_sandbox(snapshot.layers(tree), LIMITS, backend)
         try:
-            for order, seed in _RUNS:
-                await sandbox.reset()
-                runs.append(await run_tests(sandbox, verifier, order=order, hash_seed=seed))
+            for files, finished in zip(({}, solution), runs, strict=True):
+                for order, seed in _RUNS:
+                    await sandbox.reset()
+                    await _put_in_place(sandbox, files)
+                    finished.append(await run_tests(sandbox, verifier, order=order, hash_seed=seed))
         finally:
             await sandbox.close()
+    finally:
+        await asyncio.to_thread(stack.close)
     return runs
+
+
+async def _put_in_place(sandbox: Sandbox, files: Mapping[str, bytes | None]) -> None:
+    deleted = [path for path, content in files.items() if content is None]
+    if deleted:
+        await sandbox.exec(["rm", "-f", "--", *deleted])
+    for path, content in files.items():
+        if content is not None:
+            await sandbox.write(f"{WORKSPACE}/{path}", content)
 
 
 def _verifier(instance: Instance, snapshot: Snapshot, timeout_s: float) -> PytestVerifier:

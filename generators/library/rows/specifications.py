@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ....environments.snapshots.builder.specified import Specification
+from ....environments.snapshots.builder.specification import Specification
 from ....errors import BuildFailed
 from ....registry import did_you_mean
 from .instance import Instance

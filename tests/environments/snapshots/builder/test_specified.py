@@ -9,7 +9,8 @@ import pytest
 from helpers.row_repository import REPO, RowRepository, git, make_repository
 
 from etude.environments.snapshots import Snapshot, open_snapshot
-from etude.environments.snapshots.builder.specified import BuiltEnvironment, Specification, build_commit
+from etude.environments.snapshots.builder.specification import BuiltEnvironment, Specification
+from etude.environments.snapshots.builder.specified import build_commit
 from etude.errors import SourceNotFound
 
 STATED = Specification(repo=REPO, version="1.0", python="3.11", requirements=("six==1.16.0",))

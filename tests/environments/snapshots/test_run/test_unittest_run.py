@@ -9,7 +9,8 @@ from helpers.row_repository import git, write
 
 from etude.environments.sandbox import open_sandbox
 from etude.environments.snapshots import Snapshot, TestRun, run_tests
-from etude.environments.snapshots.builder.specified import Specification, build_commit
+from etude.environments.snapshots.builder.specification import Specification
+from etude.environments.snapshots.builder.specified import build_commit
 
 PROGRAM = """
 import argparse, importlib, sys, unittest

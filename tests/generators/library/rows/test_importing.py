@@ -179,7 +179,7 @@ def test_run_tests_names_no_hidden_file_and_asks_for_a_selector(imported: Path) 
 def test_an_import_that_was_killed_goes_on(repository: RowRepository, imported: Path, tmp_path: Path) -> None:
     out = tmp_path / "set"
     out.mkdir()
-    first = (imported / "instances.jsonl").read_text().splitlines()[0]
+    first = (imported / "instances.jsonl").read_text().strip().splitlines()[0]
     (out / "instances.jsonl").write_text(first + '\n{"verdict": {"instance_id"')
     name = json.loads(first)["verdict"]["instance_id"]
     examined = []
