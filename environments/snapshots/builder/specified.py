@@ -8,6 +8,7 @@ again for each commit.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import shlex
@@ -32,6 +33,7 @@ from ..project.requirements import Declared, extra_requirements, read_requiremen
 from ..recipe import Recipe, SourceRef, base_id, canonical_json
 from ..snapshot import Snapshot
 from ..source import repositories
+from ..source.clones import HOST
 from ..source.source import Source
 from ..store import trees
 from ..store.cache import cache_folder, file_lock, publish_folder, temporary_folder, write_whole
@@ -58,7 +60,7 @@ def build_commit(
     ``setup_commit`` is the commit at which the shared environment is built. Raises a subclass of SnapshotError.
     """
     home = cache_folder(cache)
-    interpreter = find_interpreter(_python(specification.python))
+    interpreter = _interpreter(specification.python)
     folder, built = _environment(specification, repository, setup_commit, interpreter, home, progress)
     if built.compiled and commit != setup_commit:
         folder, built = _environment(specification, repository, commit, interpreter, home, progress)
@@ -71,8 +73,9 @@ def build_commit(
     return made, built
 
 
-def _python(version: str) -> str:
-    return max(version, ".".join(map(str, OLDEST)), key=Version)
+@functools.cache
+def _interpreter(version: str) -> Interpreter:
+    return find_interpreter(max(version, ".".join(map(str, OLDEST)), key=Version))
 
 
 def _environment(
@@ -213,7 +216,7 @@ def _publish(
     metadata.write_files(tree, {path: data for path, data in generated.items() if not (tree / path).exists()})
     config = read_config(tree)
     recipe = Recipe(
-        source=SourceRef(kind="git", spec=f"git+https://github.com/{specification.repo}@{commit}", sha256=content),
+        source=SourceRef(kind="git", spec=f"git+{HOST}/{specification.repo}@{commit}", sha256=content),
         name=built.name,
         version=specification.version,
         licence=built.licence,

@@ -18,12 +18,12 @@ from ....environments.sandbox import WORKSPACE, Limits, Sandbox, open_sandbox
 from ....environments.snapshots import Snapshot, scratch_tree
 from ....environments.snapshots.builder.specification import BuiltEnvironment
 from ....environments.snapshots.builder.specified import build_commit
+from ....environments.snapshots.source.clones import Clones
 from ....environments.snapshots.test_run.test_runner import TestRun, run_tests
 from ....errors import PatchError, SnapshotError, SourceNotFound
 from ....models import PytestVerifier, UnittestVerifier
 from .instance import Instance
 from .labels import Difference, Labels, compare, measure_labels, named_tests, needs_network
-from .repositories import Repositories
 from .solution import solved_files
 from .specifications import specification
 
@@ -81,7 +81,7 @@ class Revalidated:
 
 async def revalidate(
     instance: Instance,
-    repositories: Repositories,
+    clones: Clones,
     *,
     backend: str = "auto",
     timeout_s: float = 600.0,
@@ -100,7 +100,7 @@ async def revalidate(
     )
     try:
         stated = specification(instance)
-        clone = await asyncio.to_thread(repositories.find, instance.repo)
+        clone = await asyncio.to_thread(clones.find, instance.repo)
         setup = instance.setup_commit or instance.base_commit
         snapshot, built = await asyncio.to_thread(
             lambda: build_commit(stated, clone, instance.base_commit, setup, progress=progress)

@@ -12,12 +12,12 @@ from helpers.row_repository import TESTS, RowRepository, make_repository
 
 from etude.environments.grading import grade
 from etude.environments.snapshots import make_workspace, open_snapshot
+from etude.environments.snapshots.source.clones import Clones
 from etude.environments.swe_bench.session import SweBenchSession
 from etude.environments.tasks.task_set import TaskSet
 from etude.errors import GeneratorError, TaskSetError
 from etude.generators.library.rows.importing import Settings, import_instances
 from etude.generators.library.rows.instance import Instance
-from etude.generators.library.rows.repositories import Repositories
 from etude.generators.library.rows.revalidation import Revalidated, revalidate
 from etude.generators.validation.audit import validate
 
@@ -33,7 +33,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> RowRepository:
 
 
 def check(repository: RowRepository, instance: Instance) -> Revalidated:
-    return asyncio.run(revalidate(instance, Repositories(repository.folder), timeout_s=60))
+    return asyncio.run(revalidate(instance, Clones(repository.folder), timeout_s=60))
 
 
 def test_a_fix_whose_labels_reproduce_is_valid(repository: RowRepository) -> None:
@@ -102,7 +102,7 @@ def test_what_an_instance_lacks_is_said_in_one_line(
 def test_tests_that_hang_are_stopped(repository: RowRepository) -> None:
     text = TESTS.replace("assert shapes.area(3, 4) == 12", "while True: pass")
     instance = repository.instance(test_patch=repository.diff({"tests/test_shapes.py": text}))
-    verdict = asyncio.run(revalidate(instance, Repositories(repository.folder), timeout_s=2)).verdict
+    verdict = asyncio.run(revalidate(instance, Clones(repository.folder), timeout_s=2)).verdict
     assert verdict.verdict == "needs_build" and "timeout after" in verdict.evidence
 
 
