@@ -68,9 +68,9 @@ def build_commit(
     if pointer.is_file() and (cached := snapshot.load(home, pointer.read_text("ascii"))):
         return cached, built
     with temporary_folder(home) as staging:
-        made = _publish(specification, built, folder, repository, commit, interpreter, home, staging / "snapshot")
-    write_whole(pointer, made.digest.encode())
-    return made, built
+        published = _publish(specification, built, folder, repository, commit, interpreter, home, staging / "snapshot")
+    write_whole(pointer, published.digest.encode())
+    return published, built
 
 
 @functools.cache
@@ -114,9 +114,9 @@ def _install(
     progress(f"{specification.repo} {specification.version}: building at {commit[:12]}")
     project = _project(specification, repository, commit, interpreter, staging, notes)
     dependencies = Dependencies(interpreter, folder / "env", staging, progress, notes, specification.as_of)
-    own = [*runtime(project.requires_dist), "coverage"]
+    needed = [*runtime(project.requires_dist), "coverage"]
     is_pytest = project.name == "pytest"
-    own += [] if is_pytest or specification.program else ["pytest"]
+    needed += [] if is_pytest or specification.program else ["pytest"]
     stated = [*specification.requirements]
     for path in specification.requirement_files:
         if (tree / path).is_file():
@@ -125,8 +125,8 @@ def _install(
     for extra in specification.extras:
         stated += extra_requirements(project.requires_dist, extra, project.name)
     if is_pytest:  # a tool that needs pytest would bring the copy that the workspace replaces
-        own.remove("coverage")
-    guess = DependencyGuess(own, stated, Declared((), ()), set(), [], project.name)
+        needed.remove("coverage")
+    guess = DependencyGuess(needed, stated, Declared((), ()), set(), [], project.name)
     installed = dependencies.install(guess, unique(stated))
     environment.add_project(folder / "env", interpreter, project)
     environment.finish(folder / "env", interpreter)

@@ -94,10 +94,10 @@ def import_instances(
     """
     clones = Clones(settings.repos)
     _claim(out, source)
-    known = _read(out / VERDICTS)
+    finished = _read(out / VERDICTS)
     asyncio.run(
         _examine(
-            [item for item in instances if item.instance_id not in known],
+            [item for item in instances if item.instance_id not in finished],
             out,
             settings,
             clones,
@@ -105,8 +105,8 @@ def import_instances(
             len(instances),
         )
     )
-    known = _read(out / VERDICTS)
-    chosen = [known[item.instance_id] for item in instances]
+    finished = _read(out / VERDICTS)
+    chosen = [finished[item.instance_id] for item in instances]
     return _publish(out, source, chosen, skipped)
 
 
