@@ -154,7 +154,7 @@ def _outcome(
         if needs_network(after, official):
             return "needs_network", "with the solution, tests of the fix still fail for want of a connection"
         if official & set(labels.flaky):
-            return "flaky", f"{min(official & set(labels.flaky))} passes in some runs only"
+            return "flaky", _why_flaky(min(official & set(labels.flaky)), before, after)
         return "gold_fails", _why_gold_fails(official, before, after)
     to_fail, to_pass = measured.fail_to_pass_difference, measured.pass_to_pass_difference
     if not (to_fail.not_reproduced or to_fail.unlisted or to_pass.not_reproduced):
@@ -167,6 +167,16 @@ def _outcome(
     if to_fail.unlisted:
         parts.append(f"{len(to_fail.unlisted)} not in FAIL_TO_PASS, {to_fail.unlisted[0]}")
     return "relabelled", "; ".join(parts)
+
+
+def _why_flaky(test: str, before: Sequence[TestRun], after: Sequence[TestRun]) -> str:
+    """Return in which runs a test passes, and whether the order of the tests alone makes the difference."""
+    marks = [
+        " ".join("passes" if test in run.passed else "fails" for run in runs) for runs in (before, after)
+    ]  # given, reversed, given with another hash seed
+    given = [[test in run.passed for run in (runs[0], runs[2])] for runs in (before, after)]
+    cause = "depends on the order of the tests" if all(len(set(pair)) == 1 for pair in given) else "changes by itself"
+    return f"{test} {cause} (given, reversed, given: before {marks[0]}; after {marks[1]})"
 
 
 def _why_gold_fails(official: set[str], before: Sequence[TestRun], after: Sequence[TestRun]) -> str:

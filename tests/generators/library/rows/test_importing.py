@@ -70,7 +70,8 @@ def test_a_test_whose_outcome_depends_on_the_order_is_flaky(repository: RowRepos
     )
     verdict = check(repository, repository.instance(test_patch=repository.diff({"tests/test_shapes.py": text}))).verdict
     assert verdict.verdict == "flaky" and verdict.flaky == ["tests/test_shapes.py::test_area"]
-    assert "test_area passes in some runs only" in verdict.evidence
+    assert "test_area depends on the order of the tests" in verdict.evidence
+    assert "after passes fails passes" in verdict.evidence
 
 
 def test_a_test_that_needs_a_connection_is_told_apart(repository: RowRepository) -> None:
