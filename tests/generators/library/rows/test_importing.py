@@ -164,7 +164,9 @@ def test_tests_of_the_row_cannot_be_changed_by_the_agent(imported: Path) -> None
 def test_run_tests_names_no_hidden_file_and_asks_for_a_selector(imported: Path) -> None:
     async def play() -> list[str]:
         session = SweBenchSession(SweBenchSession.tasks(imported))
-        await session.reset(task_id="example__shapes-1")
+        first = await session.reset(task_id="example__shapes-1")
+        shown = {tool["function"]["name"]: tool["function"]["parameters"] for tool in first.tools or []}
+        assert shown["run_tests"]["required"] == ["selector"]
         texts = []
         for arguments in ({}, {"selector": "tests/test_shapes.py"}):
             observation = await session.step({"tool_calls": [{"name": "run_tests", "arguments": arguments}]})
@@ -173,7 +175,7 @@ def test_run_tests_names_no_hidden_file_and_asks_for_a_selector(imported: Path) 
         return texts
 
     without, chosen = asyncio.run(play())
-    assert without.startswith("error invalid_args: run_tests: name a test file")
+    assert without.startswith("error invalid_args: run_tests needs the argument 'selector'")
     assert chosen.startswith("ok") and "1 passed" in chosen
 
 
