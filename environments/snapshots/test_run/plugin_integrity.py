@@ -15,6 +15,9 @@ if TYPE_CHECKING:  # Python 3.8 cannot evaluate it
     Guard = tuple[Callable[..., None], ...]
 WATCHED = (
     "builtins",
+    "ast",
+    "marshal",
+    "importlib._bootstrap_external",
     "unittest.case",
     "pytest",
     "_pytest.runner",
@@ -36,6 +39,8 @@ WATCHED = (
     "pluggy._manager",
 )
 CRITICAL = (
+    ("ast", "parse"),
+    ("builtins", "compile"),
     ("_pytest.reports", "TestReport.from_item_and_call"),
     ("_pytest.runner", "CallInfo.from_call"),
     ("_pytest.runner", "CallInfo.__init__"),
@@ -109,10 +114,10 @@ def deciding_hooks(config: Any) -> dict[str, list[tuple[Any, Any, Any]]]:
 
 
 def make_guard(reference: Reference, violations: list[str]) -> Guard:
-    """Return ``arm()``, ``record(config, items)``, ``check(item)`` and ``note(names, nodeid)``; state is in closures.
+    """Return ``arm()``, ``record(config, items)``, ``check(item)``, ``note(names, nodeid)``, ``check_code(nodeid)``.
 
-    ``arm`` fills ``reference``; ``note`` puts the first change, with the test during which it was found, into
-    ``violations``.
+    State is in closures. ``arm`` fills ``reference``; ``check_code`` runs before a test file is parsed; ``note`` puts
+    the first change, with the test during which it was found, into ``violations``.
     """
     critical: list[tuple[str, str]] = []
     codes: dict[Any, tuple[Any, Any]] = {}
@@ -124,6 +129,7 @@ def make_guard(reference: Reference, violations: list[str]) -> Guard:
         critical.extend(key for key in CRITICAL if key in reference)
 
     def record(config: Any, items: list[Any]) -> None:
+        note(changed_(reference), "the collection of tests")  # what turns test files into code, above all
         for item in items:
             function = getattr(item.__dict__.get("_obj"), "__func__", item.__dict__.get("_obj"))
             codes[item] = function, getattr(function, "__code__", None)
@@ -146,4 +152,7 @@ def make_guard(reference: Reference, violations: list[str]) -> Guard:
         if getattr(function, "__code__", None) is not code:
             note(["the test function"], item.nodeid)
 
-    return arm, record, check, note
+    def check_code(nodeid: str) -> None:
+        note(changed_(reference, critical), nodeid)
+
+    return arm, record, check, note, check_code

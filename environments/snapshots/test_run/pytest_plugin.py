@@ -74,7 +74,7 @@ def make_collector(
     selected: list[str] = []
     # In pytest's own repository its plugins come from the workspace too.
     pytest_files = (os.path.dirname(str(sys.modules["_pytest"].__file__)) + os.sep, str(pytest.__file__))
-    arm, record, _, note = guard
+    arm, record, _, note, check_code = guard
 
     class Collector:
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -84,6 +84,9 @@ def make_collector(
             arm()
             enter()
             yield
+
+        def pytest_collectstart(self, collector: Any) -> None:
+            check_code(collector.nodeid)
 
         def pytest_plugin_registered(self, plugin: Any) -> None:
             source = plugin if isinstance(plugin, types.ModuleType) else sys.modules.get(type(plugin).__module__)
@@ -121,7 +124,7 @@ def make_reporter(
     """
     reports: list[dict[str, Any]] = []
     finished: list[str] = []
-    _, _, check, note = guard
+    _, _, check, note, _ = guard
     describe_, reduce_, set_timer, timer = describe, reduce_reports, signal.setitimer, signal.ITIMER_PROF
 
     class Reporter:

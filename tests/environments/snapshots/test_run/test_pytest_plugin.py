@@ -219,3 +219,35 @@ def test_run_imports_a_package_that_pytest_uses_from_the_workspace(snapshot: Sna
     result = run(snapshot, files, ["tests/test_new.py::test"])
     assert result.passed == ["tests/test_new.py::test"]
     assert result.modules["iniconfig"] == "/workspace/src/iniconfig/__init__.py"
+
+
+WITHOUT_ASSERTS = """
+import ast, sys
+
+class Without(ast.NodeTransformer):
+    def visit_Assert(self, node):
+        return ast.copy_location(ast.Pass(), node)
+
+PARSE = ast.parse
+
+def parse(source, filename="<unknown>", *rest, **options):
+    tree = PARSE(source, filename, *rest, **options)
+    if "test_new" in str(filename):
+        tree = Without().visit(tree)
+        RESTORE
+    return tree
+
+ast.parse = parse
+"""
+
+
+@pytest.mark.parametrize("restore", ["pass", "ast.parse = PARSE"])
+def test_code_that_parses_tests_without_their_asserts_is_a_violation(snapshot: Snapshot, restore: str) -> None:
+    files = {
+        "src/sample/forged.py": WITHOUT_ASSERTS.replace("RESTORE", restore),
+        "tests/test_first.py": "import sample.forged\ndef test(): pass\n",
+        "tests/test_new.py": "import sample.forged\ndef test(): assert False\n",
+    }
+    result = run(snapshot, files, ["tests/test_first.py::test", "tests/test_new.py::test"])
+    assert "tests/test_new.py::test" in result.passed
+    assert result.violations == ["ast.parse changed during tests/test_new.py"]
