@@ -89,8 +89,29 @@ async def revalidate(
 ) -> Revalidated:
     """Build the instance's environment and run its tests. ``timeout_s`` is the CPU time of one run.
 
+    The environment is the shared one of the version; where its tests miss a module, one of the row's own commit.
     Raises SandboxError when the machine fails; what the instance lacks is a verdict.
     """
+    setup = instance.setup_commit or instance.base_commit
+    shared = await _attempt(instance, clones, setup, backend, timeout_s, progress)
+    verdict = shared.verdict
+    if verdict.usable or setup == instance.base_commit or not _MISSING.search(verdict.evidence):
+        return shared
+    return await _attempt(instance, clones, instance.base_commit, backend, timeout_s, progress)
+
+
+_MISSING = re.compile(r"ModuleNotFoundError|ImportError")
+
+
+async def _attempt(
+    instance: Instance,
+    clones: Clones,
+    setup: str,
+    backend: str,
+    timeout_s: float,
+    progress: Callable[[str], None],
+) -> Revalidated:
+    """Validate in the environment that is built at the commit ``setup``."""
     started = time.monotonic()
     draft = Verdict(
         instance.instance_id,
@@ -101,7 +122,6 @@ async def revalidate(
     try:
         stated = specification(instance)
         clone = await asyncio.to_thread(clones.find, instance.repo)
-        setup = instance.setup_commit or instance.base_commit
         snapshot, built = await asyncio.to_thread(
             lambda: build_commit(stated, clone, instance.base_commit, setup, progress=progress)
         )
