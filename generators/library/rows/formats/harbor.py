@@ -50,7 +50,8 @@ def read(values: Mapping[str, Any], place: str) -> Instance:
     files: Mapping[str, str] = values[FILES]
     if inner := _inner(row, files):
         chosen = next((item for item in _INNER if item.recognises(inner)), swe_bench.FORMAT)
-        return chosen.read(inner, f"{place}/tests/config.json")
+        image = values["task.toml"].get("environment", {}).get("docker_image", "")
+        return chosen.read({"image": image, **inner}, f"{place}/tests/config.json")
     metadata = values["task.toml"].get("metadata", {})
     stated = dict(_SAID.findall(files.get("instruction.md", "")))
     dockerfile = files.get("environment/Dockerfile", "")

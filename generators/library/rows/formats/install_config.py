@@ -20,6 +20,10 @@ from .....environments.snapshots.builder.specification import Specification
 from .fields import Row
 
 _BASE_IMAGE = re.compile(r"python[_:-]?(?:base[_-]?)?(\d)[._]?(\d{1,2})")
+AS_OF = "2025-04-30"
+"""Packages without a pin are those of this day, the month before SWE-rebench was published."""
+AS_OF_V2 = "2026-02-28"
+"""The same for V2, whose builder was published in February and March 2026."""
 _WITH_VALUE = {"-c", "--constraint", "-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--no-binary"}
 _PIP, _CONDA = "requirements.txt", "environment.yml"
 OTHER_COMMANDS = "set-up commands that are not run here (system packages, scripts)"
@@ -42,7 +46,8 @@ def stated_environment(row: Row, repo: str, created_at: str) -> tuple[Specificat
     """Return the environment that the row's ``install_config`` states, and what of it cannot be taken over.
 
     ``requirements``, a column of SWE-rebench, holds the packages that were installed then; they take the place of the
-    loose names. Without it, packages are those of the day of the fix. Raises RowError for a config of another shape.
+    loose names. Without it, packages are those of the day when the data set's environments were built, or of the fix
+    when that is later. Raises RowError for a config of another shape.
     """
     config = row.values.get("install_config")
     if isinstance(config, str) and config.strip():
@@ -76,7 +81,7 @@ def stated_environment(row: Row, repo: str, created_at: str) -> tuple[Specificat
         requirement_files=() if pins else tuple(dict.fromkeys([*files, *installed.files])),
         extras=() if pins else tuple(dict.fromkeys(installed.extras)),
         edits=tuple(edits),
-        as_of="" if pins else created_at[:10],
+        as_of="" if pins else max(created_at[:10], AS_OF if config.get("python") else AS_OF_V2),
         arguments=tuple(_warnings(_commands(row, config, "test_cmd"))),
         env=tuple(sorted((str(name), str(value)) for name, value in _mapping(config.get("env_vars")).items())),
     ), notes

@@ -49,7 +49,7 @@ def _explained(place: str, revision: str, error: BaseException) -> str:
         return f"{place} is gated; accept its terms on its page and set HF_TOKEN to your token"
     if "RevisionNotFoundError" in names or (revision and "evision" in text):
         return f"{place} has no revision {revision!r}; name a branch, a tag or a whole commit behind the @"
-    if "OfflineModeIsEnabled" in names or "LocalEntryNotFoundError" in names and "offline" in text:
+    if "OfflineModeIsEnabled" in {*names, *re.findall(r"\w+", text)}:
         return f"{place} is not cached and HF_HUB_OFFLINE is set; unset it, or name a folder with the data set's files"
     if names & {"RepositoryNotFoundError", "DatasetNotFoundError"}:
         return f"{place} does not exist or is private; check its name, or set HF_TOKEN to a token that may read it"
