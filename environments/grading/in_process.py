@@ -70,7 +70,7 @@ async def verify(submission: Submission) -> Verdict:
     snapshot = submission.snapshot
     try:
         trees = Materials(task, snapshot) if snapshot else await asyncio.to_thread(materials, task)
-        tree, _ = await asyncio.to_thread(lambda: (trees.agent_tree, trees.grading_layers))
+        tree, _ = await asyncio.to_thread(lambda: (trees.pristine_tree, trees.grading_layers))
         accepted, refused = await asyncio.to_thread(lambda: collect(submission.changes, task, tree, trees.installed))
     except (SnapshotError, ValueError, OSError) as error:
         raise unplayable(task, error) from error

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ...errors import TaskSetError
 from ...models import Task
 from ..coding.session import CodingSession
+from ..declaration import Opening
 from ..tasks.task_set import Tasks
 
 REMEDY = "make a set of them with `etude import ROWS --out DIR`"
@@ -28,6 +30,23 @@ class SweBenchSession(CodingSession):
             check(task)
         return tasks
 
+    @classmethod
+    def tools(cls, knobs: Any = None) -> list[dict[str, Any]]:
+        """Return the schemas of the tools; ``run_tests`` needs a selector."""
+        return [_with_selector(schema) for schema in super().tools(knobs)]
+
+    async def row(self, task: Task) -> Opening:
+        """Return what the agent of a task is shown first, without opening a sandbox."""
+        return _shown(await super().row(task))
+
+    async def open_world(self, task: Task, tools: list[str]) -> Opening:
+        """Open a sandbox with the task's workspace."""
+        return _shown(await super().open_world(task, tools))
+
+
+def _shown(opening: Opening) -> Opening:
+    return replace(opening, tools=[_with_selector(schema) for schema in opening.tools])
+
 
 def check(task: Task) -> None:
     """Raise TaskSetError for a row without what this environment needs: an environment and measured labels."""
@@ -35,3 +54,14 @@ def check(task: Task) -> None:
         raise TaskSetError(f"{task.task_id} names no snapshot, as rows of SWE-bench do; {REMEDY}")
     if not task.FAIL_TO_PASS:
         raise TaskSetError(f"{task.task_id} has no test that must pass; {REMEDY}")
+
+
+def _with_selector(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a tool as it is here: ``run_tests`` needs a selector, since whole suites take too long."""
+    function = schema["function"]
+    if function["name"] != "run_tests":
+        return schema
+    properties = {"selector": {"type": "string", "description": "a test file, folder or test id"}}
+    parameters = {**function["parameters"], "properties": properties, "required": ["selector"]}
+    described = {**function, "description": "Run tests with the project's own test runner.", "parameters": parameters}
+    return {**schema, "function": described}

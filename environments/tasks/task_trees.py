@@ -39,6 +39,11 @@ class Materials:
         """Return the workspace: the pristine tree without the solution, as a new git repository of one commit."""
         return make_workspace(self.snapshot, self.task.workspace_patch, git=True).path
 
+    @property
+    def pristine_tree(self) -> Path:
+        """Return the files of the workspace, for comparisons; no repository is made where none is needed."""
+        return self.agent_tree if self.task.workspace_patch else self.snapshot.tree
+
     @cached_property
     def grading_tree(self) -> Path:
         """Return the workspace with the hidden tests added and without a repository."""
@@ -47,7 +52,8 @@ class Materials:
     @cached_property
     def installed(self) -> frozenset[str]:
         """Return the top-level module names of the packages installed in the Snapshot."""
-        binds = {**self.agent_layers.unmapped, **self.agent_layers.binds}
+        layers = self.snapshot.layers(self.pristine_tree)
+        binds = {**layers.unmapped, **layers.binds}
         folders = binds[ENV_PREFIX].glob("lib/python3.*/site-packages") if ENV_PREFIX in binds else ()
         names = (entry.name for folder in folders for entry in folder.iterdir())
         return frozenset(name.partition(".")[0] for name in names if not name.endswith((".dist-info", ".pth")))

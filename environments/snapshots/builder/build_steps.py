@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import os
+import re
 import subprocess
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -26,7 +27,9 @@ from ..project.pytest_config import PytestConfig, options, read_config, usable_o
 from ..recipe import Recipe, SnapshotOptions, SourceRef, base_id
 from ..snapshot import Snapshot
 from ..source import source
+from ..source.clones import HOST, Clones
 from ..source.project_files import required_python
+from ..source.repositories import export_commit
 from ..source.source import Source
 from ..store import trees
 from ..test_run.baseline import Baseline, check_run, measure
@@ -79,8 +82,10 @@ class Build:
                 f"the snapshot was made for {recipe.platform}, this machine is {interpreter.platform}; use such a "
                 f"machine, or generate the tasks again on this one"
             )
-        where = source.locate(recipe.source.spec, recipe.source.sha256, places)
-        fetched = source.fetch(str(where), self.tree, interpreter, self.progress)
+        fetched = self._clone(recipe)
+        if fetched is None:
+            where = source.locate(recipe.source.spec, recipe.source.sha256, places)
+            fetched = source.fetch(str(where), self.tree, interpreter, self.progress)
         if fetched.sha256 != recipe.source.sha256:
             raise SourceNotFound(
                 f"{recipe.source.spec} has another content now than when the snapshot was made; provide the original "
@@ -96,6 +101,15 @@ class Build:
         environment.finish(self.env, interpreter)
         self._tidy(recipe)
         return self._publish(recipe, interpreter, None)
+
+    def _clone(self, recipe: Recipe) -> Source | None:
+        """Write the tree of a specified snapshot from a clone of its repository, None for other snapshots."""
+        address = re.fullmatch(rf"git\+{HOST}/([\w.-]+/[\w.-]+)@([0-9a-f]+)", recipe.source.spec)
+        if recipe.measured or address is None:
+            return None
+        exported = export_commit(Clones(progress=self.progress).find(address[1]), address[2], self.tree)
+        trees.normalise(self.tree)
+        return Source("git", recipe.source.spec, recipe.name, trees.tree_hash(self.tree), exported.version)
 
     def _inspect(self, fetched: Source, interpreter: Interpreter) -> Project:
         # The source distribution states its Python before its build fails on the wrong one.

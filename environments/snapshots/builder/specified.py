@@ -8,6 +8,7 @@ again for each commit.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import shlex
@@ -32,6 +33,7 @@ from ..project.requirements import Declared, extra_requirements, read_requiremen
 from ..recipe import Recipe, SourceRef, base_id, canonical_json
 from ..snapshot import Snapshot
 from ..source import repositories
+from ..source.clones import HOST
 from ..source.source import Source
 from ..store import trees
 from ..store.cache import cache_folder, file_lock, publish_folder, temporary_folder, write_whole
@@ -58,7 +60,7 @@ def build_commit(
     ``setup_commit`` is the commit at which the shared environment is built. Raises a subclass of SnapshotError.
     """
     home = cache_folder(cache)
-    interpreter = find_interpreter(_python(specification.python))
+    interpreter = _interpreter(specification.python)
     folder, built = _environment(specification, repository, setup_commit, interpreter, home, progress)
     if built.compiled and commit != setup_commit:
         folder, built = _environment(specification, repository, commit, interpreter, home, progress)
@@ -66,13 +68,14 @@ def build_commit(
     if pointer.is_file() and (cached := snapshot.load(home, pointer.read_text("ascii"))):
         return cached, built
     with temporary_folder(home) as staging:
-        made = _publish(specification, built, folder, repository, commit, interpreter, home, staging / "snapshot")
-    write_whole(pointer, made.digest.encode())
-    return made, built
+        published = _publish(specification, built, folder, repository, commit, interpreter, home, staging / "snapshot")
+    write_whole(pointer, published.digest.encode())
+    return published, built
 
 
-def _python(version: str) -> str:
-    return max(version, ".".join(map(str, OLDEST)), key=Version)
+@functools.cache
+def _interpreter(version: str) -> Interpreter:
+    return find_interpreter(max(version, ".".join(map(str, OLDEST)), key=Version))
 
 
 def _environment(
@@ -111,9 +114,9 @@ def _install(
     progress(f"{specification.repo} {specification.version}: building at {commit[:12]}")
     project = _project(specification, repository, commit, interpreter, staging, notes)
     dependencies = Dependencies(interpreter, folder / "env", staging, progress, notes, specification.as_of)
-    own = [*runtime(project.requires_dist), "coverage"]
+    needed = [*runtime(project.requires_dist), "coverage"]
     is_pytest = project.name == "pytest"
-    own += [] if is_pytest or specification.program else ["pytest"]
+    needed += [] if is_pytest or specification.program else ["pytest"]
     stated = [*specification.requirements]
     for path in specification.requirement_files:
         if (tree / path).is_file():
@@ -122,8 +125,8 @@ def _install(
     for extra in specification.extras:
         stated += extra_requirements(project.requires_dist, extra, project.name)
     if is_pytest:  # a tool that needs pytest would bring the copy that the workspace replaces
-        own.remove("coverage")
-    guess = DependencyGuess(own, stated, Declared((), ()), set(), [], project.name)
+        needed.remove("coverage")
+    guess = DependencyGuess(needed, stated, Declared((), ()), set(), [], project.name)
     installed = dependencies.install(guess, unique(stated))
     environment.add_project(folder / "env", interpreter, project)
     environment.finish(folder / "env", interpreter)
@@ -213,7 +216,7 @@ def _publish(
     metadata.write_files(tree, {path: data for path, data in generated.items() if not (tree / path).exists()})
     config = read_config(tree)
     recipe = Recipe(
-        source=SourceRef(kind="git", spec=f"git+https://github.com/{specification.repo}@{commit}", sha256=content),
+        source=SourceRef(kind="git", spec=f"git+{HOST}/{specification.repo}@{commit}", sha256=content),
         name=built.name,
         version=specification.version,
         licence=built.licence,

@@ -97,7 +97,7 @@ def export_commit(repository: Path, commit: str, target: Path) -> Exported:
     Objects are read as they are stored: no attribute, filter or hook of the repository acts.
     """
     try:
-        full = _git(repository, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}").decode().strip()
+        full = _git(repository, "rev-parse", "--verify", f"{commit}^{{commit}}").decode().strip()
         listing = _git(repository, "ls-tree", "-r", "-z", full).split(b"\0")
         entries = [(*entry.partition(b"\t")[0].split(), entry.partition(b"\t")[2]) for entry in listing if entry]
         blobs = [(mode, name, path) for mode, kind, name, path in entries if kind == b"blob"]

@@ -73,7 +73,7 @@ def make_collector(
     requested = set(job["tests"] or ())
     selected: list[str] = []
     # In pytest's own repository its plugins come from the workspace too.
-    own = (os.path.dirname(str(sys.modules["_pytest"].__file__)) + os.sep, str(pytest.__file__))
+    pytest_files = (os.path.dirname(str(sys.modules["_pytest"].__file__)) + os.sep, str(pytest.__file__))
     arm, record, _, note = guard
 
     class Collector:
@@ -89,7 +89,7 @@ def make_collector(
             source = plugin if isinstance(plugin, types.ModuleType) else sys.modules.get(type(plugin).__module__)
             path = getattr(source, "__file__", None) or ""
             untrusted = path.startswith(root + os.sep) and os.path.basename(path) != "conftest.py"
-            untrusted = untrusted and not path.startswith(own)
+            untrusted = untrusted and not path.startswith(pytest_files)
             if untrusted or (isinstance(plugin, types.ModuleType) and not path):
                 note([f"pytest's plugins (by {os.path.basename(path)})"], "the run")
 

@@ -1,6 +1,6 @@
 """Rows of public data sets as tasks: SWE-bench and its relatives, each label measured again here.
 
 Reading order: ``instance`` (the record that every format is read into), ``formats`` (the readers),
-``specifications`` and ``repositories`` (environments and clones), ``revalidation`` (what the tests do before and after
+``specifications`` (their environments), ``revalidation`` (what the tests do before and after
 the official solution), ``labels`` (the difference to the official labels), ``importing`` (the command).
 """

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ....environments.snapshots.source.clones import Clones
 from ....environments.snapshots.store.cache import write_whole
 from ....environments.tasks.task_set import write_tasks
 from ....errors import GeneratorError, UnknownName
@@ -22,7 +23,6 @@ from ....registry import did_you_mean
 from ...base import Progress, ProgressUpdate, no_progress
 from ...output.card import card
 from .instance import Instance
-from .repositories import Repositories
 from .revalidation import Verdict, revalidate
 from .task_rows import make_task, prove
 
@@ -92,21 +92,21 @@ def import_instances(
 
     Raises GeneratorError when ``out`` holds another set or cannot be written, SandboxError when the machine fails.
     """
-    repositories = Repositories(settings.repos)
+    clones = Clones(settings.repos)
     _claim(out, source)
-    known = _read(out / VERDICTS)
+    finished = _read(out / VERDICTS)
     asyncio.run(
         _examine(
-            [item for item in instances if item.instance_id not in known],
+            [item for item in instances if item.instance_id not in finished],
             out,
             settings,
-            repositories,
+            clones,
             progress,
             len(instances),
         )
     )
-    known = _read(out / VERDICTS)
-    chosen = [known[item.instance_id] for item in instances]
+    finished = _read(out / VERDICTS)
+    chosen = [finished[item.instance_id] for item in instances]
     return _publish(out, source, chosen, skipped)
 
 
@@ -114,7 +114,7 @@ async def _examine(
     instances: Sequence[Instance],
     out: Path,
     settings: Settings,
-    repositories: Repositories,
+    clones: Clones,
     progress: Progress,
     total: int,
 ) -> None:
@@ -124,7 +124,7 @@ async def _examine(
     async def examine(instance: Instance) -> None:
         nonlocal done
         async with gate:
-            line = await examine_one(instance, repositories, settings)
+            line = await examine_one(instance, clones, settings)
         _append(out / VERDICTS, line)
         done += 1
         counts[line["verdict"]["verdict"]] += 1
@@ -141,9 +141,9 @@ async def _examine(
         raise errors.exceptions[0] from None
 
 
-async def examine_one(instance: Instance, repositories: Repositories, settings: Settings) -> dict[str, Any]:
+async def examine_one(instance: Instance, clones: Clones, settings: Settings) -> dict[str, Any]:
     """Return the line of ``instances.jsonl`` for one instance: its verdict, and its task where it has one."""
-    result = await revalidate(instance, repositories, backend=settings.backend, timeout_s=settings.timeout_s)
+    result = await revalidate(instance, clones, backend=settings.backend, timeout_s=settings.timeout_s)
     verdict, task = result.verdict, None
     if verdict.usable and result.snapshot is not None:
         task = make_task(instance, result, result.snapshot)

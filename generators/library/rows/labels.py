@@ -61,7 +61,7 @@ class Difference:
 
 
 def compare(official: Iterable[str], measured: Sequence[str], before: TestRun, after: TestRun) -> Difference:
-    """Compare an official list with the measured one; ``before`` and ``after`` tell what happened to a test."""
+    """Compare an official list with the measured one; ``before`` and ``after`` give the outcomes of a test."""
     names = _Names(after, before)
     present = set(measured)
     meant: set[str] = set()

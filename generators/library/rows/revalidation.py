@@ -18,12 +18,12 @@ from ....environments.sandbox import WORKSPACE, Limits, Sandbox, open_sandbox
 from ....environments.snapshots import Snapshot, scratch_tree
 from ....environments.snapshots.builder.specification import BuiltEnvironment
 from ....environments.snapshots.builder.specified import build_commit
+from ....environments.snapshots.source.clones import Clones
 from ....environments.snapshots.test_run.test_runner import TestRun, run_tests
 from ....errors import PatchError, SnapshotError, SourceNotFound
 from ....models import PytestVerifier, UnittestVerifier
 from .instance import Instance
 from .labels import Difference, Labels, compare, measure_labels, named_tests, needs_network
-from .repositories import Repositories
 from .solution import solved_files
 from .specifications import specification
 
@@ -81,7 +81,7 @@ class Revalidated:
 
 async def revalidate(
     instance: Instance,
-    repositories: Repositories,
+    clones: Clones,
     *,
     backend: str = "auto",
     timeout_s: float = 600.0,
@@ -100,7 +100,7 @@ async def revalidate(
     )
     try:
         stated = specification(instance)
-        clone = await asyncio.to_thread(repositories.find, instance.repo)
+        clone = await asyncio.to_thread(clones.find, instance.repo)
         setup = instance.setup_commit or instance.base_commit
         snapshot, built = await asyncio.to_thread(
             lambda: build_commit(stated, clone, instance.base_commit, setup, progress=progress)
@@ -154,7 +154,7 @@ def _outcome(
         if needs_network(after, official):
             return "needs_network", "with the solution, tests of the fix still fail for want of a connection"
         if official & set(labels.flaky):
-            return "flaky", f"{min(official & set(labels.flaky))} passes in some runs only"
+            return "flaky", _why_flaky(min(official & set(labels.flaky)), before, after)
         return "gold_fails", _why_gold_fails(official, before, after)
     to_fail, to_pass = measured.fail_to_pass_difference, measured.pass_to_pass_difference
     if not (to_fail.not_reproduced or to_fail.unlisted or to_pass.not_reproduced):
@@ -167,6 +167,16 @@ def _outcome(
     if to_fail.unlisted:
         parts.append(f"{len(to_fail.unlisted)} not in FAIL_TO_PASS, {to_fail.unlisted[0]}")
     return "relabelled", "; ".join(parts)
+
+
+def _why_flaky(test: str, before: Sequence[TestRun], after: Sequence[TestRun]) -> str:
+    """Return in which runs a test passes, and whether the order of the tests alone makes the difference."""
+    marks = [
+        " ".join("passes" if test in run.passed else "fails" for run in runs) for runs in (before, after)
+    ]  # given, reversed, given with another hash seed
+    given = [[test in run.passed for run in (runs[0], runs[2])] for runs in (before, after)]
+    cause = "depends on the order of the tests" if all(len(set(pair)) == 1 for pair in given) else "changes by itself"
+    return f"{test} {cause} (given, reversed, given: before {marks[0]}; after {marks[1]})"
 
 
 def _why_gold_fails(official: set[str], before: Sequence[TestRun], after: Sequence[TestRun]) -> str:

@@ -78,8 +78,8 @@ def _requirements(stated: Mapping[str, Any]) -> list[str]:
 @cache
 def _table(name: str) -> Mapping[str, Any]:
     """Return one of the tables. Raises BuildFailed without the package."""
-    found = find_spec("swebench")
-    for folder in (found.submodule_search_locations or []) if found else []:
+    package = find_spec("swebench")
+    for folder in (package.submodule_search_locations or []) if package else []:
         if (Path(folder) / _TABLE).is_file():
             table: Mapping[str, Any] = runpy.run_path(str(Path(folder) / _TABLE))[name]
             return table

@@ -29,7 +29,7 @@ def make_task(instance: Instance, result: Revalidated, snapshot: Snapshot) -> Ta
         base_commit=instance.base_commit,
         snapshot=SnapshotRef(digest=snapshot.digest, recipe=snapshot.recipe.model_dump(mode="json")),
         generator=GeneratorRef(name="rows", version="1", seed=0, knobs={"dataset": instance.dataset}),
-        problem_statement=instance.problem_statement,
+        problem_statement=instance.problem_statement.replace("\r\n", "\n"),
         patch=instance.patch,
         test_patch=instance.test_patch,
         FAIL_TO_PASS=verdict.fail_to_pass,

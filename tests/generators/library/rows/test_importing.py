@@ -12,12 +12,12 @@ from helpers.row_repository import TESTS, RowRepository, make_repository
 
 from etude.environments.grading import grade
 from etude.environments.snapshots import make_workspace, open_snapshot
+from etude.environments.snapshots.source.clones import Clones
 from etude.environments.swe_bench.session import SweBenchSession
 from etude.environments.tasks.task_set import TaskSet
 from etude.errors import GeneratorError, TaskSetError
 from etude.generators.library.rows.importing import Settings, import_instances
 from etude.generators.library.rows.instance import Instance
-from etude.generators.library.rows.repositories import Repositories
 from etude.generators.library.rows.revalidation import Revalidated, revalidate
 from etude.generators.validation.audit import validate
 
@@ -33,7 +33,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> RowRepository:
 
 
 def check(repository: RowRepository, instance: Instance) -> Revalidated:
-    return asyncio.run(revalidate(instance, Repositories(repository.folder), timeout_s=60))
+    return asyncio.run(revalidate(instance, Clones(repository.folder), timeout_s=60))
 
 
 def test_a_fix_whose_labels_reproduce_is_valid(repository: RowRepository) -> None:
@@ -70,7 +70,8 @@ def test_a_test_whose_outcome_depends_on_the_order_is_flaky(repository: RowRepos
     )
     verdict = check(repository, repository.instance(test_patch=repository.diff({"tests/test_shapes.py": text}))).verdict
     assert verdict.verdict == "flaky" and verdict.flaky == ["tests/test_shapes.py::test_area"]
-    assert "test_area passes in some runs only" in verdict.evidence
+    assert "test_area depends on the order of the tests" in verdict.evidence
+    assert "after passes fails passes" in verdict.evidence
 
 
 def test_a_test_that_needs_a_connection_is_told_apart(repository: RowRepository) -> None:
@@ -102,7 +103,7 @@ def test_what_an_instance_lacks_is_said_in_one_line(
 def test_tests_that_hang_are_stopped(repository: RowRepository) -> None:
     text = TESTS.replace("assert shapes.area(3, 4) == 12", "while True: pass")
     instance = repository.instance(test_patch=repository.diff({"tests/test_shapes.py": text}))
-    verdict = asyncio.run(revalidate(instance, Repositories(repository.folder), timeout_s=2)).verdict
+    verdict = asyncio.run(revalidate(instance, Clones(repository.folder), timeout_s=2)).verdict
     assert verdict.verdict == "needs_build" and "timeout after" in verdict.evidence
 
 
@@ -163,7 +164,9 @@ def test_tests_of_the_row_cannot_be_changed_by_the_agent(imported: Path) -> None
 def test_run_tests_names_no_hidden_file_and_asks_for_a_selector(imported: Path) -> None:
     async def play() -> list[str]:
         session = SweBenchSession(SweBenchSession.tasks(imported))
-        await session.reset(task_id="example__shapes-1")
+        first = await session.reset(task_id="example__shapes-1")
+        shown = {tool["function"]["name"]: tool["function"]["parameters"] for tool in first.tools or []}
+        assert shown["run_tests"]["required"] == ["selector"]
         texts = []
         for arguments in ({}, {"selector": "tests/test_shapes.py"}):
             observation = await session.step({"tool_calls": [{"name": "run_tests", "arguments": arguments}]})
@@ -172,7 +175,7 @@ def test_run_tests_names_no_hidden_file_and_asks_for_a_selector(imported: Path) 
         return texts
 
     without, chosen = asyncio.run(play())
-    assert without.startswith("error invalid_args: run_tests: name a test file")
+    assert without.startswith("error invalid_args: run_tests needs the argument 'selector'")
     assert chosen.startswith("ok") and "1 passed" in chosen
 
 

@@ -1,22 +1,30 @@
-"""Clones of the repositories that rows name: in a folder of the user, or cloned from the network into the cache."""
+"""Clones of repositories by ``owner/name``: in a folder of the user, or cloned from the network into the cache."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 
-from ....environments.snapshots.source.repositories import QUIET
-from ....environments.snapshots.store.cache import cache_folder, file_lock, temporary_folder
 from ....errors import SourceNotFound
+from ..store.cache import cache_folder, file_lock, temporary_folder
+from .repositories import QUIET
 
 HOST = "https://github.com"
+FOLDER = "ETUDE_REPOS"
+"""Environment variable that names the folder of clones where none is given."""
 
 
-class Repositories:
-    """Finds local clones, bare or not. Without ``folder``, a repository is cloned once, as a bare mirror."""
+class Clones:
+    """Finds local clones, bare or not: in ``folder``, or in the one that ``ETUDE_REPOS`` names.
+
+    Without either, a repository is cloned once from the network, as a bare mirror in the cache.
+    """
 
     def __init__(self, folder: Path | None = None, progress: Callable[[str], None] = lambda message: None) -> None:
+        named = os.environ.get(FOLDER)
+        folder = Path(named) if folder is None and named else folder
         if folder is not None and not folder.is_dir():
             raise SourceNotFound(f"{folder} is not a folder; name the folder that holds the clones with --repos")
         self.folder, self._progress = folder, progress
