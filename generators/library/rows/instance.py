@@ -57,10 +57,10 @@ class Instance:
     def test_files(self) -> tuple[str, ...]:
         """Return the Python test files that the test patch leaves in place, in its order.
 
-        A file counts by its name (``test_x.py``, ``tests.py``); without such a file, by a folder of tests. Without a
-        test patch, the files are those of the official labels.
+        A file counts by its name (``test_x.py``, ``tests.py``); without such a file, by a folder of tests. A bug
+        that was written into the commit needs no test patch: the files are those of the official labels.
         """
-        if not self.test_patch:
+        if self.workspace_patch and not self.test_patch:
             labels = (*self.fail_to_pass, *self.pass_to_pass)
             paths = dict.fromkeys(label.partition("::")[0] for label in labels if "::" in label)
             return tuple(path for path in paths if path.endswith(".py"))

@@ -19,7 +19,7 @@ _COMMIT = re.compile(r"[0-9a-f]{7,40}\^?")
 _PYTHON = (".py", ".pyi", ".pyx")
 _IMAGES = ("image", "image_name", "docker_image")
 NO_LABELS = "no FAIL_TO_PASS and PASS_TO_PASS; the labels are measured alone"
-NO_TEST_PATCH = "no test_patch; the tests of the labels must be in the repository"
+NO_TEST_PATCH = "no test_patch; no test decides without one"
 NO_ENVIRONMENT = "no environment in the row; the version's own must be known"
 
 
