@@ -22,6 +22,7 @@ EtudeError
 ├── GraderError                            a task cannot be graded; never a score
 ├── TaskSetError, RunError, UnwritableRow, EpisodeNotKept
 ├── GeneratorError                         a request cannot produce any candidate; OutOfTime: the machine is too busy
+├── RowError                               a row of a public data set, or its source, cannot be read
 ├── Rejected                               one candidate failed validation; ``reason`` is counted
 ├── ExportError, ReportError, DemoError    a command's output cannot be made
 └── training                               RecipeError, TableError, ChatError (ValueError), UnwritableTurn,
@@ -255,6 +256,10 @@ class Rejected(EtudeError):
         super().__init__(f"{reason}: {detail}" if detail else reason)
         self.reason = reason
         self.detail = detail
+
+
+class RowError(EtudeError):
+    """Raised when a row of a public data set, or its source, cannot be read; the message names the place."""
 
 
 class ExportError(EtudeError):

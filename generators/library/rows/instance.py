@@ -21,7 +21,7 @@ class Instance:
     repo: str
     """Repository as ``owner/name``."""
     base_commit: str
-    """Commit that the agent starts from; 40 hexadecimal digits, or a shorter unique prefix."""
+    """Commit that the agent starts from; 40 hexadecimal digits or a unique prefix, with ``^`` for its parent."""
     problem_statement: str
     """What the agent is asked to do."""
     patch: str
@@ -48,6 +48,8 @@ class Instance:
     """Container image that the data set offers for this row; empty when it offers none."""
     specification: Specification | None = None
     """Environment that the row itself states; None where the data set's table or the project states it."""
+    workspace_patch: str = ""
+    """Changes of the commit before the agent starts, such as the bug that SWE-smith writes into it."""
     lacks: tuple[str, ...] = field(default=())
     """What the format does not give, one line each."""
 
@@ -55,8 +57,13 @@ class Instance:
     def test_files(self) -> tuple[str, ...]:
         """Return the Python test files that the test patch leaves in place, in its order.
 
-        A file counts by its name (``test_x.py``, ``tests.py``); without such a file, by a folder of tests.
+        A file counts by its name (``test_x.py``, ``tests.py``); without such a file, by a folder of tests. A bug
+        that was written into the commit needs no test patch: the files are those of the official labels.
         """
+        if self.workspace_patch and not self.test_patch:
+            labels = (*self.fail_to_pass, *self.pass_to_pass)
+            paths = dict.fromkeys(label.partition("::")[0] for label in labels if "::" in label)
+            return tuple(path for path in paths if path.endswith(".py"))
         changed = [path for path in changed_files(self.test_patch) if path.endswith(".py")]
         named = [path for path in changed if _TEST_FILE.search(path)]
         inside = [p for p in changed if _IN_TEST_FOLDER.search(p) and PurePosixPath(p).name != "conftest.py"]

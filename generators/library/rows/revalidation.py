@@ -134,8 +134,10 @@ async def _attempt(
     if not verifier.args:
         return Revalidated(replace(draft, evidence="the test patch changes no Python test file"), snapshot, verifier)
     try:
-        solution = await asyncio.to_thread(solved_files, snapshot.tree, instance.patch)
-        before, after = await _runs(snapshot, verifier, backend, instance.test_patch, solution)
+        solution = await asyncio.to_thread(solved_files, snapshot.tree, instance.patch, instance.workspace_patch)
+        before, after = await _runs(
+            snapshot, verifier, backend, instance.workspace_patch + instance.test_patch, solution
+        )
     except PatchError as error:
         verdict = replace(draft, verdict="gold_fails", evidence=f"a patch of the row does not fit: {_line(error)}")
         return Revalidated(verdict, snapshot, verifier)
@@ -213,7 +215,7 @@ def _why_gold_fails(official: set[str], before: Sequence[TestRun], after: Sequen
 
 
 async def _runs(
-    snapshot: Snapshot, verifier: PytestVerifier, backend: str, test_patch: str, solution: Mapping[str, bytes | None]
+    snapshot: Snapshot, verifier: PytestVerifier, backend: str, changes: str, solution: Mapping[str, bytes | None]
 ) -> tuple[list[TestRun], list[TestRun]]:
     """Run the instance's test files in each order and with each hash seed, before and after the solution.
 
@@ -221,7 +223,7 @@ async def _runs(
     """
     runs: tuple[list[TestRun], list[TestRun]] = ([], [])
     stack = ExitStack()
-    tree = await asyncio.to_thread(lambda: stack.enter_context(scratch_tree(snapshot, test_patch)))
+    tree = await asyncio.to_thread(lambda: stack.enter_context(scratch_tree(snapshot, changes)))
     try:
         sandbox = await open_sandbox(snapshot.layers(tree), LIMITS, backend)
         try:

@@ -12,9 +12,12 @@ from ....environments.snapshots.store.patches import apply_patch
 _NAMES = re.compile(r'^diff --git "?a/(.+?)"? "?b/(.+?)"?$', re.MULTILINE)
 
 
-def solved_files(tree: Path, patch: str) -> dict[str, bytes | None]:
-    """Return path -> content after the patch, None for a deleted file. Raises PatchError when it does not apply."""
-    paths = sorted({path for names in _NAMES.findall(patch) for path in names})
+def solved_files(tree: Path, patch: str, workspace_patch: str = "") -> dict[str, bytes | None]:
+    """Return path -> content after the patch, None for a deleted file. Raises PatchError when it does not apply.
+
+    ``workspace_patch`` is applied to the tree before it.
+    """
+    paths = sorted({path for names in _NAMES.findall(workspace_patch + patch) for path in names})
     with temporary_folder(cache_folder()) as staging:
         scratch = staging / "tree"
         scratch.mkdir()
@@ -22,6 +25,8 @@ def solved_files(tree: Path, patch: str) -> dict[str, bytes | None]:
             if (tree / path).is_file():
                 (scratch / path).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(tree / path, scratch / path)
+        if workspace_patch:
+            apply_patch(scratch, workspace_patch)
         before = {path: _content(scratch / path) for path in paths}
         apply_patch(scratch, patch)
         after = {path: _content(scratch / path) for path in paths}

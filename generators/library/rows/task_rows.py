@@ -32,6 +32,7 @@ def make_task(instance: Instance, result: Revalidated, snapshot: Snapshot) -> Ta
         problem_statement=instance.problem_statement.replace("\r\n", "\n"),
         patch=instance.patch,
         test_patch=instance.test_patch,
+        workspace_patch=instance.workspace_patch,
         FAIL_TO_PASS=verdict.fail_to_pass,
         PASS_TO_PASS=verdict.pass_to_pass,
         source_globs=["**"],
@@ -53,7 +54,7 @@ def make_task(instance: Instance, result: Revalidated, snapshot: Snapshot) -> Ta
 async def prove(instance: Instance, task: Task, snapshot: Snapshot, backend: str) -> str:
     """Return why the task does not hold when it is graded: the solution must score 1, an empty patch 0."""
     try:
-        solved = as_changes(solved_files(snapshot.tree, instance.patch))
+        solved = as_changes(solved_files(snapshot.tree, instance.patch, instance.workspace_patch))
         gold = await grade(task, solved, backend=backend, snapshot=snapshot)
         empty = await grade(task, [], backend=backend, snapshot=snapshot)
     except GraderError as error:

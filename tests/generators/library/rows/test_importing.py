@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from helpers.row_repository import TESTS, RowRepository, make_repository
+from helpers.row_repository import FILES, TESTS, RowRepository, make_repository
 
 from etude.environments.grading import grade
 from etude.environments.snapshots import make_workspace, open_snapshot
@@ -16,6 +16,7 @@ from etude.environments.snapshots.source.clones import Clones
 from etude.environments.swe_bench.session import SweBenchSession
 from etude.environments.tasks.task_set import TaskSet
 from etude.errors import GeneratorError, TaskSetError
+from etude.generators.library.rows.formats import read_instances
 from etude.generators.library.rows.importing import Settings, import_instances
 from etude.generators.library.rows.instance import Instance
 from etude.generators.library.rows.revalidation import Revalidated, revalidate
@@ -25,6 +26,7 @@ NETWORK = TESTS.replace(
     "assert shapes.area",
     "import urllib.request\n    urllib.request.urlopen('http://localhost:9')\n    assert shapes.area",
 )
+FILE = "shapes/__init__.py"
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +53,29 @@ def test_wrong_official_labels_are_replaced_and_named(repository: RowRepository)
     assert verdict.fail_to_pass == ["tests/test_shapes.py::test_area"]
     assert "test_name: before: passed; after: passed" in verdict.evidence
     assert "test_gone: no such test" in verdict.evidence
+
+
+def test_a_bug_that_the_row_writes_into_the_commit_is_where_the_agent_starts(
+    repository: RowRepository, tmp_path: Path
+) -> None:
+    bug = repository.diff({"shapes/__init__.py": FILES["shapes/__init__.py"].replace("'shape'", "'form'")})
+    row = {
+        "instance_id": f"example__shapes.{repository.base_commit[:8]}.func_pm_op_swap__a1b2",
+        "repo": "swesmith/example__shapes",
+        "patch": bug,
+        "problem_statement": "name() is wrong.",
+        "FAIL_TO_PASS": ["tests/test_shapes.py::test_name"],
+        "PASS_TO_PASS": [],
+        "install_config": {"python": "3.11", "install": "pip install -e .", "test_cmd": "pytest"},
+    }
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(row))
+    instance = read_instances(str(path)).instances[0]
+    report = import_instances([instance], tmp_path / "out", Settings(repository.folder), source="rows")
+    assert (report.verdicts, report.tasks) == ({"valid": 1}, 1)
+    task = next(iter(TaskSet.load(tmp_path / "out")))
+    assert (task.workspace_patch, task.FAIL_TO_PASS) == (bug, ["tests/test_shapes.py::test_name"])
+    assert "return 'form'" in (make_workspace(open_snapshot(task.snapshot), bug, git=False).path / FILE).read_text()
 
 
 def test_a_solution_that_fixes_nothing_fails(repository: RowRepository) -> None:
