@@ -244,6 +244,10 @@ class GeneratorError(EtudeError):
     """Raised when a request cannot produce any candidate: an unknown knob, a bad value, nothing eligible."""
 
 
+class NotApplicable(GeneratorError):
+    """Raised when a source lacks what a generator needs, such as a history; ``all`` leaves that generator out."""
+
+
 class OutOfTime(GeneratorError):
     """Raised when a limit ended a run on an overloaded machine, so that nothing is known about the candidate."""
 

@@ -1,0 +1,110 @@
+"""The statement of a task from history: what the commit said, what the tests check, and how they fail."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ....errors import Rejected
+from ...base import StatementContext, TestPolicy
+from ...statements.behaviours import behaviour_lines, bullets, interface_lines, quoted
+from .message import Description
+from .public_names import PublicName
+
+MAX_FAILURES = 8
+MAX_CASE = 60
+MAX_QUOTED_NAMES = 8
+_UNTELLING = ("NameError", "ImportError", "ModuleNotFoundError", "SyntaxError")
+_HEADINGS = {
+    "hidden": "Hidden tests check",
+    "visible": "These tests of the code base fail now",
+    "half": "These tests fail now; half of them are in the workspace, all of them are graded",
+}
+
+
+@dataclass(frozen=True)
+class HistoryStatement:
+    """Everything that is known about a change before its tests are run."""
+
+    description: Description  # from the message
+    changelog: Sequence[str]  # entries that the change added to a changelog
+    names: Sequence[PublicName]  # public definitions that are missing or different
+    policy: TestPolicy  # which failing tests the workspace lacks
+    own: frozenset[str]  # tests that came with the change
+
+    def render(self, context: StatementContext) -> str:
+        """Return description, changelog, definitions, behaviours, failures and interface.
+
+        Raises Rejected when there is nothing but a title.
+        """
+        paragraphs = [
+            f"# {self.description.title}",
+            f"This code base, the package {context.package}, lacks the change that is described here. Make the change "
+            "in the package; everything else works and has to keep working.",
+        ]
+        if self.description.body:
+            paragraphs.append(f"## Description\n\n{_below_headings(self.description.body)}")
+        if self.changelog:
+            paragraphs.append(f"## Changelog\n\n{quoted(chr(10).join(self.changelog))}")
+        paragraphs += self._definitions()
+        behaviours = behaviour_lines(context.failing)
+        if behaviours:
+            paragraphs.append(f"## Behaviour\n\n{_HEADINGS[self.policy]}:\n\n{bullets(behaviours)}")
+        failures = self._failures(context)
+        documented = any(item.docstring for item in self.names)
+        if not (failures or self.description.body or self.changelog or documented):
+            raise Rejected(
+                "history_under_specified", f"nothing but the title says what is wanted: {self.description.title!r}"
+            )
+        if failures:
+            paragraphs.append(f"## How they fail now\n\n{bullets(failures)}")
+        names = interface_lines([item for item in context.interface if item.name not in self._listed()])
+        if names:
+            paragraphs.append("## Interface\n\nThe failing tests use:\n\n" + "\n".join(names))
+        return "\n\n".join(paragraphs) + "\n"
+
+    def _listed(self) -> set[str]:
+        return {item.dotted for item in self.names}
+
+    def _definitions(self) -> list[str]:
+        """Return the paragraphs on definitions that are missing, or that have another head or documentation."""
+        groups: dict[str, list[PublicName]] = {}
+        for item in self.names:
+            groups.setdefault(item.dotted, []).append(item)
+        paragraphs, more = [], []
+        for number, (dotted, items) in enumerate(groups.items()):
+            heads = "\n".join(item.signature for item in items)
+            if number >= MAX_QUOTED_NAMES:
+                more.append(f"`{items[-1].signature}`, as `{dotted}`")
+                continue
+            state = "is missing" if items[-1].missing else "changes"
+            paragraphs.append(f"## `{dotted}` {state}\n\nIt is:\n\n```python\n{heads}\n```")
+            if items[-1].docstring:
+                paragraphs.append(f"Its documentation is:\n\n{quoted(items[-1].docstring)}")
+        return paragraphs + ([f"## Other definitions that are missing or change\n\n{bullets(more)}"] if more else [])
+
+    def _failures(self, context: StatementContext) -> list[str]:
+        """Return how tests fail, each message once: the change's own tests first, and one of each function first."""
+        lines: dict[str, tuple[int, bool, str]] = {}
+        count: Counter[str] = Counter()
+        for test in context.failing:
+            text = context.messages.get(test, "").removesuffix(" Use -v to get more diff")
+            if ":" in text and not text.startswith(_UNTELLING) and text not in lines:
+                path, _, case = test.partition("[")
+                function = path.rpartition("::")[2]
+                name = f"{function}[{case}" if case and len(case) <= MAX_CASE and case.isprintable() else function
+                lines[text] = count[function], test not in self.own, f"{name}: {_code(text)}"
+                count[function] += 1
+        return [line for _, _, line in sorted(lines.values(), key=lambda item: item[:2])][:MAX_FAILURES]
+
+
+def _below_headings(text: str) -> str:
+    """Return the text without lines that would be headings of the statement."""
+    return re.sub(r"(?m)^(#+ |[=~^-]{3,}$)", "", text).strip()
+
+
+def _code(text: str) -> str:
+    fence = "``" if "`" in text else "`"
+    return f"{fence}{text}{fence}" if fence == "`" else f"{fence} {text} {fence}"
