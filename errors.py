@@ -21,7 +21,8 @@ EtudeError
 ├── ToolError                              a result that the agent reads; StatedFault says how to go around it
 ├── GraderError                            a task cannot be graded; never a score
 ├── TaskSetError, RunError, UnwritableRow, EpisodeNotKept
-├── GeneratorError                         a request cannot produce any candidate; OutOfTime: the machine is too busy
+├── GeneratorError                         a request cannot produce any candidate; OutOfTime: the machine is too busy;
+│                                          NotApplicable: the source lacks what the generator needs
 ├── Rejected                               one candidate failed validation; ``reason`` is counted
 ├── ExportError, ReportError, DemoError    a command's output cannot be made
 └── training                               RecipeError, TableError, ChatError (ValueError), UnwritableTurn,

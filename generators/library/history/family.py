@@ -18,7 +18,7 @@ from ...base import Candidate, Feature, HiddenTests, Rejection, TestPolicy
 from ...python.source_tree import SourceTree
 from ...python.tested_code import in_seed_order
 from .message import Description, clean, describe, without_lines
-from .own_tests import own_tests
+from .own_tests import own_tests, test_sources
 from .public_names import changed_names
 from .repository import Change, Commit, Repository
 from .reversal import SUFFIXES, Reversal, take_back
@@ -124,14 +124,14 @@ class _Proposal:
 
     def candidate(self, reference: GeneratorRef, stable: list[str], knobs: Knobs) -> Candidate:
         """Return the Candidate, blocked where the change cannot be taken back or is not described."""
-        blocked, reversal, own = None, Reversal(), []
+        blocked, reversal, tests = None, Reversal(), []
         description = describe(self.text, self.repository.people)
         try:
             entries = "\n".join(self._changelog(Reversal()))
             if problem := useless(description.title, f"{description.body}\n{entries}"):
                 raise Rejected("history_message", problem)
-            own = own_tests(self.repository, self.change, self.tree, stable)
-            if not own:
+            tests = own_tests(self.repository, self.change, self.tree, stable)
+            if not tests:
                 raise Rejected("history_tests_gone", "no test that came with the change is stable in the snapshot")
             reversal = take_back(self.repository, self.change, self.tree)
             description = without_lines(description, self._code(reversal))
@@ -140,12 +140,14 @@ class _Proposal:
         except Rejected as rejected:
             blocked = Rejection(rejected.reason, rejected.detail)
         names = changed_names(self.tree, reversal.exercise)
-        statement = HistoryStatement(description, self._changelog(reversal), names, knobs.tests, frozenset(own))
+        statement = HistoryStatement(
+            description, self._changelog(reversal), names, knobs.tests, test_sources(tests, self.tree)
+        )
         return Candidate(
             entity=f"{self.commit.date}::{self.commit.sha[:12]}",
             generator=reference,
             exercise=reversal.exercise,
-            hidden_tests=HiddenTests(own, knobs.tests, reversal.tests, reversal.lost_names),
+            hidden_tests=HiddenTests(tests, knobs.tests, reversal.tests, reversal.lost_names),
             statement=statement,
             documented=True,
             interface=[item.interface_item() for item in names if item.missing],

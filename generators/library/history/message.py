@@ -29,7 +29,9 @@ _REFERENCES = re.compile(
 )
 _GONE = "\0"
 _ACCOUNT = re.compile(r"(?<![\w`.])@[A-Za-z][\w-]*(?![\w(.])")
-_INTRODUCED = re.compile(rf"(?:[ \t(\[,;]*(?:\b(?:by|in|from|with|via|see|and|to)\b[ \t]*)*[(\[]?{_GONE})+[ \t]*[)\]]*")
+_INTRODUCED = re.compile(
+    rf"(?:[ \t(\[,;]*(?:\b(?:by|in|from|with|via|see|and|to)\b[ \t]*)*[(\[]?{_GONE})+(?:[ \t]*[)\]]+)?[ \t]*"
+)
 _HASH = re.compile(r"(?:\b(?:commit|in|since|from|by|of)\s+)*\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b")
 _LINK = re.compile(r"\[([^\]\n]+)\]\((?:https?:)?[^)\s]*\)|`([^`<\n]+?)\s*<https?:[^>]*>`_+")
 _URL = re.compile(r"<?\bhttps?://[^\s<>)\]]+>?|\bwww\.[^\s<>)\]]+")
@@ -106,9 +108,14 @@ def _without_numbers(text: str, people: Collection[str]) -> str:
     for name in sorted(people, key=lambda item: (-len(item), item)):
         if name in text:
             text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", _GONE, text)
-    text = _INTRODUCED.sub(" ", text)
-    text = re.sub(r"\(\s*[,;:]*\s*\)|\[\s*\]", "", text)
-    return re.sub(r"[ \t]+([.,;:!?)](?:\s|$))", r"\1", re.sub(r"(?<=\S)[ \t]{2,}", " ", text))
+    return re.sub(r"(?<!\w)\([ \t]*[,;:]*[ \t]*\)|(?<!\w)\[[ \t]*\]", "", _INTRODUCED.sub(_after, text))
+
+
+def _after(match: re.Match[str]) -> str:
+    """Return what stands in the place of a reference: nothing at the end of a phrase, else a space."""
+    following = match.string[match.end() :][:1]
+    at_start = match.start() == 0 or match.string[match.start() - 1] == "\n"
+    return "" if at_start or following in "\n.,;:!?)]" else " "
 
 
 def _paragraph(text: str) -> str:

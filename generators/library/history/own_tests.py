@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+import textwrap
 
 from ...python.hidden_tests import split_test_id
-from ...python.source import parse
+from ...python.source import Module, line_span, parse
 from ...python.source_tree import SourceTree
 from .repository import Change, Repository
+
+MAX_DECORATED = 40
+"""Most lines of a test that is quoted with its decorators, which may hold very many cases."""
 
 
 def own_tests(repository: Repository, change: Change, tree: SourceTree, stable: list[str]) -> list[str]:
@@ -29,6 +33,33 @@ def own_tests(repository: Repository, change: Change, tree: SourceTree, stable: 
         if names is None or ".".join(parts) in names:
             chosen.append(test)
     return chosen
+
+
+def test_sources(tests: list[str], tree: SourceTree) -> dict[str, str]:
+    """Return the source of each test, with its decorators; a test that cannot be found is left out."""
+    by_file: dict[str, dict[str, str]] = {}
+    sources: dict[str, str] = {}
+    for test in tests:
+        path, parts = split_test_id(test)
+        if path not in by_file:
+            by_file[path] = _texts(tree.python_files.get(path, b""))
+        text = by_file[path].get(".".join(parts), "")
+        if text:
+            sources[test] = text
+    return sources
+
+
+def _texts(source: bytes) -> dict[str, str]:
+    module = Module("", source)
+    result: dict[str, str] = {}
+    for item in module.definitions():
+        inner = [(f"{item.name}.", member) for member in module.definitions(item.body)] if item.kind == "class" else []
+        for prefix, definition in [("", item), *inner]:
+            start, end = line_span(source, definition.span)
+            if source[start:end].count(b"\n") > MAX_DECORATED:
+                start, end = line_span(source, (definition.node.start_byte, definition.node.end_byte))
+            result[prefix + definition.name] = textwrap.dedent(source[start:end].decode("utf-8", "replace")).rstrip()
+    return result
 
 
 def _functions(source: bytes | None) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ....errors import Rejected
@@ -12,9 +12,14 @@ from ...base import StatementContext, TestPolicy
 from ...statements.behaviours import behaviour_lines, bullets, interface_lines, quoted
 from .message import Description
 from .public_names import PublicName
+from .usefulness import telling_words
 
 MAX_FAILURES = 8
 MAX_CASE = 60
+MAX_EXAMPLE = 40
+"""Most lines of a test that a statement quotes."""
+MIN_PROSE = 12
+"""Telling words besides the title without which a statement quotes a test."""
 MAX_QUOTED_NAMES = 8
 _UNTELLING = ("NameError", "ImportError", "ModuleNotFoundError", "SyntaxError")
 _HEADINGS = {
@@ -32,12 +37,12 @@ class HistoryStatement:
     changelog: Sequence[str]  # entries that the change added to a changelog
     names: Sequence[PublicName]  # public definitions that are missing or different
     policy: TestPolicy  # which failing tests the workspace lacks
-    own: frozenset[str]  # tests that came with the change
+    sources: Mapping[str, str]  # source of each test that came with the change, by id; empty when it cannot be found
 
     def render(self, context: StatementContext) -> str:
         """Return description, changelog, definitions, behaviours, failures and interface.
 
-        Raises Rejected when there is nothing but a title.
+        Where there is little prose, one of the failing tests is quoted; without a short one, Rejected is raised.
         """
         paragraphs = [
             f"# {self.description.title}",
@@ -49,21 +54,32 @@ class HistoryStatement:
         if self.changelog:
             paragraphs.append(f"## Changelog\n\n{quoted(chr(10).join(self.changelog))}")
         paragraphs += self._definitions()
-        behaviours = behaviour_lines(context.failing)
-        if behaviours:
-            paragraphs.append(f"## Behaviour\n\n{_HEADINGS[self.policy]}:\n\n{bullets(behaviours)}")
+        behaviours = [_without_issue(line) for line in behaviour_lines(context.failing)]
+        if any(behaviours):
+            paragraphs.append(f"## Behaviour\n\n{_HEADINGS[self.policy]}:\n\n{bullets(filter(None, behaviours))}")
         failures = self._failures(context)
-        documented = any(item.docstring for item in self.names)
-        if not (failures or self.description.body or self.changelog or documented):
-            raise Rejected(
-                "history_under_specified", f"nothing but the title says what is wanted: {self.description.title!r}"
-            )
         if failures:
             paragraphs.append(f"## How they fail now\n\n{bullets(failures)}")
+        if not self._explains():
+            paragraphs.append(f"## Example\n\nThis test has to pass:\n\n```python\n{self._example(context)}\n```")
         names = interface_lines([item for item in context.interface if item.name not in self._listed()])
         if names:
             paragraphs.append("## Interface\n\nThe failing tests use:\n\n" + "\n".join(names))
         return "\n\n".join(paragraphs) + "\n"
+
+    def _explains(self) -> bool:
+        """Return whether there is enough prose besides the title."""
+        documents = (item.docstring for item in self.names)
+        return len(telling_words("\n".join([self.description.body, *self.changelog, *documents]))) >= MIN_PROSE
+
+    def _example(self, context: StatementContext) -> str:
+        """Return the longest of the change's failing tests that is short enough. Raises Rejected without one."""
+        texts = [self.sources.get(test, "") for test in context.failing]
+        short = [text for text in texts if text and len(text.splitlines()) <= MAX_EXAMPLE]
+        if not short:
+            detail = f"nothing but the title says what is wanted, and no test is short: {self.description.title!r}"
+            raise Rejected("history_under_specified", detail)
+        return max(short, key=len)
 
     def _listed(self) -> set[str]:
         return {item.dotted for item in self.names}
@@ -95,9 +111,14 @@ class HistoryStatement:
                 path, _, case = test.partition("[")
                 function = path.rpartition("::")[2]
                 name = f"{function}[{case}" if case and len(case) <= MAX_CASE and case.isprintable() else function
-                lines[text] = count[function], test not in self.own, f"{name}: {_code(text)}"
+                lines[text] = count[function], test not in self.sources, f"{name}: {_code(text)}"
                 count[function] += 1
         return [line for _, _, line in sorted(lines.values(), key=lambda item: item[:2])][:MAX_FAILURES]
+
+
+def _without_issue(line: str) -> str:
+    """Return the behaviour without the number of an issue; empty when the test's name says nothing else."""
+    return re.sub(r"^(?:.*: )?$", "", re.sub(r"\b(?:issues?|gh|bug|pr|ticket) ?\d+\b ?", "", line).strip())
 
 
 def _below_headings(text: str) -> str:

@@ -46,6 +46,12 @@ def test_a_body_loses_list_entries_without_a_behaviour():
     assert describe(message).body == "* Keep the order in help too"
 
 
+def test_code_and_parentheses_in_a_body_stay():
+    text = "Call show() as before, see gh-7, or `schema . name` (by @ada in #3).\n\n    first  = 1\n"
+    message = f"Keep the order of options\n\n{text}"
+    assert describe(message).body == "Call show() as before, or `schema . name`.\n\n    first  = 1"
+
+
 def test_a_wrapped_title_is_joined():
     assert describe("Keep the order of options\nin the help text\n\nMore.").title == (
         "Keep the order of options in the help text"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from etude.errors import GeneratorError, NotApplicable
+from etude.errors import GeneratorError, NotApplicable, Rejected
 from etude.generators.base import StatementContext
 
 REFUSE = ("return paid - price", "if paid < price:\n        raise ValueError('too little')\n    return paid - price")
@@ -69,7 +69,9 @@ def test_test_files_lose_imports_of_names_that_are_gone(history, propose):
     assert b"import change, total" in rewritten
     assert candidate.hidden_tests.lost_names == {"tests/test_money.py": ["coins"]}
     assert [item.name for item in candidate.interface] == ["till.money.coins"]
-    assert "Return the fewest coins of 5 and 1." in candidate.statement.render(StatementContext("till 1.0", [], []))
+    assert "Return the fewest coins of 5 and 1." in candidate.statement.render(
+        StatementContext("till 1.0", candidate.hidden_tests.affected, [])
+    )
 
 
 def test_a_commit_is_refused_when_later_code_needs_its_names(history, propose):
@@ -132,6 +134,29 @@ def test_the_statement_never_quotes_the_code_that_is_gone(history, propose):
     assert "raise ValueError" not in text
     assert "Payments raise now." in text
     assert "too little is refused" in text
+
+
+def test_a_statement_with_little_prose_quotes_a_failing_test_and_one_with_more_does_not(history, propose):
+    history.edit("Refuse payments that are too small", code=REFUSE, test=REFUSE_TEST)
+    (candidate,) = propose(history)
+    context = StatementContext("till 1.0", candidate.hidden_tests.affected, [])
+    assert "def test_too_little_is_refused():" in candidate.statement.render(context)
+    with pytest.raises(Rejected, match="history_under_specified"):
+        candidate.statement.render(StatementContext("till 1.0", ["tests/test_money.py::test_other"], []))
+    body = "A customer who pays less than the price gets a clear refusal: every till agrees with its ledger at night."
+    history.git("commit", "--quiet", "--amend", "-m", f"Refuse payments that are too small\n\n{body}")
+    (candidate,) = propose(history)
+    assert "def test_" not in candidate.statement.render(context)
+
+
+def test_the_statement_says_how_tests_fail(history, propose):
+    history.edit("Refuse payments that are too small", code=REFUSE, test=REFUSE_TEST)
+    (candidate,) = propose(history)
+    (test,) = candidate.hidden_tests.affected
+    text = candidate.statement.render(
+        StatementContext("till 1.0", [test], [], {test: "Failed: DID NOT RAISE ValueError"})
+    )
+    assert "- test_too_little_is_refused: `Failed: DID NOT RAISE ValueError`" in text
 
 
 def test_only_changes_since_the_day_of_the_knob_are_taken(history, propose):
