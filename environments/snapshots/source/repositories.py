@@ -41,7 +41,7 @@ def run_git(folder: Path, *arguments: str, variables: Mapping[str, str], data: b
 def git_bytes(
     folder: Path, *arguments: str, variables: Mapping[str, str], data: bytes = b"", accepted: int = 0
 ) -> bytes:
-    """Run git as ``run_git`` does and return its output as it is; exit codes up to ``accepted`` are no errors.
+    """Run git as ``run_git`` does and return its output as it is; an exit code above ``accepted`` is an error.
 
     Raises SnapshotError.
     """

@@ -179,8 +179,8 @@ class _Proposal:
         for path in self.change.lines:
             if _CHANGELOG.search(path) and not path.endswith(SUFFIXES):
                 before, after = (self._lines(commit, path) for commit in (self.change.before, self.change.after))
-                known = set(before)
-                added += [line for line in after if line not in known and line and not _NO_ENTRY.search(line)]
+                earlier = set(before)
+                added += [line for line in after if line not in earlier and line and not _NO_ENTRY.search(line)]
         entries = Description("", clean("\n".join(added), self.repository.people))
         text = without_lines(entries, self._code(reversal)).body
         return [line for line in text.splitlines() if re.search(r"[^\W\d]{3}", line)][:MAX_ENTRY_LINES]

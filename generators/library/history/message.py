@@ -57,7 +57,7 @@ class Description:
     """The prose of a message."""
 
     title: str  # its first line, without a full stop
-    body: str  # the other paragraphs; empty when there are none
+    body: str  # the other paragraphs; empty when there is only a title
 
     @property
     def text(self) -> str:
@@ -69,13 +69,13 @@ def describe(message: str, people: Collection[str] = ()) -> Description:
     """Return what a message says about the change; ``people`` are full names that must not remain."""
     merge = _MERGE.match(message)
     text = message[merge.end() :] if merge else message
-    first, newline, rest = _TEMPLATE.sub("", text.replace("\r", "")).strip().partition("\n")
-    text = _without_numbers(first + newline + _TRAILER.sub("", rest), people)
+    first, newline, remaining = _TEMPLATE.sub("", text.replace("\r", "")).strip().partition("\n")
+    text = _without_numbers(first + newline + _TRAILER.sub("", remaining), people)
     title, _, body = text.strip().partition("\n")
     if title and body and not body.startswith("\n") and not title.endswith((".", ":")):  # a title that was wrapped
-        rest, _, body = body.partition("\n\n")
-        joined = f"{title.strip()} {' '.join(rest.split())}"
-        title, body = (joined, body) if len(joined) < 140 else (title, f"{rest}\n\n{body}")
+        remaining, _, body = body.partition("\n\n")
+        joined = f"{title.strip()} {' '.join(remaining.split())}"
+        title, body = (joined, body) if len(joined) < 140 else (title, f"{remaining}\n\n{body}")
     title = _PREFIX.sub("", title.strip()).strip(" .,;-–:*")
     paragraphs = [_paragraph(part) for part in re.split(r"\n\s*\n", body)]
     return Description(title[:1].upper() + title[1:], "\n\n".join(part for part in paragraphs if part))
@@ -112,7 +112,7 @@ def _without_numbers(text: str, people: Collection[str]) -> str:
 
 
 def _after(match: re.Match[str]) -> str:
-    """Return what stands in the place of a reference: nothing at the end of a phrase, else a space."""
+    """Return the replacement of a reference: nothing at the end of a phrase, else a space."""
     following = match.string[match.end() :][:1]
     at_start = match.start() == 0 or match.string[match.start() - 1] == "\n"
     return "" if at_start or following in "\n.,;:!?)]" else " "
@@ -129,5 +129,5 @@ def _paragraph(text: str) -> str:
         if not re.search(r"\w", line) and line.strip() not in ("```", "'''"):
             continue
         lines.append((line[: -len(entry)] + _PREFIX.sub("", entry) if is_entry else line).rstrip())
-    kept = "\n".join(lines).strip("\n")
-    return kept if re.search(r"\w\w", kept) else ""
+    paragraph = "\n".join(lines).strip("\n")
+    return paragraph if re.search(r"\w\w", paragraph) else ""

@@ -65,5 +65,5 @@ def _public(module: Module) -> Iterator[tuple[str, Literal["function", "method",
 def _docstring(module: Module, definition: Definition) -> str:
     try:
         return docstring(module, definition)
-    except (SyntaxError, ValueError):  # a bytes or formatted literal, which is no docstring
+    except (SyntaxError, ValueError):  # a bytes or formatted literal, which documents nothing
         return ""

@@ -34,11 +34,11 @@ class HistoryPullRequest(HistoryGenerator):
 
 
 def _text(repository: Repository, merge: Commit) -> str:
-    """Return the text of a merge, or that of its only or first telling commit where it has none."""
+    """Return the text of a merge, or that of its only or first useful commit where it has none."""
     brought = (item.message for item in reversed(list(repository.brought_by(merge))))
-    return next((text for text in (merge.message, *brought) if _is_telling(text)), merge.message)
+    return next((text for text in (merge.message, *brought) if _is_useful(text)), merge.message)
 
 
-def _is_telling(text: str) -> bool:
+def _is_useful(text: str) -> bool:
     description = describe(text)
     return not useless(description.title, description.body)

@@ -50,6 +50,10 @@ class Repository:
         self.head = head or store.head
         if head and not re.fullmatch(r"[0-9a-f]{40}", head):
             raise GeneratorError(f"knob head must be a full commit id of 40 digits, got {head!r}")
+        try:
+            store.git("cat-file", "-e", f"{self.head}^{{commit}}")
+        except SnapshotError:
+            raise GeneratorError(f"the history holds no commit {self.head}; fetch it, or choose another head") from None
 
     def commits(self, *options: str) -> Iterator[Commit]:
         """Yield commits that lead to the head, newest first; ``options`` are those of ``git rev-list``."""
@@ -79,8 +83,8 @@ class Repository:
         arguments = ("diff-tree", "-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv")
         lines: dict[str, int] = {}
         for entry in self._store.git(*arguments, before, after).decode("utf-8", "surrogateescape").split("\0"):
-            added, _, rest = entry.partition("\t")
-            deleted, _, path = rest.partition("\t")
+            added, _, remaining = entry.partition("\t")
+            deleted, _, path = remaining.partition("\t")
             if path:
                 lines[path] = sum(int(number) for number in (added, deleted) if number.isdigit())
         return Change(before, after, lines)
@@ -98,12 +102,12 @@ class Repository:
 
     def taken_back(self, change: Change) -> Merged:
         """Return the head merged with the reverse of a change. Raises Rejected when git cannot merge trees."""
-        ours = self._commit(self.head, change.after)
-        theirs = self._commit(change.before, change.after)
+        current = self._commit(self.head, change.after)
+        reverted = self._commit(change.before, change.after)
         try:
             # Exit code 1 says that there are conflicts; their paths follow the id of the tree.
             output = self._store.git(
-                "merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs, accepted=1
+                "merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", current, reverted, accepted=1
             )
         except SnapshotError as error:
             if "usage:" in str(error) or "unknown option" in str(error):

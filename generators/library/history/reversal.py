@@ -144,12 +144,12 @@ def _used_names(source: bytes | None) -> set[str]:
 
 
 def _rewrite_tests(tree: SourceTree, result: Reversal) -> None:
-    """Add the test files that import a lost name, without these imports. Raises Rejected when that is not enough."""
-    lost = {tree.dotted_name(path): _lost_from(tree, path, content) for path, content in result.exercise.items()}
+    """Add the test files that import a missing name, without these imports. Raises Rejected when that is not enough."""
+    missing = {tree.dotted_name(path): _lost_from(tree, path, content) for path, content in result.exercise.items()}
     for path, source in tree.python_files.items():
         if not tree.is_test(path):
             continue
-        rewritten, names = _without_imports(source, _importing_package(tree, path), lost)
+        rewritten, names = _without_imports(source, _importing_package(tree, path), missing)
         if not names:
             continue
         problem = compile_error(path, rewritten)
@@ -192,15 +192,15 @@ def _importing_package(tree: SourceTree, path: str) -> list[str]:
     return parts if path.endswith("__init__.py") else parts[:-1]
 
 
-def _without_imports(source: bytes, package: list[str], lost: dict[str, set[str] | None]) -> tuple[bytes, set[str]]:
-    """Return a test file without top-level imports of lost names, and the local names that are gone."""
+def _without_imports(source: bytes, package: list[str], missing: dict[str, set[str] | None]) -> tuple[bytes, set[str]]:
+    """Return a test file without top-level imports of missing names, and the local names that are gone."""
     spans = SyntaxSpans(source)
     names: set[str] = set()
     edits = []
     for node in parse(source).body:
         if not isinstance(node, ast.Import | ast.ImportFrom):
             continue
-        dropped = {n for n, alias in enumerate(node.names) if _is_gone(node, alias, package, lost)}
+        dropped = {n for n, alias in enumerate(node.names) if _is_gone(node, alias, package, missing)}
         if not dropped:
             continue
         for number in dropped:
@@ -214,25 +214,25 @@ def _without_imports(source: bytes, package: list[str], lost: dict[str, set[str]
 
 
 def _is_gone(
-    node: ast.Import | ast.ImportFrom, alias: ast.alias, package: list[str], lost: dict[str, set[str] | None]
+    node: ast.Import | ast.ImportFrom, alias: ast.alias, package: list[str], missing: dict[str, set[str] | None]
 ) -> bool:
     if isinstance(node, ast.Import):
-        return alias.name in lost and lost[alias.name] is None
+        return alias.name in missing and missing[alias.name] is None
     start = package[: len(package) - node.level + 1] if node.level else []
     module = ".".join([*start, *([node.module] if node.module else [])])
-    if module in lost:
-        names = lost[module]
+    if module in missing:
+        names = missing[module]
         return names is None or alias.name in names
-    return f"{module}.{alias.name}" in lost and lost[f"{module}.{alias.name}"] is None
+    return f"{module}.{alias.name}" in missing and missing[f"{module}.{alias.name}"] is None
 
 
 def undefined_outside_functions(source: bytes, names: Iterable[str]) -> str:
     """Return one of ``names`` that a module uses before any function is called; empty when it uses none."""
-    wanted = set(names)
+    expected = set(names)
     waiting: list[ast.AST] = [parse(source)]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.Name) and node.id in wanted and isinstance(node.ctx, ast.Load):
+        if isinstance(node, ast.Name) and node.id in expected and isinstance(node.ctx, ast.Load):
             return node.id
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             waiting += [*node.decorator_list, *node.args.defaults, *(item for item in node.args.kw_defaults if item)]

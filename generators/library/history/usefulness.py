@@ -82,7 +82,7 @@ def problem_of(title: str) -> str:
 
 
 def useless(title: str, body: str) -> str:
-    """Return one line that says why a text is no statement; empty when it says enough."""
+    """Return one line that says why a text cannot be a statement; empty when it says enough."""
     problem = problem_of(title)
     if problem:
         return f"the message {problem}: {title!r}"

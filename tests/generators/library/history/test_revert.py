@@ -193,6 +193,15 @@ def test_a_row_records_the_commit_that_was_read(history, propose):
     assert candidate.generator.knobs["head"] == head
 
 
+@pytest.mark.parametrize(
+    ("head", "problem"),
+    [("abc", "must be a full commit id of 40 digits"), ("a" * 40, "the history holds no commit aaa")],
+)
+def test_a_head_that_is_no_commit_of_the_history_is_one_clear_line(history, propose, head, problem):
+    with pytest.raises(GeneratorError, match=problem):
+        propose(history, head=head)
+
+
 def test_a_source_without_history_is_one_clear_line(history, propose):
     with pytest.raises(NotApplicable, match="no history to read; give the project as git"):
         propose(history, noted=False)
