@@ -125,7 +125,7 @@ class _Proposal:
     def candidate(self, reference: GeneratorRef, stable: list[str], knobs: Knobs) -> Candidate:
         """Return the Candidate, blocked where the change cannot be taken back or is not described."""
         blocked, reversal, tests = None, Reversal(), []
-        description = describe(self.text, self.repository.people)
+        description = describe(self.text, self.repository.people, self.tree.vocabulary)
         try:
             entries = "\n".join(self._changelog(Reversal()))
             if problem := useless(description.title, f"{description.body}\n{entries}"):
@@ -181,7 +181,7 @@ class _Proposal:
                 before, after = (self._lines(commit, path) for commit in (self.change.before, self.change.after))
                 earlier = set(before)
                 added += [line for line in after if line not in earlier and line and not _NO_ENTRY.search(line)]
-        entries = Description("", clean("\n".join(added), self.repository.people))
+        entries = Description("", clean("\n".join(added), self.repository.people, self.tree.vocabulary))
         text = without_lines(entries, self._code(reversal)).body
         return [line for line in text.splitlines() if re.search(r"[^\W\d]{3}", line)][:MAX_ENTRY_LINES]
 

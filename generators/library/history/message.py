@@ -28,7 +28,7 @@ _REFERENCES = re.compile(
     re.IGNORECASE,
 )
 _GONE = "\0"
-_ACCOUNT = re.compile(r"(?<![\w`.])@[A-Za-z][\w-]*(?![\w(.])")
+_ACCOUNT = re.compile(r"(?<![\w`.])@([A-Za-z][\w-]*)(?!\w|\(|\.\w)")
 _INTRODUCED = re.compile(
     rf"(?:[ \t(\[,;]*(?:\b(?:by|in|from|with|via|see|and|to)\b[ \t]*)*[(\[]?{_GONE})+(?:[ \t]*[)\]]+)?[ \t]*"
 )
@@ -37,8 +37,8 @@ _LINK = re.compile(r"\[([^\]\n]+)\]\((?:https?:)?[^)\s]*\)|`([^`<\n]+?)\s*<https
 _URL = re.compile(r"<?\bhttps?://[^\s<>)\]]+>?|\bwww\.[^\s<>)\]]+")
 _MAIL = re.compile(r"<?[\w.+-]+@[\w-]+\.[\w.-]+>?")
 _CREDIT = re.compile(
-    r"[^.!?\n]*\b(?:thanks? (?:to|for|you)|thank you|thx|kudos|credits? (?:to|goes)|patch by|patch from|reported by|"
-    r"contributed by|suggested by|found by|authored by|courtesy of|cc\b)[^.!?\n]*(?:[.!?](?=\s|$)|$)",
+    r"[^.!?\n]*\b(?:thanks? (?:to|for|you|[:{@\[])|thank you|thx|kudos|credits? (?:to|goes)|"
+    r"patch by|patch from|reported by|contributed by|suggested by|found by|authored by|courtesy of|cc\b)[^.!?\n]*(?:[.!?](?=\s|$)|$)",
     re.IGNORECASE | re.MULTILINE,
 )
 _PREFIX = re.compile(
@@ -65,12 +65,15 @@ class Description:
         return f"{self.title}\n\n{self.body}".strip()
 
 
-def describe(message: str, people: Collection[str] = ()) -> Description:
-    """Return what a message says about the change; ``people`` are full names that must not remain."""
+def describe(message: str, people: Collection[str] = (), code: Collection[str] = ()) -> Description:
+    """Return what a message says about the change.
+
+    ``people`` are full names that must not remain, ``code`` words of the code base: ``@word`` is a decorator then.
+    """
     merge = _MERGE.match(message)
     text = message[merge.end() :] if merge else message
     first, newline, remaining = _TEMPLATE.sub("", text.replace("\r", "")).strip().partition("\n")
-    text = _without_numbers(first + newline + _TRAILER.sub("", remaining), people)
+    text = _without_numbers(first + newline + _TRAILER.sub("", remaining), people, code)
     title, _, body = text.strip().partition("\n")
     if title and body and not body.startswith("\n") and not title.endswith((".", ":")):  # a title that was wrapped
         remaining, _, body = body.partition("\n\n")
@@ -78,7 +81,12 @@ def describe(message: str, people: Collection[str] = ()) -> Description:
         title, body = (joined, body) if len(joined) < 140 else (title, f"{remaining}\n\n{body}")
     title = _PREFIX.sub("", title.strip()).strip(" .,;-–:*")
     paragraphs = [_paragraph(part) for part in re.split(r"\n\s*\n", body)]
-    return Description(title[:1].upper() + title[1:], "\n\n".join(part for part in paragraphs if part))
+    return Description(_capitalized(title), "\n\n".join(part for part in paragraphs if part))
+
+
+def _capitalized(title: str) -> str:
+    """Return the title with a capital letter, unless it starts with a name of the code."""
+    return title[:1].upper() + title[1:] if re.match(r"[a-z]+(?![\w.(:=\[])", title) else title
 
 
 def without_lines(description: Description, code: Collection[str]) -> Description:
@@ -92,19 +100,19 @@ def without_lines(description: Description, code: Collection[str]) -> Descriptio
     return Description("" if quotes(description.title) else description.title, body)
 
 
-def clean(text: str, people: Collection[str] = ()) -> str:
+def clean(text: str, people: Collection[str] = (), code: Collection[str] = ()) -> str:
     """Return one piece of prose, such as an entry of a changelog, without numbers, addresses and people."""
-    return _paragraph(_without_numbers(text, people))
+    return _paragraph(_without_numbers(text, people, code))
 
 
-def _without_numbers(text: str, people: Collection[str]) -> str:
+def _without_numbers(text: str, people: Collection[str], code: Collection[str]) -> str:
     """Return the text without references and people, and without the words that only introduced them."""
     text = _LINK.sub(lambda match: match[1] or match[2], text)
     text = _URL.sub("@@url", text)
     text = _CREDIT.sub("", text)
     text = _REFERENCES.sub(_GONE, text)
     text = _HASH.sub("", _MAIL.sub(_GONE, text))
-    text = _ACCOUNT.sub(_GONE, text)
+    text = _ACCOUNT.sub(lambda match: match[0] if match[1] in code else _GONE, text)
     for name in sorted(people, key=lambda item: (-len(item), item)):
         if name in text:
             text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", _GONE, text)

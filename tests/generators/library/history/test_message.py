@@ -52,6 +52,17 @@ def test_code_and_parentheses_in_a_body_stay():
     assert describe(message).body == "Call show() as before, or `schema . name`.\n\n    first  = 1"
 
 
+def test_a_decorator_of_the_code_base_stays_and_an_account_goes():
+    message = "Keep statistics when @retry is wrapped\n\nFixed together with @ada. Thanks :user:`ada` for the report."
+    description = describe(message, (), {"retry"})
+    assert description.title == "Keep statistics when @retry is wrapped"
+    assert "ada" not in description.body
+
+
+def test_a_title_that_starts_with_a_name_of_the_code_keeps_its_letter():
+    assert describe("wait_chain: refuse an empty list").title == "wait_chain: refuse an empty list"
+
+
 def test_a_wrapped_title_is_joined():
     assert describe("Keep the order of options\nin the help text\n\nMore.").title == (
         "Keep the order of options in the help text"
