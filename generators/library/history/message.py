@@ -38,7 +38,8 @@ _URL = re.compile(r"<?\bhttps?://[^\s<>)\]]+>?|\bwww\.[^\s<>)\]]+")
 _MAIL = re.compile(r"<?[\w.+-]+@[\w-]+\.[\w.-]+>?")
 _CREDIT = re.compile(
     r"[^.!?\n]*\b(?:thanks? (?:to|for|you|[:{@\[])|thank you|thx|kudos|credits? (?:to|goes)|"
-    r"patch by|patch from|reported by|contributed by|suggested by|found by|authored by|courtesy of|cc\b)[^.!?\n]*(?:[.!?](?=\s|$)|$)",
+    r"patch by|patch from|reported by|contributed by|suggested by|found by|authored by|courtesy of|cc\b)"
+    r"[^.!?\n]*(?:[.!?](?=\s|$)|$)",
     re.IGNORECASE | re.MULTILINE,
 )
 _PREFIX = re.compile(

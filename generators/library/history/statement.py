@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ....errors import Rejected
+from ....models import InterfaceItem
 from ...base import StatementContext, TestPolicy
+from ...python.source import words
 from ...statements.behaviours import behaviour_lines, bullets, interface_lines, quoted
 from .message import Description
 from .public_names import PublicName
@@ -16,6 +18,7 @@ from .usefulness import telling_words
 
 MAX_FAILURES = 8
 MAX_CASE = 60
+MAX_CASES = 6
 MAX_EXAMPLE = 40
 """Most lines of a test that a statement quotes."""
 MIN_PROSE = 12
@@ -62,7 +65,7 @@ class HistoryStatement:
             paragraphs.append(f"## How they fail now\n\n{bullets(failures)}")
         if not self._explains():
             paragraphs.append(f"## Example\n\nThis test has to pass:\n\n```python\n{self._example(context)}\n```")
-        names = interface_lines([item for item in context.interface if item.name not in self._listed()])
+        names = interface_lines(self._interface(context))
         if names:
             paragraphs.append("## Interface\n\nThe failing tests use:\n\n" + "\n".join(names))
         return "\n\n".join(paragraphs) + "\n"
@@ -81,8 +84,18 @@ class HistoryStatement:
             raise Rejected("history_under_specified", detail)
         return max(short, key=len)
 
-    def _listed(self) -> set[str]:
-        return {item.dotted for item in self.names}
+    def _interface(self, context: StatementContext) -> list[InterfaceItem]:
+        """Return the names that the failing tests themselves use, and not only their classes."""
+        listed = {item.dotted for item in self.names}
+        items = [item for item in context.interface if item.name not in listed]
+        if not self.sources.keys() >= set(context.failing):
+            return items
+        used = words("\n".join(self.sources[test] for test in context.failing).encode())
+        return [
+            item
+            for item in items
+            if (words(item.name.encode()) if item.kind == "message" else {item.name.rpartition(".")[2]}) <= used
+        ]
 
     def _definitions(self) -> list[str]:
         """Return the paragraphs on definitions that are missing, or that have another head or documentation."""
@@ -102,18 +115,21 @@ class HistoryStatement:
         return paragraphs + ([f"## Other definitions that are missing or change\n\n{bullets(more)}"] if more else [])
 
     def _failures(self, context: StatementContext) -> list[str]:
-        """Return how tests fail, each message once: the change's own tests first, and one of each function first."""
-        lines: dict[str, tuple[int, bool, str]] = {}
-        count: Counter[str] = Counter()
-        for test in context.failing:
+        """Return how tests fail, each message of a function once: the change's own tests first, one of each function first."""
+        lines: dict[tuple[str, str], list[str]] = {}
+        for test in sorted(context.failing, key=lambda test: test not in self.sources):
             text = context.messages.get(test, "").removesuffix(" Use -v to get more diff")
-            if ":" in text and not text.startswith(_UNTELLING) and text not in lines:
+            if ":" in text and not text.startswith(_UNTELLING):
                 path, _, case = test.partition("[")
-                function = path.rpartition("::")[2]
-                name = f"{function}[{case}" if case and len(case) <= MAX_CASE and case.isprintable() else function
-                lines[text] = count[function], test not in self.sources, f"{name}: {_code(text)}"
-                count[function] += 1
-        return [line for _, _, line in sorted(lines.values(), key=lambda item: item[:2])][:MAX_FAILURES]
+                cases = lines.setdefault((path.rpartition("::")[2], text), [])
+                if case and len(case) <= MAX_CASE and case.isprintable():
+                    cases.append(f"[{case}")
+        count: Counter[str] = Counter()
+        ranked = []
+        for (function, text), cases in lines.items():
+            ranked.append((count[function], f"{function}{', '.join(cases[:MAX_CASES])}: {_code(text)}"))
+            count[function] += 1
+        return [line for _, line in sorted(ranked, key=lambda item: item[0])][:MAX_FAILURES]
 
 
 def _without_issue(line: str) -> str:

@@ -52,6 +52,7 @@ _NOISE = {
     "describes a faster way, not a behaviour": (
         r"\b(?:perf|performance|faster|speed[- ]?ups?|optimi[sz]\w+|efficien\w+)\b",
     ),
+    "names only a file": (r"^(?:update|create|delete|edit|add|change)[sd]? [\w/.-]+\.\w+$",),
     "is unfinished work": (r"\b(?:wip|work in progress|temp commit|checkpoint)\b", r"^(?:fixup|squash|amend)\b"),
     "answers a review": (
         r"\b(?:code review|review comments?|reviewers?|nitpicks?|merge conflicts?)\b|^review\b|\bsuggestions from\b",

@@ -42,7 +42,8 @@ Co-authored-by: Ada <ada@example.invalid>
 
 
 def test_a_body_loses_list_entries_without_a_behaviour():
-    message = "Keep the order of options (#4)\n\n* Keep the order in help too\n\n* fix lint\n\n* wip\n\n---------\n"
+    entries = "* Keep the order in help too\n\n* fix lint\n\n* Update test_cli.py\n\n* wip\n\n---------\n"
+    message = f"Keep the order of options (#4)\n\n{entries}"
     assert describe(message).body == "* Keep the order in help too"
 
 

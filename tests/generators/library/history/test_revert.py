@@ -6,6 +6,7 @@ import pytest
 
 from etude.errors import GeneratorError, NotApplicable, Rejected
 from etude.generators.base import StatementContext
+from etude.models import InterfaceItem
 
 REFUSE = ("return paid - price", "if paid < price:\n        raise ValueError('too little')\n    return paid - price")
 REFUSE_TEST = """
@@ -157,6 +158,16 @@ def test_the_statement_says_how_tests_fail(history, propose):
         StatementContext("till 1.0", [test], [], {test: "Failed: DID NOT RAISE ValueError"})
     )
     assert "- test_too_little_is_refused: `Failed: DID NOT RAISE ValueError`" in text
+
+
+def test_the_statement_names_what_the_failing_tests_use_and_not_what_others_use(history, propose):
+    history.edit("Refuse payments that are too small", code=REFUSE, test=REFUSE_TEST)
+    (candidate,) = propose(history)
+    used = InterfaceItem(name="till.money.change", kind="function", signature="def change(price, paid)")
+    unused = InterfaceItem(name="till.money.total", kind="function", signature="def total(amounts)")
+    text = candidate.statement.render(StatementContext("till 1.0", candidate.hidden_tests.affected, [used, unused]))
+    assert "def change(price, paid)" in text
+    assert "def total" not in text
 
 
 def test_only_changes_since_the_day_of_the_knob_are_taken(history, propose):
