@@ -115,7 +115,7 @@ class HistoryStatement:
         return paragraphs + ([f"## Other definitions that are missing or change\n\n{bullets(more)}"] if more else [])
 
     def _failures(self, context: StatementContext) -> list[str]:
-        """Return how tests fail, each message of a function once: the change's own tests first, one of each function first."""
+        """Return how tests fail, own tests first, and one message of each function first."""
         lines: dict[tuple[str, str], list[str]] = {}
         for test in sorted(context.failing, key=lambda test: test not in self.sources):
             text = context.messages.get(test, "").removesuffix(" Use -v to get more diff")
