@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -80,6 +83,29 @@ def test_a_source_without_a_repository_has_no_history(tmp_path, spec):
         pytest.raises(NotApplicable, match="has no history to read; give the project as git"),
         open_history(tmp_path, DIGEST, spec),
     ):
+        pass
+
+
+def test_a_repository_at_an_address_is_cloned_once(repository, tmp_path):
+    git(tmp_path, "clone", "--quiet", "--bare", str(repository), "served.git")
+    git(tmp_path / "served.git", "update-server-info")
+    commit = git(repository, "rev-parse", "HEAD")
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        spec = f"git+http://127.0.0.1:{server.server_port}/served.git@{commit}"
+        remember(tmp_path / "cache", DIGEST, spec)
+        with open_history(tmp_path / "cache", DIGEST, spec) as store:
+            assert len(store.git("rev-list", store.head).split()) == 3
+        server.shutdown()
+    with open_history(tmp_path / "cache", DIGEST, spec) as store:
+        assert store.git("cat-file", "blob", f"{commit}:a.txt") == b"2\n"
+
+
+def test_a_repository_that_cannot_be_cloned_is_one_clear_line(tmp_path):
+    spec = f"git+http://127.0.0.1:9/none.git@{'a' * 40}"
+    remember(tmp_path, DIGEST, spec)
+    with pytest.raises(SnapshotError, match="cannot clone http"), open_history(tmp_path, DIGEST, spec):
         pass
 
 
