@@ -82,7 +82,7 @@ class HistoryStatement:
         if not short:
             detail = f"nothing but the title says what is wanted, and no test is short: {self.description.title!r}"
             raise Rejected("history_under_specified", detail)
-        return max(short, key=len)
+        return _without_numbers(max(short, key=len))
 
     def _interface(self, context: StatementContext) -> list[InterfaceItem]:
         """Return the names that the failing tests themselves use, and not only their classes."""
@@ -121,7 +121,7 @@ class HistoryStatement:
             text = context.messages.get(test, "").removesuffix(" Use -v to get more diff")
             if ":" in text and not text.startswith(_UNTELLING):
                 path, _, case = test.partition("[")
-                cases = lines.setdefault((path.rpartition("::")[2], text), [])
+                cases = lines.setdefault((_without_numbers(path.rpartition("::")[2]), text), [])
                 if case and len(case) <= MAX_CASE and case.isprintable():
                     cases.append(f"[{case}")
         count: Counter[str] = Counter()
@@ -135,6 +135,12 @@ class HistoryStatement:
 def _without_issue(line: str) -> str:
     """Return the behaviour without the number of an issue; empty when the test's name says nothing else."""
     return re.sub(r"^(?:.*: )?$", "", re.sub(r"\b(?:issues?|gh|bug|pr|ticket) ?\d+\b ?", "", line).strip())
+
+
+def _without_numbers(test: str) -> str:
+    """Return a test, or its name, without the numbers of issues in its comments and its name."""
+    test = re.sub(r"(?im)[ \t]*#[^\n\"']*\b(?:issues?|gh|bug|pr|ticket)[-_ #]*\d+[^\n\"']*$", "", test)
+    return re.sub(r"\btest\w*", lambda match: re.sub(r"(?i)_?(?:issue|gh|bug|ticket)_?\d+", "", match[0]), test)
 
 
 def _below_headings(text: str) -> str:
