@@ -21,7 +21,8 @@ EtudeError
 ├── ToolError                              a result that the agent reads; StatedFault says how to go around it
 ├── GraderError                            a task cannot be graded; never a score
 ├── TaskSetError, RunError, UnwritableRow, EpisodeNotKept
-├── GeneratorError                         a request cannot produce any candidate; OutOfTime: the machine is too busy
+├── GeneratorError                         a request cannot produce any candidate; OutOfTime: the machine is too busy;
+│                                          NotApplicable: the source lacks what the generator needs
 ├── RowError                               a row of a public data set, or its source, cannot be read
 ├── Rejected                               one candidate failed validation; ``reason`` is counted
 ├── ExportError, ReportError, DemoError    a command's output cannot be made
@@ -243,6 +244,10 @@ class EpisodeNotKept(EtudeError):
 
 class GeneratorError(EtudeError):
     """Raised when a request cannot produce any candidate: an unknown knob, a bad value, nothing eligible."""
+
+
+class NotApplicable(GeneratorError):
+    """Raised when a source lacks what a generator needs, such as a history; ``all`` leaves that generator out."""
 
 
 class OutOfTime(GeneratorError):

@@ -36,6 +36,8 @@ class StatementContext:
     """FAIL_TO_PASS: tests that name the candidate's subject first, then those that run the changed code."""
     interface: Sequence[InterfaceItem]
     """Names that the failing tests use besides those of ``Candidate.interface``."""
+    messages: Mapping[str, str] = field(default_factory=dict)
+    """How tests of ``failing`` fail, exception and message, where that is the same in every run."""
 
 
 class Statement(Protocol):

@@ -17,7 +17,7 @@ from ..environments.snapshots import Snapshot, SnapshotOptions, build_snapshot
 from ..environments.snapshots.project.licences import is_permissive
 from ..environments.tasks.task_set import BLOBS
 from ..environments.tasks.task_trees import Materials
-from ..errors import GeneratorError
+from ..errors import GeneratorError, NotApplicable
 from . import GENERATORS
 from .base import Candidate, Generator, Progress, ProgressUpdate, Rejection, no_progress
 from .knob_parsing import check_knob_names, parse_knobs, select_knobs
@@ -83,7 +83,8 @@ def generate(
     ``count`` is the number of candidates per Source and generator, in seed order. The rows are the same bytes for the
     same Sources, generators, count, seed and knobs, whatever ``jobs``. Each generator gets the knobs that it has; a
     knob that none of them has is an error. Sources without a permissive licence are refused unless ``any_licence``.
-    Names, knobs and ``out`` are checked before a Snapshot is built. Raises SnapshotError, GeneratorError, UnknownName.
+    Names, knobs and ``out`` are checked before a Snapshot is built. ``all`` leaves out
+    generators that do not fit a source. Raises SnapshotError, GeneratorError, UnknownName.
     """
     started = time.monotonic()
     makers, check_knobs = _makers(generators, knobs or {})
@@ -113,7 +114,7 @@ def generate(
         candidates = [
             candidate
             for maker, own_knobs in makers
-            for candidate in islice(maker.candidates(snapshot, seed, own_knobs), count)
+            for candidate in _proposed(maker, own_knobs, snapshot, seed, count, optional=generators == ["all"])
         ]
         phase = f"{snapshot.name} {snapshot.version}" + (f" ({number} of {len(snapshots)})" if number > 1 else "")
         rows += _check(snapshot, candidates, journal, jobs, Settings(backend, check_knobs), phase, progress)
@@ -133,6 +134,18 @@ def generate(
     if report.tasks and (pack or (out / BLOBS).is_dir()):  # a set that carries its archives continues to do so
         pack_set(out, progress=progress)
     return report
+
+
+def _proposed(
+    maker: Generator, knobs: Any, snapshot: Snapshot, seed: int, count: int, *, optional: bool
+) -> list[Candidate]:
+    """Return the first candidates; none when ``optional`` and the generator does not fit the source."""
+    try:
+        return list(islice(maker.candidates(snapshot, seed, knobs), count))
+    except NotApplicable:
+        if not optional:
+            raise
+        return []
 
 
 def _makers(names: list[str], knobs: Mapping[str, Any]) -> tuple[list[tuple[Generator, Any]], CheckKnobs]:

@@ -36,6 +36,9 @@ def generate(
     recipe: Annotated[
         Path | None, typer.Option(help="Read snapshot options from this TOML file; options given here win.")
     ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="DATE", help="Take only changes of history from this day on (YYYY-MM-DD).")
+    ] = None,
     knob: Annotated[list[str] | None, typer.Option(help="Set KEY=VALUE for the generators; repeatable.")] = None,
     any_licence: Annotated[
         bool, typer.Option("--any-licence", help="Accept code whose licence is not permissive.")
@@ -45,7 +48,7 @@ def generate(
     as_json: Json = False,
 ) -> None:
     """Make validated tasks from source code."""
-    knobs = key_values(knob or [])
+    knobs = {**key_values(knob or []), **({"since": since} if since is not None else {})}
     options = snapshot_options(recipe, {"python": python, "pytest": pytest, "setup_cmds": setup_cmd})
     from ...generators.generate import generate as make_tasks
 

@@ -43,6 +43,11 @@ class SourceTree:
         """Return the words of every ``.py`` file by path."""
         return {path: words(source) for path, source in self.python_files.items()}
 
+    @functools.cached_property
+    def vocabulary(self) -> set[str]:
+        """Return the words of all ``.py`` files."""
+        return set().union(*self.word_index.values())
+
     def read(self, path: str) -> bytes:
         """Return the content of a file. Raises OSError."""
         return (self.root / path).read_bytes()

@@ -17,6 +17,7 @@ from ..python.hidden_tests import hide, names_subject, test_file
 from ..python.source_tree import SourceTree
 from ..statements.behaviours import MIN_BEHAVIOURS, behaviour_lines
 from ..statements.interface import interface_of
+from .measured_stages import Measured
 
 SOURCE_SUFFIXES = (".py", ".pyi")
 
@@ -38,10 +39,9 @@ PROTECTED = [
 ]
 
 
-def assemble(
-    snapshot: Snapshot, tree: SourceTree, candidate: Candidate, fail_to_pass: list[str], pass_to_pass: list[str]
-) -> tuple[Task, Workspace]:
+def assemble(snapshot: Snapshot, tree: SourceTree, candidate: Candidate, measured: Measured) -> tuple[Task, Workspace]:
     """Return the Task and its agent's workspace. ``patch`` restores the sources, ``test_patch`` the hidden tests."""
+    fail_to_pass, pass_to_pass = measured.failing, measured.passing
     hidden = workspace_tests(tree, candidate, fail_to_pass)
     shown = {**candidate.exercise, **hidden}
     base = snapshot_files(snapshot, shown)
@@ -53,6 +53,7 @@ def assemble(
         package=f"{snapshot.name} {snapshot.version}",
         failing=_most_specific_first(tree, candidate, fail_to_pass),
         interface=interface,
+        messages=measured.messages,
     )
     task = Task(
         task_id=task_id(snapshot, candidate),

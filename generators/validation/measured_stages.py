@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,15 @@ for name in json.loads(sys.argv[2]):
         failed[name] = f"{type(error).__name__}: {error}"[:200]
 print("\\n" + json.dumps(failed))
 """
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The tests that a candidate breaks, and those that it does not."""
+
+    failing: list[str]  # FAIL_TO_PASS
+    passing: list[str]  # PASS_TO_PASS
+    messages: dict[str, str]  # how failing tests fail, where two runs agree
 
 
 @dataclass
@@ -67,7 +77,8 @@ class Stages:
             with scratch_tree(self.snapshot) as pristine:
                 broken = await self._import_failures(pristine, names)
             self._importable = [name for name in names if name not in broken]
-        failed = await self._import_failures(edited, self._importable)
+        gone = {tree.dotted_name(path) for path, content in candidate.exercise.items() if content is None}
+        failed = await self._import_failures(edited, [name for name in self._importable if name not in gone])
         if failed:
             name, problem = next(iter(failed.items()))
             raise Rejected("v0_import", f"{name}: {problem}")
@@ -91,7 +102,7 @@ class Stages:
             return {"*": f"importing ended with exit code {result.exit_code}"}
         return failures
 
-    async def v1_v2(self, full: Path, candidate: Candidate) -> tuple[list[str], list[str]]:
+    async def v1_v2(self, full: Path, candidate: Candidate) -> Measured:
         """Return FAIL_TO_PASS and PASS_TO_PASS, measured on ``full``. Raises Rejected.
 
         The test files of ``full`` are the candidate's rewritten ones.
@@ -119,7 +130,8 @@ class Stages:
             raise Rejected("v2_breaks_too_much", f"{len(failing)} of {len(stable)} tests fail")
         if not passing:
             raise Rejected("v2_nothing_left", "no other test passes")
-        return failing, passing
+        messages = {test: text for test in failing if (text := failure_text(run, test)) == failure_text(first, test)}
+        return Measured(failing, passing, {test: text for test, text in messages.items() if text})
 
     async def _check_own_reason(self, full: Path, failing: list[str], affected: list[str]) -> None:
         """Check that tests which fail without running the changed code also fail without the other failing tests."""
@@ -152,6 +164,16 @@ def fails(run: TestRun, test: str) -> bool:
     """Return whether a test did not pass; a test whose file cannot be collected fails."""
     outcome = run.outcomes.get(test)
     return outcome is None or outcome.outcome not in ("passed", "xfailed")
+
+
+def failure_text(run: TestRun, test: str) -> str:
+    """Return exception and message of a failed test, without addresses and temporary places; empty without one."""
+    outcome = run.outcomes.get(test)
+    if outcome is None or not outcome.exception:
+        return ""
+    message = re.sub(r"\b0x[0-9a-f]{6,}", "0x...", outcome.message)
+    message = re.sub(r"/tmp/[^\s'\")\]},:;]*", "/tmp/...", message)
+    return f"{outcome.exception}: {message}".rstrip(": \n")
 
 
 def collect_error(run: TestRun, path: str) -> str:

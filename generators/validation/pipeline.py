@@ -68,11 +68,11 @@ class Validator:
         edited = {**candidate.exercise, **candidate.hidden_tests.rewritten}
         with scratch_tree(self.snapshot, make_patch(snapshot_files(self.snapshot, edited), edited)) as full:
             await self.stages.v0(tree, candidate, full)
-            fail_to_pass, pass_to_pass = await self.stages.v1_v2(full, candidate)
-        task, workspace = assemble(self.snapshot, tree, candidate, fail_to_pass, pass_to_pass)
+            measured = await self.stages.v1_v2(full, candidate)
+        task, workspace = assemble(self.snapshot, tree, candidate, measured)
         tests = candidate.hidden_tests
         importing = set() if tests.policy == "hidden" else set(tests.rewritten)
-        await self.stages.visible_suite(workspace.path, pass_to_pass, importing)
+        await self.stages.visible_suite(workspace.path, measured.passing, importing)
         solution = snapshot_files(self.snapshot, source_paths(tree, candidate))
         bounded = task.verifier.model_copy(update={"timeout_s": suite_limit(self.snapshot)})
         gradable = task.model_copy(update={"verifier": bounded})

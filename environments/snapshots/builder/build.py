@@ -15,7 +15,7 @@ from ....models import SnapshotRef
 from .. import snapshot
 from ..recipe import BUILDER, Recipe, SnapshotOptions, base_id, canonical_json
 from ..snapshot import Snapshot
-from ..source import source
+from ..source import history, source
 from ..store.cache import cache_folder, file_lock, temporary_folder, write_whole
 from ..store.unpack import check_base, unpack
 from .build_steps import Build, Progress
@@ -37,6 +37,13 @@ def build_snapshot(
     subclass of SnapshotError for each step that can fail, and SandboxError when no sandbox works.
     """
     home = cache_folder(cache)
+    built = _requested(home, spec, options, progress, backend)
+    history.remember(home, built.digest, spec)
+    return built
+
+
+def _requested(home: Path, spec: str, options: SnapshotOptions, progress: Progress, backend: str) -> Snapshot:
+    """Return the snapshot from the cache, or build it under the lock of the request."""
     content = source.content_key(spec)
     pointer = home / "requests" / _request_key(content, options) if content else None
     if cached := _cached(home, pointer):

@@ -35,6 +35,16 @@ def run_git(folder: Path, *arguments: str, variables: Mapping[str, str], data: b
     A repository around the folder would make git silently skip files that it considers outside: it is not searched.
     Raises SnapshotError.
     """
+    return git_bytes(folder, *arguments, variables=variables, data=data).decode("ascii", "replace").strip()
+
+
+def git_bytes(
+    folder: Path, *arguments: str, variables: Mapping[str, str], data: bytes = b"", accepted: int = 0
+) -> bytes:
+    """Run git as ``run_git`` does and return its output as it is; an exit code above ``accepted`` is an error.
+
+    Raises SnapshotError.
+    """
     root = os.path.realpath(folder)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environment = {**inherited, **QUIET, "GIT_CEILING_DIRECTORIES": os.path.dirname(root), **variables}
@@ -44,9 +54,9 @@ def run_git(folder: Path, *arguments: str, variables: Mapping[str, str], data: b
         )
     except FileNotFoundError as error:
         raise SnapshotError("git is needed to make workspaces and to apply patches; install git") from error
-    if done.returncode:
+    if not 0 <= done.returncode <= accepted:
         raise SnapshotError(last_lines(done.stderr, 3))
-    return done.stdout.decode("ascii", "replace").strip()
+    return done.stdout
 
 
 @dataclass(frozen=True)
