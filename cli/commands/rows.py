@@ -36,7 +36,7 @@ def import_(
     from ...generators.library.rows.formats import read_instances
     from ...generators.library.rows.importing import Settings, choose, import_instances
 
-    read = read_instances(rows, split=split, format=format_)
+    read = read_instances(rows, split=split, format=format_, limit=None if only else limit)
     chosen = choose(read.instances, only or [], limit)
     request = " ".join([rows, *(f"--only {name}" for name in only or []), *([f"--limit {limit}"] if limit else [])])
     with sigterm_interrupts(), progress_bar("import") as progress:
@@ -45,14 +45,14 @@ def import_(
             out,
             Settings(repos, sandbox, jobs, timeout),
             source=request,
-            skipped=read.skipped,
+            skipped=[*read.skipped, *read.lacks],
             progress=as_updates(progress),
         )
     verdicts = ", ".join(f"{name} {count}" for name, count in sorted(report.verdicts.items()))
     row = {"rows": report.instances, "tasks": report.tasks, "verdicts": verdicts, "table": str(out / "instances.md")}
     console.show(report.row(), [row], as_json)
     for line in report.skipped:
-        console.show_error(line)
+        console.show_warning(line)
     if not report.tasks:
         console.show_error(f"no row became a task: see {out / 'instances.md'}")
     console.exit_unless(report.tasks > 0)

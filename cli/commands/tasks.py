@@ -9,12 +9,15 @@ import typer
 from .. import console
 from ..options import Jobs, Json, Sandbox, TasksFolder, key_values, sigterm_interrupts
 from ..progress import as_updates, progress_bar
+from .rows import import_
 
 snapshots = typer.Typer(no_args_is_help=True, help="Move snapshots to machines without a package index.")
 
 
 def generate(
-    sources: Annotated[list[str], typer.Argument(help="pypi:NAME==VERSION, git+URL@REV, a folder or an archive.")],
+    sources: Annotated[
+        list[str], typer.Argument(help="pypi:NAME==VERSION, git+URL@REV, a folder, an archive, swe-bench:lite.")
+    ],
     generators: Annotated[
         str, typer.Option("--generators", "-g", help="Use these generators, separated by commas; see `etude list`.")
     ] = "all",
@@ -47,7 +50,14 @@ def generate(
     sandbox: Sandbox = "auto",
     as_json: Json = False,
 ) -> None:
-    """Make validated tasks from source code."""
+    """Make validated tasks from source code, or from the first rows of a public data set."""
+    from ...generators.library.rows.formats.loading import is_data_set
+
+    if data_sets := [source for source in sources if is_data_set(source)]:
+        if len(sources) > 1:
+            raise typer.BadParameter(f"{data_sets[0]} is a data set; name it alone", param_hint="SOURCES")
+        import_(data_sets[0], out, limit=count, jobs=jobs, sandbox=sandbox, as_json=as_json)
+        return
     knobs = {**key_values(knob or []), **({"since": since} if since is not None else {})}
     options = snapshot_options(recipe, {"python": python, "pytest": pytest, "setup_cmds": setup_cmd})
     from ...generators.generate import generate as make_tasks

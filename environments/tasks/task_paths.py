@@ -13,6 +13,7 @@ from ...models import Task
 MOST_VISIBLE = 1000
 """How many visible files an episode records at most."""
 _UNLISTED = frozenset({".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
+_MODULE = (".py", "/__init__.py")
 _GLOBS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
@@ -52,6 +53,17 @@ def visible_files(tree: Path, source_globs: tuple[str, ...]) -> tuple[str, ...]:
     if len(paths) > MOST_VISIBLE:
         paths = sorted(paths, key=lambda path: (not matches(path, source_globs), path))[:MOST_VISIBLE]
     return tuple(sorted(paths))
+
+
+def plugin_files(tree: Path) -> list[str]:
+    """Return the files of the tree that its conftests name as pytest plugins: they decide about tests, as tests do."""
+    names: set[str] = set()
+    for path in sorted(tree.rglob("conftest.py")):
+        text = path.read_text("utf-8", "replace")
+        for value in re.findall(r"^pytest_plugins\s*=\s*(\[[^\]]*\]|\([^)]*\)|[\"'][^\"']+[\"'])", text, re.MULTILINE):
+            names.update(re.findall(r"[\"']([\w.]+)[\"']", value))
+    places = (f"{prefix}{name.replace('.', '/')}{end}" for name in names for prefix in ("", "src/") for end in _MODULE)
+    return sorted(place for place in places if (tree / place).is_file())
 
 
 def source_files(task: Task) -> list[str]:

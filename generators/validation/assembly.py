@@ -11,6 +11,7 @@ from ...environments.grading import matches
 from ...environments.rng import stream
 from ...environments.snapshots import Snapshot, Workspace, make_workspace
 from ...environments.snapshots.store.patches import make_patch
+from ...environments.tasks.task_paths import plugin_files
 from ...models import SnapshotRef, Task
 from ..base import Candidate, Feature, Files, StatementContext
 from ..python.hidden_tests import hide, names_subject, test_file
@@ -70,7 +71,7 @@ def assemble(snapshot: Snapshot, tree: SourceTree, candidate: Candidate, measure
         FAIL_TO_PASS=fail_to_pass,
         PASS_TO_PASS=pass_to_pass,
         source_globs=snapshot.source_globs,
-        protected_paths=protected_paths(tree),
+        protected_paths=[*protected_paths(tree), *plugin_files(snapshot.tree)],
         verifier=snapshot.verifier,
         features={**candidate.features, **_measured_features(candidate, fail_to_pass, pass_to_pass)},
         licence=snapshot.licence,

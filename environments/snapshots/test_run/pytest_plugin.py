@@ -72,6 +72,7 @@ def make_collector(
     """
     requested = set(job["tests"] or ())
     selected: list[str] = []
+    project_plugins: set[str] = set()
     # In pytest's own repository its plugins come from the workspace too.
     pytest_files = (os.path.dirname(str(sys.modules["_pytest"].__file__)) + os.sep, str(pytest.__file__))
     arm, record, _, note, check_code = guard
@@ -91,8 +92,12 @@ def make_collector(
         def pytest_plugin_registered(self, plugin: Any) -> None:
             source = plugin if isinstance(plugin, types.ModuleType) else sys.modules.get(type(plugin).__module__)
             path = getattr(source, "__file__", None) or ""
-            untrusted = path.startswith(root + os.sep) and os.path.basename(path) != "conftest.py"
-            untrusted = untrusted and not path.startswith(pytest_files)
+            is_conftest = os.path.basename(path) == "conftest.py"
+            if is_conftest:  # its plugins are registered after it; they come from the task, as it does
+                named = getattr(plugin, "pytest_plugins", ())
+                project_plugins.update([named] if isinstance(named, str) else named)
+            untrusted = path.startswith(root + os.sep) and not is_conftest and not path.startswith(pytest_files)
+            untrusted = untrusted and getattr(plugin, "__name__", "") not in project_plugins
             if untrusted or (isinstance(plugin, types.ModuleType) and not path):
                 note([f"pytest's plugins (by {os.path.basename(path)})"], "the run")
 

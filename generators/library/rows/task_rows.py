@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ....environments.grading import grade
 from ....environments.snapshots import Snapshot
+from ....environments.tasks.task_paths import plugin_files
 from ....errors import GraderError
 from ....models import GeneratorRef, SnapshotRef, Task
 from ...validation.assembly import PROTECTED
@@ -36,7 +37,12 @@ def make_task(instance: Instance, result: Revalidated, snapshot: Snapshot) -> Ta
         FAIL_TO_PASS=verdict.fail_to_pass,
         PASS_TO_PASS=verdict.pass_to_pass,
         source_globs=["**"],
-        protected_paths=[*PROTECTED, *_TEST_FOLDERS, *sorted(changed_files(instance.test_patch))],
+        protected_paths=[
+            *PROTECTED,
+            *_TEST_FOLDERS,
+            *plugin_files(snapshot.tree),
+            *sorted(changed_files(instance.test_patch)),
+        ],
         verifier=verifier.model_copy(update={"args": []}),  # which files decide is not the agent's to know
         features={
             "verdict": verdict.verdict,

@@ -251,3 +251,16 @@ def test_code_that_parses_tests_without_their_asserts_is_a_violation(snapshot: S
     result = run(snapshot, files, ["tests/test_first.py::test", "tests/test_new.py::test"])
     assert "tests/test_new.py::test" in result.passed
     assert result.violations == ["ast.parse changed during tests/test_new.py"]
+
+
+def test_a_plugin_that_the_projects_conftest_names_is_the_projects_own(snapshot: Snapshot) -> None:
+    files = {
+        "conftest.py": "pytest_plugins = ['sample.fixtures']\n",
+        "src/sample/fixtures.py": "import pytest\n\n@pytest.fixture\ndef seven(): return 7\n",
+        "tests/test_new.py": "def test(seven): assert seven == 7\n",
+    }
+    result = run(snapshot, files, ["tests/test_new.py::test"])
+    assert (result.passed, result.violations) == (["tests/test_new.py::test"], [])
+    registering = "import sample.fixtures\ndef test(request): request.config.pluginmanager.register(sample.fixtures)\n"
+    other = run(snapshot, {**files, "conftest.py": "", "tests/test_new.py": registering}, ["tests/test_new.py::test"])
+    assert other.violations == ["pytest's plugins (by fixtures.py) changed during the run"]

@@ -42,6 +42,11 @@ class Rows:
     """The format that the source is known to have; empty when the rows show it."""
 
 
+def is_data_set(source: str) -> bool:
+    """Return whether a source names rows of the Hub rather than code: ``swe-bench:lite``, ``hub:USER/NAME``."""
+    return source.startswith("hub:") or source.partition("@")[0] in SHORT_NAMES
+
+
 def open_rows(source: str, split: str | None, limit: int | None) -> Rows:
     """Return the rows of a source; nothing beyond ``limit`` rows needs to be loaded. Raises RowError."""
     if source.startswith("hub:"):
