@@ -13,13 +13,13 @@ from typing import Annotated
 import typer
 
 from . import console
-from .commands import catalogue, demo, doctor, episodes, hints, sandbox, tasks, train
+from .commands import catalogue, demo, doctor, episodes, hints, hub, sandbox, tasks, train
 from .options import INTERRUPTED, TERMINATED
 
 app = typer.Typer(name="etude", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 PANELS: dict[str, dict[str, Callable[..., None]]] = {
     "Start here": {"demo": demo.demo, "doctor": doctor.doctor, "list": catalogue.list_},
-    "Tasks": {"generate": tasks.generate, "validate": tasks.validate, "export": tasks.export},
+    "Tasks": {"generate": tasks.generate, "validate": tasks.validate, "export": tasks.export, "push": hub.push},
     "Episodes": {"serve": episodes.serve, "run": episodes.run, "report": episodes.report},
     "Training": {"train": train.train, "replay": train.replay},
 }

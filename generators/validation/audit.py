@@ -15,6 +15,7 @@ from statistics import fmean
 
 from ...environments import agents
 from ...environments.coding.session import CodingSession
+from ...environments.hub.download import task_folder
 from ...environments.runs.play import play
 from ...environments.snapshots.store.cache import cache_folder, temporary_folder
 from ...environments.tasks.task_set import TaskSet
@@ -69,6 +70,7 @@ def validate(
     for name in skip:
         if name not in CHECKS:
             raise UnknownName(did_you_mean("check", name, CHECKS))
+    folder = task_folder(folder)
     tasks = TaskSet.load(folder)
     refuse_occupied(out, sample)
     with temporary_folder(cache_folder()):
