@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import HubError
+from ..snapshots.store.cache import cache_folder
 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 _LOG_IN = "set HF_TOKEN, or run `hf auth login`"
@@ -35,6 +36,11 @@ def hub_client() -> Any:
     disable_progress_bars()
     logging.set_verbosity_error()
     return HfApi(endpoint=os.environ.get("HF_ENDPOINT"), library_name="etude")
+
+
+def hub_cache() -> Path:
+    """Return the folder that downloads go to, within Etude's cache. Raises SnapshotError when it cannot be written."""
+    return cache_folder() / "hub"
 
 
 @contextmanager

@@ -6,9 +6,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from ...errors import HubError
-from ..snapshots.store.cache import cache_folder
 from .address import HubAddress, is_address, parse_address
-from .client import hub_client, reporting
+from .client import hub_cache, hub_client, reporting
 from .manifest import MANIFEST, check_files, read_manifest
 
 REPO_TYPE = "dataset"
@@ -28,15 +27,17 @@ def task_folder(path: Path | str) -> Path:
 
 def open_address(address: HubAddress) -> Path:
     """Return the folder of a verified task set in the cache. Raises HubError."""
-    cache = cache_folder() / "hub"
+    cache = hub_cache()
     with reporting(str(address), cache):
         folder = _download(address, cache)
     file = folder / MANIFEST
     if not file.is_file():
         raise HubError(f"{address} has no {MANIFEST}, so it cannot be verified; name a set that `etude push` wrote")
     manifest = read_manifest(file.read_bytes(), str(address))
-    if manifest.kind != "tasks" or _TASKS not in manifest.files:
+    if manifest.kind != "tasks":
         raise HubError(f"{address} holds {manifest.kind}, not tasks; name a set of tasks")
+    if _TASKS not in manifest.files:
+        raise HubError(f"{address} holds tasks without {_TASKS}; name another revision")
     played = [name for name in manifest.files if any(fnmatch(name, pattern) for pattern in _PLAYED)]
     check_files(folder, manifest, played, str(address))
     return folder

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ....environments.hub.address import MAIN, check_repo_id
-from ....environments.hub.client import hub_client, reporting
+from ....environments.hub.client import hub_cache, hub_client, reporting
 from ....environments.hub.manifest import MANIFEST, Manifest, read_manifest
 from ....errors import HubError
 from ...base import Progress, ProgressUpdate, no_progress
@@ -103,7 +103,8 @@ class _Target:
         """Return the manifest of an earlier push; None without one. Raises HubError when it cannot be read."""
         if MANIFEST not in remote:
             return None
-        file = self.api.hf_hub_download(self.repo_id, MANIFEST, repo_type=self.repo_type, revision=self.head)
+        about = {"repo_type": self.repo_type, "revision": self.head, "cache_dir": hub_cache()}
+        file = self.api.hf_hub_download(self.repo_id, MANIFEST, **about)
         return read_manifest(Path(file).read_bytes(), self.repo_id)
 
 

@@ -15,26 +15,24 @@ The columns `patch`, `test_patch`, `workspace_patch`, `FAIL_TO_PASS`, `PASS_TO_P
 and the hidden tests. They are needed to play and to grade the tasks, so they are pushed with them: **anyone who can
 read this repository can read every solution, and a public set reveals them all**. Show a policy the columns
 `problem_statement` and `interface` alone."""
-_FILES = """## Files
-
-| file | content |
-|---|---|
-| `tasks.jsonl` | the rows that Etude plays, byte for byte |
-| `data/*.parquet` | the same rows as typed columns, one file for each split |
-| `report.json` | how the set was made: candidates, yield, reasons of rejection |
-| `blobs/` | archives of Snapshots, where the set was packed |
-| `{manifest}` | sha256 and size of each file above |"""
+_FILES = {
+    "tasks.jsonl": "the rows that Etude plays, byte for byte",
+    "data/": "the same rows as typed columns, one Parquet file for each split",
+    "report.json": "how the set was made: candidates, yield, reasons of rejection",
+    "blobs/": "archives of Snapshots",
+    MANIFEST: "sha256 and size of each file above",
+}
 _GENERATED = """The generators that read code keep a task only if its solution scores 1 twice, in two orders, in fresh
 sandboxes, if doing nothing and trivial solutions score 0, and if no file of the workspace leaks the solution. The
 folder holds no result of the audit of `etude validate`."""
 
 
 def hub_section(tasks: Sequence[Task], report: Mapping[str, Any], repo_id: str, *, archives: int) -> str:
-    """Return the sections; ``report`` is that of the set and may be empty, ``archives`` the number of Snapshots."""
+    """Return the sections. ``report`` is that of the set, empty when it has none; ``archives`` are of Snapshots."""
     parts = [
         _SECRETS,
         "\n".join(["## Read it", "", *_reading(repo_id)]),
-        _FILES.format(manifest=MANIFEST),
+        "\n".join(["## Files", "", "| file | content |", "|---|---|", *_files(report, archives)]),
         "\n".join(["## Origin of the tasks", "", *_origins(tasks)]),
         "\n".join(["## Checks", "", *_checks(report)]),
         "\n".join(["## Limits of the repository", "", *_limits(archives)]),
@@ -54,6 +52,11 @@ def _reading(repo_id: str) -> Iterator[str]:
         f'rows = datasets.load_dataset("{repo_id}")          # the table alone',
         "```",
     )
+
+
+def _files(report: Mapping[str, Any], archives: int) -> Iterator[str]:
+    absent = {"report.json": not report, "blobs/": not archives}
+    yield from (f"| `{name}` | {content} |" for name, content in _FILES.items() if not absent.get(name))
 
 
 def _origins(tasks: Sequence[Task]) -> Iterator[str]:
