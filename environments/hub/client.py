@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +36,7 @@ def hub_client() -> Any:
 
     disable_progress_bars()
     logging.set_verbosity_error()
+    warnings.filterwarnings("ignore", "Not enough free disk space")  # the error says it
     return HfApi(endpoint=os.environ.get("HF_ENDPOINT"), library_name="etude")
 
 
@@ -94,7 +96,7 @@ def _line(error: BaseException, folder: Path | None, resume: str) -> str | None:
     if isinstance(error, _http_error()):
         return f"the Hub cannot be reached ({type(error).__name__}); check the connection{resume}"
     if isinstance(error, OSError) and error.errno in _DISK_FULL:
-        return f"no space left on {folder or error.filename}; free some, or choose another disk"
+        return f"no space left on {folder or hub_cache()}; free some, or set ETUDE_CACHE to a folder on another disk"
     if isinstance(error, OSError) and error.filename:
         return f"cannot use {error.filename}: {error.strerror}; fix that and run the same command again"
     if isinstance(error, ConnectionError):

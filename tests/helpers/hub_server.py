@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import parse_qs
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
@@ -93,6 +94,8 @@ def make_app(hub: Hub) -> FastAPI:
         return TOKENS.get(request.headers.get("authorization", "").removeprefix("Bearer "))
 
     def open_repository(request: Request, repo_type: str, repo_id: str) -> Repository | JSONResponse:
+        if "authorization" in request.headers and user_of(request) is None:
+            return failure(401, message="Invalid credentials in Authorization header")
         repository = hub.repositories.get((repo_type, repo_id))
         if repository is None or (repository.private and user_of(request) != repo_id.partition("/")[0]):
             return failure(404 if user_of(request) else 401, "RepoNotFound")
@@ -152,6 +155,19 @@ def make_app(hub: Hub) -> FastAPI:
             large = {"oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 130}
             about = {"lfs": large} if path.endswith(LARGE) else {}
             yield {"type": "file", "oid": blob_id(data), "size": len(data), "path": path, **about}
+
+    @app.get("/api/{kind}s/{owner}/{name}/tree/{revision}/{folder:path}")
+    def subtree(request: Request, kind: str, owner: str, name: str, revision: str, folder: str) -> Any:
+        listed = tree(request, kind, owner, name, revision)
+        return [item for item in listed if item["path"].startswith(f"{folder}/")]
+
+    @app.post("/api/{kind}s/{owner}/{name}/paths-info/{revision}")
+    async def paths_info(request: Request, kind: str, owner: str, name: str, revision: str) -> Any:
+        paths = parse_qs((await request.body()).decode()).get("paths", [])
+        listed = tree(request, kind, owner, name, revision)
+        folders = {path for path in paths if any(item["path"].startswith(f"{path}/") for item in listed)}
+        files = [item for item in listed if item["path"] in paths]
+        return [*files, *({"type": "directory", "path": path, "oid": "0" * 40} for path in sorted(folders))]
 
     @app.post("/api/{kind}s/{owner}/{name}/branch/{branch}")
     def make_branch(kind: str, owner: str, name: str, branch: str) -> Any:

@@ -146,10 +146,18 @@ def test_other_content_is_refused(hub: Any, tmp_path: Path) -> None:
 def test_a_repository_that_cannot_be_read_is_named(hub: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no such revision; name a branch, a tag or a commit" in refusal(f"{ADDRESS}@v9")
     assert "no such repository, or a private one; check the name" in refusal("hub:ada/none")
+    for token, expected in (("hf_bob", "or a private one; check"), ("", "or a private one; check"), ("x", "the token")):
+        monkeypatch.setenv("HF_TOKEN", token)
+        assert expected in refusal()
     monkeypatch.setenv("HF_TOKEN", "hf_bob")
-    assert "no such repository, or a private one; check the name" in refusal()
     hub.repositories["dataset", REPO].private, hub.repositories["dataset", REPO].gated = False, True
     assert "the repository is gated; ask for access on its page" in refusal()
+
+
+def test_a_public_set_is_read_without_a_token(hub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cli.main(["push", str(task_folder(tmp_path / "set")), REPO, "--public"]) == 0
+    monkeypatch.setenv("HF_TOKEN", "")
+    assert len(etude.load_tasks(ADDRESS)) == 3
 
 
 def test_a_full_disk_is_named(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +166,9 @@ def test_a_full_disk_is_named(folder: Path, tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(huggingface_hub.file_download, "http_get", full)
     place = (tmp_path / "cache" / "hub").resolve()
-    assert refusal() == f"{ADDRESS}@main: no space left on {place}; free some, or choose another disk"
+    assert refusal() == (
+        f"{ADDRESS}@main: no space left on {place}; free some, or set ETUDE_CACHE to a folder on another disk"
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,13 @@ def test_datasets_loads_the_rows_of_each_split_as_they_are(tmp_path: Path) -> No
         table = load(out, tmp_path, split=split)
         assert dict(table.features) == dict(task_features())
         assert [Task.model_validate(row) for row in table] == [task for task in tasks if task.split == split]
+
+
+def test_datasets_own_client_loads_what_was_pushed(hub: Any, tmp_path: Path) -> None:
+    assert cli.main(["push", str(run_folder(tmp_path / "run")), "ada/run"]) == 0
+    code = "import datasets; print({name: len(rows) for name, rows in datasets.load_dataset('ada/run').items()})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "{'train': 3, 'unsolved': 2}\n", done.stderr[-2000:]
 
 
 def test_split_names_become_names_of_the_hub(tmp_path: Path) -> None:
