@@ -6,7 +6,6 @@ what is sent. Xet is not part of it: clients use the protocol of git-lfs (HF_HUB
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
 import hashlib
@@ -56,7 +55,7 @@ class Hub:
         self.sent: list[str] = []
         self.commits: list[list[str]] = []
         self.drops = 0  # connections of uploads to drop
-        self.stall_after: int | None = None  # uploads after which one waits for ever
+        self.stall_after: int | None = None  # uploads after which the next ones wait until their client is gone
         self.stalled = threading.Event()
         self.full = False  # whether the storage is used up
         self.before_commit: Any = None  # called before the next commit is made
@@ -200,7 +199,9 @@ def make_app(hub: Hub) -> FastAPI:
     async def upload(request: Request, oid: str) -> Any:
         if hub.stall_after is not None and len(hub.sent) >= hub.stall_after:
             hub.stalled.set()
-            await asyncio.Event().wait()
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+            return Dropped()
         data = await request.body()
         if hub.drops:
             hub.drops -= 1
