@@ -71,7 +71,7 @@ def make(name: str | None = None, *, tasks: TaskSet | Path | str | None = None, 
 
 
 def load_tasks(path: Path | str) -> TaskSet:
-    """Return the tasks of a folder written by ``etude generate``."""
+    """Return the tasks of a folder that ``etude generate`` wrote, or of ``hub:USER/NAME@REVISION``."""
     from pathlib import Path
 
     from .environments.tasks.task_set import TaskSet

@@ -21,6 +21,7 @@ EtudeError
 ├── ToolError                              a result that the agent reads; StatedFault says how to go around it
 ├── GraderError                            a task cannot be graded; never a score
 ├── TaskSetError, RunError, UnwritableRow, EpisodeNotKept
+├── HubError                               the Hub, or what a repository there holds
 ├── GeneratorError                         a request cannot produce any candidate; OutOfTime: the machine is too busy;
 │                                          NotApplicable: the source lacks what the generator needs
 ├── RowError                               a row of a public data set, or its source, cannot be read
@@ -225,6 +226,10 @@ class GraderError(EtudeError):
 
 class TaskSetError(EtudeError):
     """Raised when a task set cannot be read; the message names the file and the line."""
+
+
+class HubError(EtudeError):
+    """Raised when a repository of the Hub cannot be read or written; a push that fails has committed nothing."""
 
 
 class RunError(EtudeError):

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from . import console
-from .commands import catalogue, demo, doctor, episodes, hints, rows, sandbox, tasks, train
+from .commands import catalogue, demo, doctor, episodes, hints, hub, rows, sandbox, tasks, train
 from .options import INTERRUPTED, TERMINATED
 
 app = typer.Typer(name="etude", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -24,6 +24,7 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "import": rows.import_,
         "validate": tasks.validate,
         "export": tasks.export,
+        "push": hub.push,
     },
     "Episodes": {"serve": episodes.serve, "run": episodes.run, "report": episodes.report},
     "Training": {"train": train.train, "replay": train.replay},

@@ -25,6 +25,7 @@ EXTRAS = {
     "verifiers": "verifiers",
     "ray": "ray",
     "huggingface_hub": "hub",
+    "datasets": "hub",
 }
 """Optional modules, and the extra of Etude that installs each."""
 PIPE_COLUMNS = 200

@@ -45,7 +45,9 @@ Sandbox = Annotated[
     typer.Option("--sandbox", callback=_known_sandbox, help="Use this sandbox; 'auto' takes the strongest that works."),
 ]
 Url = Annotated[str | None, typer.Option(help="Play on the server at this address; default: in this process.")]
-TasksFolder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder that holds tasks.jsonl.")]
+TasksFolder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="Folder that holds tasks.jsonl, or hub:USER/NAME@REVISION.")
+]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, with its episodes.jsonl.")]
 
 # Options for agents that call a model.
@@ -111,7 +113,10 @@ def asks_model(parameter: str, without: Sequence[str] = ()) -> Callable[[Callabl
 
 
 def tasks_of(name: str | Path) -> "Tasks":
-    """Return the task set in a folder, or the tasks of an environment that makes its own. Raises TaskSetError."""
+    """Return the task set in a folder or on the Hub, or the tasks of an environment that makes its own.
+
+    Raises TaskSetError and HubError.
+    """
     from ..environments import ENVIRONMENTS
     from ..environments.tasks.task_set import TaskSet
 

@@ -17,7 +17,7 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from ..errors import TaskSetError, UnknownName
+from ..errors import HubError, TaskSetError, UnknownName
 from ..models import DEFAULT_ENVIRONMENT
 from .application import create_app
 from .guard import MAX_BODY
@@ -68,7 +68,7 @@ def serve(
                 max_sessions=max_sessions,
                 mode=mode,
             )
-        except (TaskSetError, UnknownName, OSError, ValueError) as error:
+        except (TaskSetError, HubError, UnknownName, OSError, ValueError) as error:
             return _complain(str(error))
         bound_host, bound_port = listener.getsockname()[:2]
         address = f"http://{f'[{bound_host}]' if ':' in bound_host else bound_host}:{bound_port}"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from helpers import scripted_endpoint
@@ -90,6 +91,23 @@ def checkout_in(tracked: list[str]) -> Callable[[Path], Path]:
 def endpoints() -> ModuleType:
     """The scripted OpenAI-compatible endpoints."""
     return scripted_endpoint
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A stand-in of the Hub (``helpers.hub_server.Hub``) where ada is logged in; downloads go to a new cache."""
+    import huggingface_hub.constants
+    from helpers.hub_server import Hub, running
+
+    stand_in = Hub()
+    with running(stand_in) as url:
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_XET", True)
+        monkeypatch.setattr(huggingface_hub.constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))
+        settings = {"HF_ENDPOINT": url, "HF_TOKEN": "hf_ada", "HF_HUB_DISABLE_XET": "1"}
+        folders = {"HF_HOME": str(tmp_path / "hf"), "ETUDE_CACHE": str(tmp_path / "cache")}
+        for name, value in {**settings, **folders}.items():
+            monkeypatch.setenv(name, value)
+        yield stand_in
 
 
 class RootIsNoPackage:

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 
 def serve(
-    tasks: Annotated[Path | None, typer.Option(help="Serve the tasks of this folder; default: $ETUDE_TASKS.")] = None,
+    source: Annotated[
+        Path | None,
+        typer.Argument(metavar="[TASKS]", help="Serve these tasks: a folder, or hub:USER/NAME@REVISION."),
+    ] = None,
+    tasks: Annotated[Path | None, typer.Option(help="The same as TASKS; default: $ETUDE_TASKS.")] = None,
     host: Annotated[str, typer.Option(help="Listen on this address; 0.0.0.0 opens it to the network.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Listen on this port; 0 takes a free one.")] = 8000,
     sandbox: Sandbox = "auto",
@@ -39,11 +43,13 @@ def serve(
     ] = None,
 ) -> None:
     """Serve tasks over OpenEnv until interrupted."""
+    if source is not None and tasks is not None:
+        raise typer.BadParameter("TASKS is given too; give one of them", param_hint="--tasks")
     knobs = key_values(knob or [])
     from ...server.app import serve as serve_tasks
 
     code = serve_tasks(
-        tasks, host=host, port=port, backend=sandbox, environment=environment, faults=faults, knobs=knobs
+        source or tasks, host=host, port=port, backend=sandbox, environment=environment, faults=faults, knobs=knobs
     )
     raise typer.Exit(code)
 
@@ -52,7 +58,8 @@ def serve(
 def run(
     agent: Annotated[str, typer.Option("--agent", "-a", help="Play this agent; see `etude list agents`.")] = "oracle",
     tasks: Annotated[
-        Path, typer.Option(help="Play the tasks of this folder, or procedural drills for the word 'drill'.")
+        Path,
+        typer.Option(help="Play a folder's tasks, those of hub:USER/NAME@REVISION, or 'drill' for drills."),
     ] = Path("tasks"),
     url: Url = None,
     number: Annotated[

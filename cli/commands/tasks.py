@@ -171,12 +171,15 @@ def snapshot_pack(
 
 @snapshots.command("unpack")
 def snapshot_unpack(
-    target: Annotated[Path, typer.Argument(metavar="FILE|DIR", help="An archive, or a task set with archives.")],
+    target: Annotated[
+        Path,
+        typer.Argument(metavar="FILE|DIR", help="An archive, or a task set with archives."),
+    ],
     sha256: Annotated[str, typer.Option(help="Require this SHA-256 of the archive's bytes.")] = "",
     as_json: Json = False,
 ) -> None:
     """Add snapshots from an archive or a task set to the cache."""
-    if target.is_dir():
+    if target.is_dir() or str(target).startswith("hub:"):
         from ...generators.output.pack_set import unpack_set
 
         if sha256:

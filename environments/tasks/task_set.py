@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from ...errors import TaskSetError, UnknownName
 from ...models import PublicTask, Task
 from ...registry import did_you_mean
+from ..hub.download import task_folder
 from ..rng import hashed_number
 from ..snapshots.store.cache import write_whole
 
@@ -83,7 +84,11 @@ class TaskSet(Tasks):
 
     @classmethod
     def load(cls, path: Path) -> TaskSet:
-        """Read ``path/tasks.jsonl`` (or the file itself). Raises TaskSetError, which names the line that is wrong."""
+        """Read ``path/tasks.jsonl`` (or the file itself, or the set at ``hub:USER/NAME@REVISION``).
+
+        Raises TaskSetError, which names the line that is wrong, and HubError.
+        """
+        path = task_folder(path)
         file = path / FILE_NAME if path.is_dir() else path
         try:
             lines = file.read_bytes().split(b"\n")

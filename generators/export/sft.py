@@ -47,13 +47,13 @@ def row(episode: Episode) -> dict[str, Any]:
     """Return the messages from the prompt to the agent's last turn; later results are left out."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": episode.prompt}]
     for number, turn in enumerate(episode.turns):
-        messages.extend(_turn(turn, number))
+        messages.extend(turn_messages(turn, number))
     while messages[-1]["role"] != "assistant" and len(messages) > 1:
         messages.pop()
     return {"messages": messages, "tools": json.dumps(episode.tools), "task_id": episode.task_id}
 
 
-def _turn(turn: Turn, number: int) -> Iterator[dict[str, Any]]:
+def turn_messages(turn: Turn, number: int) -> Iterator[dict[str, Any]]:
     """Yield one assistant message and its answers, without malformed calls, which were not run."""
     parsed = parse_turn(turn.action, number)
     calls = [call for call in parsed.calls if not call.problem]

@@ -37,7 +37,7 @@ _SECRET = "Patches, hidden tests and seeds are in the rows: keep them away from 
 
 
 def card(tasks: Sequence[Task], report: Mapping[str, Any], snapshots: Sequence[Snapshot]) -> str:
-    """Return the whole page; ``report`` has ``candidates``, ``yield``, ``rejected`` and may have ``count``."""
+    """Return the whole page; ``report`` may have ``candidates`` with ``yield``, ``rejected`` and ``count``."""
     names = ", ".join(f"{item.name} {item.version}" for item in snapshots)
     parts = [
         "\n".join(["---", *_front_matter(tasks), "---"]),
@@ -109,9 +109,10 @@ def _numbers(tasks: Sequence[Task], report: Mapping[str, Any]) -> Iterator[str]:
     for name, number in sorted(Counter(task.generator.name for task in tasks).items()):
         yield f"| {name} | {number} tasks |"
     most = f" (at most {report['count']} per source and generator)" if "count" in report else ""
-    yield f"| candidates | {report['candidates']}{most} |"
-    yield f"| yield | {report['yield']:.0%} |"
-    for reason, number in sorted(report["rejected"].items()):
+    if "candidates" in report:
+        yield f"| candidates | {report['candidates']}{most} |"
+        yield f"| yield | {report['yield']:.0%} |"
+    for reason, number in sorted(report.get("rejected", {}).items()):
         yield f"| rejected: {reason} | {number} |"
     splits = Counter(task.split for task in tasks)
     yield f"| splits | {', '.join(f'{name} {number}' for name, number in sorted(splits.items())) or 'none'} |"

@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import fmean
 
 from ...environments import ENVIRONMENTS, agents
+from ...environments.hub.download import task_folder
 from ...environments.runs.play import play
 from ...environments.snapshots.store.cache import cache_folder, temporary_folder
 from ...environments.tasks.task_set import TaskSet
@@ -68,6 +69,7 @@ def validate(
     for name in skip:
         if name not in CHECKS:
             raise UnknownName(did_you_mean("check", name, CHECKS))
+    folder = task_folder(folder)
     tasks = TaskSet.load(folder)
     refuse_occupied(out, sample)
     with temporary_folder(cache_folder()):

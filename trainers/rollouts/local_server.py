@@ -16,6 +16,8 @@ from pathlib import Path
 from ...errors import RecipeError
 from ..recipe.recipe import Environment
 
+HUB = "hub:"
+"""Prefix of a task set on the Hub, which the server reads."""
 _GRACE_S = 10.0
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
@@ -37,7 +39,7 @@ def local_server(environment: Environment) -> Iterator[str]:
             process.wait(_GRACE_S)
             log.seek(0)
             lines = log.read().strip().splitlines() or [first_line.strip() or "the server ended without a message"]
-            role = "as a folder of tasks" if Path(environment.serve).exists() else "as an environment"
+            role = "as a set of tasks" if _tasks_of(environment) else "as an environment"
             raise RecipeError(f"cannot serve {environment.serve!r} {role}: {lines[-1].removeprefix('error: ')}")
         yield first_line.removeprefix("serving ").strip()
 
@@ -89,10 +91,18 @@ def _exit_on_sigterm() -> Iterator[None]:
 def _command(environment: Environment) -> list[str]:
     package = (__package__ or "").partition(".")[0]
     command = [sys.executable, "-u", "-m", f"{package}.cli", "serve", "--port", "0"]
-    if Path(environment.serve).exists():
-        command += ["--tasks", str(Path(environment.serve).resolve())]
+    if tasks := _tasks_of(environment):
+        command += ["--tasks", tasks]
     else:
         command += ["--env", environment.serve]
     for name, value in environment.knobs.items():
         command += ["--knob", f"{name}={json.dumps(value)}"]
     return command
+
+
+def _tasks_of(environment: Environment) -> str:
+    """Return the task set that a recipe serves, '' when it names an environment that makes its own tasks."""
+    if environment.serve.startswith(HUB):
+        return environment.serve
+    folder = Path(environment.serve)
+    return str(folder.resolve()) if folder.exists() else ""

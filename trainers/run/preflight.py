@@ -14,6 +14,7 @@ from ..distributed import world_size
 from ..recipe.load import load_chooser
 from ..recipe.recipe import Recipe
 from ..replay.pairs import read_pairs
+from ..rollouts.local_server import HUB
 
 _START_VLLM = "start it with `trl vllm-serve --model MODEL`"
 
@@ -55,7 +56,7 @@ def check_files(recipe: Recipe) -> None:
     if is_path and not Path(os.path.expanduser(name), "config.json").is_file():
         raise RecipeError(f"model.name: {name} holds no model; give a folder with a config.json")
     # A name without a slash may be an environment that makes its own tasks; the server refuses an unknown one.
-    if os.sep in serve and not Path(serve).exists():
+    if os.sep in serve and not serve.startswith(HUB) and not Path(serve).exists():
         raise RecipeError(f"environment.serve: the folder {serve} does not exist; `etude generate` makes tasks")
     load_chooser(recipe)
     if recipe.channels.replay.used:
