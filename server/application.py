@@ -21,7 +21,7 @@ from .guard import MAX_BODY, Guard
 from .routes.rest import add_rest_routes
 from .routes.tasks import add_read_only_routes
 from .sessions import HTTP_IDLE_S, Archive, SessionServer
-from .sources import row_of, sessions_of, tasks_of, tools_of
+from .sources import environment_in, row_of, sessions_of, tasks_of, tools_of
 
 log = logging.getLogger(__name__)
 
@@ -83,10 +83,12 @@ def create_app(
 def app_from_environment() -> FastAPI:
     """Return the application for ``uvicorn etude.server.app:app``, configured by environment variables.
 
-    ETUDE_TASKS: folder of the task set. ETUDE_ENV: environment. ETUDE_FAULTS: faults. ETUDE_SANDBOX: sandbox.
+    ETUDE_TASKS: folder of the task set. ETUDE_ENV: environment, default: that of the tasks. ETUDE_FAULTS: faults.
+    ETUDE_SANDBOX: sandbox.
     """
-    environment = os.environ.get("ETUDE_ENV", DEFAULT_ENVIRONMENT)
-    tasks = tasks_of(environment, os.environ.get("ETUDE_TASKS", ""))
+    folder = os.environ.get("ETUDE_TASKS", "")
+    environment = os.environ.get("ETUDE_ENV") or environment_in(folder)
+    tasks = tasks_of(environment, folder)
     return create_app(tasks, environment=environment, faults=os.environ.get("ETUDE_FAULTS", ""))
 
 

@@ -18,10 +18,9 @@ import uvicorn
 from fastapi import FastAPI
 
 from ..errors import HubError, TaskSetError, UnknownName
-from ..models import DEFAULT_ENVIRONMENT
 from .application import create_app
 from .guard import MAX_BODY
-from .sources import tasks_of
+from .sources import environment_in, tasks_of
 
 PING_INTERVAL_S = 20.0
 PING_TIMEOUT_S = 900.0
@@ -48,8 +47,8 @@ def serve(
     """Serve until SIGINT or SIGTERM, then end every session; return the exit code.
 
     When it is not 0, one line on stderr says why. tasks_dir: default ETUDE_TASKS. environment: default ETUDE_ENV, else
-    ``coding``. faults: default ETUDE_FAULTS. port: 0 takes a free one. ready: called with the address instead of
-    printing it. The other arguments are those of ``create_app``.
+    the one that the tasks name. faults: default ETUDE_FAULTS. port: 0 takes a free one. ready: called with the address
+    instead of printing it. The other arguments are those of ``create_app``.
     """
     try:
         listener = listen(host, port)
@@ -57,8 +56,8 @@ def serve(
         return _complain(_why_not(error, host, port))
     with listener:
         try:
-            name = environment or os.environ.get("ETUDE_ENV") or DEFAULT_ENVIRONMENT
             folder = tasks_dir if tasks_dir is not None else os.environ.get("ETUDE_TASKS", "")
+            name = environment or os.environ.get("ETUDE_ENV") or environment_in(folder)
             app = create_app(
                 tasks_of(name, folder, knobs),
                 environment=name,

@@ -12,9 +12,14 @@ from ..environments.base import BaseSession, row_by_reset
 from ..environments.declaration import read_knobs
 from ..environments.forks import EpisodeStore
 from ..environments.session import Session
-from ..environments.tasks.task_set import Tasks
+from ..environments.tasks.task_set import Tasks, TaskSet, environment_of
 from ..generators.export import nemo_gym
 from ..models import Task
+
+
+def environment_in(folder: Path | str) -> str:
+    """Return the environment that the tasks of a folder name, ``coding`` for none. Raises TaskSetError, ValueError."""
+    return environment_of(TaskSet.load(Path(folder)) if str(folder) else [])
 
 
 def tasks_of(environment: str, folder: str | Path, knobs: Mapping[str, Any] | None = None) -> Tasks:

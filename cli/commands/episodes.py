@@ -32,7 +32,7 @@ def serve(
     sandbox: Sandbox = "auto",
     environment: Annotated[
         str | None,
-        typer.Option("--env", help="Play this environment, such as coding or drill; default: $ETUDE_ENV or coding."),
+        typer.Option("--env", help="Play this environment, such as drill; default: $ETUDE_ENV, or that of the tasks."),
     ] = None,
     faults: Annotated[
         str | None, typer.Option(help="Make calls fail on purpose, such as rate=0.2,timeout,seed=7 or renamed@3.")

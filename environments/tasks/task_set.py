@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ...errors import TaskSetError, UnknownName
-from ...models import PublicTask, Task
+from ...models import DEFAULT_ENVIRONMENT, PublicTask, Task
 from ...registry import did_you_mean
 from ..hub.download import task_folder
 from ..rng import hashed_number
@@ -148,6 +148,14 @@ class TaskSet(Tasks):
     def _split(self, split: str) -> list[Task]:
         self.check_split(split, self._splits)
         return self._splits[split]
+
+
+def environment_of(tasks: Iterable[Task]) -> str:
+    """Return the environment that all tasks name. Raises ValueError when they name several."""
+    names = sorted({task.environment for task in tasks})
+    if len(names) > 1:
+        raise ValueError(f"the tasks name several environments ({', '.join(names)}); choose one with --env")
+    return names[0] if names else DEFAULT_ENVIRONMENT
 
 
 def write_tasks(folder: Path, tasks: Iterable[Task]) -> Path:
