@@ -26,6 +26,7 @@ EXPORTS = Registry(
         "messages": ".generators.export.messages:rows",
         "swe-smith": ".generators.export.swe_smith:rows",
         "harbor": ".generators.export.harbor:FORMAT",
+        "verifiers": ".generators.export.verifiers_set:FORMAT",
     },
 )
 """A format is a FolderFormat, or a function of a TaskSet and the folder of a run (or None) that returns rows. It raises

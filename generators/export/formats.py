@@ -22,7 +22,7 @@ class Option:
     default: str = ""
     """Its value when it is not set."""
     choices: tuple[str, ...] = ()
-    """The values that it can have; any text when there are none."""
+    """The values that it can have; an empty tuple allows any text."""
 
 
 @dataclass(frozen=True)

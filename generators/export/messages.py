@@ -42,7 +42,11 @@ def episode_row(episode: Episode) -> dict[str, Any]:
     """Return one episode: its messages, its reward and its ids."""
     conversation = sft.row(episode)
     messages = [_message("system", _system(episode.tools))]
-    messages += [_plain(message) for message in conversation["messages"]]
+    for message in map(_plain, conversation["messages"]):
+        if message["role"] == messages[-1]["role"]:  # several results; templates want roles to alternate
+            messages[-1]["content"] += "\n" + message["content"]
+        else:
+            messages.append(message)
     reward = episode.reward.value if episode.reward else 0.0
     return {"messages": messages, "reward": reward, "task_id": episode.task_id, "episode_id": episode.episode_id}
 

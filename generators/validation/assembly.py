@@ -20,7 +20,7 @@ from ..statements.interface import interface_of
 
 SOURCE_SUFFIXES = (".py", ".pyi")
 
-_PROTECTED = [
+PROTECTED = [
     ".git/**",
     "**/conftest.py",
     "**/test_*.py",
@@ -36,6 +36,7 @@ _PROTECTED = [
     "pytest.ini",
     "tox.ini",
 ]
+"""Patterns of files that no agent may change, whatever the task."""
 
 
 def assemble(
@@ -126,7 +127,7 @@ def protected_paths(tree: SourceTree) -> list[str]:
     """Return patterns of what an agent's diff may not contain: tests, their helpers, and configuration."""
     folders = {path.rsplit("/", 1)[0] for path in tree.tests if "/" in path}
     test_folders = sorted(f"{folder}/**" for folder in folders if tree.is_test(f"{folder}/x.py"))
-    covered = [*_PROTECTED, *test_folders]
+    covered = [*PROTECTED, *test_folders]
     return [*covered, *sorted(path for path in tree.tests if not matches(path, covered))]
 
 

@@ -41,11 +41,11 @@ def add_web_page(app: FastAPI, tasks: Tasks) -> None:
         splits = [f"{tasks.size(split)} tasks in the split {split}" for split in tasks.list_splits()]
         routes = [
             f"<tr><td><code>{escape(route)}</code></td><td>{escape(text)}</td></tr>"
-            for routes in (INDEX["play"], INDEX["read"])
-            for route, text in dict(routes).items()
+            for part in (INDEX["play"], INDEX["read"])
+            for route, text in part.items()
         ]
         sizes = escape("; ".join(splits) or "No tasks")
-        return HTMLResponse(_PAGE.format(about=escape(str(INDEX["about"])), sizes=sizes, routes="\n".join(routes)))
+        return HTMLResponse(_PAGE.format(about=escape(INDEX["about"]), sizes=sizes, routes="\n".join(routes)))
 
     for path in ("/web", "/web/"):
         app.get(path, tags=["Server"], summary="Show a page for people", include_in_schema=False)(page)

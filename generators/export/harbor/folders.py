@@ -14,10 +14,13 @@ from ....environments.tasks.task_set import TaskSet
 from ....environments.tasks.task_trees import Materials, materials, unplayable
 from ....errors import ExportError, SnapshotError
 from ....models import Task
+from ...validation.assembly import PROTECTED
 from .image import TESTBED, archive, choose_interpreter, dockerfile, variables, write_layers
 
 WORKSPACE = "/workspace"
 """Where the graded tree is, as in Etude's own sandboxes."""
+LOGS = "/logs/verifier"
+"""Where Harbor looks for the reward."""
 SOURCES = "/logs/artifacts/sources.tar"
 """The agent's files on their way from its container to the verifier's."""
 _END = "EOF_OF_THE_SOLUTION"
@@ -87,9 +90,10 @@ def _job(task: Task) -> dict[str, Any]:
         "fail_to_pass": task.FAIL_TO_PASS,
         "pass_to_pass": task.PASS_TO_PASS,
         "sources": [glob_regex(pattern) for pattern in task.source_globs],
-        "protected": [glob_regex(pattern) for pattern in task.protected_paths],
+        "protected": [glob_regex(pattern) for pattern in dict.fromkeys([*task.protected_paths, *PROTECTED])],
         "archive": SOURCES,
         "workspace": WORKSPACE,
+        "logs": LOGS,
         "timeout_s": task.pytest.timeout_s,
         "command": plugin_command(),
         "run": task.pytest.model_dump(include={"args", "plugins", "python_path", "options", "config_file"}),

@@ -1,12 +1,13 @@
 """Grade of one task, made inside its container by ``test.sh``; this file is copied into the task's ``tests`` folder.
 
 It needs Python 3.8 and the standard library. As in Etude's own grader the tests run on a new tree: the task's, then the
-agent's source files. They run as another user than this process, which alone writes the reward, and report in signed
-records. When the machine fails there is no reward file, so that no score is recorded.
+agent's source files. They report in signed records and, where this process is root, run as another user than this
+process, which alone writes the reward. When the machine fails there is no reward file, so that no score is recorded.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import json
@@ -23,8 +24,6 @@ from pathlib import Path
 from typing import Any
 
 UID = 65532
-REWARD = "/logs/verifier/reward.json"
-DETAILS = "/logs/verifier/details.json"
 MAX_FILES = 10_000
 MAX_BYTES = 64 << 20
 
@@ -85,7 +84,9 @@ def is_source(job: dict[str, Any], path: str) -> bool:
 
 
 def give_away(workspace: str) -> None:
-    """Make the user of the tests the owner of the tree."""
+    """Make the user of the tests the owner of the tree, where this process may."""
+    if os.geteuid() != 0:
+        return
     os.chown(workspace, UID, UID)
     for folder, names, files in os.walk(workspace):
         for name in [*names, *files]:
@@ -93,8 +94,10 @@ def give_away(workspace: str) -> None:
 
 
 def limit_rights(cpu_s: int) -> None:
-    """Make the child another user with a limit of CPU time."""
+    """Make the child another user, where this process may, with a limit of CPU time."""
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
+    if os.geteuid() != 0:
+        return
     os.setgroups([])
     os.setgid(UID)
     os.setuid(UID)
@@ -126,14 +129,18 @@ def run(job: dict[str, Any], key: bytes) -> tuple[int, bool, bytes, str]:
         timed_out = process.returncode in (-signal.SIGXCPU, -signal.SIGKILL)
     except subprocess.TimeoutExpired:
         output, timed_out = b"", True
-    stop_all()
-    process.wait()
+    stop_all(process)
     reader.join(10)
     return process.returncode, timed_out, b"".join(records), output.decode("utf-8", "replace")
 
 
-def stop_all() -> None:
-    """Kill every process of the tests' user."""
+def stop_all(process: subprocess.Popen[bytes]) -> None:
+    """Kill the run: every process of the tests' user, or its group where that is this process's user too."""
+    if os.geteuid() != 0:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return
     child = os.fork()
     if child == 0:
         os.setuid(UID)
@@ -142,6 +149,7 @@ def stop_all() -> None:
         finally:
             os._exit(0)
     os.waitpid(child, 0)
+    process.wait()
 
 
 def outcomes_of(channel: bytes, key: bytes) -> tuple[dict[str, str], str]:
@@ -175,11 +183,13 @@ def report(job: dict[str, Any], outcomes: dict[str, str], problem: str, details:
     }
     values = {name: float(not tests) for name, tests in failed.items()}
     scores = {"reward": values["fail_to_pass"] * values["pass_to_pass"], **values}
-    os.makedirs(os.path.dirname(REWARD), exist_ok=True)
-    for path, content in ((DETAILS, {**details, "failed": failed, "problem": problem}), (REWARD, scores)):
+    logs = Path(job["logs"])
+    logs.mkdir(parents=True, exist_ok=True)
+    evidence = {**details, "failed": failed, "problem": problem, "separate_user": os.geteuid() == 0}
+    for path, content in ((logs / "details.json", evidence), (logs / "reward.json", scores)):
         if os.path.lexists(path):
-            os.unlink(path)
-        Path(path).write_text(json.dumps(content, indent=1), "utf-8")
+            path.unlink()
+        path.write_text(json.dumps(content, indent=1), "utf-8")
     print(json.dumps({**scores, "problem": problem}))
 
 
