@@ -132,7 +132,7 @@ def export(
     """Write tasks or episodes in another format."""
     from ...generators.export import export as write
 
-    options = {name: str(value) for name, value in key_values(option or []).items()}
+    options = {name: str(value) for name, value in key_values(option or [], "--option").items()}
     report = write(folder, format_, out, episodes=episodes, options=options)
     console.show(report, [{**console.plain(report), "files": ", ".join(report.files)}], as_json)
 

@@ -54,24 +54,35 @@ def put_sources(job: dict[str, Any], workspace: str) -> list[str]:
             if is_source(job, path):
                 os.unlink(os.path.join(workspace, path))
     refused: list[str] = []
-    files = size = 0
-    with tarfile.open(job["archive"]) as tar:
-        for member in tar:
-            path = os.path.normpath(member.name)
-            files, size = files + 1, size + member.size
-            if files > MAX_FILES or size > MAX_BYTES:
-                return [*refused, "too many files or bytes"]
-            if not member.isreg() or path.startswith(("/", "..")) or not is_source(job, path):
-                refused.append(path)
-                continue
-            content = tar.extractfile(member)
-            target = os.path.join(workspace, path)
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            if content is not None:
-                with Path(target).open("wb") as sink:
-                    shutil.copyfileobj(content, sink)
-                os.chmod(target, 0o755 if member.mode & 0o100 else 0o644)
+    try:
+        with tarfile.open(job["archive"]) as tar:
+            put_members(job, workspace, tar, refused)
+    except (tarfile.TarError, EOFError, ValueError):  # the agent's doing, and no reason to give no score
+        refused.append("the archive is damaged from here on")
     return refused
+
+
+def put_members(job: dict[str, Any], workspace: str, tar: tarfile.TarFile, refused: list[str]) -> None:
+    """Write the source files of the archive into the workspace, and add the names of others to ``refused``."""
+    files = size = 0
+    for member in tar:
+        path = os.path.normpath(member.name)
+        files, size = files + 1, size + member.size
+        if files > MAX_FILES or size > MAX_BYTES:
+            refused.append("too many files or bytes from here on")
+            return
+        content = tar.extractfile(member) if member.isreg() and is_source(job, path) else None
+        target = Path(workspace, path)
+        # A link in the task's own tree may lead to a place that is not the agent's.
+        if content is None or target.resolve() != Path(workspace).resolve() / path:
+            refused.append(path)
+            continue
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content.read())
+            target.chmod(0o755 if member.mode & 0o100 else 0o644)
+        except OSError:  # a file in the place of a folder
+            refused.append(path)
 
 
 def is_source(job: dict[str, Any], path: str) -> bool:
@@ -80,7 +91,8 @@ def is_source(job: dict[str, Any], path: str) -> bool:
     def matches(patterns: list[str]) -> bool:
         return any(re.fullmatch(pattern, path, re.DOTALL) for pattern in patterns)
 
-    return matches(job["sources"]) and not matches(job["protected"])
+    inside = not path.startswith(("/", ".."))
+    return inside and matches(job["sources"]) and not matches(job["protected"])
 
 
 def give_away(workspace: str) -> None:

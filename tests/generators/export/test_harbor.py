@@ -174,7 +174,7 @@ def test_the_script_rewards_the_solution(task_folder: Path, task: Task, snapshot
     assert details["refused"] == [] and details["problem"] == ""
 
 
-@pytest.mark.parametrize("case", ["nothing", "untouched", "tests", "exit", "links"])
+@pytest.mark.parametrize("case", ["nothing", "untouched", "tests", "exit", "links", "damaged"])
 def test_the_script_rewards_nothing_else(case: str, task_folder: Path, task: Task, snapshot: Snapshot) -> None:
     package = snapshot.tree / "src" / "scales"
     files = {f"src/scales/{path.name}": path.read_bytes() for path in package.glob("*.py")}
@@ -190,13 +190,16 @@ def test_the_script_rewards_nothing_else(case: str, task_folder: Path, task: Tas
         files[SOURCE] += FORGE.encode()
     elif case == "links":
         links = {"src/scales/extra.py": "/etc/passwd", "../../escape.py": "/"}
-    reward, details = graded(task_folder, task, snapshot, None if case == "nothing" else sources(files, links))
+        files["src/scales/notes.py/below.py"] = b""
+    archive = b"no archive" if case == "damaged" else sources(files, links)
+    reward, details = graded(task_folder, task, snapshot, None if case == "nothing" else archive)
     assert reward["reward"] == reward["fail_to_pass"] == 0.0
     assert set(details["failed"]["fail_to_pass"]) == set(task.FAIL_TO_PASS)
     refused = {
         "nothing": ["the agent's files did not arrive"],
         "tests": ["tests/test_notes.py", "src/scales/conftest.py"],
-        "links": ["src/scales/extra.py", "../../escape.py"],
+        "links": ["src/scales/notes.py/below.py", "src/scales/extra.py", "../../escape.py"],
+        "damaged": ["the archive is damaged from here on"],
     }
     assert details["refused"] == refused.get(case, [])
     assert ("ended early" in details["problem"]) == (case == "exit")

@@ -38,15 +38,26 @@ def test_a_wrong_name_of_the_package_is_one_line(folder: Path, tmp_path: Path) -
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.slow
-def test_verifiers_validates_every_task_in_containers(folder: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def package(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Export a package and make its images."""
     require_docker()
-    options = {"base_image": base_image(tmp_path), "network": "public", "image": "localhost/etude-test-verifiers"}
-    export(folder, "verifiers", tmp_path, options=options)
-    package = tmp_path / "verifiers"
-    run(["bash", package / "etude_tasks" / "tasks" / "build_images.sh"], tmp_path, DOCKER_BUILDKIT="0")
-    tools = make_environment(tmp_path, ["verifiers[harbor]==0.3.1", str(package)], "3.12")
-    chosen = ["--runtime.type", "docker", "--rich", "False", "-o", tmp_path / "runs", "--run.dir", "run"]
-    run([tools / "validate", "etude-tasks", *chosen], tmp_path)
+    out = tmp_path_factory.mktemp("package")
+    options = {"base_image": base_image(out), "network": "public", "image": "localhost/etude-test-verifiers"}
+    export(folder, "verifiers", out, options=options)
+    run(["bash", out / "verifiers" / "etude_tasks" / "tasks" / "build_images.sh"], out, DOCKER_BUILDKIT="0")
+    return out / "verifiers"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "command"), [("0.3.1", "validate"), ("0.4.0", "vf-validate")])
+def test_verifiers_validates_every_task_in_containers(
+    version: str, command: str, package: Path, tmp_path: Path
+) -> None:
+    tools = make_environment(tmp_path, [f"verifiers[harbor]=={version}", str(package)], "3.12")
+    # The other check of 0.4 grades an untouched task, and refuses a task with a container for its verifier.
+    chosen = ["--only-gold", "True"] if version == "0.4.0" else []
+    chosen += ["--runtime.type", "docker", "--rich", "False", "-o", str(tmp_path / "runs"), "--run.dir", "run"]
+    run([tools / command, "etude-tasks", *chosen], tmp_path)
     summary = json.loads((tmp_path / "runs" / "run" / "summary.json").read_text())
-    assert summary["total"] == summary["checks"]["gold"]["valid"] == summary["checks"]["setup"]["valid"] == 1
+    assert summary["outcomes"]["valid"] == summary["total"] == 1
