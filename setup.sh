@@ -77,6 +77,7 @@ ensure_engines() {
     command -v dockerd >/dev/null || missing+=(docker.io)
     command -v podman >/dev/null || missing+=(podman)
     if [ "${CI:-}" = true ] && [ "$(id -u)" = 0 ]; then
+        command -v debootstrap >/dev/null || missing+=(debootstrap) # slow tests make a base image with it
         [ ${#missing[@]} -eq 0 ] || apt_install "${missing[@]}"
         # A killed engine leaves files that prevent the next start.
         listens docker || pgrep -x dockerd >/dev/null || rm -f /var/run/docker.pid /var/run/docker/containerd/containerd.pid

@@ -126,13 +126,16 @@ def tasks_of(name: str | Path) -> "Tasks":
     return TaskSet.load(Path(name))
 
 
-def key_values(pairs: Sequence[str]) -> dict[str, Any]:
-    """Parse ``KEY=VALUE`` pairs; a value that is JSON (a number, true, a list) is parsed, any other is a string."""
+def key_values(pairs: Sequence[str], option: str = "--knob") -> dict[str, Any]:
+    """Parse the ``KEY=VALUE`` pairs of ``option``.
+
+    A value that is JSON (a number, true, a list) is parsed, any other is a string.
+    """
     values: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not key or not equals:
-            raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint="--knob")
+            raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint=option)
         try:
             values[key] = json.loads(text)
         except json.JSONDecodeError:

@@ -20,6 +20,7 @@ from ..models import DEFAULT_ENVIRONMENT
 from .guard import MAX_BODY, Guard
 from .routes.rest import add_rest_routes
 from .routes.tasks import add_read_only_routes
+from .routes.web_page import add_web_page
 from .sessions import HTTP_IDLE_S, Archive, SessionServer
 from .sources import environment_in, row_of, sessions_of, tasks_of, tools_of
 
@@ -71,6 +72,7 @@ def create_app(
     for error_type, status in ((SessionError, 409), (InfrastructureError, 503), (SessionCapacityError, 503)):
         app.add_exception_handler(error_type, _answer_with(status))
     add_read_only_routes(app, task_set, lambda task: row_of(task, row_session), server, archive)
+    add_web_page(app, task_set)
     mode = mode or os.environ.get("OPENENV_MODE", ServerMode.SIMULATION.value)
     server.register_routes(app, mode=mode)
     if mode == ServerMode.SIMULATION.value:  # the other mode serves tools, not episodes

@@ -24,6 +24,7 @@ REGISTRIES = {
     "sandboxes": (".environments.sandbox", "SANDBOXES"),
     "agents": (".environments.agents", "AGENTS"),
     "faults": (".environments.faults", "FAULTS"),
+    "exports": (".generators.export", "EXPORTS"),
 }
 """Module and attribute of the registry of each kind."""
 KINDS = (*REGISTRIES, "recipes")

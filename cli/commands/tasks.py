@@ -128,18 +128,25 @@ def validate(
 def export(
     folder: TasksFolder,
     format_: Annotated[
-        str, typer.Option("--format", "-f", help="Write nemo-gym or swe-bench (tasks), or sft (episodes).")
+        str,
+        typer.Option("--format", "-f", help="Write this format; see `etude list exports` and docs/exports.md."),
     ],
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Write FORMAT.jsonl to this folder (.parquet too with pyarrow).")
+        Path, typer.Option("--out", "-o", help="Write FORMAT.jsonl (.parquet too with pyarrow) or FORMAT/ here.")
     ],
-    episodes: Annotated[Path | None, typer.Option(help="Take the episodes of this run's folder, for sft.")] = None,
+    episodes: Annotated[
+        Path | None, typer.Option(help="Take the episodes of this run's folder, for sft and messages.")
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", "-k", help="Set KEY=VALUE for the format; repeatable.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write tasks or episodes in another format."""
     from ...generators.export import export as write
 
-    report = write(folder, format_, out, episodes=episodes)
+    options = {name: str(value) for name, value in key_values(option or [], "--option").items()}
+    report = write(folder, format_, out, episodes=episodes, options=options)
     console.show(report, [{**console.plain(report), "files": ", ".join(report.files)}], as_json)
 
 

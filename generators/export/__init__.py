@@ -14,6 +14,7 @@ from ...environments.snapshots.store.cache import write_whole
 from ...environments.tasks.task_set import TaskSet
 from ...errors import ExportError
 from ...registry import Registry
+from .formats import FolderFormat, write_folder
 
 EXPORTS = Registry(
     "format",
@@ -22,9 +23,14 @@ EXPORTS = Registry(
         "nemo-gym": ".generators.export.nemo_gym:rows",
         "swe-bench": ".generators.export.swe_bench:rows",
         "sft": ".generators.export.sft:rows",
+        "messages": ".generators.export.messages:rows",
+        "swe-smith": ".generators.export.swe_smith:rows",
+        "harbor": ".generators.export.harbor:FORMAT",
+        "verifiers": ".generators.export.verifiers_set:FORMAT",
     },
 )
-"""A format is a function of a TaskSet and the folder of a run (or None) that returns rows. It raises ExportError."""
+"""A format is a FolderFormat, or a function of a TaskSet and the folder of a run (or None) that returns rows. It raises
+ExportError."""
 
 
 @dataclass
@@ -36,13 +42,26 @@ class ExportReport:
     files: list[str] = field(default_factory=list)  # their paths
 
 
-def export(folder: Path, name: str, out: Path, *, episodes: Path | None = None) -> ExportReport:
+def export(
+    folder: Path,
+    name: str,
+    out: Path,
+    *,
+    episodes: Path | None = None,
+    options: Mapping[str, str] | None = None,
+) -> ExportReport:
     """Write ``out/NAME.jsonl``, and ``out/NAME.parquet`` for a table of text where pyarrow is installed.
 
-    Each file is written atomically. The rows are pure ASCII, so that readers which split lines at Unicode's separators,
-    such as swebench's loader, see the same lines. Raises UnknownName for the format, TaskSetError, ExportError.
+    A format of folders writes ``out/NAME`` and takes ``options``. Each file is written atomically. The rows are pure
+    ASCII, so that readers which split lines at Unicode's separators, such as swebench's loader, see the same lines.
+    Raises UnknownName for the format, TaskSetError, ExportError.
     """
-    rows = EXPORTS.load(name)(TaskSet.load(folder), episodes)
+    format_ = EXPORTS.load(name)
+    if isinstance(format_, FolderFormat):
+        return _export_folder(folder, name, out, format_, options or {})
+    if options:
+        raise ExportError(f"the format {name} takes no options, got {next(iter(options))!r}; leave it out")
+    rows = format_(TaskSet.load(folder), episodes)
     if not rows:
         raise ExportError(
             f"{episodes or folder} has nothing to export as {name}; name a run that solved tasks of this set"
@@ -58,6 +77,16 @@ def export(folder: Path, name: str, out: Path, *, episodes: Path | None = None) 
     except OSError as error:
         raise ExportError(f"cannot write to {out}: {error.strerror}; choose another --out") from error
     return ExportReport(name, len(rows), [str(path) for path in files])
+
+
+def _export_folder(
+    folder: Path, name: str, out: Path, format_: FolderFormat, options: Mapping[str, str]
+) -> ExportReport:
+    try:
+        number = write_folder(format_, TaskSet.load(folder), out / name, options)
+    except OSError as error:
+        raise ExportError(f"cannot write to {out}: {error.strerror}; choose another --out") from error
+    return ExportReport(name, number, [str(out / name)])
 
 
 def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:

@@ -23,12 +23,16 @@ AGENT = "etude_simple_agent"
 
 
 def rows(tasks: TaskSet, episodes: Path | None = None) -> list[dict[str, Any]]:
-    """Return one row per task, in order. Raises ExportError for a task that its environment cannot show."""
+    """Return tasks as rows of NeMo Gym, for the REST session of a server, in order.
+
+    Raises ExportError for a task that its environment cannot show.
+    """
     del episodes  # a row describes a task
-    return asyncio.run(_rows(tasks))
+    return asyncio.run(collect_rows(tasks))
 
 
-async def _rows(tasks: TaskSet) -> list[dict[str, Any]]:
+async def collect_rows(tasks: TaskSet) -> list[dict[str, Any]]:
+    """Return one row per task, in order. Raises ExportError for a task that its environment cannot show."""
     sessions: dict[str, BaseSession] = {}
     built = []
     try:

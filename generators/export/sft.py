@@ -21,7 +21,7 @@ from ...models import Episode, Turn
 
 
 def rows(tasks: TaskSet, episodes: Path | None = None) -> list[dict[str, Any]]:
-    """Return one row per solved episode of the set's tasks, in the order played. Raises ExportError."""
+    """Return the solved episodes of a run as chat messages with tool calls, in the order played. Raises ExportError."""
     if episodes is None:
         raise ExportError("the format sft needs episodes; name a run with --episodes runs/x")
     task_ids = {task.task_id for task in tasks}

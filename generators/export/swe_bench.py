@@ -30,7 +30,7 @@ _END = "EOF_OF_THE_TEST_PATCH"
 
 
 def rows(tasks: TaskSet, episodes: Path | None = None) -> list[dict[str, str]]:
-    """Return one row per task, in order. Raises ExportError for tasks without a repository."""
+    """Return tasks as rows of SWE-bench, in order. Raises ExportError for tasks without a repository."""
     del episodes  # a row describes a task
     return [row(task) for task in tasks]
 

@@ -38,6 +38,7 @@ PROTECTED = [
     "pytest.ini",
     "tox.ini",
 ]
+"""Patterns of files that no agent may change, whatever the task."""
 
 
 def assemble(snapshot: Snapshot, tree: SourceTree, candidate: Candidate, measured: Measured) -> tuple[Task, Workspace]:

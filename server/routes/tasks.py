@@ -16,7 +16,7 @@ from ..sessions import Archive, SessionServer
 
 PAGE = 500
 """Largest number of rows in one answer."""
-INDEX = {
+INDEX: dict[str, Any] = {
     "name": "etude",
     "about": "Practice tasks for coding agents, served over OpenEnv.",
     "play": {

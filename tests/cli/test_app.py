@@ -97,6 +97,7 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         (["export", "no/such/folder", "--format", "sft", "--out", "x"], "no/such/folder"),
         (["export", "x", "--out", "y"], "--format"),
         (["export", "x", "--format", "swebench", "--out", "y"], "Did you mean 'swe-bench'?"),
+        (["export", "x", "--format", "harbor", "--out", "y", "-k", "z"], "--option"),
     ],
 )
 def test_main_prints_one_line_when_the_user_makes_a_mistake(

@@ -96,6 +96,11 @@ def plugin_sources(kind: str = "pytest") -> tuple[str, ...]:
     return tuple(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in _PARTS[kind])
 
 
+def plugin_command(kind: str = "pytest") -> list[str]:
+    """Return the command that runs the job on its standard input, in the current folder."""
+    return ["python", "-s", "-S", "-B", "-c", _START, *plugin_sources(kind)]
+
+
 async def run_tests(
     sandbox: Sandbox,
     verifier: PytestVerifier,
@@ -135,7 +140,7 @@ async def run_tests(
     # -I would ignore PYTHONHASHSEED, so its parts are given one by one. PYTHONPATH must be empty: Python itself imports
     # modules before the plugin's first line, and the workspace may not replace those either.
     result = await sandbox.exec(
-        ["python", "-s", "-S", "-B", "-c", _START, *plugin_sources(verifier.kind)],
+        plugin_command(verifier.kind),
         stdin=json.dumps(job).encode(),
         env={**ENVIRONMENT, "PYTHONHASHSEED": str(hash_seed)},
         timeout_s=max(10 * limit, 300.0),

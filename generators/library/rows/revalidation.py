@@ -197,7 +197,9 @@ def _why_flaky(test: str, before: Sequence[TestRun], after: Sequence[TestRun]) -
         " ".join("passes" if test in run.passed else "fails" for run in runs) for runs in (before, after)
     ]  # given, reversed, given with another hash seed
     same_order = [[test in run.passed for run in (runs[0], runs[2])] for runs in (before, after)]
-    cause = "depends on the order of the tests" if all(len(set(pair)) == 1 for pair in same_order) else "changes by itself"
+    cause = (
+        "depends on the order of the tests" if all(len(set(pair)) == 1 for pair in same_order) else "changes by itself"
+    )
     return f"{test} {cause} (given, reversed, given: before {marks[0]}; after {marks[1]})"
 
 

@@ -18,16 +18,19 @@ from datasets import load_dataset
 from swebench.harness.utils import load_swebench_dataset
 out = sys.argv[1]
 rows = load_swebench_dataset(f"{out}/swe-bench.jsonl")
-table = load_dataset("json", data_files=f"{out}/swe-bench.jsonl", split="train", cache_dir=f"{out}/cache")
-chats = load_dataset("json", data_files=f"{out}/sft.jsonl", split="train", cache_dir=f"{out}/cache")
-print(json.dumps({"swebench": rows, "datasets": list(table), "sft": list(chats)}, default=str))
+def table(name):
+    return list(load_dataset("json", data_files=f"{out}/{name}.jsonl", split="train", cache_dir=f"{out}/cache"))
+lists = {name: table(name) for name in ("sft", "messages", "swe-smith", "nemo-gym")}
+print(json.dumps({"swebench": rows, "datasets": table("swe-bench"), **lists}, default=str))
 """
 
 
 @pytest.mark.slow
 def test_swebench_and_datasets_read_the_exported_rows(folder: Path, played: Path, tmp_path: Path) -> None:
-    export(folder, "swe-bench", tmp_path)
-    export(folder, "sft", tmp_path, episodes=played)
+    for name in ("swe-bench", "swe-smith", "nemo-gym"):
+        export(folder, name, tmp_path)
+    for name in ("sft", "messages"):
+        export(folder, name, tmp_path, episodes=played)
     python = tmp_path / "venv" / "bin" / "python"
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     subprocess.run([python, "-m", "pip", "install", "-q", "swebench==4.1.0", "datasets>=4.7"], check=True)
@@ -37,8 +40,9 @@ def test_swebench_and_datasets_read_the_exported_rows(folder: Path, played: Path
     assert done.returncode == 0, done.stderr
     read = json.loads(done.stdout.splitlines()[-1])
     tasks = [json.loads(line) for line in (tmp_path / "swe-bench.jsonl").read_text().splitlines()]
-    chats = [json.loads(line) for line in (tmp_path / "sft.jsonl").read_text().splitlines()]
     assert read["swebench"] == tasks
-    assert read["sft"] == chats  # without nulls for absent keys
+    for name in ("sft", "messages", "swe-smith"):  # without nulls for absent keys
+        assert read[name] == [json.loads(line) for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()]
+    assert [row["task_id"] for row in read["nemo-gym"]] == [row["instance_id"] for row in tasks]
     # pyarrow reads SWE-bench's dates as dates.
     assert read["datasets"] == [{**row, "created_at": "2000-01-01 00:00:00"} for row in tasks]
