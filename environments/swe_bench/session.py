@@ -44,8 +44,13 @@ class SweBenchSession(CodingSession):
         return _shown(await super().open_world(task, tools))
 
 
+_OLD_TESTS = "- Tests that you can see may assert the old behaviour: the tests of the fix replace them.\n"
+
+
 def _shown(opening: Opening) -> Opening:
-    return replace(opening, tools=[_with_selector(schema) for schema in opening.tools])
+    """Return the opening with this environment's schema of ``run_tests`` and its own rule about visible tests."""
+    tools = [_with_selector(schema) for schema in opening.tools]
+    return replace(opening, prompt=opening.prompt + _OLD_TESTS, tools=tools)
 
 
 def check(task: Task) -> None:

@@ -192,6 +192,7 @@ def test_run_tests_names_no_hidden_file_and_asks_for_a_selector(imported: Path) 
         first = await session.reset(task_id="example__shapes-1")
         shown = {tool["function"]["name"]: tool["function"]["parameters"] for tool in first.tools or []}
         assert shown["run_tests"]["required"] == ["selector"]
+        assert first.prompt is not None and first.prompt.endswith("the tests of the fix replace them.\n")
         texts = []
         for arguments in ({}, {"selector": "tests/test_shapes.py"}):
             observation = await session.step({"tool_calls": [{"name": "run_tests", "arguments": arguments}]})
