@@ -54,5 +54,5 @@ def import_(
     for line in report.skipped:
         console.show_warning(line)
     if not report.tasks:
-        console.show_error(f"no row became a task: see {out / 'instances.md'}")
+        console.show_error(f"no row became a task ({report.reason}): see {out / 'instances.md'}")
     console.exit_unless(report.tasks > 0)

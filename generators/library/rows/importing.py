@@ -47,6 +47,9 @@ class ImportReport:
     skipped: list[str] = field(default_factory=list)
     """What the reader left out, one line each."""
 
+    reason: str = ""
+    """Why the first row without a task has none."""
+
     def row(self) -> dict[str, Any]:
         """Return the record as JSON."""
         return asdict(self)
@@ -197,6 +200,8 @@ def _publish(out: Path, source: str, lines: Sequence[dict[str, Any]], skipped: S
     verdicts = [line["verdict"] for line in lines]
     report = ImportReport(source, len(lines), len(tasks), dict(Counter(item["verdict"] for item in verdicts)))
     report.skipped = list(skipped)
+    unusable = (item for item, line in zip(verdicts, lines, strict=True) if not line["task"])
+    report.reason = next((f"{item['instance_id']}: {item['evidence']}" for item in unusable), "")
     for item in verdicts:
         if item["environment"]:
             entry = report.environments.setdefault(

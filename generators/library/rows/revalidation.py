@@ -20,7 +20,7 @@ from ....environments.snapshots.builder.specification import BuiltEnvironment
 from ....environments.snapshots.builder.specified import build_commit
 from ....environments.snapshots.source.clones import Clones
 from ....environments.snapshots.test_run.test_runner import TestRun, run_tests
-from ....errors import PatchError, SnapshotError, SourceNotFound
+from ....errors import PatchError, SnapshotError
 from ....models import PytestVerifier, UnittestVerifier
 from .instance import Instance
 from .labels import Difference, Labels, compare, measure_labels, named_tests, needs_network
@@ -125,10 +125,9 @@ async def _attempt(
         snapshot, built = await asyncio.to_thread(
             lambda: build_commit(stated, clone, instance.base_commit, setup, progress=progress)
         )
-    except SourceNotFound as error:
-        return Revalidated(replace(draft, evidence=_line(error)))
-    except SnapshotError as error:
-        return Revalidated(replace(draft, evidence=_line(error)))
+    except SnapshotError as error:  # the host's own path stays out of what is recorded
+        text = _line(error).replace(str(clones.folder), "the folder of clones")
+        return Revalidated(replace(draft, evidence=text))
     draft = _with_build(draft, instance, snapshot, built)
     verifier = _verifier(instance, snapshot, timeout_s)
     if not verifier.args:
