@@ -32,6 +32,8 @@ _DJANGO = {
 }
 _CHANGES: Mapping[str, Mapping[str, Any]] = {"django/django": _DJANGO}
 """Fields of a Specification that the table states as a shell command."""
+_ADDED: Mapping[str, tuple[str, ...]] = {"sympy/sympy": ("py",)}
+"""Requirements of running with pytest what the table runs with the project's own script."""
 _UNNEEDED = re.compile(r"^(tox|flake8|jupyter|ipython)\b")
 """Tools that no test imports: tox is replaced by pytest itself."""
 
@@ -55,7 +57,7 @@ def specification(instance: Instance) -> Specification:
         repo=instance.repo,
         version=instance.version,
         python=stated["python"],
-        requirements=tuple(_requirements(stated)),
+        requirements=(*_requirements(stated), *_ADDED.get(instance.repo, ())),
         requirement_files=tuple(files),
         extras=tuple(name.strip() for name in extras[1].split(",")) if extras else (),
         edits=tuple(line for line in stated.get("pre_install", ()) if line.startswith("sed -i")),
