@@ -19,7 +19,7 @@ from typing import Any
 from ...environments.snapshots.store.workspace import COMMIT_DATE
 from ...environments.tasks.task_set import TaskSet
 from ...errors import ExportError
-from ...models import Task
+from ...models import Task, UnittestVerifier
 
 COLUMNS = (
     "instance_id", "repo", "base_commit", "environment_setup_commit", "version", "created_at", "problem_statement",
@@ -50,19 +50,34 @@ def row(task: Task) -> dict[str, str]:
         "hints_text": "",
         "patch": task.patch,
         "test_patch": task.test_patch,
-        "FAIL_TO_PASS": json.dumps(task.FAIL_TO_PASS),
-        "PASS_TO_PASS": json.dumps(task.PASS_TO_PASS),
+        "FAIL_TO_PASS": json.dumps([_label(task, test) for test in task.FAIL_TO_PASS]),
+        "PASS_TO_PASS": json.dumps([_label(task, test) for test in task.PASS_TO_PASS]),
         "eval_script": "\n".join(_script(task)) + "\n",
-        "log_parser": "parse_log_pytest",
+        "log_parser": "parse_log_django" if isinstance(task.verifier, UnittestVerifier) else "parse_log_pytest",
         "eval_type": "pass_and_fail",
     }
     return {name: values[name] for name in (*COLUMNS, *EXTRAS)}
 
 
+def _label(task: Task, test: str) -> str:
+    """Return a test's name as the row's parser prints it: ``method (module.Class)`` for unittest."""
+    place, _, method = test.rpartition(".")
+    return f"{method} ({place})" if isinstance(task.verifier, UnittestVerifier) else test
+
+
+def _command(task: Task) -> str:
+    verifier, tests = task.pytest, [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]
+    if isinstance(verifier, UnittestVerifier):
+        options = [option for option in verifier.options if not option.startswith("--verbosity")]
+        labels = dict.fromkeys(test.rsplit(".", 2)[0] for test in tests)
+        return shlex.join(["python", verifier.program, "--verbosity=2", *options, *labels])
+    overrides = [f"-o {shlex.quote(option)}" for option in verifier.options if "=" in option and option[0] != "-"]
+    files = dict.fromkeys(test.partition("::")[0] for test in tests)
+    return " ".join(["python -m pytest -rA --tb=short -p no:cacheprovider", *overrides, *map(shlex.quote, files)])
+
+
 def _script(task: Task) -> Iterator[str]:
     verifier = task.pytest
-    files = list(dict.fromkeys(test.partition("::")[0] for test in (*task.FAIL_TO_PASS, *task.PASS_TO_PASS)))
-    options = [f"-o {shlex.quote(option)}" for option in verifier.options if "=" in option and option[0] != "-"]
     folders = ":".join(f"/testbed/{path}".removesuffix("/.") for path in verifier.python_path)
     yield from ("#!/bin/bash", "set -uxo pipefail", "cd /testbed")
     if folders:
@@ -70,5 +85,5 @@ def _script(task: Task) -> Iterator[str]:
     if task.test_patch:
         yield f"git apply -v - <<'{_END}'\n{task.test_patch.rstrip(chr(10))}\n{_END}"
     yield ": '>>>>> Start Test Output'"
-    yield " ".join(["python -m pytest -rA --tb=short -p no:cacheprovider", *options, *map(shlex.quote, files)])
+    yield _command(task)
     yield ": '>>>>> End Test Output'"

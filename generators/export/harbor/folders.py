@@ -95,8 +95,8 @@ def _job(task: Task) -> dict[str, Any]:
         "workspace": WORKSPACE,
         "logs": LOGS,
         "timeout_s": task.pytest.timeout_s,
-        "command": plugin_command(),
-        "run": task.pytest.model_dump(include={"args", "plugins", "python_path", "options", "config_file"}),
+        "command": plugin_command(task.pytest.kind),
+        "run": task.pytest.model_dump(include={"args", "plugins", "python_path", "options", "config_file", "program"}),
     }
 
 

@@ -16,7 +16,8 @@ from etude.environments.snapshots import Snapshot, make_workspace
 from etude.environments.tasks.task_set import write_tasks
 from etude.errors import ExportError, UnknownName
 from etude.generators.export import export
-from etude.models import Task
+from etude.generators.export.swe_bench import row as swe_bench_row
+from etude.models import Task, UnittestVerifier
 
 COLUMNS = """instance_id repo base_commit environment_setup_commit version created_at problem_statement hints_text patch
 test_patch FAIL_TO_PASS PASS_TO_PASS""".split()
@@ -99,3 +100,13 @@ def test_an_export_has_the_same_bytes_every_time(folder: Path, tmp_path: Path) -
     for name in ("a", "b"):
         export(folder, "swe-bench", tmp_path / name)
     assert (tmp_path / "a" / "swe-bench.jsonl").read_bytes() == (tmp_path / "b" / "swe-bench.jsonl").read_bytes()
+
+
+def test_a_task_of_a_unittest_program_is_run_by_it_and_labelled_as_its_parser_prints(task: Task) -> None:
+    verifier = UnittestVerifier(program="tests/runtests.py", options=["--settings=test_sqlite", "--verbosity=0"])
+    changes = {"verifier": verifier, "FAIL_TO_PASS": ["forms.tests.Case.test_a"], "PASS_TO_PASS": ["forms.x.B.test_b"]}
+    exported = swe_bench_row(task.model_copy(update=changes))
+    assert json.loads(exported["FAIL_TO_PASS"]) == ["test_a (forms.tests.Case)"]
+    assert exported["log_parser"] == "parse_log_django"
+    command = "python tests/runtests.py --verbosity=2 --settings=test_sqlite forms.tests forms.x"
+    assert command in exported["eval_script"].splitlines()
