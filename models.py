@@ -205,7 +205,7 @@ class Task(Record):
     def pytest(self) -> PytestVerifier:
         """Return the verifier of a repository task, which runs tests. Raises ValueError for a task of another kind."""
         if not isinstance(self.verifier, PytestVerifier):
-            raise ValueError(f"task {self.task_id!r} is verified by {self.verifier.kind!r}, not by tests")
+            raise ValueError(f"task {self.task_id!r} is verified by {self.verifier.kind!r}, not by pytest")
         return self.verifier
 
     def public(self) -> PublicTask:
