@@ -128,7 +128,7 @@ def test_what_an_instance_lacks_is_said_in_one_line(
 def test_tests_that_hang_are_stopped(repository: RowRepository) -> None:
     text = TESTS.replace("assert shapes.area(3, 4) == 12", "while True: pass")
     instance = repository.instance(test_patch=repository.diff({"tests/test_shapes.py": text}))
-    verdict = asyncio.run(revalidate(instance, Clones(repository.folder), timeout_s=2)).verdict
+    verdict = asyncio.run(revalidate(instance, Clones(repository.folder), timeout_s=1)).verdict
     assert verdict.verdict == "needs_build" and "timeout after" in verdict.evidence
 
 
