@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from packaging.version import Version
 
@@ -169,8 +168,7 @@ def _project(
     name = specification.repo.partition("/")[2]
     edited = staging / "edited"
     shutil.copytree(tree, edited, symlinks=True)
-    for command in specification.edits:
-        subprocess.run(shlex.split(command), cwd=edited, capture_output=True, check=False)
+    notes += [problem for command in specification.edits if (problem := _edit(edited, command))]
     source = Source("git", exported.spec, name, "", exported.version or specification.version)
     with_date = {"UV_EXCLUDE_NEWER": specification.as_of} if specification.as_of else {}
     try:
@@ -181,6 +179,18 @@ def _project(
         text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {specification.version}\n".encode()
         files = {f"{info}/METADATA": text, f"{info}/INSTALLER": b"etude\n"}
         return Project(name, specification.version, dist_info=files)
+
+
+def _edit(tree: Path, command: str) -> str:
+    """Run a ``sed -i EXPRESSION FILE...`` on files of the tree alone; return why it was not done, else ''."""
+    words = shlex.split(command)
+    files = words[3:]
+    outside = [file for file in files if file.startswith(("/", "-")) or ".." in file.split("/")]
+    if words[:2] != ["sed", "-i"] or not files or outside:
+        return f"the edit `{command}` is left out: it is not `sed -i EXPRESSION FILE` on files of the project"
+    # In its sandbox mode sed neither runs commands nor reads or writes other files.
+    done = subprocess.run(["sed", "--sandbox", *words[1:]], cwd=tree, capture_output=True, check=False)
+    return f"the edit `{command}` failed: {done.stderr.decode('utf-8', 'replace').strip()}" if done.returncode else ""
 
 
 def _packages(project: Project, tree: Path) -> dict[str, str]:
@@ -243,7 +253,7 @@ def _publish(
 
 def _verifier(
     specification: Specification, built: BuiltEnvironment, config_file: str | None, pytest_options: list[str]
-) -> Any:
+) -> PytestVerifier:
     roots = sorted({path.rpartition("/")[0] or "." for path in built.packages.values()}, key=lambda p: (p == ".", p))
     if specification.program:
         return UnittestVerifier(program=specification.program, options=list(specification.arguments), python_path=roots)

@@ -9,6 +9,7 @@ import fcntl
 import hmac
 import json
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -35,3 +36,12 @@ def open_channel(key: bytes) -> Callable[..., None]:
             line = line[write(moved, line) :]
 
     return send
+
+
+def read_job() -> tuple[dict[str, Any], Callable[..., None]]:
+    """Return the job that stdin describes and the channel for its results; stdin is empty afterwards."""
+    job = json.loads(sys.stdin.buffer.read())
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.close(null)
+    return job, open_channel(bytes.fromhex(job.pop("key")))

@@ -13,7 +13,6 @@ proof, hence ``assurance: in_process``.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -22,7 +21,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the texts of those files have defined these names already
-    from .plugin_channel import open_channel
+    from .plugin_channel import read_job
     from .plugin_imports import enter_workspace, leave_main, load_pytest
     from .plugin_integrity import WATCHED, Guard, Reference, changed, make_guard
 
@@ -218,11 +217,7 @@ def report_coverage(send: Callable[..., None], tracer: Any, root: str) -> None:
 
 def main() -> None:
     """Run the job that stdin describes, report its results, and leave without Python's own shutdown."""
-    job = json.loads(sys.stdin.buffer.read())
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 0)
-    os.close(null)
-    send = open_channel(bytes.fromhex(job.pop("key")))
+    job, send = read_job()
     for name in [name for name in os.environ if name.startswith(("PYTEST", "COV_CORE", "COVERAGE"))]:
         del os.environ[name]
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"

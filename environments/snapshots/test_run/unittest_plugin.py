@@ -7,7 +7,6 @@ the host. The program and the code under test share this process, hence ``assura
 
 from __future__ import annotations
 
-import json
 import os
 import runpy
 import sys
@@ -15,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the texts of those files have defined these names already
-    from .plugin_channel import open_channel
+    from .plugin_channel import read_job
     from .plugin_imports import activate_environment, environment_folders, workspace_modules
 
 REPORTING = (
@@ -119,11 +118,7 @@ def report_results(send: Callable[..., None], root: str, finished: list[str]) ->
 
 def main() -> None:
     """Run the job that stdin describes, report its results, and leave without Python's own shutdown."""
-    job = json.loads(sys.stdin.buffer.read())
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 0)
-    os.close(null)
-    send = open_channel(bytes.fromhex(job.pop("key")))
+    job, send = read_job()
     root, leave, flush = os.getcwd(), os._exit, sys.stdout.flush
     prefix, packages = environment_folders()
     activate_environment(prefix, packages, root)

@@ -23,7 +23,7 @@ class HistoryPullRequest(HistoryGenerator):
     def changes(self, repository: Repository, knobs: Knobs) -> Iterator[tuple[Commit, str]]:
         """Yield the merges of pull requests, and squashed ones, on the main line.
 
-        A merge that gives no title or text of its own takes those of the commits that it brings.
+        A merge without a title or text takes those of the commits that it brings.
         """
         for commit in repository.commits("--first-parent"):
             title = commit.message.partition("\n")[0]

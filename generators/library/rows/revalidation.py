@@ -170,6 +170,9 @@ def _outcome(
     broken = next((run for run in after if not run.complete), None) or next((r for r in before if r.forged), None)
     if broken is not None:
         return "needs_build", f"a run of the solved code does not end: {broken.cause}"
+    stopped = next((run for run in before if run.timed_out), None)
+    if stopped is not None:  # tests that were not reached would count as failing
+        return "needs_build", f"a run of the code before the solution does not end: {stopped.cause}"
     official = set(named_tests(instance.fail_to_pass, after[0], before[0]))
     if not labels.fail_to_pass:
         if needs_network(after, official):

@@ -10,7 +10,7 @@ from helpers.row_repository import REPO, RowRepository, git, make_repository
 
 from etude.environments.snapshots import Snapshot, open_snapshot
 from etude.environments.snapshots.builder.specification import BuiltEnvironment, Specification
-from etude.environments.snapshots.builder.specified import build_commit
+from etude.environments.snapshots.builder.specified import _edit, build_commit
 from etude.errors import SourceNotFound
 
 STATED = Specification(repo=REPO, version="1.0", python="3.11", requirements=("six==1.16.0",))
@@ -63,3 +63,25 @@ def test_packages_are_those_of_the_stated_day(repository: RowRepository) -> None
 def test_a_folder_that_is_not_a_clone_is_named(tmp_path: Path) -> None:
     with pytest.raises(SourceNotFound, match="has no commit abc .*; fetch it with all its branches"):
         build_commit(STATED, tmp_path, "abc", "abc")
+
+
+@pytest.mark.parametrize(
+    ("edit", "problem"),
+    [
+        ("sed -i 's/1.0/2.0/' setup.py", ""),
+        ("sed -i 's/1.0/2.0/' ../other.py", "is left out"),
+        ("sed -i 's/1.0/2.0/' /etc/hosts", "is left out"),
+        ("sed -i '1e touch ran' setup.py", "failed: "),
+        ("sed -i 's/1.0/2.0/' missing.py", "failed: "),
+        ("rm -rf setup.py", "is left out"),
+    ],
+)
+def test_an_edit_of_a_specification_touches_the_projects_files_alone(tmp_path: Path, edit: str, problem: str) -> None:
+    (tmp_path / "other.py").write_text("1.0")
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "setup.py").write_text("1.0")
+    found = _edit(tree, edit)
+    assert problem in found and bool(problem) == bool(found)
+    assert (tree / "setup.py").read_text() == ("1.0" if problem else "2.0")
+    assert (tmp_path / "other.py").read_text() == "1.0" and not (tree / "ran").exists()

@@ -132,6 +132,14 @@ def test_tests_that_hang_are_stopped(repository: RowRepository) -> None:
     assert verdict.verdict == "needs_build" and "timeout after" in verdict.evidence
 
 
+def test_tests_that_hang_before_the_fix_make_no_labels(repository: RowRepository) -> None:
+    text = TESTS.replace("assert shapes.area(3, 4) == 12", "while shapes.area(3, 4) != 12: pass")
+    instance = repository.instance(test_patch=repository.diff({"tests/test_shapes.py": text}))
+    verdict = asyncio.run(revalidate(instance, Clones(repository.folder), timeout_s=1)).verdict
+    assert verdict.verdict == "needs_build"
+    assert verdict.evidence.startswith("a run of the code before the solution does not end: timeout after")
+
+
 @pytest.fixture(scope="module")
 def imported(repository: RowRepository, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("imported") / "set"
