@@ -17,20 +17,30 @@ MAX_DECORATED = 40
 def own_tests(repository: Repository, change: Change, tree: SourceTree, stable: list[str]) -> list[str]:
     """Return the stable tests, in suite order, whose functions the change added or edited.
 
-    Where a change edits only data or helpers of a test file, all tests of the file count.
+    Where a change edits only data or helpers of a test file, all tests of the file count. Of a test file that has gone
+    since, those count whose function is found in one other file.
     """
     by_file: dict[str, set[str] | None] = {}
+    moved: set[str] = set()
     for path in change.lines:
-        if path.endswith(".py") and tree.is_test(path) and path in tree.python_files:
+        if path.endswith(".py") and tree.is_test(path):
             after = _functions(repository.read(change.after, path))
             before = _functions(repository.read(change.before, path))
             edited = {name for name, text in after.items() if before.get(name) != text}
-            by_file[path] = edited or (None if after else set())
+            if path in tree.python_files:
+                by_file[path] = edited or (None if after else set())
+            else:
+                moved |= {name.rpartition(".")[2] for name in edited}
+    homes: dict[str, set[str]] = {}
+    for test in stable:
+        path, parts = split_test_id(test)
+        homes.setdefault(parts[-1], set()).add(path)
     chosen = []
     for test in stable:
         path, parts = split_test_id(test)
         names = by_file.get(path, set())
-        if names is None or ".".join(parts) in names:
+        is_moved = parts[-1] in moved and len(homes[parts[-1]]) == 1
+        if names is None or ".".join(parts) in names or is_moved:
             chosen.append(test)
     return chosen
 

@@ -92,6 +92,22 @@ def test_a_commit_is_refused_when_its_tests_are_not_stable(history, propose):
     assert reason(candidate) == "history_tests_gone"
 
 
+def test_tests_are_found_where_their_file_was_moved(history, propose):
+    history.edit("Refuse payments that are too small", code=REFUSE, test=REFUSE_TEST)
+    history.git("mv", "tests/test_money.py", "tests/test_payments.py")
+    history.commit("Move the tests", {})
+    (candidate,) = propose(history)
+    assert candidate.hidden_tests.affected == ["tests/test_payments.py::test_too_little_is_refused"]
+
+
+def test_a_moved_test_whose_name_stands_in_two_files_is_not_guessed(history, propose):
+    history.edit("Refuse payments that are too small", code=REFUSE, test=REFUSE_TEST)
+    history.git("mv", "tests/test_money.py", "tests/test_payments.py")
+    history.commit("Move the tests", {"tests/test_twice.py": REFUSE_TEST})
+    (candidate,) = propose(history)
+    assert reason(candidate) == "history_tests_gone"
+
+
 def test_a_commit_of_comments_is_refused(history, propose):
     history.edit(
         "Payment rules explained at length", code=("return paid", "# Never less.\n    return paid"), test="\n# x\n"
