@@ -117,7 +117,7 @@ class Stages:
         stable = self.snapshot.baseline.passed
         # A rewritten file must be collected: only then is it clear which of its tests need the names.
         expected = {test_file(test) for test in affected} - candidate.hidden_tests.rewritten.keys()
-        outside = sorted(set(run.collect_errors) - expected)
+        outside = sorted(set(self._new_errors(run)) - expected)
         if outside:
             raise Rejected("v2_collection", f"{outside[0]}: {collect_error(run, outside[0])}")
         gradable = [test for test in stable if test_file(test) not in candidate.exercise]
@@ -132,6 +132,11 @@ class Stages:
             raise Rejected("v2_nothing_left", "no other test passes")
         messages = {test: text for test in failing if (text := failure_text(run, test)) == failure_text(first, test)}
         return Measured(failing, passing, {test: text for test, text in messages.items() if text})
+
+    def _new_errors(self, run: TestRun) -> list[str]:
+        """Return what could not be collected, without test files that have no stable test in the Snapshot either."""
+        known = {test_file(test) for test in self.snapshot.baseline.passed}
+        return [path for path in run.collect_errors if path in known or not path.endswith(".py")]
 
     async def _check_own_reason(self, full: Path, failing: list[str], affected: list[str]) -> None:
         """Check that tests which fail without running the changed code also fail without the other failing tests."""
@@ -148,7 +153,7 @@ class Stages:
     async def visible_suite(self, workspace: Path, pass_to_pass: list[str], importing: set[str]) -> None:
         """Check that what the agent can run passes, except files that wait for missing names (``importing``)."""
         run = await self.run(workspace)
-        errors = sorted(path for path in run.collect_errors if not below_any(path, importing))
+        errors = sorted(path for path in self._new_errors(run) if not below_any(path, importing))
         if errors:
             raise Rejected("v2_workspace_suite", f"cannot collect {errors[0]}: {collect_error(run, errors[0])}")
         if not (run.complete or run.collect_errors):

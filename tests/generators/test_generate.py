@@ -139,6 +139,14 @@ LOOSE = {
 }
 
 
+def test_a_test_file_that_was_never_collected_rejects_no_candidate(tmp_path):
+    source = shutil.copytree(SAMPLE, tmp_path / "scales")
+    folder = next(path.parent for path in source.rglob("test_*.py"))
+    (folder / "test_vectors.py").write_text("open('no-such-file.json')\n\ndef test_vectors():\n    pass\n")
+    report = make_set(source, tmp_path / "out", count=1, knobs={**KNOBS, "mutants": 0})
+    assert (report.candidates, report.tasks, report.rejected) == (1, 1, {})
+
+
 def test_a_rejected_candidate_is_reported_with_its_cause(tmp_path):
     source = tmp_path / "loose"
     source.mkdir()
