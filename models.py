@@ -83,6 +83,8 @@ class PytestVerifier(Record):
 
     ``args`` are the paths or node ids pytest is given, ``plugins`` the only plugins it loads, ``python_path`` the
     workspace folders put on ``sys.path``, ``options`` ini overrides (``name=value``). ``timeout_s`` bounds one grade.
+    ``behaviour`` is the packed record of calls that a solution must answer in a process of its own, for the component of
+    that name; '' for tasks without one. It is secret.
     """
 
     kind: Literal["pytest"] = "pytest"
@@ -92,6 +94,7 @@ class PytestVerifier(Record):
     options: list[str] = Field(default_factory=list)
     config_file: str | None = None
     timeout_s: float = 120.0
+    behaviour: str = ""
     components: list[str] = Field(default_factory=lambda: ["fail_to_pass", "pass_to_pass", "no_confirmed_finding"])
 
 

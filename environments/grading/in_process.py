@@ -1,26 +1,28 @@
-"""The verifier ``pytest``: fresh sandbox, pristine tests, the agent's source files, one run of the expected tests."""
+"""The verifier ``pytest``: fresh sandbox, pristine tests, the agent's source files, one run of the expected tests.
+
+A task with recorded calls is graded a second time, in a process that holds no tests (see ``out_of_process``).
+"""
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...errors import GraderError, SandboxError, SnapshotError
-from ...models import FileChange, Task
-from ..sandbox import WORKSPACE, Sandbox, open_sandbox
+from ...models import FileChange, Task, TestFailure
+from ..sandbox import open_sandbox
 from ..snapshots.test_run.test_runner import TestRun, run_tests
 from ..tasks.task_trees import Materials, materials, unplayable
 from .collect import collect
 from .components import component_values, failures, passed_fractions
+from .out_of_process.check import Examination, failed_tests
+from .out_of_process.recorded_calls import RecordedCalls
+from .placing import put_in_place
 from .submission import Submission, Verdict, broken_task
 
-_COMPONENTS = ("fail_to_pass", "pass_to_pass", "no_confirmed_finding")
-# Deletions first, then the bits that a plain write does not carry; paths come NUL-separated on stdin.
-_REMOVE = "xargs -0 -r rm -f --"
-_MAKE_EXECUTABLE = "xargs -0 -r chmod a+x --"
+_COMPONENTS = ("fail_to_pass", "pass_to_pass", "behaviour", "no_confirmed_finding")
 _KILLED = frozenset(128 + number for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT))
 """Exit codes of a process that another one ended."""
 
@@ -85,7 +87,25 @@ async def verify(submission: Submission) -> Verdict:
                 f"the tests of task {task.task_id!r} were killed twice (exit {attempt.exit_code}) before one failed; "
                 "find what kills processes on this machine and grade again"
             )
-    return _verdict(task, accepted, refused, attempt)
+    verdict = _verdict(task, accepted, refused, attempt)
+    if not task.pytest.behaviour:
+        return verdict
+    return await _with_behaviour(submission, trees, verdict)
+
+
+async def _with_behaviour(submission: Submission, trees: Materials, verdict: Verdict) -> Verdict:
+    """Return the verdict with the component ``behaviour``, which stays 0 where a test has failed already."""
+    if verdict.failures:
+        return verdict
+    examination = Examination(submission.task, trees, submission.backend, submission.limits)
+    recorded = RecordedCalls.unpack(submission.task.pytest.behaviour)
+    try:
+        failed = await failed_tests(examination, recorded, verdict.accepted)
+    except SandboxError:
+        failed = await failed_tests(examination, recorded, verdict.accepted)
+    failures = [TestFailure(component="behaviour", test=test, cause=cause) for test, cause in failed.items()]
+    components = {**verdict.components, "behaviour": float(not failed)}
+    return replace(verdict, components=components, failures=failures)
 
 
 async def _attempt(submission: Submission, trees: Materials, accepted: Sequence[FileChange]) -> _Attempt:
@@ -93,7 +113,7 @@ async def _attempt(submission: Submission, trees: Materials, accepted: Sequence[
     task = submission.task
     sandbox = await open_sandbox(trees.grading_layers, submission.limits, submission.backend)
     try:
-        problem, exit_code = await _put_in_place(sandbox, accepted)
+        problem, exit_code = await put_in_place(sandbox, accepted)
         if problem:
             return _Attempt(None, problem, exit_code)
         tests = [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]
@@ -107,32 +127,12 @@ async def _attempt(submission: Submission, trees: Materials, accepted: Sequence[
     return _Attempt(run, exit_code=run.exit_code)
 
 
-async def _put_in_place(sandbox: Sandbox, accepted: Sequence[FileChange]) -> tuple[str, int | None]:
-    """Put the agent's files over the pristine tree; return why that failed and with which exit code, or ('', 0)."""
-    deleted = [change.path for change in accepted if change.kind == "deleted"]
-    executable = [change.path for change in accepted if change.kind == "file" and change.executable]
-    if deleted:
-        result = await sandbox.exec(_REMOVE, stdin="\0".join(deleted).encode())
-        if result.exit_code != 0:
-            return "the agent's deletions could not be applied", result.exit_code
-    for change in accepted:
-        if change.kind == "file":
-            try:
-                await sandbox.write(f"{WORKSPACE}/{change.path}", base64.b64decode(change.content or ""))
-            except OSError as error:
-                return f"cannot write {change.path}: {error.strerror or error}", 0
-    if executable:
-        result = await sandbox.exec(_MAKE_EXECUTABLE, stdin="\0".join(executable).encode())
-        if result.exit_code != 0:
-            return "the agent's executable files could not be marked", result.exit_code
-    return "", 0
-
-
 def _verdict(task: Task, accepted: list[FileChange], refused: list[FileChange], attempt: _Attempt) -> Verdict:
     run = attempt.run
     failed = failures(task, run, attempt.problem)
+    unmeasured = {"behaviour": 0.0} if "behaviour" in task.verifier.components else {}
     return Verdict(
-        components=component_values(failed),
+        components={**component_values(failed), **unmeasured},
         fractions=passed_fractions(task, failed),
         failures=failed,
         accepted=accepted,

@@ -50,6 +50,12 @@ class Materials:
         return make_workspace(self.snapshot, self.task.workspace_patch, self.task.test_patch, git=False).path
 
     @cached_property
+    def solved_tree(self) -> Path:
+        """Return the grading tree with the task's own solution, for trusted runs that no code of an agent enters."""
+        task = self.task
+        return make_workspace(self.snapshot, task.workspace_patch, task.test_patch, task.patch, git=False).path
+
+    @cached_property
     def installed(self) -> frozenset[str]:
         """Return the top-level module names of the packages installed in the Snapshot."""
         layers = self.snapshot.layers(self.pristine_tree)
@@ -87,7 +93,7 @@ def materials(task: Task, opener: Callable[..., Snapshot] = open_snapshot, blobs
     """
     if task.snapshot is None:
         raise ValueError(f"task {task.task_id!r} names no snapshot; play it in an environment that needs none")
-    key = task.model_dump_json(include={"snapshot", "workspace_patch", "test_patch"})
+    key = task.model_dump_json(include={"snapshot", "workspace_patch", "test_patch", "patch"})
     with _lock:
         if key in _materials:
             _materials.move_to_end(key)

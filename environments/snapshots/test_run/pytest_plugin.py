@@ -25,6 +25,8 @@ if TYPE_CHECKING:  # inside, the texts of those files have defined these names a
     from .plugin_imports import enter_workspace, leave_main, load_pytest
     from .plugin_integrity import WATCHED, Guard, Reference, changed, make_guard
 
+    def install_boundary(job: dict[str, Any]) -> Any: ...  # noqa: D103
+
 
 def describe(excinfo: Any, root: str) -> tuple[str, str, str]:
     """Return the exception type, a short message, and the innermost frame in the workspace (``file:line``)."""
@@ -166,6 +168,19 @@ def make_reporter(
     return Reporter(), finished
 
 
+def make_crossing(pytest: Any, send: Callable[..., None], boundary: Any) -> Any:
+    """Return the plugin that tells a boundary where tests begin and end, and sends what it wrote down."""
+
+    class Crossing:
+        @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+        def pytest_runtest_protocol(self, item: Any) -> Any:
+            boundary.start(item.nodeid)
+            yield
+            send("crossing", id=item.nodeid, record=boundary.stop())
+
+    return Crossing()
+
+
 def arguments(job: dict[str, Any], root: str, send: Callable[..., None]) -> list[str] | None:
     """Return pytest's command line, or None when no requested file exists.
 
@@ -239,10 +254,13 @@ def main() -> None:
         pytest, send, job, root, guard, lambda: modules.update(enter_workspace(folders))
     )
     reporter, finished = make_reporter(pytest, send, job["test_cpu_s"] or 0.0, root, guard, tracer)
+    plugins = [collector, reporter]
+    if job.get("crossing"):  # the text of boundary.py has defined this name
+        plugins.append(make_crossing(pytest, send, install_boundary(job["crossing"])))
     args, status, cause = arguments(job, root, send), 5, ""
     try:
         if args is not None:
-            status = int(pytest.main(args, plugins=[collector, reporter]))
+            status = int(pytest.main(args, plugins=plugins))
     except BaseException as error:  # noqa: BLE001  SystemExit from a module under collection, for one
         status, cause = 3, f"{type(error).__name__}: {error}"[:300]
     if tracer:

@@ -24,7 +24,9 @@ from ..log_text import last_lines
 OUTPUT_LIMIT = 256 * 1024
 ENVIRONMENT = {"PYTHONPATH": "", "PYTHONSTARTUP": "", "TZ": "UTC", "LANG": "C.UTF-8", "COLUMNS": "100"}
 # Excludes the current folder's modules before anything is imported; -P does so from Python 3.11 on only.
-_START = "import sys; sys.path[:] = filter(None, sys.path)\nwhile sys.argv[1:]: exec(sys.argv.pop(1))"
+_LOAD = "import sys; sys.path[:] = filter(None, sys.path)\nwhile sys.argv[1:]: exec(sys.argv.pop(1))"
+START = ("python", "-s", "-S", "-B", "-c", _LOAD)
+"""Command that runs the texts which follow it as one program."""
 _PARTS = {
     "pytest": ("plugin_channel.py", "plugin_integrity.py", "plugin_imports.py", "pytest_plugin.py"),
     "unittest": ("plugin_channel.py", "plugin_imports.py", "unittest_plugin.py"),
@@ -50,6 +52,16 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class Crossing:
+    """Calls of a run that end at a boundary of the process (see ``grading.out_of_process``)."""
+
+    parts: tuple[str, ...]
+    """Texts of the files that the sandbox needs for it; the last defines ``install_boundary``."""
+    job: dict[str, Any]
+    """What ``install_boundary`` is given."""
+
+
+@dataclass(frozen=True)
 class TestRun:
     """One run of a set of tests.
 
@@ -57,8 +69,8 @@ class TestRun:
     and ``running`` the test that was running. ``repeated`` ids were reported more than once and have no outcome.
     ``violations`` names parts of pytest or ``builtins`` that the code under test replaced. ``contexts`` maps a test id
     (empty: import time) to workspace-relative file to covered lines. ``modules`` maps the workspace's imported
-    top-level modules to files. ``descriptions`` maps ids of unittest to the first lines of docstrings. ``cpu_seconds``
-    is the CPU time of the run, ``seconds`` its wall time.
+    top-level modules to files. ``descriptions`` maps ids of unittest to the first lines of docstrings. ``crossings`` maps
+    a test id to what its boundary wrote down. ``cpu_seconds`` is the CPU time of the run, ``seconds`` its wall time.
     """
 
     __test__: ClassVar[bool] = False
@@ -72,6 +84,7 @@ class TestRun:
     contexts: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     modules: dict[str, str] = field(default_factory=dict)
     descriptions: dict[str, str] = field(default_factory=dict)
+    crossings: dict[str, dict[str, Any]] = field(default_factory=dict)
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     output: bytes = b""
@@ -96,9 +109,12 @@ def plugin_sources(kind: str = "pytest") -> tuple[str, ...]:
     return tuple(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in _PARTS[kind])
 
 
-def plugin_command(kind: str = "pytest") -> list[str]:
-    """Return the command that runs the job on its standard input, in the current folder."""
-    return ["python", "-s", "-S", "-B", "-c", _START, *plugin_sources(kind)]
+def plugin_command(kind: str = "pytest", parts: Sequence[str] = ()) -> list[str]:
+    """Return the command that runs the job on its standard input, in the current folder.
+
+    ``parts`` are texts that run before the plugin's.
+    """
+    return [*START, *parts, *plugin_sources(kind)]
 
 
 async def run_tests(
@@ -113,6 +129,7 @@ async def run_tests(
     first_failure: bool = False,
     idle_s: float | None = None,
     test_cpu_s: float | None = None,
+    crossing: Crossing | None = None,
 ) -> TestRun:
     """Run ``tests`` (``None``: all that ``verifier.args`` selects) in ``/workspace`` and return what was proven.
 
@@ -122,7 +139,8 @@ async def run_tests(
     The limits do not depend on the load of the machine: ``timeout_s`` (default: the verifier's) is in seconds of CPU
     time; the run also ends when it has been idle for ``idle_s`` seconds (default: ``timeout_s``), and in any case after
     ``max(10 * timeout_s, 300)`` seconds of wall time. ``test_cpu_s`` limits the CPU time of each single test.
-    ``first_failure`` ends the run at the first failing test, incomplete.
+    ``first_failure`` ends the run at the first failing test, incomplete. ``crossing`` is for trees whose examined
+    functions end at a boundary; pytest alone knows it.
 
     Raises SandboxError when the sandbox fails; whatever the tests do is a result.
     """
@@ -135,12 +153,13 @@ async def run_tests(
         "most_failures": int(first_failure),
         "coverage": list(coverage),
         "test_cpu_s": test_cpu_s,
+        "crossing": crossing.job if crossing else None,
         **verifier.model_dump(include={"args", "plugins", "python_path", "options", "config_file", "program"}),
     }
     # -I would ignore PYTHONHASHSEED, so its parts are given one by one. PYTHONPATH must be empty: Python itself imports
     # modules before the plugin's first line, and the workspace may not replace those either.
     result = await sandbox.exec(
-        plugin_command(verifier.kind),
+        plugin_command(verifier.kind, crossing.parts if crossing else ()),
         stdin=json.dumps(job).encode(),
         env={**ENVIRONMENT, "PYTHONHASHSEED": str(hash_seed)},
         timeout_s=max(10 * limit, 300.0),
@@ -157,7 +176,7 @@ def read_run(result: ExecResult, key: bytes) -> TestRun:
     records, problem = _verified(result.channel, key)
     outcomes: dict[str, Outcome] = {}
     repeated: dict[str, None] = {}
-    collected: dict[str, Any] = {"collect": {}, "cover": {}}
+    collected: dict[str, Any] = {"collect": {}, "cover": {}, "crossing": {}}
     running, planned, end, modules = "", None, None, {}
     for record in records:
         kind = record["kind"]
@@ -180,7 +199,8 @@ def read_run(result: ExecResult, key: bytes) -> TestRun:
         elif kind == "modules":
             modules = {name: posixpath.join(WORKSPACE, path) for name, path in record["files"].items()}
         else:
-            collected[kind][record["id"]] = record["message" if kind == "collect" else "files"]
+            part = {"collect": "message", "cover": "files", "crossing": "record"}[kind]
+            collected[kind][record["id"]] = record[part]
     ran = sum(record["kind"] == "result" for record in records)
     progress = f"{ran} tests" if planned is None else f"{ran} of {planned} tests"
     cause = problem or _early_end(result, end, ran, progress + (f" during {running}" if running else ""))
@@ -192,6 +212,7 @@ def read_run(result: ExecResult, key: bytes) -> TestRun:
         running=running,
         collect_errors=collected["collect"],
         contexts=collected["cover"],
+        crossings=collected["crossing"],
         modules=modules,
         descriptions={record["id"]: record["doc"] for record in records if record.get("doc")},
         seconds=result.seconds,

@@ -12,9 +12,10 @@ from pydantic import Field
 from ....environments.snapshots import Snapshot
 from ....environments.tasks.task_trees import Materials
 from ....errors import GeneratorError, Rejected
-from ....models import Task
+from ....models import Assurance, Task
 from ...python.source_tree import SourceTree
 from .adequacy import completed, missing_items
+from .behaviour import with_behaviour
 from .exercise import Exercise
 from .leaks import LeakCheck
 from .strength import MUTANTS, strength
@@ -28,10 +29,16 @@ class CheckKnobs:
     """Number of mistakes in the solution that the hidden tests are tried on; 0 measures no strength."""
     min_strength: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Share of these mistakes that the hidden tests must notice."""
+    behaviour: bool = True
+    """Whether to record the calls that a solution must answer in a process without tests."""
+    assurance: Assurance = "in_process"
+    """The least assurance of a task: ``out_of_process`` rejects candidates whose tests cannot be repeated elsewhere."""
 
     def __post_init__(self) -> None:
         if self.min_strength and not self.mutants:
             raise GeneratorError("knob min_strength needs mutants; set mutants to 1 or more")
+        if self.assurance == "out_of_process" and not self.behaviour:
+            raise GeneratorError("assurance out_of_process needs recorded calls; set behaviour to true")
 
 
 async def finished(task: Task, snapshot: Snapshot, leaks: LeakCheck, knobs: CheckKnobs, backend: str) -> Task:
@@ -53,7 +60,8 @@ async def finished(task: Task, snapshot: Snapshot, leaks: LeakCheck, knobs: Chec
         raise Rejected("v5_weak_tests", detail)
     measured = measured_features(complete, exercise, SourceTree.of(snapshot))
     features = {**measured, "mutants": tested.tried, **complete.features}
-    return complete.model_copy(update={"verifier_strength": tested.value, "features": features})
+    strong = complete.model_copy(update={"verifier_strength": tested.value, "features": features})
+    return await with_behaviour(strong, trees, knobs.assurance, backend) if knobs.behaviour else strong
 
 
 def measured_features(task: Task, exercise: Exercise, tree: SourceTree) -> dict[str, int]:

@@ -1,0 +1,276 @@
+"""The trusted side of calls that leave a test run: records them, or answers them from another process's answers.
+
+The text of this file runs inside the sandbox of the tests, after that of ``value_encoding.py``, on Python 3.8 and
+later. The examined functions in the tree of that sandbox are replaced by ones that end here (see ``targets.py``):
+``gold`` keeps what they were before, ``call`` and its kin stand in for them.
+
+While recording, ``call`` runs the original function and writes down its arguments and its result. While answering, the
+solution under examination has run the recorded calls elsewhere, and ``call`` returns what it returned: the tests judge
+it, and no code of the solution is in their process. Calls that the examined code makes itself are not seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import functools
+import inspect
+import io
+import re
+import sys
+import types
+from typing import TYPE_CHECKING, Any, Callable
+
+if TYPE_CHECKING:  # inside, the text of that file has defined these names already
+    from .value_decoding import Values
+    from .value_encoding import CannotEncode, canonical
+
+MAX_CALLS = 400
+"""Most calls of one test."""
+_busy: contextvars.ContextVar[bool] = contextvars.ContextVar("busy", default=False)
+
+
+class Unanswered(BaseException):
+    """A call for which there is no answer; not an Exception, so that the code of a test does not swallow it."""
+
+
+class Boundary:
+    """The calls of a test run that leave for the examined functions, test by test."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        self.answers = job.get("answers")
+        self.opaque, self.packages = job["opaque"], job["packages"]
+        self.allowed = job.get("allowed")
+        self.originals: dict[str, Callable[..., Any]] = {}
+        self.test = ""
+        self.calls: list[dict[str, Any]] = []
+        self.problem = ""
+        self.values: Any = None
+        self.reached: set[str] = set()
+
+    def start(self, test: str) -> None:
+        """Begin a test: its calls are counted from 0, and no object of another test is known."""
+        self.test, self.calls, self.problem = test, [], ""
+        names = None if self.allowed is None else {tuple(place) for place in self.allowed}
+        allowed = None if names is None else self._is_allowed(names)
+        self.values = Values(self.opaque, self.packages, allowed, self._live)
+        self.reached = set()
+
+    def _is_allowed(self, names: set[tuple[str, str]]) -> Callable[[str, str], bool]:
+        def is_allowed(module: str, name: str) -> bool:
+            if (module, name) in names:
+                return True
+            found = getattr(sys.modules.get(module), name, None)
+            is_own = module == "builtins" or module.partition(".")[0] in self.packages
+            return is_own and isinstance(found, type) and issubclass(found, Exception)
+
+        return is_allowed
+
+    def stop(self) -> dict[str, Any]:
+        """End a test and return its calls, and why they cannot be repeated elsewhere ('' when they can)."""
+        record = {"calls": self.calls, "problem": self.problem, "reached": sorted(self.reached)}
+        self.test, self.calls, self.problem = "", [], ""
+        return record
+
+    # --- what the replaced functions use --------------------------------------------------------------------
+
+    def gold(self, target: str) -> Callable[[Any], Any]:
+        """Return the decorator that keeps the original of a function."""
+
+        def keep(function: Any) -> Any:
+            self.originals[target] = function
+            return function
+
+        return keep
+
+    def call(self, target: str, arguments: tuple[Any, ...], keywords: dict[str, Any], original: Any = None) -> Any:
+        """Stand in for a function."""
+        original = original or self.originals.get(target)
+        if not self.test or _busy.get():
+            self.reached.add(target)
+            return original(*arguments, **keywords)
+        token = _busy.set(True)
+        try:
+            call, positional, named = self._described(target, original, arguments, keywords)
+            if self.answers is not None:
+                return self._answer(call)
+            outcome = _printed(original, positional, named)
+            return self._recorded(call, [*positional, *named.values()], outcome)
+        finally:
+            _busy.reset(token)
+
+    async def acall(self, target: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """Stand in for a coroutine function."""
+        original = self.originals[target]
+        if not self.test or _busy.get():
+            self.reached.add(target)
+            return await original(*arguments, **keywords)
+        token = _busy.set(True)
+        try:
+            call, positional, named = self._described(target, original, arguments, keywords)
+            if self.answers is not None:
+                return self._answer(call)
+            try:
+                outcome = await original(*positional, **named), None, ""
+            except Exception as error:  # noqa: BLE001  the code's own
+                outcome = None, error, ""
+            return self._recorded(call, [*positional, *named.values()], outcome)
+        finally:
+            _busy.reset(token)
+
+    def _described(self, target: str, original: Any, arguments: Any, keywords: Any) -> tuple[dict[str, Any], Any, Any]:
+        """Return the call as forms, and its arguments; what cannot be encoded ends the record of the test."""
+        call: dict[str, Any] = {"target": target}
+        self.calls.append(call)
+        self.reached.add(target)
+        if not self.problem and len(self.calls) > MAX_CALLS:
+            self.problem = f"more than {MAX_CALLS} calls"
+        if self.problem:
+            return call, arguments, keywords
+        positional, named = without_defaults(original, arguments, keywords)
+        given, given_named = list(positional), dict(named)
+        try:
+            self.values.begin()
+            forms = []
+            for number, item in enumerate(positional):
+                is_subject = number == 0 and re.search(r"\.__init__\b", target) and self.values.is_opaque(type(item))
+                if is_subject and id(item) not in self.values.numbers:
+                    forms.append(self.values.new_object(item))
+                else:
+                    form, given[number] = self.values.encode_result(item)
+                    forms.append(form)
+            call["arguments"], call["keywords"] = forms, {}
+            for name, item in named.items():
+                call["keywords"][name], given_named[name] = self.values.encode_result(item)
+        except (CannotEncode, RecursionError) as error:
+            self.problem = f"{target}: {error}"
+        return call, given, given_named
+
+    def _recorded(self, call: dict[str, Any], sent: list[Any], outcome: Any) -> Any:
+        """Write down the answer of the original, and return or raise what it gave."""
+        result, error, _ = outcome
+        if not self.problem:
+            try:
+                call["answer"], result = describe_answer(self.values, len(self.calls) - 1, call, sent, outcome)
+                result = self._stand_in(call["answer"]["result"], result)
+            except (CannotEncode, RecursionError) as problem:
+                self.problem = f"the result of {call['target']}: {problem}"
+        if error is not None:
+            raise error
+        return result
+
+    def _answer(self, call: dict[str, Any]) -> Any:
+        """Return or raise what the solution answered to this call elsewhere."""
+        number, known = len(self.calls) - 1, self.answers.get(self.test, [])
+        if self.problem or number >= len(known) or not _same(known[number], call):
+            raise Unanswered(self.problem or f"call {number} of {call['target']}")
+        return self._given(known[number]["answer"])
+
+    def _stand_in(self, form: Any, result: Any) -> Any:
+        """Return a stand-in for a function that stays on the other side, and for its attributes that are functions."""
+        if not (isinstance(form, list) and form[0] == "L"):
+            return result
+        stand_in = self._live(form[1], result)
+        for name, inner in form[2]:
+            setattr(stand_in, name, self._stand_in(inner, getattr(result, name)))
+        return stand_in
+
+    def _live(self, number: str, original: Any) -> Any:
+        """Return a stand-in for a function that was returned: calls of it are calls too."""
+
+        def live(*arguments: Any, **keywords: Any) -> Any:
+            return self.call(f"@{number}", arguments, keywords, original)
+
+        if original is not None:
+            functools.update_wrapper(live, original)
+        self.values.numbers[id(live)] = number
+        self.values.objects[f"{number} live"] = live
+        return live
+
+    def _given(self, answer: dict[str, Any]) -> Any:
+        if "broken" in answer:
+            self.problem = f"the solution's call could not be made: {answer['broken']}"
+            raise Unanswered(self.problem)
+        values = self.values
+        if answer.get("printed"):
+            sys.stdout.write(answer["printed"])
+        if answer["after"] is not None:
+            for form in answer["after"]:
+                values.decode(form)
+        if answer["error"] is not None:
+            raise values.decode_exception(answer["error"])
+        return values.decode(answer["result"])
+
+
+def describe_answer(values: Any, number: int, call: dict[str, Any], sent: list[Any], outcome: Any) -> tuple[Any, Any]:
+    """Return the answer to a call as forms, and its result to hand on. Raises CannotEncode.
+
+    ``after`` are the forms of what the call was given, where the call changed any of it.
+    """
+    result, error, printed = outcome
+    values.begin(answering=str(number))
+    after = [None if isinstance(item, types.GeneratorType) else values.encode(item) for item in sent]
+    is_changed = canonical(after) != canonical([*call["arguments"], *call["keywords"].values()])
+    answer = {"after": after if is_changed else None, "error": None, "result": None, "printed": printed}
+    if error is not None:
+        answer["error"] = values.exception(error)
+    else:
+        answer["result"], result = values.encode_result(result)
+    return answer, result
+
+
+def without_defaults(function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Return the arguments without those that are the defaults themselves: a sentinel has no copy elsewhere."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (ValueError, TypeError):
+        return arguments, keywords
+    kinds = inspect.Parameter
+    if any(item.kind is kinds.VAR_POSITIONAL for item in parameters):
+        has_more = len(arguments) > sum(item.kind in (0, 1) for item in parameters)
+        if has_more:
+            return arguments, keywords
+    named = dict(keywords)
+    for item in parameters:
+        if item.kind is kinds.KEYWORD_ONLY and item.name in named and named[item.name] is item.default:
+            del named[item.name]
+    positional: list[Any] = []
+    for item, value in zip(parameters, arguments):
+        is_default = item.default is not kinds.empty and value is item.default
+        if item.kind is kinds.POSITIONAL_ONLY or (len(positional) == _index(parameters, item) and not is_default):
+            positional.append(value)
+        elif not is_default:
+            named[item.name] = value
+    return tuple(positional), named
+
+
+def _index(parameters: list[Any], item: Any) -> int:
+    return next(number for number, other in enumerate(parameters) if other is item)
+
+
+def _same(known: dict[str, Any], call: dict[str, Any]) -> bool:
+    parts = ("target", "arguments", "keywords")
+    return canonical([known.get(part) for part in parts]) == canonical([call.get(part) for part in parts])
+
+
+def _printed(function: Any, arguments: Any, keywords: Any) -> tuple[Any, Any, str]:
+    """Return the result or the exception of a call, and what it printed, which is passed on."""
+    buffer, result, failure = io.StringIO(), None, None
+    with contextlib.redirect_stdout(buffer):
+        try:
+            result = function(*arguments, **keywords)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  the code's own
+            failure = error
+    printed = buffer.getvalue()
+    if printed:
+        sys.stdout.write(printed)
+    return result, failure, printed
+
+
+def install_boundary(job: dict[str, Any]) -> Boundary:
+    """Make the boundary importable by the replaced functions, as the module ``_etude_boundary``."""
+    boundary = Boundary(job)
+    module: Any = types.ModuleType("_etude_boundary")
+    module.gold, module.call, module.acall = boundary.gold, boundary.call, boundary.acall
+    sys.modules["_etude_boundary"] = module
+    return boundary

@@ -1,0 +1,113 @@
+"""Runs recorded calls on a solution, in a process and a sandbox that hold neither tests nor expected results.
+
+The text of this file runs after those of ``plugin_imports.py``, ``value_encoding.py`` and ``boundary.py``, on Python
+3.8 and later. Standard input has one JSON object; each test's calls run in a process of their own, which writes one
+line of JSON. What is written is a claim of the solution's own process and is never trusted: the host compares it, or
+lets the tests judge it elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import importlib
+import inspect
+import json
+import os
+import resource
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # inside, the texts of those files have defined these names already
+    from ...snapshots.test_run.plugin_imports import activate_environment, environment_folders
+    from .boundary import _printed, describe_answer
+    from .value_decoding import Values
+    from .value_encoding import CannotEncode
+
+CPU_SECONDS = 30
+"""Most seconds of CPU time for the calls of one test."""
+
+
+def find_target(values: Any, target: str) -> Any:
+    """Return the function of a target, without its decorators.
+
+    It is ``module:qualified.name#accessor``, or ``@n`` for the function number ``n`` of an earlier answer.
+    """
+    if target.startswith("@"):
+        return values.objects[target[1:]]
+    module, _, rest = target.partition(":")
+    name, _, accessor = rest.partition("#")
+    owner: Any = importlib.import_module(module)
+    *outer, last = name.split(".")
+    for part in outer:
+        owner = getattr(owner, part)
+    raw = inspect.getattr_static(owner, last)
+    if isinstance(raw, (staticmethod, classmethod)):
+        raw = raw.__func__
+    elif isinstance(raw, property):
+        raw = {"set": raw.fset, "del": raw.fdel}.get(accessor, raw.fget)
+    elif isinstance(raw, functools.cached_property):
+        raw = raw.func
+    while not inspect.isclass(raw) and hasattr(raw, "__wrapped__"):
+        raw = raw.__wrapped__
+    return raw
+
+
+def answer(values: Any, number: int, call: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer to one call; one that cannot be made or told says so."""
+    try:
+        positional = [values.decode(form) for form in call["arguments"]]
+        named = {name: values.decode(form) for name, form in call["keywords"].items()}
+        function = find_target(values, call["target"])
+        if not callable(function):
+            return {"broken": f"{call['target']} is no function"}
+        if inspect.iscoroutinefunction(function):
+            outcome = _printed(lambda: asyncio.run(function(*positional, **named)), (), {})
+        else:
+            outcome = _printed(function, tuple(positional), named)
+        return describe_answer(values, number, call, [*positional, *named.values()], outcome)[0]
+    except CannotEncode as error:
+        return {"broken": str(error)[:300]}
+    except Exception as error:  # noqa: BLE001  the solution's own
+        return {"broken": f"{type(error).__name__}: {error}"[:300]}
+
+
+def run_test(job: dict[str, Any], calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the answers to the calls of one test, in order."""
+    values = Values(job["opaque"], job["packages"])
+    return [answer(values, number, call) for number, call in enumerate(calls)]
+
+
+def serve() -> None:
+    """Answer the calls of all tests, each in a child process."""
+    job = json.loads(sys.stdin.buffer.read())
+    channel = int(os.environ.pop("ETUDE_CHANNEL"))
+    root = os.getcwd()
+    prefix, packages = environment_folders()
+    sys.path.append(packages)
+    activate_environment(prefix, packages, root)
+    folders = list(dict.fromkeys(os.path.normpath(os.path.join(root, part)) for part in [*job["python_path"], "."]))
+    sys.path[:0] = folders
+    os.environ["PYTHONPATH"] = os.pathsep.join(folders)
+    for module in job["modules"]:
+        try:
+            importlib.import_module(module)
+        except BaseException:  # noqa: BLE001  its calls will say so
+            continue
+    for test, calls in job["tests"].items():
+        sys.stdout.flush()
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+            continue
+        try:
+            resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+            line = json.dumps({"test": test, "answers": run_test(job, calls)}).encode() + b"\n"
+            while line:
+                line = line[os.write(channel, line) :]
+        finally:
+            os._exit(0)
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,204 @@
+"""Judges a solution by what it answers to recorded calls, from a process that holds neither tests nor expected values.
+
+First the solution answers all recorded calls in a sandbox of its own. A test whose every answer equals that of the
+task's own solution would pass. For each other test the trusted tree runs it, where examined functions return what the
+solution answered: so the test itself decides whether a different answer is as good. Where such a test goes on to make
+other calls than were recorded, these are answered in another round.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ....models import FileChange, Task
+from ...sandbox import WORKSPACE, Limits, open_sandbox
+from ...snapshots.test_run.test_runner import ENVIRONMENT, START, Crossing, TestRun, run_tests
+from ...tasks.task_paths import source_files
+from ...tasks.task_trees import Materials
+from ..placing import put_in_place
+from .recorded_calls import Call, RecordedCalls, boundary_parts, worker_parts
+from .targets import Examined, examine
+from .value_encoding import canonical
+
+ROUNDS = 4
+"""Most times that a solution is asked for calls that were not recorded."""
+CPU_SECONDS = 60.0
+MAX_DEPTH = 200
+"""Most levels of lists in an answer."""
+
+Answers = dict[str, list[Any]]
+"""The answers to the calls of each test; a test whose process ended early is missing."""
+
+
+@dataclass(frozen=True)
+class Examination:
+    """One task's examined functions, with the sandboxes that its solutions are tried in."""
+
+    task: Task
+    trees: Materials
+    backend: str = "auto"
+    limits: Limits = field(default_factory=Limits)
+
+    @cached_property
+    def examined(self) -> Examined:
+        """Return the functions that the task's own solution changes, and the trusted files."""
+        paths = source_files(self.task)
+        before = {path: file.read_bytes() for path in paths if (file := self.trees.pristine_tree / path).is_file()}
+        solved = {path: file.read_bytes() for path in paths if (file := self.trees.solved_tree / path).is_file()}
+        return examine(before, solved, self.task.pytest.python_path)
+
+    async def answers(
+        self, changes: Sequence[FileChange], tests: Mapping[str, Sequence[Call]], opaque: Sequence[str]
+    ) -> Answers:
+        """Return what a solution answers to the calls of each test. Raises SandboxError when the sandbox fails."""
+        packages = list(self.packages)
+        targets = [call["target"] for calls in tests.values() for call in calls if call["target"][0] != "@"]
+        modules = list(dict.fromkeys(target.partition(":")[0] for target in targets))
+        job = {
+            "tests": tests,
+            "opaque": list(opaque),
+            "packages": packages,
+            "modules": modules,
+            "python_path": self.task.pytest.python_path,
+        }
+        sandbox = await open_sandbox(self.trees.agent_layers, self.limits, self.backend)
+        try:
+            problem, _ = await put_in_place(sandbox, changes)
+            if problem:
+                return {}
+            result = await sandbox.exec(
+                [*START, *worker_parts()],
+                stdin=json.dumps(job).encode(),
+                env={**ENVIRONMENT, "PYTHONHASHSEED": "0"},
+                timeout_s=max(300.0, 10 * CPU_SECONDS),
+                cpu_s=CPU_SECONDS,
+                idle_s=CPU_SECONDS,
+                output_limit=4096,
+                channel=True,
+            )
+        finally:
+            await sandbox.close()
+        return _parsed(result.channel)
+
+    @property
+    def packages(self) -> Sequence[str]:
+        """Return the top-level modules of the examined files."""
+        return tuple(dict.fromkeys(target.partition(":")[0].partition(".")[0] for target in self.examined.targets))
+
+    async def trusted_run(
+        self, tests: Sequence[str], answers: Mapping[str, Any] | None, allowed: Any = None, hash_seed: int = 0
+    ) -> TestRun:
+        """Run tests in the trusted tree; their calls are recorded, or answered from ``answers``."""
+        job = {
+            "answers": answers,
+            "opaque": list(self.examined.opaque),
+            "packages": list(self.packages),
+            "allowed": allowed,
+        }
+        layers = self.trees.snapshot.layers(self.trees.solved_tree)
+        sandbox = await open_sandbox(layers, self.limits, self.backend)
+        try:
+            for path, content in self.examined.files.items():
+                await sandbox.write(f"{WORKSPACE}/{path}", content)
+            crossing = Crossing(boundary_parts(), job)
+            return await run_tests(sandbox, self.task.pytest, tests, hash_seed=hash_seed, crossing=crossing)
+        finally:
+            await sandbox.close()
+
+
+async def failed_tests(
+    examination: Examination, recorded: RecordedCalls, changes: Sequence[FileChange]
+) -> dict[str, str]:
+    """Return the recorded tests that a solution fails, with the reason; held-out calls count under their target.
+
+    Raises SandboxError when no honest verdict exists.
+    """
+    given = await examination.answers(changes, recorded.sent(), recorded.opaque)
+    failed: dict[str, str] = {}
+    for target, calls in recorded.inputs.items():
+        answers = given.get(f"input {target}", [])
+        wrong = [call for call, got in zip(calls, answers, strict=False) if not same_answer(call["answer"], got)]
+        if wrong or len(answers) != len(calls):
+            count = len(wrong) + len(calls) - len(answers)
+            failed[target] = f"{count} of {len(calls)} held-out calls have another result"
+    open_tests: dict[str, list[Call]] = {}
+    for number, (test, calls) in enumerate(recorded.tests.items()):
+        answers = given.get(str(number), [])
+        if canonical(answers) != canonical([call["answer"] for call in calls]):
+            open_tests[test] = [{**call, "answer": got} for call, got in zip(calls, answers, strict=False)]
+    return {**failed, **await _judged(examination, recorded, changes, open_tests)}
+
+
+async def _judged(
+    examination: Examination,
+    recorded: RecordedCalls,
+    changes: Sequence[FileChange],
+    open_tests: dict[str, list[Call]],
+) -> dict[str, str]:
+    """Return those of the tests that fail with the solution's own answers."""
+    failed: dict[str, str] = {}
+    allowed = recorded.allowed()
+    for last in [False] * (ROUNDS - 1) + [True]:
+        if not open_tests:
+            break
+        run = await examination.trusted_run(list(open_tests), open_tests, allowed)
+        asked: dict[str, list[Call]] = {}
+        for test in open_tests:
+            outcome = run.outcomes.get(test)
+            if outcome is None:
+                failed[test] = run.cause or "not run"
+            elif outcome.outcome in ("passed", "xfailed"):
+                continue
+            elif outcome.exception != "Unanswered" or last or run.crossings.get(test, {}).get("problem"):
+                failed[test] = f"{outcome.exception}: {outcome.message}"[:300]
+            else:
+                asked[test] = run.crossings[test]["calls"]
+        names = {str(number): test for number, test in enumerate(asked)}
+        sent = {name: asked[test] for name, test in names.items()}
+        given = await examination.answers(changes, sent, recorded.opaque) if sent else {}
+        open_tests = {
+            test: [{**call, "answer": got} for call, got in zip(asked[test], given.get(name, []), strict=False)]
+            for name, test in names.items()
+        }
+    return failed
+
+
+def same_answer(expected: Any, got: Any, tolerance: float = 1e-9) -> bool:
+    """Return whether two forms are equal, floats within a relative tolerance."""
+    if isinstance(expected, list) and isinstance(got, list):
+        if len(expected) == 2 == len(got) and expected[0] == "f" == got[0]:
+            first, second = float(expected[1]), float(got[1])
+            return first == second or abs(first - second) <= tolerance * max(abs(first), abs(second))
+        return len(expected) == len(got) and all(map(same_answer, expected, got))
+    if isinstance(expected, dict) and isinstance(got, dict):
+        return expected.keys() == got.keys() and all(same_answer(expected[key], got[key]) for key in expected)
+    return type(expected) is type(got) and bool(expected == got)
+
+
+def _parsed(channel: bytes) -> Answers:
+    """Return the answers that a solution's process wrote; lines of any other shape are left out."""
+    answers: Answers = {}
+    for line in channel.split(b"\n"):
+        try:
+            record = json.loads(line)
+            given = record["answers"]
+            if isinstance(given, list) and all(isinstance(item, dict) for item in given) and _is_shallow(given):
+                answers[str(record["test"])] = given
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue
+    return answers
+
+
+def _is_shallow(form: Any) -> bool:
+    """Return whether JSON is nested at most MAX_DEPTH levels deep."""
+    level = [form]
+    for _ in range(MAX_DEPTH):
+        inner = [item for item in level if isinstance(item, list | dict)]
+        if not inner:
+            return True
+        level = [part for item in inner for part in (item.values() if isinstance(item, dict) else item)]
+    return False

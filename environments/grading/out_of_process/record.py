@@ -1,0 +1,143 @@
+"""Makes the record of a new task's calls, and keeps only what was seen to decide rightly.
+
+A test is kept when its calls and their answers were the same in two runs, when the task's own solution gives these
+answers in a process of its own, when the test passes with them in the trusted tree, and when doing nothing gives others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ....models import FileChange
+from .check import Examination, failed_tests
+from .recorded_calls import MAX_BYTES, Call, RecordedCalls
+from .value_encoding import canonical
+
+MAX_TESTS = 200
+"""Most tests of a record."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The record of a task, or why there is none."""
+
+    calls: RecordedCalls | None
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Why tests were left out, by test."""
+    is_complete: bool = False
+    """Whether the record alone tells a solution from anything else, so that nothing has to be believed of a process in
+    which the solution runs beside the tests."""
+    missing: str = ""
+    """Why the record is not complete."""
+
+
+async def record(examination: Examination, solution: Sequence[FileChange]) -> Recording:
+    """Return the record of a task's FAIL_TO_PASS tests; ``solution`` is its own solution as accepted changes.
+
+    Raises SandboxError when a sandbox fails.
+    """
+    examined, tests = examination.examined, examination.task.FAIL_TO_PASS[:MAX_TESTS]
+    if not examined.targets:
+        return Recording(None, missing=(examined.unreplaced or ("the solution changes no function",))[0])
+    first = await examination.trusted_run(tests, None)
+    again = await examination.trusted_run(tests, None, hash_seed=1)
+    reasons: dict[str, str] = {}
+    kept: dict[str, list[Call]] = {}
+    for test in tests:
+        one, two = first.crossings.get(test, {}), again.crossings.get(test, {})
+        if test not in first.passed:
+            reasons[test] = "it does not pass where the functions are replaced"
+        elif one.get("problem"):
+            reasons[test] = one["problem"]
+        elif not one.get("calls"):
+            reasons[test] = "it calls no examined function"
+        elif canonical(one["calls"]) != canonical(two.get("calls", [])):
+            reasons[test] = "its calls differ from run to run"
+        else:
+            kept[test] = one["calls"]
+    recorded = RecordedCalls(list(examined.targets), list(examined.opaque), list(examination.packages), kept)
+    recorded = await _reproduced(examination, recorded, solution, reasons)
+    recorded = _within_limit(recorded, reasons)
+    if not recorded.tests:
+        return Recording(None, reasons, missing=_most_frequent(reasons))
+    runs = {
+        test: {target for target in crossing["reached"] if target[0] != "@"}
+        for test, crossing in first.crossings.items()
+    }
+    unseen = set().union(*runs.values()) - set().union(*(runs[test] for test in recorded.tests))
+    missing = _missing(examination, recorded, reasons, unseen)
+    return Recording(recorded, reasons, not missing, missing)
+
+
+async def _reproduced(
+    examination: Examination, recorded: RecordedCalls, solution: Sequence[FileChange], reasons: dict[str, str]
+) -> RecordedCalls:
+    """Return the record without the tests that the solution answers otherwise elsewhere, or that nothing passes."""
+    given = await examination.answers(solution, recorded.sent(), recorded.opaque)
+    nothing = await examination.answers([], recorded.sent(), recorded.opaque)
+    kept: dict[str, list[Call]] = {}
+    for number, (test, calls) in enumerate(recorded.tests.items()):
+        expected = canonical([call["answer"] for call in calls])
+        if canonical(given.get(str(number))) != expected:
+            reasons[test] = f"elsewhere the solution answers otherwise ({_difference(calls, given.get(str(number)))})"
+        elif canonical(nothing.get(str(number))) == expected:
+            reasons[test] = "its answers do not need the solution"
+        else:
+            kept[test] = calls
+    if not kept:
+        return replace(recorded, tests={})
+    answered = replace(recorded, tests=kept)
+    run = await examination.trusted_run(list(kept), kept, answered.allowed())
+    for test in list(kept):
+        if test not in run.passed:
+            outcome = run.outcomes.get(test)
+            reasons[test] = f"with given answers it fails ({outcome.message if outcome else run.cause})"[:300]
+            del kept[test]
+    return replace(recorded, tests=kept)
+
+
+def _difference(calls: Sequence[Call], given: Sequence[Any] | None) -> str:
+    if not given:
+        return "no answer"
+    for call, got in zip(calls, given, strict=False):
+        if canonical(call["answer"]) != canonical(got):
+            return f"{call['target']}: {got.get('broken') or 'another result'}"
+    return "fewer answers"
+
+
+def _within_limit(recorded: RecordedCalls, reasons: dict[str, str]) -> RecordedCalls:
+    """Return the record with as many tests as fit into a row, shortest first where not all fit."""
+    if len(recorded.pack()) <= MAX_BYTES:
+        return recorded
+    by_size = sorted(recorded.tests, key=lambda test: len(canonical(recorded.tests[test])))
+    chosen: set[str] = set()
+    for test in by_size:
+        chosen.add(test)
+        trial = replace(recorded, tests={name: calls for name, calls in recorded.tests.items() if name in chosen})
+        if len(trial.pack()) > MAX_BYTES:
+            chosen.remove(test)
+            break
+    for test in recorded.tests.keys() - chosen:
+        reasons[test] = "the record has no room for its calls"
+    return replace(recorded, tests={name: calls for name, calls in recorded.tests.items() if name in chosen})
+
+
+def _missing(examination: Examination, recorded: RecordedCalls, reasons: dict[str, str], unseen: set[str]) -> str:
+    """Return what the record lacks to decide alone, '' when it lacks nothing."""
+    if examination.examined.unreplaced:
+        return examination.examined.unreplaced[0]
+    if unseen:
+        return f"no recorded test runs {min(unseen)}"
+    if len(recorded.tests) < len(reasons):
+        return (
+            f"{len(reasons)} of {len(reasons) + len(recorded.tests)} tests are not recorded: {_most_frequent(reasons)}"
+        )
+    return ""
+
+
+def _most_frequent(reasons: dict[str, str]) -> str:
+    counted = Counter(reasons.values()).most_common(1)
+    return counted[0][0] if counted else "no test is recorded"

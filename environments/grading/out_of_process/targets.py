@@ -1,0 +1,187 @@
+"""The functions that a task's solution has to write, and the trusted tree in which calls of them leave the process."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_BOUNDARY = '__import__("sys").modules["_etude_boundary"]'
+GOLD = "_etude_gold_"
+"""Prefix of the name that the original of a replaced function has while its module or class is made."""
+_UNREPLACEABLE = frozenset(("__del__", "__getattribute__", "__setattr__", "__init_subclass__", "__set_name__"))
+"""Methods that run while an object is taken apart or made."""
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What a task examines."""
+
+    targets: tuple[str, ...]
+    """Functions as ``module:qualified.name#accessor``."""
+    opaque: tuple[str, ...]
+    """Classes, ``module:name``, whose constructor is among the targets: their private state is the solution's own."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """The trusted files whose targets end at the boundary, by path in the tree."""
+    unreplaced: tuple[str, ...] = ()
+    """Changed functions that cannot be replaced, each with its reason."""
+
+
+def examine(before: Mapping[str, bytes | None], solved: Mapping[str, bytes], roots: Iterable[str]) -> Examined:
+    """Return what the difference between the workspace (``before``) and the solution examines.
+
+    Both map paths to contents; ``roots`` are the folders that modules are imported from.
+    """
+    targets: list[str] = []
+    opaque: list[str] = []
+    unreplaced: list[str] = []
+    files: dict[str, bytes] = {}
+    for path, content in sorted(solved.items()):
+        module = module_name(path, roots)
+        if not path.endswith(".py") or not module:
+            continue
+        try:
+            tree, earlier = ast.parse(content), _definitions(ast.parse(before.get(path) or b""))
+        except (SyntaxError, ValueError):
+            unreplaced.append(f"{path}: not the syntax of this Python")
+            continue
+        chosen = {}
+        for name, node in _definitions(tree).items():
+            other = earlier.get(name)
+            if other is not None and _code(other) == _code(node):
+                continue
+            reason = _obstacle(name, node)
+            if reason:
+                unreplaced.append(f"{module}:{name}: {reason}")
+            else:
+                chosen[name] = node
+        if chosen:
+            targets += [f"{module}:{name}" for name in chosen]
+            constructors = [name.rpartition(".") for name in chosen if "." in name]
+            opaque += [f"{module}:{owner}" for owner, _, last in constructors if last in ("__init__", "__new__")]
+            files[path] = _replaced(tree, module, chosen)
+    return Examined(tuple(targets), tuple(dict.fromkeys(opaque)), files, tuple(unreplaced))
+
+
+def module_name(path: str, roots: Iterable[str]) -> str:
+    """Return the name under which a file is imported, '' for one outside the roots."""
+    for root in sorted(roots, key=len, reverse=True):
+        prefix = "" if root in (".", "") else root.strip("/") + "/"
+        if path.startswith(prefix):
+            parts = PurePosixPath(path[len(prefix) :]).with_suffix("").parts
+            parts = parts[:-1] if parts[-1] == "__init__" else parts
+            if parts and all(part.isidentifier() for part in parts):
+                return ".".join(parts)
+    return ""
+
+
+def _definitions(tree: ast.Module) -> dict[str, _Function]:
+    """Return the functions of a module and of its classes by qualified name; accessors of a property by ``#set``."""
+    found: dict[str, _Function] = {}
+
+    def walk(body: list[ast.stmt], prefix: str) -> None:
+        for node in _flat(body):
+            if isinstance(node, _FUNCTIONS):
+                found[f"{prefix}{node.name}{_accessor(node)}"] = node
+            elif isinstance(node, ast.ClassDef):
+                walk(node.body, f"{prefix}{node.name}.")
+
+    walk(tree.body, "")
+    return found
+
+
+def _flat(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield statements, with those of conditions and ``try`` blocks, which define functions too."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If | ast.Try):
+            for part in (node.body, node.orelse, getattr(node, "finalbody", [])):
+                yield from _flat(part)
+            for handler in getattr(node, "handlers", []):
+                yield from _flat(handler.body)
+
+
+def _accessor(node: _Function) -> str:
+    for decorator in node.decorator_list:
+        if isinstance(decorator, ast.Attribute) and decorator.attr in ("setter", "deleter"):
+            return "#set" if decorator.attr == "setter" else "#del"
+    return ""
+
+
+def _code(node: _Function) -> str:
+    """Return a function's code as text, without its docstring and annotations."""
+    body = node.body[1:] if _docstring(node) else node.body
+    arguments = ast.dump(node.args)
+    return "\n".join([arguments, *map(ast.dump, node.decorator_list), *map(ast.dump, body)])
+
+
+def _docstring(node: _Function) -> bool:
+    first = node.body[0]
+    return isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
+
+
+def _obstacle(name: str, node: _Function) -> str:
+    """Return why a function cannot be replaced by one that leaves the process, '' when it can."""
+    if node.name in _UNREPLACEABLE:
+        return "it runs whenever an object is taken apart"
+    decorators = {ast.unparse(item).partition("(")[0].rpartition(".")[2] for item in node.decorator_list}
+    if decorators & {"contextmanager", "asynccontextmanager", "overload", "fixture"}:
+        return f"decorated with {min(decorators)}"
+    if isinstance(node, ast.AsyncFunctionDef) and _is_generator(node):
+        return "an asynchronous generator"
+    return ""
+
+
+def _is_generator(node: _Function) -> bool:
+    stack: list[ast.AST] = list(node.body)
+    while stack:
+        item = stack.pop()
+        if isinstance(item, ast.Yield | ast.YieldFrom):
+            return True
+        if not isinstance(item, (*_FUNCTIONS, ast.Lambda, ast.ClassDef)):
+            stack.extend(ast.iter_child_nodes(item))
+    return False
+
+
+def _replaced(tree: ast.Module, module: str, chosen: Mapping[str, _Function]) -> bytes:
+    """Return the module's text with the chosen functions replaced; their originals stay beside them."""
+    names = {id(node): f"{module}:{name}" for name, node in chosen.items()}
+    for scope in [node for node in ast.walk(tree) if hasattr(node, "body")]:
+        for part in ("body", "orelse", "finalbody"):
+            statements = getattr(scope, part, None)
+            if isinstance(statements, list) and any(id(item) in names for item in statements):
+                setattr(scope, part, [new for item in statements for new in _pair(item, names.get(id(item), ""))])
+    return ast.unparse(ast.fix_missing_locations(tree)).encode() + b"\n"
+
+
+def _pair(node: ast.stmt, target: str) -> list[ast.stmt]:
+    if not target or not isinstance(node, _FUNCTIONS):
+        return [node]
+    kept, quoted = GOLD + node.name.strip("_"), repr(target)
+    original = type(node)(**{name: getattr(node, name, None) for name in node._fields})
+    original.name = kept
+    original.decorator_list = [ast.parse(f"{_BOUNDARY}.gold({quoted})", mode="eval").body]
+    arguments, keywords = _passed(node.args)
+    is_coroutine = isinstance(node, ast.AsyncFunctionDef)
+    call = f"{_BOUNDARY}.{'acall' if is_coroutine else 'call'}({quoted}, ({arguments}), {{{keywords}}})"
+    text = f"yield from {call}" if _is_generator(node) else f"return {'await ' if is_coroutine else ''}{call}"
+    # A bare function body: the text is parsed inside one, since `return` needs it.
+    wrapper = ast.parse(f"{'async ' if is_coroutine else ''}def _():\n    {text}").body[0]
+    assert isinstance(wrapper, _FUNCTIONS)
+    node.body = [*(node.body[:1] if _docstring(node) else []), *wrapper.body]
+    return [original, node, *ast.parse(f"del {kept}").body]
+
+
+def _passed(arguments: ast.arguments) -> tuple[str, str]:
+    """Return the arguments of a function as a tuple's and a dict's text."""
+    positional = [f"{item.arg}," for item in [*arguments.posonlyargs, *arguments.args]]
+    if arguments.vararg:
+        positional.append(f"*{arguments.vararg.arg},")
+    named = [f"{item.arg!r}: {item.arg}" for item in arguments.kwonlyargs]
+    if arguments.kwarg:
+        named.append(f"**{arguments.kwarg.arg}")
+    return " ".join(positional), ", ".join(named)

@@ -1,0 +1,284 @@
+"""Forms back to values (see ``value_encoding.py``), and functions and classes of tests by value.
+
+The text of this file is also run inside sandboxes, after that of ``value_encoding.py``, on Python 3.8 and later. What is
+decoded on the trusted side is limited to names that the task's own solution gave: a solution cannot send code.
+"""
+
+from __future__ import annotations
+
+import base64
+import collections
+import marshal
+import types
+from typing import TYPE_CHECKING, Any, Callable, Iterable
+
+if TYPE_CHECKING:  # inside, the text of that file has defined these names already
+    from .value_encoding import CannotEncode, Encoder, replay, resolve
+
+_IGNORED = frozenset(
+    (
+        "__dict__",
+        "__weakref__",
+        "__doc__",
+        "__module__",
+        "__qualname__",
+        "__abstractmethods__",
+        "_abc_impl",
+        "__slotnames__",
+    )
+)
+_CONTAINERS: dict[str, Callable[[], Any]] = {"l": list, "d": dict, "S": set, "ba": bytearray}
+_SIMPLE: dict[str, Callable[[Any], Any]] = {
+    "i": lambda form: int(form[1]),
+    "f": lambda form: float(form[1]),
+    "c": lambda form: complex(float(form[1]), float(form[2])),
+    "s": lambda form: bytes.fromhex(form[1]).decode("utf-8", "surrogatepass"),
+    "b": lambda form: base64.b64decode(form[1]),
+}
+
+
+class Values(Encoder):
+    """Turns the values of one test's calls into forms and back; both sides of the calls keep one for each test.
+
+    ``opaque`` names the classes (``module:name``) whose state the two sides do not share. ``allowed`` says which names
+    a form may hold when it is decoded; None allows everything, code included. ``live`` makes a stand-in for a function
+    that stays on the other side.
+    """
+
+    def __init__(
+        self, opaque: Iterable[str] = (), packages: Iterable[str] = (), allowed: Any = None, live: Any = None
+    ) -> None:
+        super().__init__(opaque, packages)
+        self.allowed = allowed
+        self.live = live
+
+    def decode(self, form: Any) -> Any:
+        """Return the value of a form; known containers and objects are changed in place.
+
+        Raises CannotEncode for a form that names what is not allowed, and whatever the named classes raise.
+        """
+        if not isinstance(form, list):
+            return form
+        tag = form[0]
+        if tag in _SIMPLE:
+            return _SIMPLE[tag](form)
+        if tag == "t":
+            return tuple([self.decode(item) for item in form[1]])
+        if tag == "F":
+            return frozenset([self.decode(item) for item in form[1]])
+        if tag == "D":
+            return {self.decode(key): self.decode(item) for key, item in form[1]}
+        if tag == "r":
+            return self.objects[form[1]]
+        if tag == "g":
+            return self._named(form[1], form[2])
+        if tag == "e":
+            return self._named(form[1], form[2])[form[3]]
+        if tag == "I":
+            failure = None if form[2] is None else self.decode_exception(form[2])
+            return replay([self.decode(item) for item in form[1]], failure, ())
+        if tag in _CONTAINERS:
+            return self._decode_container(form)
+        handler = getattr(self, f"_decode_{tag}", None)
+        if handler is None:
+            raise CannotEncode(f"unknown tag {tag!r}")
+        return handler(*form[1:])
+
+    def decode_exception(self, form: Any) -> BaseException:
+        """Return the exception of a form; where its class takes other arguments, one that has them set."""
+        kind = self.decode(form[0])
+        if not (isinstance(kind, type) and issubclass(kind, (Exception, SystemExit))):
+            raise CannotEncode("only an Exception is raised across processes")
+        arguments = [form[1]] if form[2] is None else [self.decode(item) for item in form[2]]
+        try:
+            return kind(*arguments)
+        except Exception:  # noqa: BLE001  a class with a signature of its own
+            error = kind.__new__(kind)
+            error.args = tuple(arguments)
+            return error
+
+    def encode_known_code(self, value: Any, known: Any) -> Any:
+        """Return a test's function or class by value; what an answer made stays where it is."""
+        if isinstance(known, str):
+            attributes = sorted(vars(value).items()) if self.answering and not isinstance(value, type) else []
+            forms = [[name, self.optional(item)] for name, item in attributes if name != "__wrapped__"]
+            return ["L", known, [pair for pair in forms if pair[1] is not None]]
+        if isinstance(value, type):
+            return self._encode_class(value, known)
+        code = value.__code__
+        cells = [[name, _content(self, cell)] for name, cell in zip(code.co_freevars, value.__closure__ or ())]
+        used = sorted(_names(code) & value.__globals__.keys())
+        forms = [[name, self.optional(value.__globals__[name])] for name in used]
+        shared = [pair for pair in forms if pair[1] is not None]
+        if self.answering:  # the other side has the code; what the function shares may have changed
+            return ["fn", known, "", "", "", None, cells, shared]
+        defaults = [self.encode(value.__defaults__), self.encode(value.__kwdefaults__)]
+        try:
+            text = base64.b64encode(marshal.dumps(code, 2)).decode()  # later versions depend on reference counts
+        except ValueError as error:
+            raise CannotEncode(f"function {value.__name__}: {error}") from error
+        return ["fn", known, text, value.__name__, value.__module__, defaults, cells, shared]
+
+    def _encode_class(self, value: Any, known: Any) -> Any:
+        members = []
+        for name, item in sorted(vars(value).items()):
+            if name in _IGNORED or isinstance(item, (types.GetSetDescriptorType, types.MemberDescriptorType)):
+                continue
+            how, inner = "", item
+            if isinstance(item, (staticmethod, classmethod)):
+                how, inner = type(item).__name__, item.__func__
+            elif isinstance(item, property):
+                how, inner = "property", (item.fget, item.fset, item.fdel)
+            members.append([name, how, self.encode(inner)])
+        return ["k", known, value.__name__, value.__module__, [self.encode(base) for base in value.__bases__], members]
+
+    def _named(self, module: str, name: str) -> Any:
+        if self.allowed is not None and not self.allowed(module, name):
+            raise CannotEncode(f"{module}:{name} is not expected here")
+        return resolve(module, name)
+
+    def _known(self, number: Any, make: Callable[[], Any]) -> Any:
+        if number not in self.objects:
+            value = make()
+            self.objects[number] = value
+            self.numbers[id(value)] = number
+        return self.objects[number]
+
+    def _decode_container(self, form: Any) -> Any:
+        tag, number, content = form
+        value = self._known(number, _CONTAINERS[tag])
+        if tag == "l":
+            value[:] = [self.decode(item) for item in content]
+        elif tag == "ba":
+            value[:] = base64.b64decode(content)
+        elif tag == "S":
+            items = [self.decode(item) for item in content]
+            value.clear()
+            value.update(items)
+        else:
+            pairs = [(self.decode(key), self.decode(item)) for key, item in content]
+            value.clear()
+            value.update(pairs)
+        return value
+
+    def _decode_o(self, number: Any, maker: Any, arguments: Any, state: Any, items: Any, pairs: Any) -> Any:
+        how, place = maker
+        if number in self.objects:
+            value = self.objects[number]
+        else:
+            make, values = self.decode(place), [self.decode(item) for item in arguments]
+            value = self._known(number, lambda: make.__new__(make, *values) if how == "new" else make(*values))
+        _set_state(value, self.decode(state))
+        if items is not None:
+            value[:] = [self.decode(item) for item in items]
+        if pairs is not None:
+            decoded = [(self.decode(key), self.decode(item)) for key, item in pairs]
+            for kind in (collections.OrderedDict, dict):
+                if isinstance(value, kind):
+                    kind.clear(value)
+            for key, item in decoded:
+                value[key] = item
+        return value
+
+    def _decode_n(self, number: Any, kind: Any) -> Any:
+        made = self.decode(kind)
+        return self._known(number, lambda: _bare(made))
+
+    def _decode_h(self, number: Any, attributes: Any) -> Any:
+        value = self.objects[number]
+        for name, *form in attributes:
+            if form:
+                value.__dict__[name] = self.decode(form[0])
+            else:
+                value.__dict__.pop(name, None)
+        return value
+
+    def _decode_O(self, number: Any, kind: Any, attributes: Any, items: Any, pairs: Any) -> Any:  # noqa: N802
+        made = self.decode(kind)
+        value = self._known(number, lambda: _bare(made))
+        if attributes:
+            decoded_attributes = {name: self.decode(item) for name, item in attributes}
+            value.__dict__.clear()
+            value.__dict__.update(decoded_attributes)
+        if items is not None:
+            list.__setitem__(value, slice(None), [self.decode(item) for item in items])
+        if pairs is not None:
+            decoded = [(self.decode(key), self.decode(item)) for key, item in pairs]
+            dict.clear(value)
+            dict.update(value, decoded)
+        self.synced[number] = self.digests(value)
+        return value
+
+    def _decode_L(self, number: Any, attributes: Any) -> Any:  # noqa: N802
+        if self.live is None:
+            return self.objects[number]
+        function = self._known(number, lambda: self.live(number, None))
+        for name, form in attributes:
+            setattr(function, name, self.decode(form))
+        return function
+
+    def _decode_fn(self, number: Any, code: str, name: str, module: str, defaults: Any, cells: Any, shared: Any) -> Any:
+        if number not in self.objects:
+            if self.allowed is not None:
+                raise CannotEncode("a function by value")
+            scope: dict[str, Any] = {"__name__": module, "__builtins__": __builtins__}
+            closure = tuple(types.CellType() for _ in cells)
+            loaded = marshal.loads(base64.b64decode(code))
+            function = self._known(number, lambda: types.FunctionType(loaded, scope, name, None, closure))
+            scope.update((key, self.decode(form)) for key, form in shared)
+            function.__defaults__, function.__kwdefaults__ = (self.decode(form) for form in defaults)
+        function = self.objects[number]
+        for cell, (_, form) in zip(function.__closure__ or (), cells):
+            if form:
+                cell.cell_contents = self.decode(form[0])
+        if self.allowed is not None:  # containers that the function shares are changed in place
+            for _, form in shared:
+                self.decode(form)
+        return function
+
+    def _decode_k(self, number: Any, name: str, module: str, bases: Any, members: Any) -> Any:
+        if number in self.objects or self.allowed is not None:
+            return self.objects[number]
+        made = types.new_class(name, tuple(self.decode(base) for base in bases))
+        made.__module__ = module
+        self._known(number, lambda: made)
+        wrappers: dict[str, Any] = {"staticmethod": staticmethod, "classmethod": classmethod}
+        for member, how, form in members:
+            inner = self.decode(form)
+            wrapped = property(*inner) if how == "property" else wrappers[how](inner) if how else inner
+            setattr(made, member, wrapped)
+        return made
+
+
+def _content(values: Values, cell: Any) -> list[Any]:
+    try:
+        return [values.encode(cell.cell_contents)]
+    except ValueError:  # an empty cell
+        return []
+
+
+def _names(code: types.CodeType) -> set[str]:
+    inner = [item for item in code.co_consts if isinstance(item, types.CodeType)]
+    return set(code.co_names).union(*(_names(item) for item in inner))
+
+
+def _bare(kind: Any) -> Any:
+    """Return an object of a class without running any of its code."""
+    base = next(base for base in kind.__mro__ if not base.__flags__ & (1 << 9))
+    return base.__new__(kind)
+
+
+def _set_state(value: Any, state: Any) -> None:
+    if state is None:
+        return
+    if hasattr(type(value), "__setstate__"):
+        value.__setstate__(state)
+        return
+    attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
+    if attributes is not None:
+        own = value.__dict__
+        kept = dict(attributes)
+        own.clear()
+        own.update(kept)
+    for name, item in (slots or {}).items():
+        object.__setattr__(value, name, item)

@@ -1,0 +1,348 @@
+"""Values as JSON, for calls that cross from one process to another without sharing anything else.
+
+The text of this file is also run inside sandboxes, so it needs the standard library alone and runs on Python 3.8 and
+later. A *form* is JSON: ``None``, booleans, small integers and strings stand for themselves; everything else is a list
+whose first element is a tag:
+
+| form | value |
+|---|---|
+| ``["i", text]``, ``["f", text]``, ``["c", real, imaginary]`` | integer, float, complex |
+| ``["s", hex]``, ``["b", base64]`` | a string with surrogates, bytes; ``["ba", n, base64]`` is a bytearray |
+| ``["l", n, items]``, ``["t", items]`` | list, tuple |
+| ``["S", n, items]``, ``["F", items]`` | set, frozenset, sorted by their JSON |
+| ``["d", n, pairs]``, ``["D", pairs]`` | dict; the second is an object's own |
+| ``["r", n]`` | number ``n``, which the same message has in full |
+| ``["g", module, name]`` | a class, function, module (empty name) or constant that a module holds |
+| ``["e", module, class, member]`` | a member of an enumeration |
+| ``["I", items, exception]`` | an iterator that gives the items, and then raises the exception (or None) |
+| ``["o", n, maker, arguments, state, items, pairs]`` | an object as ``__reduce_ex__`` takes it apart |
+| ``["n", n, class]`` | a new *opaque* object, before its ``__init__`` |
+| ``["h", n, attributes]`` | an opaque object that both sides know, with what the caller has changed since |
+| ``["O", n, class, attributes, items, pairs]`` | an opaque object in an answer |
+| ``["fn", n, ...]``, ``["k", n, ...]`` | a function or class of a test, by value |
+| ``["L", n, attributes]`` | a function that stays where it was made |
+
+A number names the same container or object in all calls of a test. The side that calls counts 1, 2, ...; what an answer
+adds to call ``k`` has the numbers ``"k.1"``, ``"k.2"``, ..., so that two answers which differ do not shift the rest.
+Objects are opaque whose class is what is examined: their private state is the solution's own business.
+"""
+
+from __future__ import annotations
+
+import base64
+import copyreg
+import enum
+import importlib
+import itertools
+import json
+import sys
+import types
+from typing import Any, Iterable
+
+MAX_NODES = 20_000
+"""Most parts of the values of one call."""
+MAX_ITEMS = 1_000
+"""Most items that are taken from an iterator."""
+ITERATORS = (
+    *(types.GeneratorType, map, filter, zip, enumerate, reversed, itertools.chain, itertools.islice),
+    *(type(iter(value)) for value in ([], (), "", {}, {}.items(), {}.values(), set(), range(0), b"")),
+)
+_KEPT = (type, types.ModuleType, types.FunctionType, str, int, float, tuple, list, dict, set, bytearray)
+
+
+class CannotEncode(Exception):
+    """A value that cannot cross to another process."""
+
+
+def resolve(module: str, name: str) -> Any:
+    """Return what a module holds under a qualified name, the module itself for an empty one."""
+    value: Any = sys.modules.get(module) or importlib.import_module(module)
+    for part in name.split(".") if name else ():
+        value = getattr(value, part)
+    return value
+
+
+def is_of_tests(module: str) -> bool:
+    """Return whether a module is one of tests, which another process does not have."""
+    return any(part.startswith("test") or part in ("conftest", "__main__") for part in module.split("."))
+
+
+def place_of(value: Any) -> tuple[str, str]:
+    """Return the module and the qualified name under which a class or function is found again.
+
+    Raises CannotEncode for one that is not found under its own name, or in a test.
+    """
+    module, name = getattr(value, "__module__", None) or "builtins", getattr(value, "__qualname__", "")
+    try:
+        found = None if is_of_tests(module) else resolve(module, name)
+    except (ImportError, AttributeError, ValueError, TypeError):
+        found = None
+    if found is value:
+        return module, name
+    if not is_of_tests(module):
+        for other, item in list(vars(sys.modules.get(module, types)).items()):
+            if item is value:
+                return module, other
+    raise CannotEncode(f"{type(value).__name__} {name or '?'} of {module} has no public place")
+
+
+def canonical(form: Any) -> str:
+    """Return a form as text: equal values have equal texts."""
+    return json.dumps(form, sort_keys=True, separators=(",", ":"))
+
+
+def text_of(error: BaseException) -> str:
+    """Return an exception's text, cut to 2,000 characters."""
+    try:
+        return str(error)[:2000].encode("utf-8", "backslashreplace").decode()
+    except Exception:  # noqa: BLE001  the code's own
+        return ""
+
+
+def replay(items: list[Any], failure: Any, rest: Any) -> Any:
+    """Yield the items, then raise the failure, or go on with the rest."""
+    yield from items
+    if failure is not None:
+        raise failure
+    yield from rest
+
+
+class Encoder:
+    """Turns the values of one test's calls into forms; see ``Values`` for both ways."""
+
+    def __init__(self, opaque: Iterable[str] = (), packages: Iterable[str] = ()) -> None:
+        self.opaque = frozenset(opaque)
+        self.packages = frozenset(packages)
+        self.numbers: dict[int, Any] = {}
+        self.objects: dict[Any, Any] = {}
+        self.synced: dict[Any, dict[str, str]] = {}
+        self.count = self.answered = self.nodes = 0
+        self.answering = ""
+        self.is_digest = False
+        self._written: set[Any] = set()
+        self._constants: Any = None
+
+    def begin(self, answering: str = "") -> None:
+        """Start a message: a call, or the answer to the call ``answering``. Each object is written in full once."""
+        self.nodes = self.answered = 0
+        self.answering = answering
+        self._written = set()
+        self._constants = None
+
+    def encode(self, value: Any) -> Any:
+        """Return the form of a value. Raises CannotEncode."""
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            raise CannotEncode("the values are too large")
+        kind = type(value)
+        if value is None or kind is bool:
+            return value
+        if kind is int:
+            return value if -(2**53) < value < 2**53 else ["i", str(value)]
+        if kind is str:
+            return value if value.isascii() or _is_text(value) else ["s", value.encode("utf-8", "surrogatepass").hex()]
+        if kind is float:
+            return ["f", repr(value)]
+        if kind is complex:
+            return ["c", repr(value.real), repr(value.imag)]
+        if kind is bytes:
+            return ["b", base64.b64encode(value).decode()]
+        if kind is tuple:
+            return ["t", [self.encode(item) for item in value]]
+        if kind is frozenset:
+            return ["F", self._sorted(value)]
+        if kind is types.ModuleType:
+            return ["g", value.__name__, ""]
+        if isinstance(value, enum.Enum) and value.name is not None:
+            return ["e", *place_of(kind), value.name]
+        if isinstance(value, ITERATORS):
+            raise CannotEncode("an iterator inside another value")
+        return self._encode_shared(value, kind)
+
+    def encode_result(self, value: Any) -> tuple[Any, Any]:
+        """Return the form of an argument or a result, and the value to hand on: an iterator is used up and remade."""
+        if not isinstance(value, ITERATORS):
+            return self.encode(value), value
+        items: list[Any] = []
+        failure = None
+        try:
+            for item in itertools.islice(value, MAX_ITEMS + 1):
+                items.append(item)
+        except Exception as error:  # noqa: BLE001  the code's own
+            failure = error
+        if len(items) > MAX_ITEMS:
+            raise CannotEncode("the iterator does not end")
+        form = ["I", [self.encode(item) for item in items], None if failure is None else self.exception(failure)]
+        return form, replay(items, failure, ())
+
+    def exception(self, error: BaseException) -> Any:
+        """Return the form of an exception: its class, its text and, where they can be encoded, its arguments."""
+        arguments = self.optional(list(error.args))
+        return [self.encode(type(error)), text_of(error), arguments and arguments[2]]
+
+    def optional(self, value: Any) -> Any:
+        """Return the form of a value that is not needed for certain, None where it has none."""
+        written = set(self._written)
+        try:
+            return self.encode(value)
+        except CannotEncode:
+            self._written = written
+            return None
+
+    def is_opaque(self, kind: type) -> bool:
+        """Return whether the two sides do not share the state of a class's objects."""
+        return any(f"{base.__module__}:{base.__qualname__}" in self.opaque for base in kind.__mro__)
+
+    def new_object(self, value: Any) -> Any:
+        """Return the form of an opaque object that was just made and has no state yet."""
+        known = self.add(value)
+        self._written.add(known)
+        self.synced[known] = self.digests(value)
+        return ["n", known, self.encode(type(value))]
+
+    def add(self, value: Any) -> Any:
+        """Give an object its number for the rest of the test."""
+        if self.answering:
+            self.answered += 1
+            number: Any = f"{self.answering}.{self.answered}"
+        else:
+            self.count += 1
+            number = self.count
+        self.numbers[id(value)] = number
+        self.objects[number] = value
+        return number
+
+    def digests(self, value: Any) -> dict[str, str]:
+        """Return each attribute of an object as text that tells whether it has changed."""
+        result = {}
+        for name, item in getattr(value, "__dict__", {}).items():
+            other = type(self)(self.opaque, self.packages)
+            other.is_digest = True
+            other.begin("0")
+            try:
+                result[name] = canonical(other.encode(item))
+            except (CannotEncode, RecursionError):
+                result[name] = f"{id(item)}"
+        return result
+
+    def _sorted(self, values: Iterable[Any]) -> list[Any]:
+        return sorted((self.encode(item) for item in values), key=canonical)
+
+    def _encode_shared(self, value: Any, kind: type) -> Any:
+        known = self.numbers.get(id(value))
+        if known is not None and known in self._written:
+            return ["r", known]
+        is_opaque = self.is_opaque(kind)
+        if known is None:
+            constant = self._constant(value)
+            if constant is not None:
+                return ["g", *constant]
+            if is_opaque and not self.answering:
+                raise CannotEncode(f"a {kind.__name__} that was not made by a call of this test")
+            if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
+                return self._encode_code(value)
+            known = self.add(value)
+        self._written.add(known)
+        if isinstance(value, (type, types.FunctionType)):
+            return self.encode_known_code(value, known)
+        if is_opaque:
+            return self._encode_opaque(value, known) if self.answering else self._encode_changes(value, known)
+        if kind is list:
+            return ["l", known, [self.encode(item) for item in value]]
+        if kind is dict:
+            return ["d", known, self._pairs(value.items())]
+        if kind is set:
+            return ["S", known, self._sorted(value)]
+        if kind is bytearray:
+            return ["ba", known, base64.b64encode(bytes(value)).decode()]
+        return self._encode_object(value, known)
+
+    def _pairs(self, items: Iterable[Any]) -> list[Any]:
+        return [[self.encode(key), self.encode(item)] for key, item in items]
+
+    def _encode_code(self, value: Any) -> Any:
+        try:
+            return ["g", *place_of(value)]
+        except CannotEncode:
+            if isinstance(value, types.BuiltinFunctionType) and isinstance(
+                value.__self__, (types.ModuleType, type(None))
+            ):
+                raise
+        known = self.add(value)
+        self._written.add(known)
+        is_method = isinstance(value, types.BuiltinFunctionType)
+        return self._encode_object(value, known) if is_method else self.encode_known_code(value, known)
+
+    def encode_known_code(self, value: Any, known: Any) -> Any:
+        """Return the form of a function or class that no module holds (see ``code_encoding.py``)."""
+        raise NotImplementedError
+
+    def _encode_object(self, value: Any, known: Any) -> Any:
+        try:
+            reducer = copyreg.dispatch_table.get(type(value))
+            reduced = reducer(value) if reducer else value.__reduce_ex__(2)
+        except Exception as error:  # noqa: BLE001  the code's own objects may raise anything
+            raise CannotEncode(f"{type(value).__name__}: {type(error).__name__}") from error
+        if isinstance(reduced, str):
+            return ["g", type(value).__module__, reduced]
+        make, arguments, state, items, pairs = (tuple(reduced) + (None,) * 5)[:5]
+        if make is getattr(copyreg, "__newobj__", None):
+            how, make, arguments = "new", arguments[0], arguments[1:]
+        elif make is copyreg._reconstructor:  # type: ignore[attr-defined]
+            how, make, arguments = "new", arguments[0], () if arguments[2] is None else (arguments[2],)
+        else:
+            how = "call"
+        return [
+            *("o", known, [how, self.encode(make)], [self.encode(item) for item in arguments], self._state(state)),
+            None if items is None else [self.encode(item) for item in items],
+            None if pairs is None else self._pairs(pairs),
+        ]
+
+    def _state(self, state: Any) -> Any:
+        """Return the form of an object's state: its dict is the object's own and gets no number."""
+        if type(state) is dict:
+            return ["D", self._pairs(state.items())]
+        if type(state) is tuple and len(state) == 2 and all(type(part) in (dict, type(None)) for part in state):
+            return ["t", [self._state(part) for part in state]]
+        return self.encode(state)
+
+    def _encode_opaque(self, value: Any, known: Any) -> Any:
+        own = sorted(getattr(value, "__dict__", {}).items())
+        forms = [(name, item, self.optional(item)) for name, item in own]
+        attributes = [[name, form] for name, item, form in forms if item is None or form is not None]
+        items = [self.encode(item) for item in list.__iter__(value)] if isinstance(value, list) else None
+        pairs = self._pairs(dict.items(value)) if isinstance(value, dict) else None
+        if not self.is_digest:
+            self.synced[known] = self.digests(value)
+        return ["O", known, self.encode(type(value)), attributes, items, pairs]
+
+    def _encode_changes(self, value: Any, known: Any) -> Any:
+        """Return a known opaque object with the attributes that changed since the last answer."""
+        before, now = self.synced.get(known, {}), self.digests(value)
+        self.synced[known] = now
+        changed = [name for name in now if now[name] != before.get(name)]
+        gone = [[name] for name in before if name not in now]
+        return ["h", known, [[name, self.encode(value.__dict__[name])] for name in sorted(changed)] + sorted(gone)]
+
+    def _constant(self, value: Any) -> Any:
+        """Return the module and the name of an object that a module of the packages holds, else None."""
+        if isinstance(value, _KEPT):
+            return None
+        if self._constants is None:
+            self._constants = {
+                id(item): (module.__name__, name)
+                for module in list(sys.modules.values())
+                if getattr(module, "__name__", "").partition(".")[0] in self.packages
+                and not is_of_tests(module.__name__)
+                for name, item in list(vars(module).items())
+                if not isinstance(item, _KEPT)
+            }
+        return self._constants.get(id(value))
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,51 @@
+"""The second half of a task's verification: its tests' calls, to be answered in a process that holds no tests."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ....environments.grading.collect import collect
+from ....environments.grading.out_of_process.check import Examination
+from ....environments.grading.out_of_process.record import record
+from ....environments.sandbox import Change
+from ....environments.tasks.task_paths import source_files
+from ....environments.tasks.task_trees import Materials
+from ....errors import Rejected
+from ....models import Assurance, FileChange, Task
+
+COMPONENT = "behaviour"
+
+
+async def with_behaviour(task: Task, trees: Materials, least: Assurance, backend: str) -> Task:
+    """Return the task with its record, where it has one, and with the assurance that it gives.
+
+    Raises Rejected for an assurance below ``least``, SandboxError when a sandbox fails.
+    """
+    solution = await asyncio.to_thread(own_solution, task, trees)
+    recording = await record(Examination(task, trees, backend), solution)
+    if least == "out_of_process" and not recording.is_complete:
+        raise Rejected("v8_assurance", f"graded in process only: {recording.missing}")
+    features = {**task.features, "recorded_tests": len(recording.calls.tests) if recording.calls else 0}
+    if recording.calls is None:
+        return task.model_copy(update={"features": features})
+    verifier = task.pytest.model_copy(
+        update={
+            "behaviour": recording.calls.pack(),
+            "components": list(dict.fromkeys([*task.verifier.components, COMPONENT])),
+        }
+    )
+    assurance: Assurance = "out_of_process" if recording.is_complete else "in_process"
+    return task.model_copy(update={"features": features, "verifier": verifier, "assurance": assurance})
+
+
+def own_solution(task: Task, trees: Materials) -> list[FileChange]:
+    """Return the task's own solution as the changes that a grader accepts."""
+    changes = []
+    for path in source_files(task):
+        file = trees.solved_tree / path
+        if file.is_file():
+            content = file.read_bytes()
+            changes.append(Change(path=path, kind="file", size=len(content), executable=False, content=content))
+        else:
+            changes.append(Change(path=path, kind="deleted"))
+    return collect(changes, task, trees.pristine_tree, trees.installed)[0]
