@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -43,6 +43,10 @@ def generate(
         str | None, typer.Option(metavar="DATE", help="Take only changes of history from this day on (YYYY-MM-DD).")
     ] = None,
     knob: Annotated[list[str] | None, typer.Option(help="Set KEY=VALUE for the generators; repeatable.")] = None,
+    assurance: Annotated[
+        Literal["in_process", "out_of_process"],
+        typer.Option(help="Keep only tasks that are graded out of process too, or all."),
+    ] = "in_process",
     any_licence: Annotated[
         bool, typer.Option("--any-licence", help="Accept code whose licence is not permissive.")
     ] = False,
@@ -59,6 +63,8 @@ def generate(
         import_(data_sets[0], out, limit=count, jobs=jobs, sandbox=sandbox, as_json=as_json)
         return
     knobs = {**key_values(knob or []), **({"since": since} if since is not None else {})}
+    if assurance != "in_process":
+        knobs["assurance"] = assurance
     options = snapshot_options(recipe, {"python": python, "pytest": pytest, "setup_cmds": setup_cmd})
     from ...generators.generate import generate as make_tasks
 

@@ -116,6 +116,9 @@ def _numbers(tasks: Sequence[Task], report: Mapping[str, Any]) -> Iterator[str]:
         yield f"| rejected: {reason} | {number} |"
     splits = Counter(task.split for task in tasks)
     yield f"| splits | {', '.join(f'{name} {number}' for name, number in sorted(splits.items())) or 'none'} |"
+    if tasks:
+        outside = sum(task.assurance == "out_of_process" for task in tasks)
+        yield f"| graded out of process too (assurance `out_of_process`) | {outside} of {len(tasks)} tasks |"
     strengths = sorted(task.verifier_strength for task in tasks if task.verifier_strength is not None)
     if strengths:
         low, middle, high = strengths[0], median(strengths), strengths[-1]

@@ -19,11 +19,12 @@ import io
 import re
 import sys
 import types
-from typing import TYPE_CHECKING, Any, Callable
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the text of that file has defined these names already
+    from .places import CannotEncode, canonical
     from .value_decoding import Values
-    from .value_encoding import CannotEncode, canonical
 
 MAX_CALLS = 400
 """Most calls of one test."""
@@ -111,7 +112,7 @@ class Boundary:
             if self.answers is not None:
                 return self._answer(call)
             try:
-                outcome = await original(*positional, **named), None, ""
+                outcome: Any = (await original(*positional, **named), None, "")
             except Exception as error:  # noqa: BLE001  the code's own
                 outcome = None, error, ""
             return self._recorded(call, [*positional, *named.values()], outcome)
@@ -161,7 +162,7 @@ class Boundary:
 
     def _answer(self, call: dict[str, Any]) -> Any:
         """Return or raise what the solution answered to this call elsewhere."""
-        number, known = len(self.calls) - 1, self.answers.get(self.test, [])
+        number, known = len(self.calls) - 1, (self.answers or {}).get(self.test, [])
         if self.problem or number >= len(known) or not _same(known[number], call):
             raise Unanswered(self.problem or f"call {number} of {call['target']}")
         return self._given(known[number]["answer"])
@@ -230,22 +231,21 @@ def without_defaults(function: Any, arguments: tuple[Any, ...], keywords: dict[s
         has_more = len(arguments) > sum(item.kind in (0, 1) for item in parameters)
         if has_more:
             return arguments, keywords
+    if len(arguments) > len(parameters):
+        return arguments, keywords
     named = dict(keywords)
     for item in parameters:
         if item.kind is kinds.KEYWORD_ONLY and item.name in named and named[item.name] is item.default:
             del named[item.name]
     positional: list[Any] = []
-    for item, value in zip(parameters, arguments):
+    for number, value in enumerate(arguments):
+        item = parameters[number]
         is_default = item.default is not kinds.empty and value is item.default
-        if item.kind is kinds.POSITIONAL_ONLY or (len(positional) == _index(parameters, item) and not is_default):
+        if item.kind is kinds.POSITIONAL_ONLY or (len(positional) == number and not is_default):
             positional.append(value)
         elif not is_default:
             named[item.name] = value
     return tuple(positional), named
-
-
-def _index(parameters: list[Any], item: Any) -> int:
-    return next(number for number, other in enumerate(parameters) if other is item)
 
 
 def _same(known: dict[str, Any], call: dict[str, Any]) -> bool:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # inside, the texts of those files have defined these names already
     from ...snapshots.test_run.plugin_imports import activate_environment, environment_folders
     from .boundary import _printed, describe_answer
+    from .places import CannotEncode
     from .value_decoding import Values
-    from .value_encoding import CannotEncode
 
 CPU_SECONDS = 30
 """Most seconds of CPU time for the calls of one test."""

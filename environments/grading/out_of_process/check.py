@@ -20,9 +20,9 @@ from ...snapshots.test_run.test_runner import ENVIRONMENT, START, Crossing, Test
 from ...tasks.task_paths import source_files
 from ...tasks.task_trees import Materials
 from ..placing import put_in_place
+from .places import canonical
 from .recorded_calls import Call, RecordedCalls, boundary_parts, worker_parts
 from .targets import Examined, examine
-from .value_encoding import canonical
 
 ROUNDS = 4
 """Most times that a solution is asked for calls that were not recorded."""

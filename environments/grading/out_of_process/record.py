@@ -1,7 +1,8 @@
 """Makes the record of a new task's calls, and keeps only what was seen to decide rightly.
 
 A test is kept when its calls and their answers were the same in two runs, when the task's own solution gives these
-answers in a process of its own, when the test passes with them in the trusted tree, and when doing nothing gives others.
+answers in a process of its own, when the test passes with them in the trusted tree, and when doing nothing gives other
+answers.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any
 
 from ....models import FileChange
-from .check import Examination, failed_tests
+from ...rng import stream
+from .check import Examination
+from .inputs import held_out_calls, is_plain
+from .places import canonical
 from .recorded_calls import MAX_BYTES, Call, RecordedCalls
-from .value_encoding import canonical
 
 MAX_TESTS = 200
 """Most tests of a record."""
@@ -63,6 +67,7 @@ async def record(examination: Examination, solution: Sequence[FileChange]) -> Re
     recorded = _within_limit(recorded, reasons)
     if not recorded.tests:
         return Recording(None, reasons, missing=_most_frequent(reasons))
+    recorded = await _with_inputs(examination, recorded, solution)
     runs = {
         test: {target for target in crossing["reached"] if target[0] != "@"}
         for test, crossing in first.crossings.items()
@@ -97,6 +102,34 @@ async def _reproduced(
             reasons[test] = f"with given answers it fails ({outcome.message if outcome else run.cause})"[:300]
             del kept[test]
     return replace(recorded, tests=kept)
+
+
+async def _with_inputs(
+    examination: Examination, recorded: RecordedCalls, solution: Sequence[FileChange]
+) -> RecordedCalls:
+    """Return the record with held-out calls: those to which the solution gives the same plain answer every time.
+
+    Whatever ends with an exception is left out: tests and documents say little about what a function refuses. So are
+    calls that doing nothing answers as well.
+    """
+    task = examination.task
+    proposed = held_out_calls(list(recorded.tests.values()), stream(task.generator.seed, "inputs", task.task_id))
+    if not proposed:
+        return recorded
+    sent = dict(proposed)
+    runs = [await examination.answers(changes, sent, recorded.opaque) for changes in (solution, solution, [])]
+    inputs: dict[str, list[Call]] = {}
+    for target, calls in proposed.items():
+        first, second, nothing = (run.get(target, []) for run in runs)
+        good = [
+            {**call, "answer": one}
+            for call, one, two, none in zip_longest(calls, first, second, nothing)
+            if one and canonical(one) == canonical(two) != canonical(none)
+            if "broken" not in one and one["error"] is None and one["after"] is None and is_plain(one["result"])
+        ]
+        if good:
+            inputs[target] = good
+    return replace(recorded, inputs=inputs)
 
 
 def _difference(calls: Sequence[Call], given: Sequence[Any] | None) -> str:

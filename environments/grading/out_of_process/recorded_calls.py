@@ -14,7 +14,7 @@ from typing import Any
 from ....errors import GraderError
 from ...snapshots.test_run import plugin_imports
 
-_BOUNDARY = ("value_encoding", "value_decoding", "boundary")
+_BOUNDARY = ("places", "value_encoding", "value_decoding", "boundary")
 
 Call = dict[str, Any]
 """``target``, ``arguments``, ``keywords`` and, once recorded, ``answer``."""

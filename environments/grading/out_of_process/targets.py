@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -162,7 +163,7 @@ def _pair(node: ast.stmt, target: str) -> list[ast.stmt]:
     if not target or not isinstance(node, _FUNCTIONS):
         return [node]
     kept, quoted = GOLD + node.name.strip("_"), repr(target)
-    original = type(node)(**{name: getattr(node, name, None) for name in node._fields})
+    original = copy.copy(node)
     original.name = kept
     original.decorator_list = [ast.parse(f"{_BOUNDARY}.gold({quoted})", mode="eval").body]
     arguments, keywords = _passed(node.args)

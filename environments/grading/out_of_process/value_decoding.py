@@ -1,7 +1,7 @@
 """Forms back to values (see ``value_encoding.py``), and functions and classes of tests by value.
 
-The text of this file is also run inside sandboxes, after that of ``value_encoding.py``, on Python 3.8 and later. What is
-decoded on the trusted side is limited to names that the task's own solution gave: a solution cannot send code.
+The text of this file is also run inside sandboxes, after that of ``value_encoding.py``, on Python 3.8 and later. What
+is decoded on the trusted side is limited to names that the task's own solution gave: a solution cannot send code.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import base64
 import collections
 import marshal
 import types
-from typing import TYPE_CHECKING, Any, Callable, Iterable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the text of that file has defined these names already
-    from .value_encoding import CannotEncode, Encoder, replay, resolve
+    from .places import CannotEncode, replay, resolve
+    from .value_encoding import Encoder
 
 _IGNORED = frozenset(
     (
@@ -106,7 +108,7 @@ class Values(Encoder):
         if isinstance(value, type):
             return self._encode_class(value, known)
         code = value.__code__
-        cells = [[name, _content(self, cell)] for name, cell in zip(code.co_freevars, value.__closure__ or ())]
+        cells = [[name, _content(self, value.__closure__[i])] for i, name in enumerate(code.co_freevars)]
         used = sorted(_names(code) & value.__globals__.keys())
         forms = [[name, self.optional(value.__globals__[name])] for name in used]
         shared = [pair for pair in forms if pair[1] is not None]
@@ -193,7 +195,7 @@ class Values(Encoder):
                 value.__dict__.pop(name, None)
         return value
 
-    def _decode_O(self, number: Any, kind: Any, attributes: Any, items: Any, pairs: Any) -> Any:  # noqa: N802
+    def _decode_O(self, number: Any, kind: Any, attributes: Any, items: Any, pairs: Any) -> Any:
         made = self.decode(kind)
         value = self._known(number, lambda: _bare(made))
         if attributes:
@@ -209,7 +211,7 @@ class Values(Encoder):
         self.synced[number] = self.digests(value)
         return value
 
-    def _decode_L(self, number: Any, attributes: Any) -> Any:  # noqa: N802
+    def _decode_L(self, number: Any, attributes: Any) -> Any:
         if self.live is None:
             return self.objects[number]
         function = self._known(number, lambda: self.live(number, None))
@@ -228,9 +230,9 @@ class Values(Encoder):
             scope.update((key, self.decode(form)) for key, form in shared)
             function.__defaults__, function.__kwdefaults__ = (self.decode(form) for form in defaults)
         function = self.objects[number]
-        for cell, (_, form) in zip(function.__closure__ or (), cells):
+        for position, (_, form) in enumerate(cells):
             if form:
-                cell.cell_contents = self.decode(form[0])
+                function.__closure__[position].cell_contents = self.decode(form[0])
         if self.allowed is not None:  # containers that the function shares are changed in place
             for _, form in shared:
                 self.decode(form)

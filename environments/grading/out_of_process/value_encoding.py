@@ -32,12 +32,14 @@ from __future__ import annotations
 import base64
 import copyreg
 import enum
-import importlib
 import itertools
-import json
 import sys
 import types
-from typing import Any, Iterable
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # inside, the text of that file has defined these names already
+    from .places import CannotEncode, canonical, is_of_tests, place_of, replay, text_of
 
 MAX_NODES = 20_000
 """Most parts of the values of one call."""
@@ -45,66 +47,9 @@ MAX_ITEMS = 1_000
 """Most items that are taken from an iterator."""
 ITERATORS = (
     *(types.GeneratorType, map, filter, zip, enumerate, reversed, itertools.chain, itertools.islice),
-    *(type(iter(value)) for value in ([], (), "", {}, {}.items(), {}.values(), set(), range(0), b"")),
+    *(type(iter(value)) for value in ([0], (), "", {0: 0}, {}.items(), {}.values(), {0}, range(0), b"")),  # type: ignore[var-annotated]
 )
 _KEPT = (type, types.ModuleType, types.FunctionType, str, int, float, tuple, list, dict, set, bytearray)
-
-
-class CannotEncode(Exception):
-    """A value that cannot cross to another process."""
-
-
-def resolve(module: str, name: str) -> Any:
-    """Return what a module holds under a qualified name, the module itself for an empty one."""
-    value: Any = sys.modules.get(module) or importlib.import_module(module)
-    for part in name.split(".") if name else ():
-        value = getattr(value, part)
-    return value
-
-
-def is_of_tests(module: str) -> bool:
-    """Return whether a module is one of tests, which another process does not have."""
-    return any(part.startswith("test") or part in ("conftest", "__main__") for part in module.split("."))
-
-
-def place_of(value: Any) -> tuple[str, str]:
-    """Return the module and the qualified name under which a class or function is found again.
-
-    Raises CannotEncode for one that is not found under its own name, or in a test.
-    """
-    module, name = getattr(value, "__module__", None) or "builtins", getattr(value, "__qualname__", "")
-    try:
-        found = None if is_of_tests(module) else resolve(module, name)
-    except (ImportError, AttributeError, ValueError, TypeError):
-        found = None
-    if found is value:
-        return module, name
-    if not is_of_tests(module):
-        for other, item in list(vars(sys.modules.get(module, types)).items()):
-            if item is value:
-                return module, other
-    raise CannotEncode(f"{type(value).__name__} {name or '?'} of {module} has no public place")
-
-
-def canonical(form: Any) -> str:
-    """Return a form as text: equal values have equal texts."""
-    return json.dumps(form, sort_keys=True, separators=(",", ":"))
-
-
-def text_of(error: BaseException) -> str:
-    """Return an exception's text, cut to 2,000 characters."""
-    try:
-        return str(error)[:2000].encode("utf-8", "backslashreplace").decode()
-    except Exception:  # noqa: BLE001  the code's own
-        return ""
-
-
-def replay(items: list[Any], failure: Any, rest: Any) -> Any:
-    """Yield the items, then raise the failure, or go on with the rest."""
-    yield from items
-    if failure is not None:
-        raise failure
-    yield from rest
 
 
 class Encoder:
@@ -281,7 +226,7 @@ class Encoder:
         try:
             reducer = copyreg.dispatch_table.get(type(value))
             reduced = reducer(value) if reducer else value.__reduce_ex__(2)
-        except Exception as error:  # noqa: BLE001  the code's own objects may raise anything
+        except Exception as error:
             raise CannotEncode(f"{type(value).__name__}: {type(error).__name__}") from error
         if isinstance(reduced, str):
             return ["g", type(value).__module__, reduced]

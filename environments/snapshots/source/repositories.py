@@ -120,7 +120,13 @@ def export_commit(repository: Path, commit: str, target: Path) -> Exported:
     position = 0
     for mode, _, path in blobs:
         header_end = contents.index(b"\n", position)
-        size = int(contents[position:header_end].rpartition(b" ")[2])
+        size_text = contents[position:header_end].rpartition(b" ")[2]
+        if not size_text.isdigit():
+            raise SourceNotFound(
+                f"{repository} lacks the content of {os.fsdecode(path)} at {commit}: the clone is not whole; clone it "
+                "again without --filter"
+            )
+        size = int(size_text)
         data, position = contents[header_end + 1 : header_end + 1 + size], header_end + size + 2
         file = target / os.fsdecode(path)
         file.parent.mkdir(parents=True, exist_ok=True)

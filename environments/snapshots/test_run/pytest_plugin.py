@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # inside, the texts of those files have defined these names a
     from .plugin_imports import enter_workspace, leave_main, load_pytest
     from .plugin_integrity import WATCHED, Guard, Reference, changed, make_guard
 
-    def install_boundary(job: dict[str, Any]) -> Any: ...  # noqa: D103
+    def install_boundary(job: dict[str, Any]) -> Any: ...
 
 
 def describe(excinfo: Any, root: str) -> tuple[str, str, str]:

@@ -69,8 +69,9 @@ class TestRun:
     and ``running`` the test that was running. ``repeated`` ids were reported more than once and have no outcome.
     ``violations`` names parts of pytest or ``builtins`` that the code under test replaced. ``contexts`` maps a test id
     (empty: import time) to workspace-relative file to covered lines. ``modules`` maps the workspace's imported
-    top-level modules to files. ``descriptions`` maps ids of unittest to the first lines of docstrings. ``crossings`` maps
-    a test id to what its boundary wrote down. ``cpu_seconds`` is the CPU time of the run, ``seconds`` its wall time.
+    top-level modules to files. ``descriptions`` maps ids of unittest to the first lines of docstrings. ``crossings``
+    maps a test id to what its boundary wrote down. ``cpu_seconds`` is the CPU time of the run, ``seconds`` its wall
+    time.
     """
 
     __test__: ClassVar[bool] = False

@@ -11,6 +11,7 @@ from helpers.row_repository import REPO, RowRepository, git, make_repository
 from etude.environments.snapshots import Snapshot, open_snapshot
 from etude.environments.snapshots.builder.specification import BuiltEnvironment, Specification
 from etude.environments.snapshots.builder.specified import _edit, build_commit
+from etude.environments.snapshots.source.repositories import export_commit
 from etude.errors import SourceNotFound
 
 STATED = Specification(repo=REPO, version="1.0", python="3.11", requirements=("six==1.16.0",))
@@ -63,6 +64,16 @@ def test_packages_are_those_of_the_stated_day(repository: RowRepository) -> None
 def test_a_folder_that_is_not_a_clone_is_named(tmp_path: Path) -> None:
     with pytest.raises(SourceNotFound, match="has no commit abc .*; fetch it with all its branches"):
         build_commit(STATED, tmp_path, "abc", "abc")
+
+
+def test_a_clone_without_all_contents_names_the_file(tmp_path: Path) -> None:
+    whole = make_repository(tmp_path)
+    clone = whole.folder / "example__shapes"
+    blob = git(clone, "rev-parse", f"{whole.base_commit}:shapes/__init__.py").strip()
+    for stored in clone.rglob(f"{blob[:2]}/{blob[2:]}"):
+        stored.unlink()
+    with pytest.raises(SourceNotFound, match="lacks the content of shapes/__init__.py at .*clone it again"):
+        export_commit(clone, whole.base_commit, tmp_path / "out")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,146 @@
+"""Held-out inputs: calls near those of the tests, in the domain that the tests show.
+
+Only functions of modules whose recorded arguments and results are plain data get them. A new call takes each argument
+from what a recorded call gave at the same place, or changes its digits and letters to others of the same kind and its
+numbers within the range that was seen; so a value keeps its type and its shape. What the task's own solution refuses is
+left out by the caller.
+"""
+
+from __future__ import annotations
+
+import random
+import string
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from .places import canonical
+from .recorded_calls import Call
+
+PER_TARGET = 24
+"""Most new calls for one function."""
+_PLAIN = frozenset("ifcsbtlSFd")
+_TRIES = 12
+
+
+def held_out_calls(tests: Sequence[Sequence[Call]], choice: random.Random) -> dict[str, list[Call]]:
+    """Return new calls by target, none of which a test makes; ``choice`` draws them."""
+    recorded: dict[str, list[Call]] = {}
+    for calls in tests:
+        for call in calls:
+            recorded.setdefault(call["target"], []).append(call)
+    found: dict[str, list[Call]] = {}
+    for target, calls in sorted(recorded.items()):
+        is_plain_function = "." not in target.partition(":")[2] and "@" not in target
+        if is_plain_function and all(_is_plain_call(call) for call in calls):
+            new = _new_calls(target, calls, choice)
+            if new:
+                found[target] = new
+    return found
+
+
+def _is_plain_call(call: Call) -> bool:
+    answer = call["answer"]
+    parts = [*call["arguments"], *call["keywords"].values(), answer["result"]]
+    return answer["after"] is None and all(is_plain(part) for part in parts)
+
+
+def is_plain(form: Any) -> bool:
+    """Return whether a form is data alone: no object, function or iterator, and no container that occurs twice."""
+    if not isinstance(form, list):
+        return True
+    if form[0] in ("i", "f", "c", "s", "b"):
+        return True
+    return form[0] in _PLAIN and all(map(is_plain, _parts(form)))
+
+
+def _parts(form: list[Any]) -> Iterator[Any]:
+    for part in form[-1]:
+        yield from part if form[0] == "d" else [part]
+
+
+def _new_calls(target: str, calls: Sequence[Call], choice: random.Random) -> list[Call]:
+    known = {_key(call) for call in calls}
+    shapes = [call for call in calls if call["answer"]["error"] is None]
+    found: list[Call] = []
+    for _ in range(_TRIES * PER_TARGET):
+        if len(found) == PER_TARGET or not shapes:
+            break
+        model = choice.choice(shapes)
+        places: list[int | str] = [*range(len(model["arguments"])), *model["keywords"]]
+        new: dict[int | str, Any] = {place: _at(model, place) for place in places}
+        for place in places:
+            others = [_at(call, place) for call in shapes if _has(call, place)]
+            new[place] = choice.choice(others)
+            if choice.random() < 0.5:
+                new[place] = _varied(new[place], others, choice)
+        numbers = iter(range(1, 1_000_000))
+        call = {
+            "target": target,
+            "arguments": [_renumbered(new[place], numbers) for place in range(len(model["arguments"]))],
+            "keywords": {name: _renumbered(new[name], numbers) for name in model["keywords"]},
+        }
+        if _key(call) not in known:
+            known.add(_key(call))
+            found.append(call)
+    return found
+
+
+def _key(call: Call) -> str:
+    numbers = iter(range(1, 1_000_000))
+    forms = [_renumbered(form, numbers) for form in [*call["arguments"], *call["keywords"].values()]]
+    return canonical([forms, list(call["keywords"])])
+
+
+def _has(call: Call, place: int | str) -> bool:
+    return place < len(call["arguments"]) if isinstance(place, int) else place in call["keywords"]
+
+
+def _at(call: Call, place: int | str) -> Any:
+    return call["arguments"][place] if isinstance(place, int) else call["keywords"][place]
+
+
+def _varied(form: Any, others: Sequence[Any], choice: random.Random) -> Any:
+    """Return a form of the same type and shape with other content."""
+    if isinstance(form, bool) or form is None:
+        return form
+    if isinstance(form, int):
+        seen = [item for item in others if type(item) is int]
+        return choice.randint(min(seen), max(seen)) if seen else form
+    if isinstance(form, str):
+        return "".join(_other(character, choice) for character in form)
+    if form[0] == "f":
+        seen_floats = [float(item[1]) for item in others if isinstance(item, list) and item[0] == "f"]
+        finite = [value for value in seen_floats if abs(value) < 1e300]
+        return ["f", repr(round(choice.uniform(min(finite), max(finite)), 4))] if finite else form
+    if form[0] in ("l", "t"):
+        items = list(form[-1])
+        kept = [_varied(item, items, choice) if choice.random() < 0.5 else item for item in items]
+        if form[0] == "l" and choice.random() < 0.5:
+            choice.shuffle(kept)
+        return [*form[:-1], kept]
+    return form
+
+
+def _other(character: str, choice: random.Random) -> str:
+    for group in (string.digits, string.ascii_lowercase, string.ascii_uppercase):
+        if character in group:
+            return choice.choice(group)
+    return character
+
+
+def _renumbered(form: Any, numbers: Iterator[int]) -> Any:
+    """Return a form whose containers count from 1 on, as in a message of its own."""
+    if not isinstance(form, list):
+        return form
+    tag = form[0]
+    if tag in ("l", "S", "d"):
+        number = next(numbers)
+        content = (
+            [[_renumbered(key, numbers), _renumbered(value, numbers)] for key, value in form[2]]
+            if tag == "d"
+            else [_renumbered(item, numbers) for item in form[2]]
+        )
+        return [tag, number, content]
+    if tag in ("t", "F"):
+        return [tag, [_renumbered(item, numbers) for item in form[1]]]
+    return form
