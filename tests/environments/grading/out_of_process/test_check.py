@@ -1,0 +1,136 @@
+"""A task with recorded calls: what forges every test inside pytest is not rewarded, and honest variants are."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+
+import pytest
+
+from etude.environments.grading import grade
+from etude.environments.grading.out_of_process.check import Examination, _parsed, same_answer
+from etude.environments.grading.out_of_process.record import Recording, record
+from etude.environments.grading.out_of_process.recorded_calls import RecordedCalls
+from etude.environments.sandbox import Change
+from etude.environments.snapshots import Snapshot
+from etude.environments.tasks.task_trees import Materials
+from etude.errors import GraderError
+from etude.generators.validation.checks.behaviour import own_solution, with_behaviour
+from etude.models import Grade, Task
+
+CORE = "src/tally/core.py"
+HEAD = "from .words import LIMIT\n\n\ndef largest(values):\n    return min(max(values), LIMIT)\n\n\n"
+HONEST = {
+    "sum": "def total(values):\n    return sum(values)\n",
+    "recursion": "def total(values):\n    rest = list(values)\n    return rest[0] + total(rest[1:]) if rest else 0\n",
+    "helper": "import functools\n\ndef _add(a, b):\n    return a + b\n\ndef total(values):\n"
+    "    return functools.reduce(_add, values, 0)\n",
+    "noisy": "def total(values, *ignored):\n    result = 0\n    for value in values:\n        result += value\n"
+    "    return result + 0\n",
+    "boolean": "def total(values):\n    return sum(values) or False\n",
+}
+FORGERIES = {
+    "items": "import sys\nif 'pytest' in sys.modules:\n    import gc, _pytest.python as p\n"
+    "    p.Function.runtest = lambda self: None\n\ndef total(values):\n    return None\n",
+    "equal": "class Equal(int):\n    def __eq__(self, other):\n        return True\n    __hash__ = int.__hash__\n\n"
+    "def total(values):\n    return Equal()\n",
+    "frames": "import sys\n\ndef total(values):\n    frame = sys._getframe()\n    while frame:\n"
+    "        if frame.f_code.co_name.startswith('test'):\n            return 3\n        frame = frame.f_back\n"
+    "    return 0\n",
+    "known inputs": "def total(values):\n    return {(1, 2): 3}.get(tuple(values), 0)\n",
+    "early exit": "import os\ndef total(values):\n    os._exit(0)\n",
+}
+
+
+def graded(task: Task, text: str) -> Grade:
+    content = (HEAD + text).encode()
+    return asyncio.run(grade(task, [Change(path=CORE, kind="file", size=len(content), content=content)]))
+
+
+@pytest.fixture(scope="module")
+def recording(task: Task, snapshot: Snapshot) -> Recording:
+    trees = Materials(task, snapshot)
+    return asyncio.run(record(Examination(task, trees), own_solution(task, trees)))
+
+
+@pytest.fixture(scope="module")
+def examined(task: Task, snapshot: Snapshot) -> Task:
+    """Return the task with its record."""
+    return asyncio.run(with_behaviour(task, Materials(task, snapshot), "out_of_process", "auto"))
+
+
+def test_the_record_has_the_calls_of_every_test_and_others(recording: Recording, task: Task) -> None:
+    assert recording.is_complete, recording.missing
+    assert recording.calls is not None and set(recording.calls.tests) == set(task.FAIL_TO_PASS)
+    assert recording.calls.targets == ["tally.core:total"]
+    sent = json.dumps(recording.calls.sent())
+    assert "answer" not in sent and "test_total" not in sent
+    known = {json.dumps(call["arguments"]) for calls in recording.calls.tests.values() for call in calls}
+    assert not [
+        call for call in recording.calls.inputs.get("tally.core:total", []) if json.dumps(call["arguments"]) in known
+    ]
+
+
+def test_the_record_survives_its_row(recording: Recording) -> None:
+    assert recording.calls is not None
+    assert RecordedCalls.unpack(recording.calls.pack()) == recording.calls
+    with pytest.raises(GraderError, match="make the task again"):
+        RecordedCalls.unpack("no record")
+
+
+def test_the_task_says_its_assurance_and_keeps_the_record_secret(examined: Task) -> None:
+    assert examined.assurance == "out_of_process"
+    assert examined.verifier.components[-1] == "behaviour"
+    assert examined.pytest.behaviour and examined.pytest.behaviour not in examined.public().model_dump_json()
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_an_honest_solution_scores_one(examined: Task, name: str) -> None:
+    result = graded(examined, HONEST[name])
+    assert result.failures == []
+    assert result.reward.value == 1.0 and result.reward.components["behaviour"] == 1.0
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forgery_scores_zero(examined: Task, name: str) -> None:
+    assert graded(examined, FORGERIES[name]).reward.value == 0.0
+
+
+def test_a_forgery_that_passes_every_test_is_rewarded_without_the_record(task: Task, examined: Task) -> None:
+    assert graded(task, FORGERIES["equal"]).reward.value == 1.0
+    result = graded(examined, FORGERIES["equal"])
+    assert result.reward.components["fail_to_pass"] == 1.0
+    assert {failure.component for failure in result.failures} == {"behaviour"}
+
+
+def test_a_task_without_a_function_to_examine_stays_in_process(task: Task, snapshot: Snapshot) -> None:
+    trees = Materials(task, snapshot)
+    examination = Examination(task, trees)
+    object.__setattr__(examination, "examined", replace(examination.examined, targets=(), files={}))
+    found = asyncio.run(record(examination, own_solution(task, trees)))
+    assert found.calls is None and not found.is_complete and "changes no function" in found.missing
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"test": "0"}',
+        b'{"test": "0", "answers": 3}',
+        b'{"test": "0", "answers": [3]}',
+        b"\xff",
+        b'{"test": "0", "answers": [' + b'{"a":' + b"[" * 500 + b"]" * 500 + b"}]}",
+    ],
+)
+def test_what_is_no_answer_is_left_out(line: bytes) -> None:
+    assert _parsed(line + b'\n{"test": "1", "answers": [{}]}\n') == {"1": [{}]}
+
+
+def test_answers_are_equal_by_type_and_floats_within_a_tolerance() -> None:
+    assert same_answer(["f", "0.30000000000000004"], ["f", "0.3"])
+    assert not same_answer(["f", "0.31"], ["f", "0.3"])
+    assert not same_answer(1, True) and not same_answer(1, ["f", "1.0"]) and not same_answer([1], [1, 2])
+    assert same_answer({"a": ["t", [1]]}, {"a": ["t", [1]]})
