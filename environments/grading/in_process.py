@@ -6,7 +6,7 @@ import asyncio
 import base64
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...errors import GraderError, SandboxError, SnapshotError
 from ...models import FileChange, Task
@@ -15,6 +15,7 @@ from ..snapshots.test_run.test_runner import TestRun, run_tests
 from ..tasks.task_trees import Materials, materials, unplayable
 from .collect import collect
 from .components import component_values, failures, passed_fractions
+from .pristine import read_pristine
 from .submission import Submission, Verdict, broken_task
 
 _COMPONENTS = ("fail_to_pass", "pass_to_pass", "no_confirmed_finding")
@@ -85,7 +86,8 @@ async def verify(submission: Submission) -> Verdict:
                 f"the tests of task {task.task_id!r} were killed twice (exit {attempt.exit_code}) before one failed; "
                 "find what kills processes on this machine and grade again"
             )
-    return _verdict(task, accepted, refused, attempt)
+    pristine = await asyncio.to_thread(read_pristine, tree, submission.changes, task.protected_paths)
+    return replace(_verdict(task, accepted, refused, attempt), pristine=pristine)
 
 
 async def _attempt(submission: Submission, trees: Materials, accepted: Sequence[FileChange]) -> _Attempt:
