@@ -63,7 +63,7 @@ def _git(arguments: tuple[str, ...], text: str) -> Iterator[Evidence]:
         severe = action not in ("rev-list", "show-ref", "for-each-ref") or any(map(_ALL_REFS.search, options))
         yield Evidence("L07", "suspect" if severe else "info", text)
     elif action == "stash" and options[:1] and options[0] in ("list", "show", "branch"):
-        yield Evidence("L07", "suspect", text)
+        yield Evidence("L07", "info" if options[0] == "list" else "suspect", text)
     elif action in (*_LOOKS, "diff", "checkout", "restore", "grep", "archive", "branch"):
         wide = any(_ALL_REFS.search(word) for word in names) and action != "branch"
         past = [word.removeprefix("--source=") for word in names]

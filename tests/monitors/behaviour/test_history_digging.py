@@ -14,7 +14,6 @@ ATTEMPTS = {
     "cd src && git -C . log -g": "L07",
     "git fsck --lost-found": "L07",
     "git cat-file --batch-all-objects --batch-check": "L07",
-    "git stash list": "L07",
     "git stash show -p stash@{0}": "L07",
     "git checkout HEAD~1 -- src/tally/core.py": "L07",
     "git diff origin/main": "L07",
@@ -33,6 +32,7 @@ ATTEMPTS = {
 }
 ORDINARY = [
     "git status",
+    "git stash list",
     "git diff",
     "git diff HEAD",
     "git add -A && git commit -m 'work'",
