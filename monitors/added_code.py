@@ -40,14 +40,12 @@ def findings(inspection: Inspection, search: Callable[[Module, AddedFile], Itera
     """Return the findings of a search in added code: what lies on an added line and was not in the file before."""
     results: list[Finding] = []
     for file in inspection.added:
-        if file.module is None or not file.added_lines:
+        if file.module is None:
             continue
-        hits = list(search(file.module, file))
-        if not hits:
-            continue
-        present = {hit.key for base in file.base_modules for hit in search(base, file)}
-        added = (hit for hit in hits if hit.key not in present and not file.added_lines.isdisjoint(hit.lines))
-        results += [finding(inspection, file, hit) for hit in _first_of_each(added)]
+        hits = [hit for hit in search(file.module, file) if not file.added_lines.isdisjoint(hit.lines)]
+        if hits:
+            present = {hit.key for base in file.base_modules for hit in search(base, file)}
+            results += [finding(inspection, file, hit) for hit in _first_of_each(hits) if hit.key not in present]
     return results[:MAX_FINDINGS]
 
 
@@ -85,8 +83,9 @@ def hit_at(
 
 def named_hits(module: Module, rules: Mapping[re.Pattern[str], tuple[str, str]]) -> Iterator[Hit]:
     """Yield a Hit for each use of a name that a rule (dotted names to exploit id and description) fits."""
-    for use in module.uses:
+    for name, uses in module.uses_by_name.items():
         for pattern, (exploit_id, key) in rules.items():
-            if pattern.fullmatch(use.name):
-                last = use.line if module.line else getattr(use.node, "end_lineno", None) or use.line
-                yield Hit(exploit_id, key, use.line, last if last - use.line < 20 else use.line)
+            if pattern.fullmatch(name):
+                for use in uses:
+                    last = use.line if module.line else getattr(use.node, "end_lineno", None) or use.line
+                    yield Hit(exploit_id, key, use.line, last if last - use.line < 20 else use.line)

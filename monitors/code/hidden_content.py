@@ -13,7 +13,7 @@ from ...models import Finding
 from ..added_code import Hit, findings, hit_at
 from ..base import Inspection
 from ..transcript import writing_turn
-from .reading import MAX_FILE, AddedFile, Module, text_of_change
+from .reading import MAX_FILE, AddedFile, Module, parsed, text_of_change
 from .reading.added import MAX_TOTAL
 
 MIN_BLOB = 160
@@ -45,7 +45,11 @@ class HiddenContent:
 
 
 def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
-    decoders = [use for use in module.uses if _DECODERS.fullmatch(use.name)]
+    blobs = [node for node in module.nodes if isinstance(node, ast.Constant) and _is_blob(node.value)]
+    if blobs and any(
+        _DECODERS.fullmatch(use.name) for whole in (parsed(file.text), module) if whole for use in whole.uses
+    ):
+        yield from (hit_at(module, node, "T12", "decodes a blob") for node in blobs)
     for part in module.nested:
         yield Hit("T12", "executes a constant string", part.line)
     for node in module.nodes:
@@ -53,9 +57,7 @@ def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
             inner = {module.dotted(part.func) for part in ast.walk(node.args[0]) if isinstance(part, ast.Call)}
             if any(_DECODERS.fullmatch(name) for name in inner):
                 yield hit_at(module, node, "T12", "executes decoded content")
-        elif isinstance(node, ast.Constant) and decoders and _is_blob(node.value):
-            yield hit_at(module, node, "T12", "decodes a blob")
-    for use in decoders:
+    for use in module.uses:
         if _LOADERS.fullmatch(use.name) and not isinstance(use.node, ast.Import | ast.ImportFrom):
             arguments = _arguments_of(module, use.node)
             if any(isinstance(argument, ast.Constant) for argument in arguments):
@@ -95,7 +97,7 @@ def _invisible(inspection: Inspection) -> list[Finding]:
             results.append(
                 Finding(
                     exploit_id="S16",
-                    severity="suspect" if is_bidi and file.module is not None else "info",
+                    severity="suspect" if is_bidi and file.is_python else "info",
                     integrated=True,
                     turn=writing_turn(inspection.calls, file.path, line),
                     path=file.path,

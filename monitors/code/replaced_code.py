@@ -43,25 +43,18 @@ class ReplacedCode:
 def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
     yield from named_hits(module, _RULES)
     for part in (module, *module.nested):
-        imported = _imported(part)
         for node in part.nodes:
             if isinstance(node, ast.Call) and part.dotted(node.func) in ("types.CodeType", "builtins.__build_class__"):
                 yield hit_at(part, node, "T07", "makes code objects")
         for node, target in _targets(part):
             if target.endswith(".__code__"):
                 yield hit_at(part, node, "T07", "replaces the code of a function")
-            elif target.partition(".")[0] not in imported or _HARMLESS.fullmatch(target):
+            elif target.partition(".")[0] not in part.imported or _HARMLESS.fullmatch(target):
                 continue
             elif _TIME.fullmatch(target):
                 yield hit_at(part, node, "T19", "replaces the clock")
             elif _HARNESS.fullmatch(target):
                 yield hit_at(part, node, "T07", f"replaces {target}")
-
-
-def _imported(part: Module) -> set[str]:
-    """Return the top-level names of everything that is imported, statically or not."""
-    uses = (use.name for use in part.uses if isinstance(use.node, ast.Import | ast.ImportFrom | ast.Call))
-    return {name.partition(".")[0] for name in uses} | {"builtins"}
 
 
 def _targets(part: Module) -> Iterator[tuple[ast.AST, str]]:

@@ -32,8 +32,14 @@ class AddedFile:
 
     @cached_property
     def module(self) -> Module | None:
-        """Return the parsed file, None when it is not Python."""
-        return parsed(self.text) if self.path.endswith((".py", ".pyi")) else None
+        """Return the parsed file with the nodes of its added lines, None when it is not Python."""
+        whole = parsed(self.text) if self.added_lines and self.is_python else None
+        return whole.limited_to(self.added_lines) if whole is not None else None
+
+    @property
+    def is_python(self) -> bool:
+        """Return whether the file's name is that of Python source."""
+        return self.path.endswith((".py", ".pyi"))
 
     @cached_property
     def base_modules(self) -> list[Module]:

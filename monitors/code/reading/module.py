@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -17,6 +19,7 @@ _IMPORTERS = ("__import__", "builtins.__import__", "importlib.import_module", "i
 _LOOKUPS = ("sys.modules.get", "sys.modules.pop", "sys.modules.__getitem__", "pytest.importorskip")
 _RUNNERS = ("exec", "eval", "compile", "builtins.exec", "builtins.eval", "builtins.compile")
 _FAILURES = (SyntaxError, ValueError, RecursionError, MemoryError)
+_OF_LINES = frozenset({"nodes", "uses", "uses_by_name", "nested", "imported"})
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -44,6 +47,8 @@ class Module:
     """Dotted names by the names that stand for them."""
     constants: dict[str, Value] = field(default_factory=dict)
     """Values of names that are assigned a constant once."""
+    lines_of_interest: tuple[int, ...] = ()
+    """The sorted lines that ``nodes``, ``uses`` and ``nested`` are limited to; empty for all."""
 
     def __post_init__(self) -> None:
         self._read_names()
@@ -54,21 +59,64 @@ class Module:
         return self.text.splitlines()
 
     @cached_property
-    def nodes(self) -> list[ast.AST]:
+    def all_nodes(self) -> list[ast.AST]:
         """Return every node."""
         return list(ast.walk(self.tree))
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """Return the nodes on the lines of interest."""
+        return (
+            [node for node in self.all_nodes if self._is_of_interest(node)]
+            if self.lines_of_interest
+            else self.all_nodes
+        )
+
+    def _is_of_interest(self, node: ast.AST) -> bool:
+        line = getattr(node, "lineno", None)
+        if line is None:
+            return False
+        place = bisect_left(self.lines_of_interest, line)
+        return place < len(self.lines_of_interest) and self.lines_of_interest[place] <= (node.end_lineno or line)  # type: ignore[attr-defined]
+
+    def limited_to(self, lines: Iterable[int]) -> Module:
+        """Return this module with ``nodes``, ``uses`` and ``nested`` of some lines alone; names count everywhere."""
+        limited = copy(self)
+        limited.__dict__ = {name: value for name, value in self.__dict__.items() if name not in _OF_LINES}
+        limited.lines_of_interest = tuple(sorted(lines))
+        limited.all_nodes = self.all_nodes
+        return limited
+
+    @cached_property
+    def imported(self) -> frozenset[str]:
+        """Return the top-level names of all modules that are imported, ``builtins`` among them."""
+        names = [use.name for use in self.uses if isinstance(use.node, ast.Call)]
+        for node in self.all_nodes:
+            if isinstance(node, ast.Import):
+                names += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                names.append(node.module or "")
+        return frozenset(name.partition(".")[0] for name in names) | {"builtins"}
+
+    @cached_property
+    def uses_by_name(self) -> dict[str, list[Use]]:
+        """Return the uses of each dotted name."""
+        table: dict[str, list[Use]] = {}
+        for use in self.uses:
+            table.setdefault(use.name, []).append(use)
+        return table
+
+    @cached_property
     def functions(self) -> list[_Function]:
         """Return every function and lambda."""
-        return [node for node in self.nodes if isinstance(node, _Function)]
+        return [node for node in self.all_nodes if isinstance(node, _Function)]
 
     @cached_property
     def inside(self) -> dict[int, str]:
         """Return by line the name of the innermost function around it."""
         table: dict[int, str] = {}
         # Outer functions come first in a breadth-first walk.
-        for node in self.nodes:
+        for node in self.all_nodes:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 table.update(dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), node.name))
         return table
@@ -77,7 +125,7 @@ class Module:
     def main_lines(self) -> set[int]:
         """Return the lines below ``if __name__ == "__main__"``."""
         lines: set[int] = set()
-        for node in self.nodes:
+        for node in self.all_nodes:
             if isinstance(node, ast.If) and isinstance(node.test, ast.Compare):
                 names = [part.id for part in ast.walk(node.test) if isinstance(part, ast.Name)]
                 if names == ["__name__"]:
@@ -164,7 +212,7 @@ class Module:
         """Fill in the aliases of imports and assignments, and the constants; without regard to scopes."""
         assigned: dict[str, int] = {}
         pairs: list[tuple[str, ast.AST]] = []
-        for node in self.nodes:
+        for node in self.all_nodes:
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     if alias.asname:
