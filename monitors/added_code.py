@@ -42,7 +42,10 @@ def findings(inspection: Inspection, search: Callable[[Module, AddedFile], Itera
     for file in inspection.added:
         if file.module is None:
             continue
-        hits = [hit for hit in search(file.module, file) if not file.added_lines.isdisjoint(hit.lines)]
+        try:
+            hits = [hit for hit in search(file.module, file) if not file.added_lines.isdisjoint(hit.lines)]
+        except RecursionError:
+            hits = [Hit("T12", "nested too deeply to be read", min(file.added_lines))]
         if hits:
             present = {hit.key for base in file.base_modules for hit in search(base, file)}
             results += [finding(inspection, file, hit) for hit in _first_of_each(hits) if hit.key not in present]

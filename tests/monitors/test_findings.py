@@ -100,6 +100,22 @@ def test_odd_transcripts_and_files_break_nothing() -> None:
         assert isinstance(inspect(code(text, turns=turns)), list)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "class T:\n    def __eq__(self, other):\n        return " + "not " * 900 + "other\n",
+        "TABLE = [" + "-" * 900 + "1, 2, 3]\n",
+        "x = a" + ".b" * 3000 + "\n",
+        "x = f" + "(1)" * 3000 + "\n",
+        "x = " + " + ".join(["'a'"] * 900) + "\nimport os\nos._exit(0)\n",
+    ],
+    ids=["not", "minus", "attributes", "calls", "sum"],
+)
+def test_deep_code_never_fails_a_monitor(text: str) -> None:
+    findings = inspect(code(text))
+    assert all(finding.severity == "suspect" for finding in findings)
+
+
 def test_a_monitor_that_fails_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Integrity, "inspect", lambda self, inspection: 1 / 0)
     with pytest.raises(GraderError, match="'integrity' failed"):
