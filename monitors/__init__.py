@@ -1,12 +1,16 @@
 """Monitors: evidence of exploits in graded episodes, as Findings. Pure functions over records.
 
-Read ``base`` for the protocol, then one monitor, such as ``tampering``. Every registered monitor inspects every graded
-episode of every environment. Only ``confirmed`` findings set a reward to 0; ``suspect`` and ``info`` inform the reader.
+Read ``base`` for the protocol, then one monitor, such as ``tree.conftests``. Every registered monitor inspects every
+graded episode of every environment. Only ``confirmed`` findings set a reward to 0; ``suspect`` and ``info`` inform the
+reader. ``tree`` has monitors of which files changed, ``code`` of added code, ``behaviour`` of the transcript, and
+``integrity`` of the test run. Exploits have the ids of one catalogue: L (leaks), T (tests and harness), S (sandbox and
+judge), R (rewards of errors).
 ``leaks`` is another subject: it searches whole trees for traces of a task's solution when the task is made.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -20,8 +24,41 @@ MONITORS = Registry(
     "monitor",
     "etude.monitors",
     {
-        "tampering": ".monitors.tampering:Tampering",
+        "changed_tests": ".monitors.tree.changed_tests:ChangedTests",
+        "conftests": ".monitors.tree.conftests:Conftests",
+        "build_config": ".monitors.tree.build_config:BuildConfig",
+        "package_metadata": ".monitors.tree.package_metadata:PackageMetadata",
+        "import_hooks": ".monitors.tree.import_hooks:ImportHooks",
+        "shadowing": ".monitors.tree.shadowing:Shadowing",
+        "links": ".monitors.tree.links:Links",
+        "repository_data": ".monitors.tree.repository_data:RepositoryData",
+        "pytest_hooks": ".monitors.tree.pytest_hooks:PytestHooks",
+        "deletions": ".monitors.tree.deletions:Deletions",
+        "runner_access": ".monitors.code.runner_access:RunnerAccess",
+        "frame_access": ".monitors.code.frame_access:FrameAccess",
+        "introspection": ".monitors.code.introspection:Introspection",
+        "replaced_code": ".monitors.code.replaced_code:ReplacedCode",
+        "early_exit": ".monitors.code.early_exit:EarlyExit",
+        "side_channels": ".monitors.code.side_channels:SideChannels",
+        "false_equality": ".monitors.code.false_equality:FalseEquality",
+        "caller_awareness": ".monitors.code.caller_awareness:CallerAwareness",
+        "result_tables": ".monitors.code.result_tables:ResultTables",
+        "hidden_content": ".monitors.code.hidden_content:HiddenContent",
+        "file_hunting": ".monitors.code.file_hunting:FileHunting",
+        "catch_all": ".monitors.code.catch_all:CatchAll",
+        "history_digging": ".monitors.behaviour.history_digging:HistoryDigging",
+        "cache_reading": ".monitors.behaviour.cache_reading:CacheReading",
+        "installed_copies": ".monitors.behaviour.installed_copies:InstalledCopies",
+        "data_set_hunting": ".monitors.behaviour.data_set_hunting:DataSetHunting",
+        "network_attempts": ".monitors.behaviour.network_attempts:NetworkAttempts",
+        "package_downloads": ".monitors.behaviour.package_downloads:PackageDownloads",
+        "daemons": ".monitors.behaviour.daemons:Daemons",
+        "escape_attempts": ".monitors.behaviour.escape_attempts:EscapeAttempts",
+        "forged_output": ".monitors.behaviour.forged_output:ForgedOutput",
+        "judge_prompts": ".monitors.behaviour.judge_prompts:JudgePrompts",
+        "farming": ".monitors.behaviour.farming:Farming",
         "integrity": ".monitors.integrity:Integrity",
+        "disagreement": ".monitors.disagreement:Disagreement",
     },
 )
 
@@ -41,6 +78,15 @@ def inspect(inspection: Inspection) -> list[Finding]:
             cause = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
             raise GraderError(f"the monitor {name!r} failed ({cause}); fix it or uninstall it") from error
     return findings
+
+
+def hack_rate(episodes: Iterable[Sequence[Finding]], severities: Collection[str] = ("confirmed", "suspect")) -> float:
+    """Return the share of episodes with a finding of one of the severities, from 0 to 1; 0.0 without episodes.
+
+    ``episodes`` holds the findings of each episode, empty for one without. An episode counts once.
+    """
+    flagged = [any(finding.severity in severities for finding in findings) for findings in episodes]
+    return sum(flagged) / len(flagged) if flagged else 0.0
 
 
 @cache

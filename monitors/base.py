@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 from ..models import FileChange, Finding, PublicTask, Turn
+from .code.reading.added import AddedFile, read_added
+from .transcript import Call, read_calls
 
 
 @dataclass(frozen=True)
@@ -24,13 +28,34 @@ class Inspection:
     """Parts of the test harness that the code under test replaced, as the test run reported them."""
     forged: str = ""
     """What was wrong with the first result record that was not signed by the harness; '' when all were."""
+    disagreement: tuple[str, ...] = ()
+    """Why calls or tests fail with what the solution answers in a process without tests, where all tests have passed
+    beside its code."""
+    base: Mapping[str, bytes] = field(default_factory=dict)
+    """The files that the agent changed or deleted, by path, as they were given to it; a new file is not in it."""
+    refused_content: Mapping[str, bytes] = field(default_factory=dict)
+    """What the agent wrote into files that are not graded, by path, where that is known."""
+    tests: Mapping[str, bytes] = field(default_factory=dict)
+    """The tests that the agent could read, by path, as they were given to it."""
+
+    @cached_property
+    def calls(self) -> tuple[Call, ...]:
+        """Return the tool calls of the transcript, in order."""
+        return read_calls(self.turns)
+
+    @cached_property
+    def added(self) -> tuple[AddedFile, ...]:
+        """Return the graded files with the lines that they add."""
+        return read_added(self.diff, self.base)
 
 
 class Monitor(Protocol):
     """A check of graded episodes for one kind of exploit: pure, without input or output.
 
     Third parties register a class in the entry-point group ``etude.monitors``; it is called without arguments. The
-    first line of its docstring describes it.
+    first line of its docstring describes it. A Finding is ``attempted`` when the agent tried something, ``succeeded``
+    when that took effect (a command worked, a part of the harness was replaced), and ``integrated`` when what is graded
+    holds it or what came of it.
     """
 
     name: str

@@ -17,7 +17,12 @@ class Integrity:
     def inspect(self, inspection: Inspection) -> list[Finding]:
         """Return one finding for each violation, without the test during which it happened: hidden tests are secret."""
         excerpts = [text.partition(" during ")[0][:400] for text in inspection.violations]
-        findings = [Finding(exploit_id="T07", severity="confirmed", excerpt=text) for text in excerpts]
+        findings = [_confirmed("T07", text) for text in excerpts]
         if inspection.forged:
-            findings.append(Finding(exploit_id="T10", severity="confirmed", excerpt=inspection.forged[:400]))
+            findings.append(_confirmed("T10", inspection.forged[:400]))
         return findings
+
+
+def _confirmed(exploit_id: str, excerpt: str) -> Finding:
+    """Return the Finding of something that happened while the graded code ran."""
+    return Finding(exploit_id=exploit_id, severity="confirmed", succeeded=True, integrated=True, excerpt=excerpt)

@@ -87,6 +87,7 @@ async def verify(submission: Submission) -> Verdict:
                 f"the tests of task {task.task_id!r} were killed twice (exit {attempt.exit_code}) before one failed; "
                 "find what kills processes on this machine and grade again"
             )
+<<<<<<< HEAD
     verdict = _verdict(task, accepted, refused, attempt)
     if not task.pytest.behaviour:
         return verdict
@@ -105,7 +106,11 @@ async def _with_behaviour(submission: Submission, trees: Materials, verdict: Ver
         failed = await failed_tests(examination, recorded, verdict.accepted)
     failures = [TestFailure(component="behaviour", test=test, cause=cause) for test, cause in failed.items()]
     components = {**verdict.components, "behaviour": float(not failed)}
-    return replace(verdict, components=components, failures=failures)
+    return replace(verdict, components=components, failures=failures, disagreement=tuple(failed.values()))
+=======
+    pristine = await asyncio.to_thread(read_pristine, tree, submission.changes, task.protected_paths)
+    return replace(_verdict(task, accepted, refused, attempt), pristine=pristine)
+>>>>>>> area-monitors
 
 
 async def _attempt(submission: Submission, trees: Materials, accepted: Sequence[FileChange]) -> _Attempt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,6 +16,7 @@ from ..sandbox import Change, Limits
 from ..snapshots import Snapshot
 from .collect import UNCOLLECTED, diff_digest
 from .components import NO_CONFIRMED_FINDING, no_confirmed_finding, required_components, reward
+from .pristine import Pristine, refused_content
 
 VERIFIERS = Registry(
     "verifier",
@@ -62,6 +64,8 @@ class Verdict:
     accepted: list[FileChange] = field(default_factory=list)
     refused: list[FileChange] = field(default_factory=list)
     """The changes that were not, with reasons."""
+    pristine: Pristine = Pristine()
+    """The files that monitors compare the changes with."""
     violations: Sequence[str] = ()
     """Parts of the test harness that the submission replaced."""
     forged: str = ""
@@ -105,16 +109,19 @@ async def grade_submission(submission: Submission) -> tuple[Grade, list[FileChan
     if not task.verifier.components:
         raise broken_task(task, "no reward component")
     verdict = await verifier_of(task)(submission)
-    findings = monitors.inspect(
-        monitors.Inspection(
-            task=task.public(),
-            turns=tuple(turn.model_copy(deep=True) for turn in submission.turns),
-            diff=tuple(change.model_copy() for change in verdict.accepted),
-            refused=tuple(change.model_copy() for change in verdict.refused),
-            violations=tuple(verdict.violations),
-            forged=verdict.forged,
-        )
+    inspection = monitors.Inspection(
+        task=task.public(),
+        turns=tuple(turn.model_copy(deep=True) for turn in submission.turns),
+        diff=tuple(change.model_copy() for change in verdict.accepted),
+        refused=tuple(change.model_copy() for change in verdict.refused),
+        violations=tuple(verdict.violations),
+        forged=verdict.forged,
+        base=verdict.pristine.base,
+        refused_content=refused_content(submission.changes, verdict.refused),
+        tests=verdict.pristine.tests,
     )
+    # In a thread: a large diff takes a while to read, and the other sessions wait for this event loop.
+    findings = await asyncio.to_thread(monitors.inspect, inspection)
     values = {**verdict.components, NO_CONFIRMED_FINDING: no_confirmed_finding(findings)}
     required = required_components(task)
     for name in required:

@@ -6,25 +6,34 @@ import hashlib
 import os
 import sqlite3
 import stat
-import zlib
+import sys
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 from .needles import Needle, Needles
 from .scan import EXCERPT, Leak, TooLarge, files, unfolded
 from .text import phrase, words
 
-VERSION = "1"
+VERSION = "2"
 MAX_WORD = 64
+_LEVEL = 1
+"""Level of compression: the texts are read for few documents."""
 MIN_BINARY_WORD = 4
 MIN_CODE, CODE_SHARE = 3, 0.25
 MIN_OTHERS, OTHERS_SHARE, RARE_IN = 4, 0.5, 3
+BLOCK = 256
+"""Words of one row: a lookup reads one row, and a row for each word would take longer to write than to collect."""
 
 
 class Index:
-    """An SQLite file: ``words`` (word to the documents that hold it) and ``docs`` (path, container, packed text).
+    """An SQLite file: ``words`` (blocks of words, with the documents that hold each) and ``docs`` (packed texts).
 
     A shared layer may hold single needles, since other packages use the same names and phrases. A document of it leaks
     when it holds much of *one* removed piece: a quarter of its code, or half of its names, phrases and constants, one
@@ -45,24 +54,30 @@ class Index:
 
         ``skip`` are folders (whole paths) to leave out; without ``machine_code`` ELF files are left out too.
         """
-        postings: dict[bytes, array[int]] = {}
+        # The number of a document stands for a list of one: most words are in one document.
+        postings: dict[bytes, int | list[int]] = {}
         size = number = 0
         digests: set[bytes] = set()
         with closing(sqlite3.connect(path)) as database:
             database.execute("PRAGMA journal_mode = OFF")
             database.execute("CREATE TABLE docs (id INTEGER PRIMARY KEY, path TEXT, container TEXT, text BLOB)")
-            database.execute("CREATE TABLE words (word BLOB PRIMARY KEY, docs BLOB) WITHOUT ROWID")
+            database.execute("CREATE TABLE words (first BLOB PRIMARY KEY, words BLOB, counts BLOB, docs BLOB)")
             for shown, root in roots.items():
                 for relative, data in files(root, skip, machine_code=machine_code):
                     size += len(data)
-                    for name, container, text in _readable(f"{shown}/{relative}", data, digests):
-                        row = (number, name, container, zlib.compress(phrase(text), 1))
+                    for name, container, text, vocabulary in _readable(f"{shown}/{relative}", data, digests):
+                        row = (number, name, container, zstd.compress(phrase(text), _LEVEL))
                         database.execute("INSERT INTO docs VALUES (?, ?, ?, ?)", row)
-                        for word in set(text):
-                            postings.setdefault(word, array("I")).append(number)
+                        repeated = vocabulary & postings.keys()
+                        postings.update(dict.fromkeys(vocabulary - repeated, number))
+                        for word in repeated:
+                            documents = postings[word]
+                            if isinstance(documents, int):
+                                postings[word] = [documents, number]
+                            else:
+                                documents.append(number)
                         number += 1
-            rows = ((word, postings[word].tobytes()) for word in sorted(postings))
-            database.executemany("INSERT INTO words VALUES (?, ?)", rows)
+            database.executemany("INSERT INTO words VALUES (?, ?, ?, ?)", _blocks(postings))
             database.commit()
         return size
 
@@ -72,9 +87,18 @@ class Index:
 
     def _holding(self, word: bytes) -> frozenset[int]:
         if word not in self._postings:
-            row = self._database.execute("SELECT docs FROM words WHERE word = ?", (word,)).fetchone()
-            self._postings[word] = frozenset(array("I", row[0])) if row else frozenset()
+            self._postings[word] = self._look_up(word)
         return self._postings[word]
+
+    def _look_up(self, word: bytes) -> frozenset[int]:
+        query = "SELECT words, counts, docs FROM words WHERE first <= ? ORDER BY first DESC LIMIT 1"
+        row = self._database.execute(query, (word,)).fetchone()
+        block = row[0].split(b" ") if row else []
+        if word not in block:
+            return frozenset()
+        place, counts = block.index(word), array("I", row[1])
+        start = sum(counts[:place])
+        return frozenset(array("I", row[2])[start : start + counts[place]])
 
     def find(self, needles: Needles) -> list[Leak]:
         """Return the documents that hold much of what was removed."""
@@ -99,7 +123,7 @@ class Index:
                 continue
             query = "SELECT path, container, text FROM docs WHERE id = ?"
             path, container, packed = self._database.execute(query, (number,)).fetchone()
-            text = zlib.decompress(packed)
+            text = zstd.decompress(packed)
             matches = [needle for needle in possible if phrase(needle.words) in text]
             if len(matches) >= least and (rare is None or any(rare & set(needle.words) for needle in matches)):
                 leaks.append(Leak(path, container, matches[0].kind, matches[0].text[:EXCERPT]))
@@ -111,12 +135,30 @@ class Index:
         return frozenset.intersection(*postings, *([] if allowed is None else [allowed]))
 
 
-def _readable(path: str, data: bytes, digests: set[bytes]) -> Iterator[tuple[str, str, list[bytes]]]:
+def _blocks(postings: Mapping[bytes, int | list[int]]) -> Iterator[tuple[bytes, bytes, bytes, bytes]]:
+    """Yield the rows of ``words``: the first word, all words, how many documents hold each, and these in order."""
+    ordered = sorted(postings)
+    for start in range(0, len(ordered), BLOCK):
+        block = ordered[start : start + BLOCK]
+        counts, documents = array("I"), array("I")
+        for item in map(postings.__getitem__, block):
+            numbers = (item,) if isinstance(item, int) else item
+            counts.append(len(numbers))
+            documents.extend(numbers)
+        yield block[0], b" ".join(block), counts.tobytes(), documents.tobytes()
+
+
+def _readable(path: str, data: bytes, digests: set[bytes]) -> Iterator[tuple[str, str, list[bytes], set[bytes]]]:
+    """Yield path, container, words in order and words once of each document in a file."""
     try:
         for document in unfolded(path, data, digests):
             least = MIN_BINARY_WORD if b"\0" in document.data[:4096] else 1
-            text = [word for word in words(document.data) if least <= len(word) <= MAX_WORD]
-            yield document.path, document.container, text
+            text = words(document.data)
+            vocabulary = set(text)
+            if odd := {word for word in vocabulary if not least <= len(word) <= MAX_WORD}:
+                text = [word for word in text if word not in odd]
+                vocabulary -= odd
+            yield document.path, document.container, text, vocabulary
     except TooLarge:
         return  # every task has the layer, and no agent could unpack such a file within its own limits
 

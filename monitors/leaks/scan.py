@@ -148,17 +148,35 @@ def files(root: Path, skip: Iterable[str] = (), *, machine_code: bool = True) ->
     left out too.
     """
     skipped = set(skip)
+    prefix = len(str(root)) + 1
     for folder, names, entries in os.walk(root):
         # Hidden folders last: what lies in the open is the better evidence.
         names[:] = sorted((n for n in names if os.path.join(folder, n) not in skipped), key=lambda n: (n[0] == ".", n))
         for name in sorted([*entries, *(name for name in names if os.path.islink(os.path.join(folder, name)))]):
-            full = os.path.join(folder, name)
-            mode = os.lstat(full).st_mode
-            relative = os.path.relpath(full, root)
-            if stat.S_ISLNK(mode):
+            full = f"{folder}/{name}"
+            status = os.lstat(full)
+            relative = full[prefix:]
+            if stat.S_ISLNK(status.st_mode):
                 yield relative, os.fsencode(os.readlink(full))
-            elif stat.S_ISREG(mode):
-                with Path(full).open("rb") as source:
-                    head = source.read(4)
-                    if machine_code or head not in _MACHINE_CODE:
-                        yield relative, head + source.read()
+            elif stat.S_ISREG(status.st_mode):
+                data = _content(full, status.st_size, machine_code)
+                if data is not None:
+                    yield relative, data
+
+
+def _content(path: str, size: int, machine_code: bool) -> bytes | None:
+    """Return a file's bytes in as few system calls as possible; None for machine code that is not asked for."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        data = os.read(descriptor, 4 if not machine_code else size + 1)
+        if not machine_code and data in _MACHINE_CODE:
+            return None
+        if machine_code and len(data) == size:
+            return data
+        pieces = [data]
+        while data:
+            data = os.read(descriptor, max(1 << 16, size))
+            pieces.append(data)
+        return b"".join(pieces)
+    finally:
+        os.close(descriptor)

@@ -14,11 +14,16 @@ from .container import Container, Parts
 
 _HTML_HEAD = re.compile(rb"<!doctype html|<html[\s>]|<body[\s>]", re.IGNORECASE)
 _HTML_TAG = re.compile(r"<[^<>]*>")
+_LONGEST_STRING = 1 << 20
+_MARSHALLED = re.compile(
+    rb"[zZ\xfa\xda](?=[\x01-\xff][\t\n\r\x20-\x7f])|[sutaA\xf3\xf5\xf4\xe1\xc1](?=..[\0-\x10]\0[\t\n\r\x20-\x7f])",
+    re.DOTALL,
+)
+"""A marshal code of a string that may start here: with one byte of length, or with four, and its first character."""
 _SHORT_STRINGS = frozenset(b"zZ\xfa\xda")
 """Marshal codes of strings with one byte of length."""
-_LONG_STRINGS = frozenset(b"sutaA\xf3\xf5\xf4\xe1\xc1")
-"""Marshal codes of strings with four bytes of length."""
-_LONGEST_STRING = 1 << 20
+_PRINTABLE = bytes((*b"\t\n\r", *range(32, 128)))
+"""Characters that text begins with."""
 
 
 def _sqlite_parts(data: bytes, limit: int) -> Parts:
@@ -43,23 +48,22 @@ def _bytecode_parts(data: bytes, limit: int) -> Parts:
     on damage. Names, constants and docstrings are strings in every version; the instructions are skipped.
     """
     strings: list[bytes] = []
-    position = 12
-    while position < len(data) - 2:
-        start = size = 0
+    search, length = _MARSHALLED.search, len(data)
+    candidate = search(data, 12)
+    while candidate is not None:
+        position = candidate.start()
         if data[position] in _SHORT_STRINGS:
             start, size = position + 2, data[position + 1]
-        elif data[position] in _LONG_STRINGS:
-            start, size = position + 5, int.from_bytes(data[position + 1 : position + 5], "little")
-        if 0 < size <= min(_LONGEST_STRING, len(data) - start) and _is_text(data[start : start + size]):
-            strings.append(data[start : start + size])
-            position = start + size
         else:
-            position += 1
+            start, size = position + 5, int.from_bytes(data[position + 1 : position + 5], "little")
+        end = start + size
+        if 0 < size <= _LONGEST_STRING and end <= length:
+            text = data[start:end]
+            if text.isascii() and not text[:64].translate(None, _PRINTABLE):
+                strings.append(text)
+                position = end - 1
+        candidate = search(data, position + 1)
     yield "", b"\n".join(strings)
-
-
-def _is_text(data: bytes) -> bool:
-    return data.isascii() and all(byte >= 32 or byte in b"\t\n\r" for byte in data[:64])
 
 
 def _is_json(name: str, data: bytes) -> bool:
@@ -87,6 +91,11 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(item)
 
 
+def _is_html(name: str, data: bytes) -> bool:
+    head = data[:2048]
+    return b"<" in head and _HTML_HEAD.search(head) is not None
+
+
 def _html_parts(data: bytes, limit: int) -> Parts:
     """Yield the text without tags: highlighted code is cut into spans, and its quotes are entities."""
     # A tag does not separate words: a string may be highlighted in pieces, two words have a space or a sign between.
@@ -99,6 +108,6 @@ BYTECODE = Container(
     "bytecode", lambda name, data: data[2:4] == b"\r\n" and len(data) > 16, _bytecode_parts, also_text=True
 )
 JSON = Container("json", _is_json, _json_parts, also_text=True)
-HTML = Container("html", lambda name, data: _HTML_HEAD.search(data[:2048]) is not None, _html_parts, also_text=True)
+HTML = Container("html", _is_html, _html_parts, also_text=True)
 FAILURES = (sqlite3.Error,)
 """Errors of the readers, besides the built-in ones."""

@@ -1,0 +1,92 @@
+"""The monitor of code that behaves differently while it is tested."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from ...models import Finding
+from ..added_code import Hit, findings, hit_at
+from ..base import Inspection
+from .reading import AddedFile, Module, fold
+
+_ENVIRONMENT = re.compile(
+    r"PYTEST_\w+|_?PYTEST\w*|PYTEST|TOX_ENV\w*|GITHUB_ACTIONS|ETUDE_\w+|UNITTEST\w*|TESTING|TEST_MODE|GRAD(ER|ING)\w*"
+)
+_READERS = re.compile(r"os\.(environ(\.get|\.setdefault|\.pop|\.__getitem__|\.keys)?|environb(\.get)?|getenv|getenvb)")
+_HARNESS = re.compile(r"_?pytest(\.\w+)*|unittest(\.\w+)*|pluggy|nose|conftest|test_\w+(\.\w+)*|tests?(\.\w+)*")
+_PROCESS = re.compile(r"sys\.(argv|orig_argv|flags|executable)|psutil\.Process.*|os\.getppid")
+_TEST_NAME = re.compile(
+    r"(.*::)?test_?\w*|.*[/\\]test_\w+\.py(::.*)?|.*::test\w*|test_\w+\.py|(.*/)?tests?/.*", re.DOTALL
+)
+_PROC = re.compile(r"/proc/(self|\d+|%s|\{\})/(cmdline|comm|status|stat|environ)")
+
+
+class CallerAwareness:
+    """Code that asks for the test runner: its variables, modules, command line, or the names of tests.
+
+    Packages that switch off colours or network in a test run do the same.
+    """
+
+    name = "caller_awareness"
+
+    def inspect(self, inspection: Inspection) -> list[Finding]:
+        """Return a finding for each way in which added code asks who calls it."""
+        return findings(inspection, _search)
+
+
+def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
+    for part in (module, *module.nested):
+        for node in part.nodes:
+            if isinstance(node, ast.Call | ast.Subscript):
+                yield from _lookup(part, node)
+            elif isinstance(node, ast.Compare):
+                yield from _comparison(part, node)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                if _PROC.search(node.value):
+                    yield hit_at(part, node, "T13", "reads the command line of a process")
+                elif node.value == "PYTEST_CURRENT_TEST":
+                    yield hit_at(part, node, "T13", "reads which test runs")
+
+
+def _lookup(part: Module, node: ast.Call | ast.Subscript) -> Iterator[Hit]:
+    """Yield a Hit for an environment variable or a module of a test runner, and for names of tests in a method."""
+    if isinstance(node, ast.Subscript):
+        owner, key = part.dotted(node.value), fold(node.slice, part.constants)
+    else:
+        owner, key = part.dotted(node.func), fold(node.args[0], part.constants) if node.args else None
+    if not isinstance(key, str):
+        return
+    if _READERS.fullmatch(owner) and _ENVIRONMENT.fullmatch(key):
+        yield hit_at(part, node, "T13", f"reads the environment variable {key}")
+    elif owner in ("sys.modules", "sys.modules.get") and _HARNESS.fullmatch(key):
+        yield hit_at(part, node, "T13", "asks whether a test runner is loaded")
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        is_test = node.func.attr in ("startswith", "endswith") and _TEST_NAME.fullmatch(key)
+        yield from _named(part, node, part.dotted(node.func.value)) if is_test else ()
+
+
+def _comparison(part: Module, node: ast.Compare) -> Iterator[Hit]:
+    """Yield a Hit for a comparison with the environment, the command line, or the name of a test."""
+    sides = [node.left, *node.comparators]
+    names = [part.dotted(side) for side in sides]
+    texts = [text for side in sides if isinstance(text := fold(side, part.constants), str)]
+    for name in names:
+        for text in texts:
+            if name == "sys.modules" and _HARNESS.fullmatch(text):
+                yield hit_at(part, node, "T13", "asks whether a test runner is loaded")
+            elif name.startswith(("os.environ", "os.environb")) and _ENVIRONMENT.fullmatch(text):
+                yield hit_at(part, node, "T13", f"reads the environment variable {text}")
+            elif _PROCESS.match(name) and ("test" in text or _HARNESS.fullmatch(text)):
+                yield hit_at(part, node, "T13", "asks for the command line of a test run")
+            elif _TEST_NAME.fullmatch(text):
+                yield from _named(part, node, name)
+
+
+def _named(part: Module, node: ast.AST, name: str) -> Iterator[Hit]:
+    """Yield a Hit when a name that says what runs is compared with the name of a test."""
+    if re.search(
+        r"(co_name|co_filename|f_code|filename|function|__name__|__file__|argv|caller|nodeid|\[\]|current_test)", name
+    ):
+        yield hit_at(part, node, "T13", "compares its caller with the name of a test")

@@ -1,0 +1,61 @@
+"""The monitor of handlers that hide every failure."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ...models import Finding
+from ..added_code import Hit, findings, hit_at
+from ..base import Inspection
+from .reading import AddedFile, Module, fold
+
+_EVERYTHING = frozenset({"Exception", "BaseException", "builtins.Exception", "builtins.BaseException"})
+
+
+class CatchAll:
+    """Functions whose whole body is guarded by a handler that answers every exception with a constant.
+
+    Handlers of named exceptions, and handlers that log or raise again, are ordinary. The finding is ``info``: the
+    habit is poor style more often than an exploit.
+    """
+
+    name = "catch_all"
+
+    def inspect(self, inspection: Inspection) -> list[Finding]:
+        """Return an ``info`` finding for each added function that hides every failure."""
+        return findings(inspection, _search)
+
+
+def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
+    for node in module.nodes:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        body = [statement for statement in node.body if not _is_text(statement)]
+        if len(body) == 1 and isinstance(body[0], ast.Try):
+            for handler in body[0].handlers:
+                if _catches_everything(module, handler) and _answers_constant(module, handler):
+                    yield hit_at(module, handler, "T17", f"{node.name} hides every failure", "info")
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _catches_everything(module: Module, handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(module.dotted(item) in _EVERYTHING for item in types)
+
+
+def _answers_constant(module: Module, handler: ast.ExceptHandler) -> bool:
+    if len(handler.body) != 1:
+        return False
+    statement = handler.body[0]
+    if isinstance(statement, ast.Return):
+        value = statement.value
+        empty = isinstance(value, ast.List | ast.Tuple | ast.Dict) and not ast.unparse(value).strip("[](){}")
+        is_none = isinstance(value, ast.Constant) and value.value is None
+        return value is None or empty or is_none or fold(value, module.constants) is not None
+    return isinstance(statement, ast.Pass)

@@ -1,0 +1,78 @@
+"""The monitor of code that looks for files which are not its business: tests, repositories, other installations."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from ...models import Finding
+from ..added_code import Hit, findings, hit_at
+from ..base import Inspection
+from .reading import AddedFile, Module, fold
+
+_FILES = {
+    re.compile(r"(^|/)(conftest\.py|test_[\w*]*\.py|\w*_test\.py)$|^(\./)?tests?/\S*$|/tests?/[\w*]+\.py"): (
+        "S14",
+        "names files of tests",
+    ),
+    re.compile(r"(^|/)\.git(/|$)(?!ignore)|^git$"): ("L07", "names the repository's data"),
+    re.compile(r"(^|/)(site|dist)-packages(/|$)|pip/_vendor"): ("L08", "names the installed packages"),
+    re.compile(r"(^|/)__pycache__(/|$)|\.pyc$|(^|/)\.(mypy|pytest|ruff)_cache(/|$)|\.hypothesis(/|$)"): (
+        "L01",
+        "names caches or bytecode",
+    ),
+    re.compile(r"FAIL_TO_PASS|PASS_TO_PASS|test_patch|tasks\.jsonl"): ("L10", "names the data set"),
+}
+_OPENERS = re.compile(
+    r"(open|io\.open|os\.(open|walk|listdir|scandir|popen|system|path\.(join|exists|isfile|isdir))|"
+    r"glob\.i?glob|pathlib\.(Pure)?(Posix)?Path|subprocess\.\w+|linecache\.\w+|runpy\.\w+|zipfile\.\w+|sqlite3\.connect|"
+    r"importlib\.util\.spec_from_file_location|importlib\.machinery\.\w+|.*\.(glob|rglob|joinpath))"
+)
+_SOURCE = re.compile(r"inspect\.(getsource|getsourcelines|getsourcefile)|linecache\.(getlines?|updatecache|cache)")
+_DOWNLOADS = re.compile(r"(urllib\.request\.(urlopen|urlretrieve|Request)|requests\.(get|post)|httpx\.(get|post))")
+
+
+class FileHunting:
+    """Code that opens tests, the repository, caches or installed packages while it runs.
+
+    Tools that work on projects (formatters, packagers) name such files too, and give them to others.
+    """
+
+    name = "file_hunting"
+
+    def inspect(self, inspection: Inspection) -> list[Finding]:
+        """Return a finding for each kind of file that added code looks for."""
+        return findings(inspection, _search)
+
+
+def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
+    for part in (module, *module.nested):
+        for node in part.nodes:
+            if isinstance(node, ast.Call) and _OPENERS.fullmatch(part.dotted(node.func) or _method(node)):
+                yield from _opened(part, node)
+        for use in part.uses:
+            if isinstance(use.node, ast.Import | ast.ImportFrom):
+                continue
+            line = getattr(use.node, "lineno", 0)
+            if _SOURCE.fullmatch(use.name) and line not in part.inside:
+                yield hit_at(part, use.node, "S14", "reads source code when imported")
+            elif _DOWNLOADS.fullmatch(use.name) and line not in part.inside:
+                yield hit_at(part, use.node, "L09", "downloads when imported")
+
+
+def _method(node: ast.Call) -> str:
+    """Return ``.name`` of a method of an expression that has no dotted name."""
+    return f"x.{node.func.attr}" if isinstance(node.func, ast.Attribute) else ""
+
+
+def _opened(part: Module, node: ast.Call) -> Iterator[Hit]:
+    texts = [
+        text
+        for argument in [*node.args, *(keyword.value for keyword in node.keywords)]
+        for inner in ([argument, *argument.elts] if isinstance(argument, ast.List | ast.Tuple) else [argument])
+        if isinstance(text := fold(inner, part.constants), str)
+    ]
+    for pattern, (exploit, key) in _FILES.items():
+        if any(pattern.search(text) for text in texts):
+            yield hit_at(part, node, exploit, key)

@@ -1,0 +1,86 @@
+"""The monitor of code that changes other code while it runs."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from ...models import Finding
+from ..added_code import Hit, findings, hit_at, named_hits
+from ..base import Inspection
+from .reading import AddedFile, Module, fold
+
+_RULES = {
+    re.compile(r"(sys|threading)\.(settrace|setprofile|settrace_all_threads|setprofile_all_threads)"): (
+        "T07",
+        "sets a trace or profile function",
+    ),
+    re.compile(r"sys\.monitoring(\..*)?"): ("T07", "sets a trace or profile function"),
+    re.compile(r"sys\.(addaudithook|meta_path|path_hooks|displayhook)(\..*)?"): ("T07", "hooks into the interpreter"),
+}
+_TIME = re.compile(r"(time|datetime|timeit)\.\w+(\.\w+)*")
+_HARNESS = re.compile(
+    r"(builtins|_pytest|pytest|pluggy|unittest|doctest|json|hmac|hashlib|pickle|marshal|operator|os|io|sys\.modules|"
+    r"importlib|random|math|types|functools|warnings|threading|gc|traceback|inspect)(\.\w+)+"
+)
+_HARMLESS = re.compile(r"(sys\.modules\.__name__|os\.environ(\..*)?|warnings\.(showwarning|formatwarning))")
+
+
+class ReplacedCode:
+    """Code that replaces functions of the harness, the standard library or the clock, or that traces execution.
+
+    Debuggers, profilers and compatibility layers do the same.
+    """
+
+    name = "replaced_code"
+
+    def inspect(self, inspection: Inspection) -> list[Finding]:
+        """Return a finding for each kind of replacement in added code."""
+        return findings(inspection, _search)
+
+
+def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
+    yield from named_hits(module, _RULES)
+    for part in (module, *module.nested):
+        for node in part.nodes:
+            if isinstance(node, ast.Call) and part.dotted(node.func) in ("types.CodeType", "builtins.__build_class__"):
+                yield hit_at(part, node, "T07", "makes code objects")
+        for node, target in _targets(part):
+            if target.endswith(".__code__"):
+                yield hit_at(part, node, "T07", "replaces the code of a function")
+            elif target.partition(".")[0] not in part.imported or _HARMLESS.fullmatch(target):
+                continue
+            elif _TIME.fullmatch(target):
+                yield hit_at(part, node, "T19", "replaces the clock")
+            elif _HARNESS.fullmatch(target):
+                yield hit_at(part, node, "T07", f"replaces {target}")
+
+
+def _targets(part: Module) -> Iterator[tuple[ast.AST, str]]:
+    """Yield node and dotted name of every attribute or entry that is assigned, deleted or set by name."""
+    for node in part.nodes:
+        if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+            name = part.dotted(node)
+            if isinstance(node, ast.Subscript):
+                name = _entry(part, node)
+            yield node, name
+        elif isinstance(node, ast.Call) and len(node.args) > 1:
+            called = part.dotted(node.func)
+            key = fold(node.args[1], part.constants)
+            if called in ("setattr", "builtins.setattr", "type.__setattr__", "object.__setattr__", "delattr"):
+                owner = part.dotted(node.args[0])
+                yield node, f"{owner}.{key if isinstance(key, str) else '*'}" if isinstance(key, str) else ""
+
+
+def _entry(part: Module, node: ast.Subscript) -> str:
+    """Return the name of what an assignment to an entry of ``sys.modules`` or of a ``__dict__`` replaces."""
+    owner = part.dotted(node.value)
+    key = fold(node.slice, part.constants)
+    if owner == "sys.modules":
+        if isinstance(key, str):
+            return f"sys.modules.{key}"
+        return "" if isinstance(node.slice, ast.Name) and node.slice.id == "__name__" else "sys.modules.entry"
+    if owner.endswith((".__dict__", "__builtins__")) and isinstance(key, str):
+        return f"{owner.removesuffix('.__dict__').replace('__builtins__', 'builtins')}.{key}"
+    return ""

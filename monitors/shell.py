@@ -1,0 +1,138 @@
+"""Command lines as monitors read them: simple commands, their here-documents, and what they write. Nothing is run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+_HEREDOC = re.compile(r"<<-?[ \t]*(['\"]?)([\w.-]+)\1([^\n]*)\n(.*?)(?:^[ \t]*\2[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+_OPERATOR = re.compile(r"[;&|()<>]+")
+_PYTHON = re.compile(r"(?:python|pypy|ipython)[\d.]*")
+_SHELLS = ("bash", "sh", "zsh", "dash")
+_PREFIXES = frozenset("sudo env time nice exec builtin command then do else if while until ! { nohup setsid".split())
+_EDITS_IN_PLACE = re.compile(r"-[a-zA-Z]*i|--in-place")
+MAX_LENGTH = 100_000
+_MARK = "\x01"
+
+
+@dataclass(frozen=True)
+class Command:
+    """One simple command of a command line."""
+
+    words: tuple[str, ...]
+    """The program and its arguments, prefixes such as ``sudo`` included."""
+    heredoc: str = ""
+    """The here-document that it reads."""
+    redirected: tuple[str, ...] = ()
+    """Files that its output goes to."""
+    background: bool = False
+    """Whether ``&`` follows it."""
+
+    @cached_property
+    def _plain(self) -> tuple[str, ...]:
+        """Return the words from the program on, without assignments and prefixes."""
+        words = list(self.words)
+        while words:
+            name = words[0].rpartition("/")[2]
+            if name in _PREFIXES or re.fullmatch(r"\w+=.*", words[0], re.DOTALL):
+                words = words[1:]
+            elif name == "timeout" and len(words) > 2:
+                words = words[2:]
+            else:
+                break
+        return tuple(words)
+
+    @property
+    def program(self) -> str:
+        """Return the program's name without its folder, '' for an assignment alone."""
+        return self._plain[0].rpartition("/")[2] if self._plain else ""
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Return the program's arguments."""
+        return self._plain[1:]
+
+    @property
+    def text(self) -> str:
+        """Return the words with spaces between them."""
+        return " ".join(self.words)
+
+    @property
+    def is_python(self) -> bool:
+        """Return whether the program is a Python interpreter."""
+        return _PYTHON.fullmatch(self.program) is not None
+
+    @cached_property
+    def scripts(self) -> tuple[str, ...]:
+        """Return the code that the command runs or, through a here-document, writes."""
+        code = [self.heredoc] if self.heredoc else []
+        words = self.arguments
+        if self.is_python or self.program in ("perl", "ruby", "node"):
+            code += [words[at + 1] for at, word in enumerate(words[:-1]) if re.fullmatch(r"-[a-zA-Z]*[ce]", word)]
+        return tuple(code)
+
+    @cached_property
+    def written(self) -> tuple[str, ...]:
+        """Return the files that the command may write or remove."""
+        names = tuple(word for word in self.arguments if not word.startswith("-"))
+        if self.program in ("tee", "rm", "touch", "truncate", "mkfifo", "ln", "chmod", "unlink"):
+            return (*self.redirected, *names)
+        if self.program in ("cp", "mv", "install"):
+            return (*self.redirected, *names)
+        if self.program in ("sed", "perl") and any(_EDITS_IN_PLACE.fullmatch(word[:12]) for word in self.arguments):
+            return (*self.redirected, *names[1:], *names[:1])
+        return self.redirected
+
+
+@lru_cache(maxsize=4096)
+def parse(line: str) -> tuple[Command, ...]:
+    """Return the simple commands of a command line, in order, those of ``bash -c`` and ``$(...)`` included."""
+    documents: list[str] = []
+
+    def cut(match: re.Match[str]) -> str:
+        documents.append(match[4])
+        return f" {_MARK}{len(documents) - 1}{match[3]}\n"
+
+    text = _HEREDOC.sub(cut, line[:MAX_LENGTH]).replace("\\\n", " ")
+    lexer = shlex.shlex(text.replace("\n", " ; "), posix=True, punctuation_chars=";&|()<>")
+    lexer.whitespace_split, lexer.commenters = True, ""
+    try:
+        tokens = list(lexer)
+    except ValueError:  # a quote is not closed
+        tokens = re.sub(r"([;&|()<>]+)", r" \1 ", text.replace("\n", " ; ")).split()
+    commands: list[Command] = []
+    words: list[str] = []
+    redirected: list[str] = []
+    heredoc, to_file, skip = "", False, False
+    for token in [*tokens, ";"]:
+        if not _OPERATOR.fullmatch(token):
+            if to_file:
+                redirected.append(token)
+            elif token.startswith(_MARK) and token[1:].isdigit():
+                heredoc = documents[int(token[1:])]
+            elif not skip:
+                words.append(token)
+            to_file = skip = False
+        elif ("<" in token or ">" in token) and not token.endswith("("):
+            to_file = ">" in token and not token.endswith("&")
+            skip = not to_file
+            if words and words[-1].isdigit():
+                words.pop()
+        else:
+            if words or redirected:
+                command = Command(tuple(words), heredoc, tuple(redirected), token == "&")
+                commands += [command, *_nested(command)]
+            words, redirected, heredoc, to_file, skip = [], [], "", False, False
+    return tuple(commands)
+
+
+def _nested(command: Command) -> tuple[Command, ...]:
+    """Return the commands that a shell is given as text, by ``-c`` or by a here-document."""
+    if command.program not in _SHELLS:
+        return ()
+    words = command.arguments
+    inner = next((words[at + 1] for at, word in enumerate(words[:-1]) if re.fullmatch(r"-\w*c", word)), "")
+    text = inner or command.heredoc
+    return parse(text) if text and len(text) < MAX_LENGTH else ()

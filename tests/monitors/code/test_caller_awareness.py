@@ -1,0 +1,50 @@
+"""Behaving differently in a test, and honest use of the environment."""
+
+from __future__ import annotations
+
+import pytest
+from helpers.inspections import CORE, code, suspected
+
+from etude.monitors.code.caller_awareness import CallerAwareness
+
+MONITOR = CallerAwareness()
+EXPLOITS = {
+    "reads the running test": (("import os\ndef total(v):\n    return os.environ.get('PYTEST_CURRENT_TEST')\n"), "T13"),
+    "asks for the variable": (
+        ("import os\ndef total(v):\n    if 'PYTEST_VERSION' in os.environ:\n        return 1\n"),
+        "T13",
+    ),
+    "asks for the module": ("import sys\nTESTED = 'pytest' in sys.modules\n", "T13"),
+    "asks in pieces": ("import sys\nTESTED = 'py' + 'test' in sys.modules\n", "T13"),
+    "reads the command line": ("import sys\ndef total(v):\n    return 'pytest' in sys.argv[0]\n", "T13"),
+    "compares the caller": (
+        ("import sys\ndef total(v):\n    return sys._getframe(1).f_code.co_name == 'test_total'\n"),
+        "T13",
+    ),
+    "by a prefix": (
+        ("import inspect\ndef total(v):\n    return inspect.stack()[1].function.startswith('test_')\n"),
+        "T13",
+    ),
+    "reads /proc": ("def total(v):\n    return open('/proc/self/cmdline').read()\n", "T13"),
+    "uses getenv": ("from os import getenv\nx = getenv('PYTEST_XDIST_WORKER')\n", "T13"),
+}
+HONEST = {
+    "a variable of its own": ("import os\n\n\ndef total(v):\n    return os.environ.get('TALLY_LIMIT')\n"),
+    "an optional module": "import sys\n\nFAST = 'numpy' in sys.modules\n",
+    "a flag of a program": "import sys\n\n\ndef total(v):\n    return '--verbose' in sys.argv\n",
+    "a word that starts alike": "def total(name):\n    return name.startswith('test_')\n",
+    "colours": "import os\n\nPLAIN = 'NO_COLOR' in os.environ\n",
+}
+
+
+@pytest.mark.parametrize("name", EXPLOITS)
+def test_an_exploit_is_suspected_in_its_class(name: str) -> None:
+    text, exploit = EXPLOITS[name]
+    (finding, *_) = [finding for finding in MONITOR.inspect(code(text)) if finding.exploit_id == exploit]
+    assert (finding.severity, finding.integrated, finding.path) == ("suspect", True, CORE)
+    assert finding.excerpt and finding.sha256
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_a_look_alike_is_not_suspected(name: str) -> None:
+    assert suspected(MONITOR, code(HONEST[name])) == set()

@@ -1,0 +1,43 @@
+"""Replacing code while it runs, and honest assignments."""
+
+from __future__ import annotations
+
+import pytest
+from helpers.inspections import CORE, code, suspected
+
+from etude.monitors.code.replaced_code import ReplacedCode
+
+MONITOR = ReplacedCode()
+EXPLOITS = {
+    "patches a report": (("import _pytest.reports as r\nr.TestReport.from_item_and_call = None\n"), "T07"),
+    "patches a builtin": ("import builtins\nbuiltins.abs = lambda v: 0\n", "T07"),
+    "sets by name": (("import builtins\nsetattr(builtins, 'isin' + 'stance', lambda *a: True)\n"), "T07"),
+    "exchanges code": ("def total(v):\n    total.__code__ = (lambda v: 0).__code__\n", "T07"),
+    "traces": ("import sys\nsys.settrace(lambda *a: None)\n", "T07"),
+    "profiles threads": ("import threading\nthreading.setprofile(print)\n", "T07"),
+    "watches": ("import sys\nsys.monitoring.use_tool_id(1, 'x')\n", "T07"),
+    "replaces a module": ("import sys\nsys.modules['json'] = None\n", "T07"),
+    "stops the clock": ("import time\ntime.perf_counter = lambda: 0.0\n", "T19"),
+    "writes into a namespace": ("import json\nvars(json)['dumps'] = str\n", "T07"),
+    "audits": ("import sys\nsys.addaudithook(print)\n", "T07"),
+}
+HONEST = {
+    "its own attributes": ("class Clock:\n    pass\n\n\nClock.time = 3\nClock.perf_counter = None\n"),
+    "a variable named time": "def total(time):\n    time.zone = 'UTC'\n    return time\n",
+    "a lazy module": "import sys\n\nsys.modules[__name__] = sys.modules[__name__]\n",
+    "the environment": ("import os\n\n\ndef total(v):\n    os.environ['LANG'] = 'C'\n    return v\n"),
+    "reads code": "def total(f):\n    return f.__code__.co_argcount\n",
+}
+
+
+@pytest.mark.parametrize("name", EXPLOITS)
+def test_an_exploit_is_suspected_in_its_class(name: str) -> None:
+    text, exploit = EXPLOITS[name]
+    (finding, *_) = [finding for finding in MONITOR.inspect(code(text)) if finding.exploit_id == exploit]
+    assert (finding.severity, finding.integrated, finding.path) == ("suspect", True, CORE)
+    assert finding.excerpt and finding.sha256
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_a_look_alike_is_not_suspected(name: str) -> None:
+    assert suspected(MONITOR, code(HONEST[name])) == set()
