@@ -20,6 +20,7 @@ from .components import component_values, failures, passed_fractions
 from .out_of_process.check import Examination, failed_tests
 from .out_of_process.recorded_calls import RecordedCalls
 from .placing import put_in_place
+from .pristine import read_pristine
 from .submission import Submission, Verdict, broken_task
 
 _COMPONENTS = ("fail_to_pass", "pass_to_pass", "behaviour", "no_confirmed_finding")
@@ -87,8 +88,8 @@ async def verify(submission: Submission) -> Verdict:
                 f"the tests of task {task.task_id!r} were killed twice (exit {attempt.exit_code}) before one failed; "
                 "find what kills processes on this machine and grade again"
             )
-<<<<<<< HEAD
-    verdict = _verdict(task, accepted, refused, attempt)
+    pristine = await asyncio.to_thread(read_pristine, tree, submission.changes, task.protected_paths)
+    verdict = replace(_verdict(task, accepted, refused, attempt), pristine=pristine)
     if not task.pytest.behaviour:
         return verdict
     return await _with_behaviour(submission, trees, verdict)
@@ -107,10 +108,6 @@ async def _with_behaviour(submission: Submission, trees: Materials, verdict: Ver
     failures = [TestFailure(component="behaviour", test=test, cause=cause) for test, cause in failed.items()]
     components = {**verdict.components, "behaviour": float(not failed)}
     return replace(verdict, components=components, failures=failures, disagreement=tuple(failed.values()))
-=======
-    pristine = await asyncio.to_thread(read_pristine, tree, submission.changes, task.protected_paths)
-    return replace(_verdict(task, accepted, refused, attempt), pristine=pristine)
->>>>>>> area-monitors
 
 
 async def _attempt(submission: Submission, trees: Materials, accepted: Sequence[FileChange]) -> _Attempt:

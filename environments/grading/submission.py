@@ -70,6 +70,8 @@ class Verdict:
     """Parts of the test harness that the submission replaced."""
     forged: str = ""
     """What was wrong with a result record that the harness did not sign."""
+    disagreement: Sequence[str] = ()
+    """Why recorded calls or tests fail, out of process, of a solution that passed all tests in process."""
     end_cause: str = ""
     """Why verification ended early; '' when it did not."""
 
@@ -116,6 +118,7 @@ async def grade_submission(submission: Submission) -> tuple[Grade, list[FileChan
         refused=tuple(change.model_copy() for change in verdict.refused),
         violations=tuple(verdict.violations),
         forged=verdict.forged,
+        disagreement=tuple(verdict.disagreement),
         base=verdict.pristine.base,
         refused_content=refused_content(submission.changes, verdict.refused),
         tests=verdict.pristine.tests,
