@@ -98,9 +98,15 @@ def docstring(module: Module, definition: Definition) -> str:
 
 def signature(module: Module, definition: Definition) -> str:
     """Return ``def name(parameters) -> type`` as the source writes it, on one line."""
-    end = definition.body.start_byte
-    head = module.source[definition.node.start_byte : end].decode("utf-8", "replace")
-    head = re.sub(r"#[^\n]*", "", head)
+    start, end = definition.node.start_byte, definition.body.start_byte
+    source, stack = bytearray(module.source[start:end]), list(definition.node.children)
+    while stack:  # a `#` in a default is no comment
+        node = stack.pop()
+        if node.type == "comment" and node.end_byte <= end:
+            source[node.start_byte - start : node.end_byte - start] = b" " * (node.end_byte - node.start_byte)
+        elif node.start_byte < end:
+            stack.extend(node.children)
+    head = source.decode("utf-8", "replace")
     line = re.sub(r"\s+", " ", head).strip().rstrip(":").rstrip()
     return re.sub(r",? ?\)", ")", re.sub(r"\( ", "(", line))
 

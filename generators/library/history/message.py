@@ -33,7 +33,7 @@ _INTRODUCED = re.compile(
     rf"(?:[ \t(\[,;]*(?:\b(?:by|in|from|with|via|see|and|to)\b[ \t]*)*[(\[]?{_GONE})+(?:[ \t]*[)\]]+)?[ \t]*"
 )
 _HASH = re.compile(r"(?:\b(?:commit|in|since|from|by|of)\s+)*\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b")
-_LINK = re.compile(r"\[([^\]\n]+)\]\((?:https?:)?[^)\s]*\)|`([^`<\n]+?)\s*<https?:[^>]*>`_+")
+_LINK = re.compile(r"(?<!!)\[([^\]\n]+)\]\((?:https?:)?[^)\s]*\)|`([^`<\n]+?)\s*<https?:[^>]*>`_+")
 _URL = re.compile(r"<?\bhttps?://[^\s<>)\]]+>?|\bwww\.[^\s<>)\]]+")
 _MAIL = re.compile(r"<?[\w.+-]+@[\w-]+\.[\w.-]+>?")
 _CREDIT = re.compile(
@@ -42,6 +42,11 @@ _CREDIT = re.compile(
     r"[^.!?\n]*(?:[.!?](?=\s|$)|$)",
     re.IGNORECASE | re.MULTILINE,
 )
+_WORK_LOG = re.compile(
+    r"(?i)^\W*(?:todo\b|initial tests?\b|add(?:ed|s)? (?:\w+ ){0,2}tests?\b)|\b\d+ (?:tests? )?pass(?:ed|es)?\b"
+    r"|\b(?:tox|ruff|mypy|flake8|pylint)\b.*\b(?:clean|job|pass(?:es|ed)?)\b"
+)
+"""Lines about the author's work: tests that were added, checks that passed."""
 _PREFIX = re.compile(
     r"^(?:(?:feat(?:ure)?|fix|bugfix|bug|hotfix|enh(?:ancement)?|perf|refactor|docs?|tests?|tst|chore|build|ci|style|maint|api|"
     r"dep|deprecation|revert)(?:\([^)\n]*\))?!?:\s+|\[[^\]\n]{1,20}\]\s*:?\s*|:[a-z_]+:\s*|[^\w\s`'\"(*<\[{/.$@~+-]+\s+)+",
@@ -133,7 +138,7 @@ def _paragraph(text: str) -> str:
     for line in text.split("\n"):
         entry = re.sub(r"^\s*[*+-]\s+", "", line)
         is_entry = entry != line
-        if is_entry and problem_of(_PREFIX.sub("", entry).strip()):
+        if is_entry and problem_of(_PREFIX.sub("", entry).strip()) or _WORK_LOG.search(entry):
             continue
         if not re.search(r"\w", line) and line.strip() not in ("```", "'''"):
             continue

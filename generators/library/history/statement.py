@@ -129,7 +129,9 @@ class HistoryStatement:
         for (function, text), cases in lines.items():
             ranked.append((count[function], f"{function}{', '.join(cases[:MAX_CASES])}: {_code(text)}"))
             count[function] += 1
-        return [line for _, line in sorted(ranked, key=lambda item: item[0])][:MAX_FAILURES]
+        shown = [line for _, line in sorted(ranked, key=lambda item: item[0])]
+        others = [f"and {len(shown) - MAX_FAILURES} others"] if len(shown) > MAX_FAILURES else []
+        return shown[:MAX_FAILURES] + others
 
 
 def _without_issue(line: str) -> str:
@@ -138,8 +140,9 @@ def _without_issue(line: str) -> str:
 
 
 def _without_numbers(test: str) -> str:
-    """Return a test, or its name, without the numbers of issues in its comments and its name."""
+    """Return a test, or its name, without the numbers and addresses of issues in its comments and its name."""
     test = re.sub(r"(?im)[ \t]*#[^\n\"']*\b(?:issues?|gh|bug|pr|ticket)[-_ #]*\d+[^\n\"']*$", "", test)
+    test = re.sub(r"(?m)^[ \t]*#[^\n]*https?://[^\n]*\n", "", test)
     return re.sub(r"\btest\w*", lambda match: re.sub(r"(?i)_?(?:issue|gh|bug|ticket)_?\d+", "", match[0]), test)
 
 

@@ -47,6 +47,22 @@ def test_a_body_loses_list_entries_without_a_behaviour():
     assert describe(message).body == "* Keep the order in help too"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("* Added test_order, 1122 passed", "ruff and mypy clean", "TODO: the other order", "* fix packaging tox job"),
+        *("All 12 tests pass", "- initial test and impl", "Adds two regression tests"),
+    ],
+)
+def test_a_body_loses_lines_about_the_authors_work(line):
+    assert describe(f"Keep the order of options\n\nKeep it in help too.\n\n{line}").body == "Keep it in help too."
+
+
+def test_an_image_in_a_body_stays():
+    text = "Turn `![alt](javascript:x)` into a harmless address."
+    assert describe(f"Keep the order of options\n\n{text}").body == text
+
+
 def test_code_and_parentheses_in_a_body_stay():
     text = "Call show() as before, see gh-7, or `schema . name` (by @ada in #3).\n\n    first  = 1\n"
     message = f"Keep the order of options\n\n{text}"

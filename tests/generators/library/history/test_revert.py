@@ -167,12 +167,12 @@ def test_a_statement_with_little_prose_quotes_a_failing_test_and_one_with_more_d
 
 
 def test_a_quoted_test_names_no_issue(history, propose):
-    test = REFUSE_TEST.replace("refused():", "refused_issue12():  # see issue 12")
+    test = REFUSE_TEST.replace("refused():", "refused_issue12():  # see issue 12\n    # https://example.org/ada/12")
     history.edit("Refuse payments that are too small", code=REFUSE, test=test)
     (candidate,) = propose(history)
     text = candidate.statement.render(StatementContext("till 1.0", candidate.hidden_tests.affected, []))
     assert "def test_too_little_is_refused():\n" in text
-    assert "12" not in text
+    assert "12" not in text and "example.org" not in text
 
 
 def test_the_statement_says_how_tests_fail(history, propose):

@@ -1,0 +1,21 @@
+"""Heads of definitions as one line: comments go, and a ``#`` inside a string stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from etude.generators.python.source import Module, signature
+
+
+@pytest.mark.parametrize(
+    ("code", "head"),
+    [
+        ("def f(a, b=1):\n    pass\n", "def f(a, b=1)"),
+        ("def f(\n    a,  # the first\n    b='#x',\n):\n    pass\n", "def f(a, b='#x')"),
+        ("def f(key=' #', *, x: int = 2) -> str:  # note\n    pass\n", "def f(key=' #', *, x: int = 2) -> str"),
+        ("class A(B):\n    pass\n", "class A(B)"),
+    ],
+)
+def test_a_signature_is_the_head_without_comments(code: str, head: str) -> None:
+    module = Module("m.py", code.encode())
+    assert signature(module, next(iter(module.definitions()))) == head
