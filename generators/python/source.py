@@ -100,7 +100,7 @@ def signature(module: Module, definition: Definition) -> str:
     """Return ``def name(parameters) -> type`` as the source writes it, on one line."""
     start, end = definition.node.start_byte, definition.body.start_byte
     source, stack = bytearray(module.source[start:end]), list(definition.node.children)
-    while stack:  # a `#` in a default is no comment
+    while stack:  # a `#` in a default is not a comment
         node = stack.pop()
         if node.type == "comment" and node.end_byte <= end:
             source[node.start_byte - start : node.end_byte - start] = b" " * (node.end_byte - node.start_byte)

@@ -135,8 +135,8 @@ class Stages:
 
     def _new_errors(self, run: TestRun) -> list[str]:
         """Return what could not be collected, without test files that have no stable test in the Snapshot either."""
-        known = {test_file(test) for test in self.snapshot.baseline.passed}
-        return [path for path in run.collect_errors if path in known or not path.endswith(".py")]
+        stable_files = {test_file(test) for test in self.snapshot.baseline.passed}
+        return [path for path in run.collect_errors if path in stable_files or not path.endswith(".py")]
 
     async def _check_own_reason(self, full: Path, failing: list[str], affected: list[str]) -> None:
         """Check that tests which fail without running the changed code also fail without the other failing tests."""

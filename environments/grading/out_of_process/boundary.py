@@ -61,9 +61,9 @@ class Boundary:
         def is_allowed(module: str, name: str) -> bool:
             if (module, name) in names:
                 return True
-            found = getattr(sys.modules.get(module), name, None)
+            item = getattr(sys.modules.get(module), name, None)
             is_own = module == "builtins" or module.partition(".")[0] in self.packages
-            return is_own and isinstance(found, type) and issubclass(found, Exception)
+            return is_own and isinstance(item, type) and issubclass(item, Exception)
 
         return is_allowed
 
@@ -129,7 +129,7 @@ class Boundary:
         if self.problem:
             return call, arguments, keywords
         positional, named = without_defaults(original, arguments, keywords)
-        given, given_named = list(positional), dict(named)
+        arguments_sent, keywords_sent = list(positional), dict(named)
         try:
             self.values.begin()
             forms = []
@@ -138,14 +138,14 @@ class Boundary:
                 if is_subject and id(item) not in self.values.numbers:
                     forms.append(self.values.new_object(item))
                 else:
-                    form, given[number] = self.values.encode_result(item)
+                    form, arguments_sent[number] = self.values.encode_result(item)
                     forms.append(form)
             call["arguments"], call["keywords"] = forms, {}
             for name, item in named.items():
-                call["keywords"][name], given_named[name] = self.values.encode_result(item)
+                call["keywords"][name], keywords_sent[name] = self.values.encode_result(item)
         except (CannotEncode, RecursionError) as error:
             self.problem = f"{target}: {error}"
-        return call, given, given_named
+        return call, arguments_sent, keywords_sent
 
     def _recorded(self, call: dict[str, Any], sent: list[Any], outcome: Any) -> Any:
         """Write down the answer of the original, and return or raise what it gave."""
@@ -162,10 +162,10 @@ class Boundary:
 
     def _answer(self, call: dict[str, Any]) -> Any:
         """Return or raise what the solution answered to this call elsewhere."""
-        number, known = len(self.calls) - 1, (self.answers or {}).get(self.test, [])
-        if self.problem or number >= len(known) or not _same(known[number], call):
+        number, expected = len(self.calls) - 1, (self.answers or {}).get(self.test, [])
+        if self.problem or number >= len(expected) or not _same(expected[number], call):
             raise Unanswered(self.problem or f"call {number} of {call['target']}")
-        return self._given(known[number]["answer"])
+        return self._given(expected[number]["answer"])
 
     def _stand_in(self, form: Any, result: Any) -> Any:
         """Return a stand-in for a function that stays on the other side, and for its attributes that are functions."""
@@ -248,9 +248,9 @@ def without_defaults(function: Any, arguments: tuple[Any, ...], keywords: dict[s
     return tuple(positional), named
 
 
-def _same(known: dict[str, Any], call: dict[str, Any]) -> bool:
+def _same(expected: dict[str, Any], call: dict[str, Any]) -> bool:
     parts = ("target", "arguments", "keywords")
-    return canonical([known.get(part) for part in parts]) == canonical([call.get(part) for part in parts])
+    return canonical([expected.get(part) for part in parts]) == canonical([call.get(part) for part in parts])
 
 
 def _printed(function: Any, arguments: Any, keywords: Any) -> tuple[Any, Any, str]:

@@ -35,8 +35,8 @@ def find_target(values: Any, target: str) -> Any:
     """
     if target.startswith("@"):
         return values.objects[target[1:]]
-    module, _, rest = target.partition(":")
-    name, _, accessor = rest.partition("#")
+    module, _, path = target.partition(":")
+    name, _, accessor = path.partition("#")
     owner: Any = importlib.import_module(module)
     *outer, last = name.split(".")
     for part in outer:
@@ -54,13 +54,13 @@ def find_target(values: Any, target: str) -> Any:
 
 
 def answer(values: Any, number: int, call: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer to one call; one that cannot be made or told says so."""
+    """Return the answer to one call; one that cannot be made or described says so."""
     try:
         positional = [values.decode(form) for form in call["arguments"]]
         named = {name: values.decode(form) for name, form in call["keywords"].items()}
         function = find_target(values, call["target"])
         if not callable(function):
-            return {"broken": f"{call['target']} is no function"}
+            return {"broken": f"{call['target']} is not a function"}
         if inspect.iscoroutinefunction(function):
             outcome = _printed(lambda: asyncio.run(function(*positional, **named)), (), {})
         else:

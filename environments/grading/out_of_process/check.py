@@ -2,7 +2,7 @@
 
 First the solution answers all recorded calls in a sandbox of its own. A test whose every answer equals that of the
 task's own solution would pass. For each other test the trusted tree runs it, where examined functions return what the
-solution answered: so the test itself decides whether a different answer is as good. Where such a test goes on to make
+solution answered: so the test itself decides whether a different answer is as good. Where such a test continues with
 other calls than were recorded, these are answered in another round.
 """
 
@@ -117,17 +117,17 @@ async def failed_tests(
 
     Raises SandboxError when no honest verdict exists.
     """
-    given = await examination.answers(changes, recorded.sent(), recorded.opaque)
+    answers_given = await examination.answers(changes, recorded.sent(), recorded.opaque)
     failed: dict[str, str] = {}
     for target, calls in recorded.inputs.items():
-        answers = given.get(f"input {target}", [])
+        answers = answers_given.get(f"input {target}", [])
         wrong = [call for call, got in zip(calls, answers, strict=False) if not same_answer(call["answer"], got)]
         if wrong or len(answers) != len(calls):
             count = len(wrong) + len(calls) - len(answers)
             failed[target] = f"{count} of {len(calls)} held-out calls have another result"
     open_tests: dict[str, list[Call]] = {}
     for number, (test, calls) in enumerate(recorded.tests.items()):
-        answers = given.get(str(number), [])
+        answers = answers_given.get(str(number), [])
         if canonical(answers) != canonical([call["answer"] for call in calls]):
             open_tests[test] = [{**call, "answer": got} for call, got in zip(calls, answers, strict=False)]
     return {**failed, **await _judged(examination, recorded, changes, open_tests)}
@@ -146,7 +146,7 @@ async def _judged(
         if not open_tests:
             break
         run = await examination.trusted_run(list(open_tests), open_tests, allowed)
-        asked: dict[str, list[Call]] = {}
+        questions: dict[str, list[Call]] = {}
         for test in open_tests:
             outcome = run.outcomes.get(test)
             if outcome is None:
@@ -156,12 +156,14 @@ async def _judged(
             elif outcome.exception != "Unanswered" or last or run.crossings.get(test, {}).get("problem"):
                 failed[test] = f"{outcome.exception}: {outcome.message}"[:300]
             else:
-                asked[test] = run.crossings[test]["calls"]
-        names = {str(number): test for number, test in enumerate(asked)}
-        sent = {name: asked[test] for name, test in names.items()}
-        given = await examination.answers(changes, sent, recorded.opaque) if sent else {}
+                questions[test] = run.crossings[test]["calls"]
+        names = {str(number): test for number, test in enumerate(questions)}
+        sent = {name: questions[test] for name, test in names.items()}
+        answers_given = await examination.answers(changes, sent, recorded.opaque) if sent else {}
         open_tests = {
-            test: [{**call, "answer": got} for call, got in zip(asked[test], given.get(name, []), strict=False)]
+            test: [
+                {**call, "answer": got} for call, got in zip(questions[test], answers_given.get(name, []), strict=False)
+            ]
             for name, test in names.items()
         }
     return failed
@@ -185,9 +187,13 @@ def _parsed(channel: bytes) -> Answers:
     for line in channel.split(b"\n"):
         try:
             record = json.loads(line)
-            given = record["answers"]
-            if isinstance(given, list) and all(isinstance(item, dict) for item in given) and _is_shallow(given):
-                answers[str(record["test"])] = given
+            answers_given = record["answers"]
+            if (
+                isinstance(answers_given, list)
+                and all(isinstance(item, dict) for item in answers_given)
+                and _is_shallow(answers_given)
+            ):
+                answers[str(record["test"])] = answers_given
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
     return answers

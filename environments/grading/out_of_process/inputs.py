@@ -28,14 +28,14 @@ def held_out_calls(tests: Sequence[Sequence[Call]], choice: random.Random) -> di
     for calls in tests:
         for call in calls:
             recorded.setdefault(call["target"], []).append(call)
-    found: dict[str, list[Call]] = {}
+    calls_found: dict[str, list[Call]] = {}
     for target, calls in sorted(recorded.items()):
         is_plain_function = "." not in target.partition(":")[2] and "@" not in target
         if is_plain_function and all(_is_plain_call(call) for call in calls):
             new = _new_calls(target, calls, choice)
             if new:
-                found[target] = new
-    return found
+                calls_found[target] = new
+    return calls_found
 
 
 def _is_plain_call(call: Call) -> bool:
@@ -59,11 +59,11 @@ def _parts(form: list[Any]) -> Iterator[Any]:
 
 
 def _new_calls(target: str, calls: Sequence[Call], choice: random.Random) -> list[Call]:
-    known = {_key(call) for call in calls}
+    keys = {_key(call) for call in calls}
     shapes = [call for call in calls if call["answer"]["error"] is None]
-    found: list[Call] = []
+    calls_found: list[Call] = []
     for _ in range(_TRIES * PER_TARGET):
-        if len(found) == PER_TARGET or not shapes:
+        if len(calls_found) == PER_TARGET or not shapes:
             break
         model = choice.choice(shapes)
         places: list[int | str] = [*range(len(model["arguments"])), *model["keywords"]]
@@ -79,10 +79,10 @@ def _new_calls(target: str, calls: Sequence[Call], choice: random.Random) -> lis
             "arguments": [_renumbered(new[place], numbers) for place in range(len(model["arguments"]))],
             "keywords": {name: _renumbered(new[name], numbers) for name in model["keywords"]},
         }
-        if _key(call) not in known:
-            known.add(_key(call))
-            found.append(call)
-    return found
+        if _key(call) not in keys:
+            keys.add(_key(call))
+            calls_found.append(call)
+    return calls_found
 
 
 def _key(call: Call) -> str:
@@ -104,8 +104,8 @@ def _varied(form: Any, others: Sequence[Any], choice: random.Random) -> Any:
     if isinstance(form, bool) or form is None:
         return form
     if isinstance(form, int):
-        seen = [item for item in others if type(item) is int]
-        return choice.randint(min(seen), max(seen)) if seen else form
+        observed = [item for item in others if type(item) is int]
+        return choice.randint(min(observed), max(observed)) if observed else form
     if isinstance(form, str):
         return "".join(_other(character, choice) for character in form)
     if form[0] == "f":
@@ -114,10 +114,10 @@ def _varied(form: Any, others: Sequence[Any], choice: random.Random) -> Any:
         return ["f", repr(round(choice.uniform(min(finite), max(finite)), 4))] if finite else form
     if form[0] in ("l", "t"):
         items = list(form[-1])
-        kept = [_varied(item, items, choice) if choice.random() < 0.5 else item for item in items]
+        items_varied = [_varied(item, items, choice) if choice.random() < 0.5 else item for item in items]
         if form[0] == "l" and choice.random() < 0.5:
-            choice.shuffle(kept)
-        return [*form[:-1], kept]
+            choice.shuffle(items_varied)
+        return [*form[:-1], items_varied]
     return form
 
 

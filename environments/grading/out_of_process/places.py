@@ -36,10 +36,10 @@ def place_of(value: Any) -> tuple[str, str]:
     """
     module, name = getattr(value, "__module__", None) or "builtins", getattr(value, "__qualname__", "")
     try:
-        found = None if is_of_tests(module) else resolve(module, name)
+        candidate = None if is_of_tests(module) else resolve(module, name)
     except (ImportError, AttributeError, ValueError, TypeError):
-        found = None
-    if found is value:
+        candidate = None
+    if candidate is value:
         return module, name
     if not is_of_tests(module):
         for other, item in list(vars(sys.modules.get(module, types)).items()):
@@ -61,9 +61,9 @@ def text_of(error: BaseException) -> str:
         return ""
 
 
-def replay(items: list[Any], failure: Any, rest: Any) -> Any:
-    """Yield the items, then raise the failure, or go on with the rest."""
+def replay(items: list[Any], failure: Any, remaining: Any) -> Any:
+    """Yield the items, then raise the failure, or continue with the remaining ones."""
     yield from items
     if failure is not None:
         raise failure
-    yield from rest
+    yield from remaining

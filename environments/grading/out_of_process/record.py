@@ -32,8 +32,8 @@ class Recording:
     reasons: dict[str, str] = field(default_factory=dict)
     """Why tests were left out, by test."""
     is_complete: bool = False
-    """Whether the record alone tells a solution from anything else, so that nothing has to be believed of a process in
-    which the solution runs beside the tests."""
+    """Whether the record alone separates a solution from anything else, so that nothing has to be believed of a process
+    in which the solution runs beside the tests."""
     missing: str = ""
     """Why the record is not complete."""
 
@@ -49,7 +49,7 @@ async def record(examination: Examination, solution: Sequence[FileChange]) -> Re
     first = await examination.trusted_run(tests, None)
     again = await examination.trusted_run(tests, None, hash_seed=1)
     reasons: dict[str, str] = {}
-    kept: dict[str, list[Call]] = {}
+    accepted: dict[str, list[Call]] = {}
     for test in tests:
         one, two = first.crossings.get(test, {}), again.crossings.get(test, {})
         if test not in first.passed:
@@ -61,8 +61,8 @@ async def record(examination: Examination, solution: Sequence[FileChange]) -> Re
         elif canonical(one["calls"]) != canonical(two.get("calls", [])):
             reasons[test] = "its calls differ from run to run"
         else:
-            kept[test] = one["calls"]
-    recorded = RecordedCalls(list(examined.targets), list(examined.opaque), list(examination.packages), kept)
+            accepted[test] = one["calls"]
+    recorded = RecordedCalls(list(examined.targets), list(examined.opaque), list(examination.packages), accepted)
     recorded = await _reproduced(examination, recorded, solution, reasons)
     recorded = _within_limit(recorded, reasons)
     if not recorded.tests:
@@ -81,27 +81,29 @@ async def _reproduced(
     examination: Examination, recorded: RecordedCalls, solution: Sequence[FileChange], reasons: dict[str, str]
 ) -> RecordedCalls:
     """Return the record without the tests that the solution answers otherwise elsewhere, or that nothing passes."""
-    given = await examination.answers(solution, recorded.sent(), recorded.opaque)
+    answered_elsewhere = await examination.answers(solution, recorded.sent(), recorded.opaque)
     nothing = await examination.answers([], recorded.sent(), recorded.opaque)
-    kept: dict[str, list[Call]] = {}
+    accepted: dict[str, list[Call]] = {}
     for number, (test, calls) in enumerate(recorded.tests.items()):
         expected = canonical([call["answer"] for call in calls])
-        if canonical(given.get(str(number))) != expected:
-            reasons[test] = f"elsewhere the solution answers otherwise ({_difference(calls, given.get(str(number)))})"
+        if canonical(answered_elsewhere.get(str(number))) != expected:
+            reasons[test] = (
+                f"elsewhere the solution answers otherwise ({_difference(calls, answered_elsewhere.get(str(number)))})"
+            )
         elif canonical(nothing.get(str(number))) == expected:
             reasons[test] = "its answers do not need the solution"
         else:
-            kept[test] = calls
-    if not kept:
+            accepted[test] = calls
+    if not accepted:
         return replace(recorded, tests={})
-    answered = replace(recorded, tests=kept)
-    run = await examination.trusted_run(list(kept), kept, answered.allowed())
-    for test in list(kept):
+    answered = replace(recorded, tests=accepted)
+    run = await examination.trusted_run(list(accepted), accepted, answered.allowed())
+    for test in list(accepted):
         if test not in run.passed:
             outcome = run.outcomes.get(test)
             reasons[test] = f"with given answers it fails ({outcome.message if outcome else run.cause})"[:300]
-            del kept[test]
-    return replace(recorded, tests=kept)
+            del accepted[test]
+    return replace(recorded, tests=accepted)
 
 
 async def _with_inputs(
@@ -132,10 +134,10 @@ async def _with_inputs(
     return replace(recorded, inputs=inputs)
 
 
-def _difference(calls: Sequence[Call], given: Sequence[Any] | None) -> str:
-    if not given:
+def _difference(calls: Sequence[Call], answered_elsewhere: Sequence[Any] | None) -> str:
+    if not answered_elsewhere:
         return "no answer"
-    for call, got in zip(calls, given, strict=False):
+    for call, got in zip(calls, answered_elsewhere, strict=False):
         if canonical(call["answer"]) != canonical(got):
             return f"{call['target']}: {got.get('broken') or 'another result'}"
     return "fewer answers"

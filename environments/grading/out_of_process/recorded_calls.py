@@ -86,5 +86,5 @@ def boundary_parts() -> tuple[str, ...]:
 @functools.cache
 def worker_parts() -> tuple[str, ...]:
     """Return the texts that run a solution's calls."""
-    own = Path(__file__).with_name("candidate_worker.py").read_text("utf-8")
-    return (Path(plugin_imports.__file__).read_text("utf-8"), *boundary_parts(), own)
+    worker = Path(__file__).with_name("candidate_worker.py").read_text("utf-8")
+    return (Path(plugin_imports.__file__).read_text("utf-8"), *boundary_parts(), worker)

@@ -82,17 +82,17 @@ def module_name(path: str, roots: Iterable[str]) -> str:
 
 def _definitions(tree: ast.Module) -> dict[str, _Function]:
     """Return the functions of a module and of its classes by qualified name; accessors of a property by ``#set``."""
-    found: dict[str, _Function] = {}
+    definitions: dict[str, _Function] = {}
 
     def walk(body: list[ast.stmt], prefix: str) -> None:
         for node in _flat(body):
             if isinstance(node, _FUNCTIONS):
-                found[f"{prefix}{node.name}{_accessor(node)}"] = node
+                definitions[f"{prefix}{node.name}{_accessor(node)}"] = node
             elif isinstance(node, ast.ClassDef):
                 walk(node.body, f"{prefix}{node.name}.")
 
     walk(tree.body, "")
-    return found
+    return definitions
 
 
 def _flat(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -162,9 +162,9 @@ def _replaced(tree: ast.Module, module: str, chosen: Mapping[str, _Function]) ->
 def _pair(node: ast.stmt, target: str) -> list[ast.stmt]:
     if not target or not isinstance(node, _FUNCTIONS):
         return [node]
-    kept, quoted = GOLD + node.name.strip("_"), repr(target)
+    gold_name, quoted = GOLD + node.name.strip("_"), repr(target)
     original = copy.copy(node)
-    original.name = kept
+    original.name = gold_name
     original.decorator_list = [ast.parse(f"{_BOUNDARY}.gold({quoted})", mode="eval").body]
     arguments, keywords = _passed(node.args)
     is_coroutine = isinstance(node, ast.AsyncFunctionDef)
@@ -174,7 +174,7 @@ def _pair(node: ast.stmt, target: str) -> list[ast.stmt]:
     wrapper = ast.parse(f"{'async ' if is_coroutine else ''}def _():\n    {text}").body[0]
     assert isinstance(wrapper, _FUNCTIONS)
     node.body = [*(node.body[:1] if _docstring(node) else []), *wrapper.body]
-    return [original, node, *ast.parse(f"del {kept}").body]
+    return [original, node, *ast.parse(f"del {gold_name}").body]
 
 
 def _passed(arguments: ast.arguments) -> tuple[str, str]:

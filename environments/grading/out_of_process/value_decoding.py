@@ -99,40 +99,40 @@ class Values(Encoder):
             error.args = tuple(arguments)
             return error
 
-    def encode_known_code(self, value: Any, known: Any) -> Any:
+    def encode_known_code(self, value: Any, number: Any) -> Any:
         """Return a test's function or class by value; what an answer made stays where it is."""
-        if isinstance(known, str):
+        if isinstance(number, str):
             attributes = sorted(vars(value).items()) if self.answering and not isinstance(value, type) else []
             forms = [[name, self.optional(item)] for name, item in attributes if name != "__wrapped__"]
-            return ["L", known, [pair for pair in forms if pair[1] is not None]]
+            return ["L", number, [pair for pair in forms if pair[1] is not None]]
         if isinstance(value, type):
-            return self._encode_class(value, known)
+            return self._encode_class(value, number)
         code = value.__code__
         cells = [[name, _content(self, value.__closure__[i])] for i, name in enumerate(code.co_freevars)]
         used = sorted(_names(code) & value.__globals__.keys())
         forms = [[name, self.optional(value.__globals__[name])] for name in used]
         shared = [pair for pair in forms if pair[1] is not None]
         if self.answering:  # the other side has the code; what the function shares may have changed
-            return ["fn", known, "", "", "", None, cells, shared]
+            return ["fn", number, "", "", "", None, cells, shared]
         defaults = [self.encode(value.__defaults__), self.encode(value.__kwdefaults__)]
         try:
             text = base64.b64encode(marshal.dumps(code, 2)).decode()  # later versions depend on reference counts
         except ValueError as error:
             raise CannotEncode(f"function {value.__name__}: {error}") from error
-        return ["fn", known, text, value.__name__, value.__module__, defaults, cells, shared]
+        return ["fn", number, text, value.__name__, value.__module__, defaults, cells, shared]
 
-    def _encode_class(self, value: Any, known: Any) -> Any:
+    def _encode_class(self, value: Any, number: Any) -> Any:
         members = []
         for name, item in sorted(vars(value).items()):
             if name in _IGNORED or isinstance(item, (types.GetSetDescriptorType, types.MemberDescriptorType)):
                 continue
-            how, inner = "", item
+            method, inner = "", item
             if isinstance(item, (staticmethod, classmethod)):
-                how, inner = type(item).__name__, item.__func__
+                method, inner = type(item).__name__, item.__func__
             elif isinstance(item, property):
-                how, inner = "property", (item.fget, item.fset, item.fdel)
-            members.append([name, how, self.encode(inner)])
-        return ["k", known, value.__name__, value.__module__, [self.encode(base) for base in value.__bases__], members]
+                method, inner = "property", (item.fget, item.fset, item.fdel)
+            members.append([name, method, self.encode(inner)])
+        return ["k", number, value.__name__, value.__module__, [self.encode(base) for base in value.__bases__], members]
 
     def _named(self, module: str, name: str) -> Any:
         if self.allowed is not None and not self.allowed(module, name):
@@ -164,12 +164,12 @@ class Values(Encoder):
         return value
 
     def _decode_o(self, number: Any, maker: Any, arguments: Any, state: Any, items: Any, pairs: Any) -> Any:
-        how, place = maker
+        method, place = maker
         if number in self.objects:
             value = self.objects[number]
         else:
             make, values = self.decode(place), [self.decode(item) for item in arguments]
-            value = self._known(number, lambda: make.__new__(make, *values) if how == "new" else make(*values))
+            value = self._known(number, lambda: make.__new__(make, *values) if method == "new" else make(*values))
         _set_state(value, self.decode(state))
         if items is not None:
             value[:] = [self.decode(item) for item in items]
@@ -183,8 +183,8 @@ class Values(Encoder):
         return value
 
     def _decode_n(self, number: Any, kind: Any) -> Any:
-        made = self.decode(kind)
-        return self._known(number, lambda: _bare(made))
+        created = self.decode(kind)
+        return self._known(number, lambda: _bare(created))
 
     def _decode_h(self, number: Any, attributes: Any) -> Any:
         value = self.objects[number]
@@ -196,8 +196,8 @@ class Values(Encoder):
         return value
 
     def _decode_O(self, number: Any, kind: Any, attributes: Any, items: Any, pairs: Any) -> Any:
-        made = self.decode(kind)
-        value = self._known(number, lambda: _bare(made))
+        created = self.decode(kind)
+        value = self._known(number, lambda: _bare(created))
         if attributes:
             decoded_attributes = {name: self.decode(item) for name, item in attributes}
             value.__dict__.clear()
@@ -241,15 +241,15 @@ class Values(Encoder):
     def _decode_k(self, number: Any, name: str, module: str, bases: Any, members: Any) -> Any:
         if number in self.objects or self.allowed is not None:
             return self.objects[number]
-        made = types.new_class(name, tuple(self.decode(base) for base in bases))
-        made.__module__ = module
-        self._known(number, lambda: made)
+        created = types.new_class(name, tuple(self.decode(base) for base in bases))
+        created.__module__ = module
+        self._known(number, lambda: created)
         wrappers: dict[str, Any] = {"staticmethod": staticmethod, "classmethod": classmethod}
-        for member, how, form in members:
+        for member, method, form in members:
             inner = self.decode(form)
-            wrapped = property(*inner) if how == "property" else wrappers[how](inner) if how else inner
-            setattr(made, member, wrapped)
-        return made
+            wrapped = property(*inner) if method == "property" else wrappers[method](inner) if method else inner
+            setattr(created, member, wrapped)
+        return created
 
 
 def _content(values: Values, cell: Any) -> list[Any]:
@@ -278,9 +278,9 @@ def _set_state(value: Any, state: Any) -> None:
         return
     attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
     if attributes is not None:
-        own = value.__dict__
-        kept = dict(attributes)
-        own.clear()
-        own.update(kept)
+        attributes_held = value.__dict__
+        new_attributes = dict(attributes)
+        attributes_held.clear()
+        attributes_held.update(new_attributes)
     for name, item in (slots or {}).items():
         object.__setattr__(value, name, item)

@@ -140,10 +140,10 @@ class Encoder:
 
     def new_object(self, value: Any) -> Any:
         """Return the form of an opaque object that was just made and has no state yet."""
-        known = self.add(value)
-        self._written.add(known)
-        self.synced[known] = self.digests(value)
-        return ["n", known, self.encode(type(value))]
+        number = self.add(value)
+        self._written.add(number)
+        self.synced[number] = self.digests(value)
+        return ["n", number, self.encode(type(value))]
 
     def add(self, value: Any) -> Any:
         """Give an object its number for the rest of the test."""
@@ -158,7 +158,7 @@ class Encoder:
         return number
 
     def digests(self, value: Any) -> dict[str, str]:
-        """Return each attribute of an object as text that tells whether it has changed."""
+        """Return each attribute of an object as text that shows whether it has changed."""
         result = {}
         for name, item in getattr(value, "__dict__", {}).items():
             other = type(self)(self.opaque, self.packages)
@@ -174,11 +174,11 @@ class Encoder:
         return sorted((self.encode(item) for item in values), key=canonical)
 
     def _encode_shared(self, value: Any, kind: type) -> Any:
-        known = self.numbers.get(id(value))
-        if known is not None and known in self._written:
-            return ["r", known]
+        number = self.numbers.get(id(value))
+        if number is not None and number in self._written:
+            return ["r", number]
         is_opaque = self.is_opaque(kind)
-        if known is None:
+        if number is None:
             constant = self._constant(value)
             if constant is not None:
                 return ["g", *constant]
@@ -186,21 +186,21 @@ class Encoder:
                 raise CannotEncode(f"a {kind.__name__} that was not made by a call of this test")
             if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
                 return self._encode_code(value)
-            known = self.add(value)
-        self._written.add(known)
+            number = self.add(value)
+        self._written.add(number)
         if isinstance(value, (type, types.FunctionType)):
-            return self.encode_known_code(value, known)
+            return self.encode_known_code(value, number)
         if is_opaque:
-            return self._encode_opaque(value, known) if self.answering else self._encode_changes(value, known)
+            return self._encode_opaque(value, number) if self.answering else self._encode_changes(value, number)
         if kind is list:
-            return ["l", known, [self.encode(item) for item in value]]
+            return ["l", number, [self.encode(item) for item in value]]
         if kind is dict:
-            return ["d", known, self._pairs(value.items())]
+            return ["d", number, self._pairs(value.items())]
         if kind is set:
-            return ["S", known, self._sorted(value)]
+            return ["S", number, self._sorted(value)]
         if kind is bytearray:
-            return ["ba", known, base64.b64encode(bytes(value)).decode()]
-        return self._encode_object(value, known)
+            return ["ba", number, base64.b64encode(bytes(value)).decode()]
+        return self._encode_object(value, number)
 
     def _pairs(self, items: Iterable[Any]) -> list[Any]:
         return [[self.encode(key), self.encode(item)] for key, item in items]
@@ -213,16 +213,16 @@ class Encoder:
                 value.__self__, (types.ModuleType, type(None))
             ):
                 raise
-        known = self.add(value)
-        self._written.add(known)
+        number = self.add(value)
+        self._written.add(number)
         is_method = isinstance(value, types.BuiltinFunctionType)
-        return self._encode_object(value, known) if is_method else self.encode_known_code(value, known)
+        return self._encode_object(value, number) if is_method else self.encode_known_code(value, number)
 
-    def encode_known_code(self, value: Any, known: Any) -> Any:
+    def encode_known_code(self, value: Any, number: Any) -> Any:
         """Return the form of a function or class that no module holds (see ``code_encoding.py``)."""
         raise NotImplementedError
 
-    def _encode_object(self, value: Any, known: Any) -> Any:
+    def _encode_object(self, value: Any, number: Any) -> Any:
         try:
             reducer = copyreg.dispatch_table.get(type(value))
             reduced = reducer(value) if reducer else value.__reduce_ex__(2)
@@ -232,13 +232,13 @@ class Encoder:
             return ["g", type(value).__module__, reduced]
         make, arguments, state, items, pairs = (tuple(reduced) + (None,) * 5)[:5]
         if make is getattr(copyreg, "__newobj__", None):
-            how, make, arguments = "new", arguments[0], arguments[1:]
+            method, make, arguments = "new", arguments[0], arguments[1:]
         elif make is copyreg._reconstructor:  # type: ignore[attr-defined]
-            how, make, arguments = "new", arguments[0], () if arguments[2] is None else (arguments[2],)
+            method, make, arguments = "new", arguments[0], () if arguments[2] is None else (arguments[2],)
         else:
-            how = "call"
+            method = "call"
         return [
-            *("o", known, [how, self.encode(make)], [self.encode(item) for item in arguments], self._state(state)),
+            *("o", number, [method, self.encode(make)], [self.encode(item) for item in arguments], self._state(state)),
             None if items is None else [self.encode(item) for item in items],
             None if pairs is None else self._pairs(pairs),
         ]
@@ -251,23 +251,23 @@ class Encoder:
             return ["t", [self._state(part) for part in state]]
         return self.encode(state)
 
-    def _encode_opaque(self, value: Any, known: Any) -> Any:
-        own = sorted(getattr(value, "__dict__", {}).items())
-        forms = [(name, item, self.optional(item)) for name, item in own]
+    def _encode_opaque(self, value: Any, number: Any) -> Any:
+        attributes_held = sorted(getattr(value, "__dict__", {}).items())
+        forms = [(name, item, self.optional(item)) for name, item in attributes_held]
         attributes = [[name, form] for name, item, form in forms if item is None or form is not None]
         items = [self.encode(item) for item in list.__iter__(value)] if isinstance(value, list) else None
         pairs = self._pairs(dict.items(value)) if isinstance(value, dict) else None
         if not self.is_digest:
-            self.synced[known] = self.digests(value)
-        return ["O", known, self.encode(type(value)), attributes, items, pairs]
+            self.synced[number] = self.digests(value)
+        return ["O", number, self.encode(type(value)), attributes, items, pairs]
 
-    def _encode_changes(self, value: Any, known: Any) -> Any:
+    def _encode_changes(self, value: Any, number: Any) -> Any:
         """Return a known opaque object with the attributes that changed since the last answer."""
-        before, now = self.synced.get(known, {}), self.digests(value)
-        self.synced[known] = now
+        before, now = self.synced.get(number, {}), self.digests(value)
+        self.synced[number] = now
         changed = [name for name in now if now[name] != before.get(name)]
         gone = [[name] for name in before if name not in now]
-        return ["h", known, [[name, self.encode(value.__dict__[name])] for name in sorted(changed)] + sorted(gone)]
+        return ["h", number, [[name, self.encode(value.__dict__[name])] for name in sorted(changed)] + sorted(gone)]
 
     def _constant(self, value: Any) -> Any:
         """Return the module and the name of an object that a module of the packages holds, else None."""

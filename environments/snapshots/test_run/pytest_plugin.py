@@ -169,7 +169,7 @@ def make_reporter(
 
 
 def make_crossing(pytest: Any, send: Callable[..., None], boundary: Any) -> Any:
-    """Return the plugin that tells a boundary where tests begin and end, and sends what it wrote down."""
+    """Return the plugin that informs a boundary where tests begin and end, and sends what it wrote down."""
 
     class Crossing:
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
