@@ -56,9 +56,10 @@ if job["kind"] == "files":
 def read(name):
     return open(name).read() if os.path.exists(name) else ""
 lower = output.lower()
+clean = all(f'{kind}="0"' in read("junit.xml") for kind in ("failures", "errors"))
 believed = {
     "output": " passed" in lower and " failed" not in lower or " failed" not in lower and " error" not in lower,
-    "files": read("reward.txt").strip() == "1" or all(f'{kind}="0"' in read("junit.xml") for kind in ("failures", "errors")),
+    "files": read("reward.txt").strip() == "1" or clean,
     "git": read("reward.txt").strip() == "1",
 }.get(job["kind"], code == 0)
 sys.__stdout__.write("\n" + json.dumps({"reward": int(believed), "code": code, "output": output[-1500:]}) + "\n")
