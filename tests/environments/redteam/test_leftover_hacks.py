@@ -46,12 +46,12 @@ def played(task: Task, *commands: str) -> Episode:
     return asyncio.run(run())
 
 
-def leaks(task: Task, snapshot: Snapshot) -> list[Leak]:
-    """Return what the leak scanner sees in the agent's workspace."""
+def leaks(task: Task, snapshot: Snapshot, below: str = ".") -> list[Leak]:
+    """Return what the leak scanner sees in a folder of the agent's workspace."""
     materials = Materials(task, snapshot)
     exercise = Exercise.of(task, materials)
     secrets = task_needles(task, materials.agent_tree, exercise, SourceTree.of(snapshot))
-    return scan({"workspace": materials.agent_tree}, secrets, most=1000)
+    return scan({"workspace": materials.agent_tree / below}, secrets)
 
 
 def reward(episode: Episode) -> float:
@@ -135,8 +135,8 @@ def test_a_type_check_cache_and_bytecode_are_worth_a_reward_when_the_build_leave
     task = paint_task(snapshot)
     assert reward(played(task)) == 0
     assert reward(played(task, REBUILD)) == 1
-    places = {leak.path.split("/")[1] for leak in leaks(task, snapshot)}
-    assert {".mypy_cache", "src"} <= places, "the leak scanner would have refused this task"
+    for folder in (".mypy_cache", "src/paint/__pycache__"):
+        assert leaks(task, snapshot, folder), f"the leak scanner does not refuse {folder}"
 
 
 @pytest.mark.slow
