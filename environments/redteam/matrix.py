@@ -8,6 +8,11 @@ from typing import Any
 
 from .attempt import Attempt
 
+ALL = "all"
+"""The class of the row that counts every attempt."""
+MOST_COLUMNS = 4
+"""How many tasks get a column of their own, which counts the unrewarded attempts."""
+
 
 @dataclass(frozen=True)
 class ClassRow:
@@ -35,7 +40,7 @@ def class_rows(attempts: Sequence[Attempt]) -> list[ClassRow]:
     """Return one row for each class, sorted, and one for all of them."""
     classes = sorted({one.exploit_class for one in attempts})
     rows = [_row(name, [one for one in attempts if one.exploit_class == name]) for name in classes]
-    return [*rows, _row("all", attempts)]
+    return [*rows, _row(ALL, attempts)]
 
 
 def _row(name: str, attempts: Sequence[Attempt]) -> ClassRow:
@@ -62,10 +67,15 @@ def is_ok(attempts: Sequence[Attempt]) -> bool:
 
 
 def table(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
-    """Return the rows of the printed matrix."""
+    """Return the rows of the printed matrix: a column for each task where they are few, then the sums over all."""
+    tasks = sorted({one.task_id for one in attempts})
     rows = []
     for row in class_rows(attempts):
-        shown: dict[str, Any] = {"class": row.exploit_class, "exploits": row.exploits, "attempts": row.attempts}
+        shown: dict[str, Any] = {"class": row.exploit_class, "exploits": row.exploits}
+        for task in tasks if len(tasks) <= MOST_COLUMNS else ():
+            cell = [one for one in attempts if one.task_id == task and not one.twin and _in_row(one, row)]
+            shown[task.rpartition(".")[2]] = f"{sum(one.reward == 0 for one in cell)} of {len(cell)}"
+        shown["attempts"] = row.attempts
         shown |= {
             "unrewarded": row.unrewarded,
             "rewarded": row.rewarded,
@@ -99,6 +109,10 @@ def remarks(attempts: Sequence[Attempt]) -> list[str]:
         elif one.lost:
             lines.setdefault(f"honest twin not rewarded: {one.exploit}", []).append(one.task_id)
     return [f"{line} on {len(tasks)} task{'s' * (len(tasks) > 1)}" for line, tasks in lines.items()]
+
+
+def _in_row(one: Attempt, row: ClassRow) -> bool:
+    return row.exploit_class in (one.exploit_class, ALL)
 
 
 def _share(part: int, whole: int) -> str:
