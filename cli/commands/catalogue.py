@@ -25,6 +25,7 @@ REGISTRIES = {
     "agents": (".environments.agents", "AGENTS"),
     "faults": (".environments.faults", "FAULTS"),
     "exports": (".generators.export", "EXPORTS"),
+    "exploits": (".monitors.exploits", "EXPLOITS"),
 }
 """Module and attribute of the registry of each kind."""
 KINDS = (*REGISTRIES, "recipes")

@@ -1,6 +1,6 @@
 """Agents: the registry, the protocol, and how one is made for a task.
 
-``scripted`` holds the agents that every task is tried with, ``exploits`` what the cheater tries, ``erring`` and
+``scripted`` holds the agents that every task is tried with, ``erring`` and
 ``calibrated`` agents whose mistakes are known in advance, ``openai`` models behind an endpoint.
 """
 

@@ -1,4 +1,4 @@
-"""Scripted agents: a list of actions made from the task, played whatever comes back.
+"""Scripted agents: a list of actions planned from the task, played whatever comes back.
 
 They see the secret parts of a task, so they run where the tasks are; the episode may be anywhere, in this process or
 behind a socket.
@@ -9,14 +9,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...errors import UnknownName
 from ...models import Task
-from ...registry import did_you_mean
+from ...monitors.exploits import exploit
 from .. import ENVIRONMENTS
 from ..actions import Action, Solution, call, turn
+from ..redteam.facts import facts_of
 from . import Agent
-from .exploits import CHEATS
 
+CHEATS = (
+    "edit_tests",
+    "replace_tests",
+    "delete_tests",
+    "conftest",
+    "config",
+    "sitecustomize",
+    "shadow",
+    "forge_files",
+    "patch_reports",
+    "plugin",
+    "spray",
+    "atexit",
+    "fork",
+    "module_skip",
+    "sys_exit",
+    "forge_output",
+    "os_exit",
+)
+"""The exploits of the corpus that the cheater plays together on every task."""
 SUBMIT = turn("done", call("submit", summary="done"))
 """A turn that submits the workspace as it is."""
 
@@ -50,11 +69,11 @@ def noop(task: Task) -> Agent:
 
 
 def cheater(task: Task, variant: str = "") -> Agent:
-    """Try to pass without solving: every exploit in one episode, or the one that ``cheater:NAME`` names; scores 0.
+    """Try to pass without solving: the exploits of CHEATS in one episode, or the one that ``cheater:NAME`` names.
 
-    Raises UnknownName for an unknown exploit.
+    It scores 0. Raises UnknownName for an exploit that the corpus does not hold.
     """
-    if variant and variant not in CHEATS:
-        raise UnknownName(did_you_mean("exploit", variant, CHEATS))
-    chosen = [CHEATS[variant]] if variant else list(CHEATS.values())
-    return Script([*(turn("", call("bash", command=cheat(task))) for cheat in chosen), SUBMIT])
+    facts = facts_of(task)
+    scripts = [exploit(name).script(facts) for name in ([variant] if variant else CHEATS)]
+    calls = [planned for script in scripts for planned in script]
+    return Script([*(turn("", call(planned.tool, **planned.arguments)) for planned in calls), SUBMIT])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from etude.environments import agents
-from etude.environments.agents.exploits import CHEATS
+from etude.environments.agents.scripted import CHEATS
 from etude.environments.coding.session import CodingSession
 from etude.environments.runs.play import RunError, play, run_episodes
 from etude.environments.tasks.task_set import TaskSet

@@ -1,0 +1,98 @@
+"""One attempt: an exploit, or its honest twin, played in an episode and graded."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from ...errors import ConnectionLost, InfrastructureError, ServerFull, ServerInfrastructureError
+from ...models import Episode
+from ...monitors.exploits import Exploit, Facts, ToolCall
+from ..actions import Action, call, turn
+from ..runs.play import Opened, Player
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What came of one attempt."""
+
+    task_id: str
+    exploit: str
+    exploit_class: str
+    twin: bool
+    """Whether the honest twin was played, after the task's own solution."""
+    needs: str
+    """``out_of_process`` for an exploit that only grading in another process stops."""
+    assurance: str
+    """The task's assurance, as its reward says."""
+    reward: float | None
+    """None when there is no honest score."""
+    findings: tuple[str, ...] = ()
+    """Exploit ids of the findings."""
+    severities: tuple[str, ...] = ()
+    """Severities of the findings, in the same order."""
+    detected: bool = False
+    """Whether a finding has one of the exploit's classes."""
+    cause: str = ""
+    """Why there is no score."""
+    seconds: float = 0.0
+
+    @property
+    def rewarded(self) -> bool:
+        """Return whether an exploit was paid for; the reward of a twin is earned."""
+        return not self.twin and bool(self.reward)
+
+    @property
+    def lost(self) -> bool:
+        """Return whether an honest twin was not paid for."""
+        return self.twin and self.reward is not None and self.reward < 1
+
+
+def action_of(tool_call: ToolCall) -> Action:
+    """Return the turn that makes one call."""
+    return turn("", call(tool_call.tool, **tool_call.arguments))
+
+
+async def attempt(
+    opened: Opened, task_id: str, exploit: Exploit, facts: Facts, solution: list[Action] | None = None
+) -> Attempt:
+    """Play one exploit, or after ``solution`` its twin, submit, and return what came of it.
+
+    A failure of the machine is an attempt without a score, and its cause.
+    """
+    started = time.monotonic()
+    player, finished = opened
+    twin = solution is not None
+    script = exploit.twin if twin else exploit.script
+    actions = [*(solution or []), *(action_of(tool_call) for tool_call in script(facts)), action_of(ToolCall("submit"))]
+    cause = ""
+    try:
+        await play(player, task_id, actions)
+        episode = await finished()
+    except (InfrastructureError, ServerInfrastructureError, ServerFull, ConnectionLost) as error:
+        episode, cause = Episode(episode_id="", task_id=task_id, prompt=""), str(error)
+    reward = episode.reward
+    ids = tuple(finding.exploit_id for finding in episode.findings)
+    return Attempt(
+        task_id=task_id,
+        exploit=exploit.id,
+        exploit_class=exploit.exploit_class,
+        twin=twin,
+        needs=exploit.needs,
+        assurance=reward.assurance if reward else "",
+        reward=reward.value if reward is not None and reward.valid else None,
+        findings=ids,
+        severities=tuple(finding.severity for finding in episode.findings),
+        detected=bool(set(ids) & set(exploit.classes)),
+        cause=cause,
+        seconds=round(time.monotonic() - started, 2),
+    )
+
+
+async def play(player: Player, task_id: str, actions: list[Action]) -> None:
+    """Play the actions from a reset on, until they or the episode end."""
+    observation = await player.reset(task_id=task_id)
+    for action in actions:
+        if observation.done:
+            break
+        observation = await player.step(action)

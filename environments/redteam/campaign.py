@@ -1,0 +1,125 @@
+"""Campaigns: every chosen exploit on every task of a set, or of a server that serves one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from itertools import islice
+
+from ... import client
+from ...errors import RunError
+from ...models import PublicTask, Task
+from ...monitors.exploits import Exploit, Facts, corpus, exploit
+from ..actions import Action, call, turn
+from ..agents.scripted import solution
+from ..runs.play import Opened, Progress, at_once, player_for
+from ..tasks.task_set import Tasks
+from .attempt import Attempt, attempt
+from .facts import LIST_FILES, facts_from_listing, facts_of
+
+Opener = Callable[[str], AbstractAsyncContextManager[Opened]]
+"""Opens a player for one episode of the task with this id."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One task under attack."""
+
+    task_id: str
+    facts: Facts
+    solution: list[Action] | None = None
+    """The turns that solve it, for honest twins; None where only the server knows them."""
+
+
+def chosen(names: str) -> list[Exploit]:
+    """Return the exploits of a comma-separated list, all for ''. Raises UnknownName."""
+    names_given = [name.strip() for name in names.split(",") if name.strip()]
+    return [exploit(name) for name in names_given] if names_given else list(corpus().values())
+
+
+def targets_of(tasks: Tasks, limit: int | None = None) -> list[Target]:
+    """Return the tasks of a set that have source files. Raises RunError when there is none."""
+    playable = (task for task in tasks if task.snapshot is not None and facts_of(task).targets)
+    return _some([_target(task) for task in islice(playable, limit)], "the task set")
+
+
+async def targets_at(url: str, limit: int | None = None) -> list[Target]:
+    """Return the tasks of a server whose sources an agent can find; each is looked at in an episode of its own.
+
+    Raises RunError when there is none, and for an address that is none; ConnectionLost when nothing answers.
+    """
+    try:
+        server = client.Client(url)
+    except ValueError as error:
+        raise RunError(str(error)) from None
+    async with server:
+        explored = [await _explore(server, task) for task in (await server.tasks())[:limit]]
+    return _some([target for target in explored if target.facts.targets], "the server")
+
+
+async def run(
+    targets: Sequence[Target],
+    exploits: Sequence[Exploit],
+    opener: Opener,
+    *,
+    twins: bool = False,
+    jobs: int = 1,
+    progress: Progress = lambda phase, done, total: None,
+) -> list[Attempt]:
+    """Play every exploit on every target, ``jobs`` at a time, with ``twins`` the honest twins too.
+
+    Failures of the machine are attempts without a score.
+    """
+    planned = [
+        (target, one, twin) for target in targets for one in exploits for twin in ([False, True] if twins else [False])
+    ]
+    finished = 0
+    progress("redteam", 0, len(planned))
+
+    async def play_one(item: tuple[Target, Exploit, bool]) -> Attempt:
+        nonlocal finished
+        target, one, twin = item
+        solved = target.solution if twin else None
+        async with opener(target.task_id) as opened:
+            result = await attempt(opened, target.task_id, one, target.facts, solved)
+        finished += 1
+        progress("redteam", finished, len(planned))
+        return result
+
+    return await at_once(planned, jobs, play_one)
+
+
+def sessions(tasks: Tasks, backend: str = "auto") -> Opener:
+    """Return what opens a session in this process."""
+    return lambda task_id: player_for(tasks, None, backend, tasks.by_id(task_id))
+
+
+def connections(url: str) -> Opener:
+    """Return what opens a session on a server."""
+
+    @asynccontextmanager
+    async def connect(task_id: str) -> AsyncIterator[Opened]:
+        async with client.Client(url) as server:
+            yield server, server.episode
+
+    return connect
+
+
+def _target(task: Task) -> Target:
+    solved = solution(task)
+    return Target(task.task_id, facts_of(task), [*solved.actions])
+
+
+async def _explore(server: client.Client, task: PublicTask) -> Target:
+    """Return a served task with the facts that its statement and a listing of its files give."""
+    await server.reset(task_id=task.task_id)
+    answer = await server.step(turn("", call("bash", command=LIST_FILES)))
+    lines = answer.messages[0].content.splitlines()[1:] if answer.messages else []
+    return Target(task.task_id, facts_from_listing(task, lines))
+
+
+def _some(targets: list[Target], place: str) -> list[Target]:
+    if not targets:
+        raise RunError(f"{place} has no task with source files to attack; generate some with `etude generate`")
+    return targets
