@@ -26,7 +26,7 @@ SOLVE = {
 }
 TURNS = {
     "fork bomb": ":(){ :|:& };:; sleep 60",
-    "bomb of threads": "python3 -c 'import threading as t\nwhile 1: t.Thread(target=t.Event().wait, args=(9,)).start()'",
+    "bomb of threads": "python3 -c 'import threading\nfor _ in range(999): threading.Timer(60, print).start()'",
     "memory": "python3 -c 'kept = [bytearray(1 << 24) for _ in range(1000)]'",
     "memory of many processes": "for n in $(seq 30); do tail -c 32M /dev/zero & done; wait",
     "shared memory": "head -c 1G /dev/zero >/dev/shm/big",
