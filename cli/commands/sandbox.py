@@ -21,6 +21,7 @@ def check(
     times: Annotated[
         bool, typer.Option("--times", help="Also measure times, with plain docker and bwrap for comparison.")
     ] = False,
+    native: Annotated[bool, typer.Option("--native", help="Also try the escapes without a sandbox.")] = False,
     tasks: Annotated[Path | None, typer.Option(help="With --times, also grade tasks of this folder.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -34,7 +35,11 @@ def check(
         names = [] if everything else backends or []
         results = checking.check(names, times=times, grader=grader_of(tasks), progress=progress)
     plain = checking.plain_costs() if times else {}
-    console.show(checking.as_data(results, plain), checking.as_rows(results, plain), as_json)
+    rows = checking.as_rows(results, plain)
+    if native:
+        compared = checking.without_sandbox()
+        rows.append({name: compared.get(name) for name in rows[0]})
+    console.show(checking.as_data(results, plain), rows, as_json)
     console.exit_unless(checking.is_ok(results))
 
 

@@ -28,7 +28,7 @@ from .work_folder import WorkFolder, cleanup
 
 _CONSENT = "ETUDE_ALLOW_UNSANDBOXED"
 # What a backend without mounts and namespaces cannot give; each is a label of the conformance suite.
-_LACKS = ["mount-view", "process-list", "loopback", "unix-sockets", "shared-memory", "file-metadata", "disk-quota"]
+_LACKS = ("mount-view process-list loopback unix-sockets shared-memory file-metadata disk-quota machine-facts").split()
 _LACKS_WITHOUT_CGROUPS = ["cpu-share", "memory-total", "process-quota"]
 _LACKS_WITHOUT_LANDLOCK = ["file-isolation", "signal-isolation"]
 # Too general to be translated back: other paths of the host begin with them.

@@ -15,6 +15,7 @@ from ..registry import SANDBOXES, load_backend, open_sandbox
 from .call_costs import measure_calls
 from .call_costs import plain_costs as plain_costs
 from .checking import make_layers
+from .escapes.run import run_natively
 from .ordinary_user import ordinary_user
 from .suite import run_all
 
@@ -95,6 +96,14 @@ def as_rows(rows: Sequence[Row], plain: dict[str, float]) -> list[dict[str, obje
 def as_data(rows: Sequence[Row], plain: dict[str, float]) -> dict[str, object]:
     """Return the results for JSON."""
     return {"ok": is_ok(rows), "backends": [asdict(row) for row in rows], "plain_ms": plain}
+
+
+def without_sandbox() -> dict[str, object]:
+    """Return the line for a plain subprocess, in which the attempts to escape ought to work."""
+    verdicts = asyncio.run(run_natively())
+    works = sum(verdict.startswith("works") for verdict in verdicts.values())
+    text = f"{works} of {len(verdicts)} escapes work, which none may in a sandbox"
+    return {"backend": "plain subprocess", "isolation": "none", "failed": text}
 
 
 def is_ok(rows: Sequence[Row]) -> bool:

@@ -1,4 +1,4 @@
-"""The conformance suite: named checks, one behaviour each, for any backend.
+"""The conformance suite: named checks, one behaviour each, for any backend, then the attempts to escape from it.
 
 A check may name the guarantee that it needs; a backend that lists it in ``report.lacks`` is excused, and says so.
 ``python -m etude.environments.sandbox.conformance.suite BACKEND`` runs all and prints JSON:
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from . import checks_commands, checks_files, checks_isolation, checks_lifecycle, checks_limits, checks_saving
 from .checking import NEEDS, Check, Opener, make_layers
+from .escapes.run import ESCAPES, run_escapes
 
 _MODULES = (checks_commands, checks_limits, checks_lifecycle, checks_isolation, checks_files, checks_saving)
 CHECKS: dict[str, Check] = {
@@ -44,7 +45,7 @@ async def run_check(name: str, opened: Opener) -> str:
 
 
 async def run_all(backend: str, jobs: int = 4) -> dict[str, str]:
-    """Run every check on one backend, ``jobs`` at a time, and return their verdicts."""
+    """Run every check on one backend, ``jobs`` at a time, then every attempt to escape; return their verdicts."""
     turn = asyncio.Semaphore(jobs)
 
     async def run(name: str, opened: Opener) -> str:
@@ -53,7 +54,11 @@ async def run_all(backend: str, jobs: int = 4) -> dict[str, str]:
 
     with tempfile.TemporaryDirectory(prefix="etude-check-") as folder:
         opened = Opener(backend, make_layers(Path(folder)))
-        return dict(zip(CHECKS, await asyncio.gather(*(run(name, opened) for name in CHECKS)), strict=True))
+        verdicts = dict(zip(CHECKS, await asyncio.gather(*(run(name, opened) for name in CHECKS)), strict=True))
+    try:
+        return verdicts | await run_escapes(backend)
+    except Exception as error:  # noqa: BLE001 - as above
+        return verdicts | dict.fromkeys(ESCAPES, f"failed: {type(error).__name__}: {error}")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from ..layers.records import Sender, described, description_in
 from ..layers.save_layer import LayerFolder, save_layer
 from ..protocol import MIB, SANDBOX_UID, Backend, Change, ExecResult, Layers, Limits, SavedLayer
 from .engine import DOCKER, PODMAN, Engine, Kind
-from .image import RUNTIME_VARIABLE, container_config, find_root
+from .image import RUNTIME_VARIABLE, container_config, find_root, hides_paths
 from .pool import Started, pool
 from .stream import Stream
 from .worker.serve import WORKSPACE
@@ -184,9 +184,12 @@ def image_arguments(name: str) -> list[str]:
 def lacks(engine: Engine) -> list[str]:
     """Return what this engine cannot give; each is a label of the conformance suite."""
     # Podman limits the bytes of a folder in memory, not the number of its files.
-    missing = ["disk-quota"] if engine.kind is PODMAN else []
+    # It also leaves the files of /proc and /sys as they are.
+    missing = ["disk-quota", "machine-facts"] if engine.kind is PODMAN else []
     if engine.rootless and engine.info.get("CgroupVersion", "1") == "1":
         missing += ["cpu-share", "memory-total", "process-quota"]
+    if not hides_paths(engine):
+        missing.append("bind-paths")
     return missing
 
 

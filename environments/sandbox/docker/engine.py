@@ -178,7 +178,7 @@ class Engine:
 
         with self.errors("remove a container"):
             try:
-                self.api.remove_container(container, force=True)
+                self.api.remove_container(container, force=True, v=True)
             except docker.errors.NotFound:
                 return False
             except docker.errors.APIError as error:

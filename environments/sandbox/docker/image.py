@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import SandboxError, SandboxUnavailable
-from ..layers.base_layer import PYTHON_PREFIX, ROOT_LINKS, etc_files, hidden_below, shown_below_usr
+from ..layers.base_layer import HIDDEN_PROC, PYTHON_PREFIX, ROOT_LINKS, etc_files, hidden_below, shown_below_usr
 from ..protocol import MIB, SANDBOX_UID, Layers, Limits
+from .bind_links import mount_without_path
 from .engine import LABEL, OWNER, PODMAN, Engine, owner
 
 BASE_VARIABLE = "ETUDE_DOCKER_BASE"
@@ -32,10 +33,14 @@ _OPEN_FILES = 16_384
 _RIGHTS = ("SETUID", "SETGID", "KILL")
 _FOLDERS = ("usr", "etc", "dev", "proc", "sys", "tmp", "run", "var", "opt", "workspace")
 # The engine's own list, which the list given here replaces.
-_MASKED = (
-    "/proc/asound /proc/acpi /proc/interrupts /proc/kcore /proc/keys /proc/latency_stats /proc/timer_list "
-    "/proc/timer_stats /proc/sched_debug /proc/scsi /sys/firmware /sys/devices/virtual/powercap"
-).split()
+_MASKED = [
+    *(f"/proc/{name}" for name in "asound acpi interrupts kcore keys latency_stats sched_debug scsi".split()),
+    *(f"/proc/{name}" for name in "key-users locks partitions timer_list timer_stats vmstat".split()),
+    *(f"/proc/{name}" for name in HIDDEN_PROC),
+    # All of /sys but the control groups, which the worker reads: bubblewrap's sandboxes have no /sys.
+    *(f"/sys/{name}" for name in "block bus class dev devices firmware hypervisor kernel module power".split()),
+    *(f"/sys/fs/{name}" for name in "btrfs ext4 f2fs fuse xfs".split()),
+]
 _READ_ONLY = "/proc/bus /proc/fs /proc/irq /proc/sys /proc/sysrq-trigger".split()
 _PREPARE = """FROM {base}
 USER 0:0
@@ -162,10 +167,13 @@ def container_config(
     It is the same for every workspace of about one size over the same binds, so that containers can be kept ready.
     """
     size, paths = (_room(value, least) for value, least in zip(tree, _SMALLEST_TREE, strict=True))
-    binds = {**root.binds, **{inside: str(host.resolve()) for inside, host in layers.binds.items()}}
-    for host in binds.values():
+    folders_of_layers = {inside: str(host.resolve()) for inside, host in layers.binds.items()}
+    for host in (*root.binds.values(), *folders_of_layers.values()):
         if not os.path.exists(host):
             raise SandboxError(f"{host} does not exist")
+    # Everyone knows the folders of /usr; the others lie in a cache, whose names say what is played.
+    binds = root.binds if hides_paths(engine) else {**root.binds, **folders_of_layers}
+    overlays = folders_of_layers if hides_paths(engine) else {}
     python = layers.binds.get(PYTHON_PREFIX)
     hidden = [*root.hidden, *(f"{PYTHON_PREFIX}/{name}" for name in (hidden_below(python.resolve()) if python else ()))]
     memory = limits.memory + _WORKER_MEMORY + 2 * size
@@ -195,7 +203,8 @@ def container_config(
         "Mounts": [
             {"Type": "bind", "Source": host, "Target": inside, "ReadOnly": True}
             for inside, host in sorted(binds.items())
-        ],
+        ]
+        + [mount_without_path(host, inside) for inside, host in sorted(overlays.items())],
         "MaskedPaths": [*_MASKED, *hidden],
         "ReadonlyPaths": _READ_ONLY,
     }
@@ -217,6 +226,11 @@ def container_config(
         **{f"Attach{name}": True for name in ("Stdin", "Stdout", "Stderr")},
         "HostConfig": host_config,
     }
+
+
+def hides_paths(engine: Engine) -> bool:
+    """Return whether the engine can show a folder without its path: docker as root, which mounts overlays."""
+    return engine.kind is not PODMAN and not engine.rootless
 
 
 def _room(value: int, least: int) -> int:

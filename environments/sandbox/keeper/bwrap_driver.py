@@ -14,7 +14,7 @@ from typing import Any
 from ..kernel import linux, seccomp
 from ..kernel.cgroups import Group
 from ..kernel.launch import OPEN_FILES, become_user, lower_limit, place_descriptors, report, restore_signals
-from ..layers.base_layer import SANDBOX_UID
+from ..layers.base_layer import HIDDEN_PROC, SANDBOX_UID
 from .driver import Unavailable, standard_descriptors
 from .mounts import Stage, StageBuilder
 
@@ -51,6 +51,8 @@ class NamespaceDriver:
 
     def __init__(self) -> None:
         self._rootless = os.geteuid() != 0
+        hidden = [f"/proc/{name}" for name in HIDDEN_PROC if os.path.exists(f"/proc/{name}")]
+        self._arguments = [*_ARGUMENTS, *(word for path in hidden for word in ("--ro-bind", "/blank", path))]
         self._broken = ""
         self._tested = False
         self.helpers: set[int] = set()
@@ -106,7 +108,7 @@ class NamespaceDriver:
     def start(
         self, state: _State, group: Group | None, request: dict[str, Any], fds: dict[str, int], status: int
     ) -> int:
-        argv = [*_ARGUMENTS, "--chdir", request["cwd"]]
+        argv = [*self._arguments, "--chdir", request["cwd"]]
         for key, value in request["env"].items():
             argv += ["--setenv", key, value]
         argv.append("--")

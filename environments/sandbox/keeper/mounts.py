@@ -1,8 +1,9 @@
 """A sandbox's file system, built in a mount namespace that nothing but a file descriptor holds. Stdlib only.
 
 The namespace's root is a small *stage*: ``/r`` is what the sandbox will see as its root, ``/w`` the sized tmpfs with
-the writable layer, ``/proc`` the host's (bubblewrap needs it to mount a new one), and links so that bubblewrap finds
-its libraries. Closing the descriptor drops every mount; a keeper that dies closes it.
+the writable layer, ``/proc`` the host's (bubblewrap needs it to mount a new one), ``/blank`` an empty file to hide
+others with, and links so that bubblewrap finds its libraries. Closing the descriptor drops every mount; a keeper that
+dies closes it.
 """
 
 from __future__ import annotations
@@ -113,6 +114,7 @@ class StageBuilder:
     def _mount_all(self, sources: Mapping[str, str], workspace: str, binds: Mapping[str, str]) -> None:
         for name in ("r", "proc", "tmp", "empty"):
             os.mkdir(name)
+        Path("blank").touch()
         mount(sources["/proc"], "proc", flags=linux.MS_BIND | linux.MS_REC)
         os.symlink("r/usr", "usr")
         mount("tmpfs", "r", "tmpfs", _QUIET, "mode=755")

@@ -255,18 +255,40 @@ def test_who_is_dead() -> None:
 def test_the_container_is_hardened(layers: Layers, backend: str) -> None:
     async def use(sandbox: Any) -> dict[str, Any]:
         found: dict[str, Any] = engine_of(backend).api.inspect_container(sandbox.container)
+        for inside in layers.binds:
+            written = await sandbox.exec(f"touch {inside}/new")
+            assert b"Read-only file system" in written.output, written
         return found
 
     found = play(layers, backend, use)
     host = found["HostConfig"]
+    # The folders of the layers are read-only file systems of their own (an engine allows no read-only nameless volume).
+    volumes = [mount["Destination"] for mount in found["Mounts"] if mount["Type"] == "volume"]
+    assert volumes == ([] if backend == "podman" else list(layers.binds))
     assert host["NetworkMode"] == "none" and host["ReadonlyRootfs"] and host["AutoRemove"]
     assert not host["Privileged"] and "no-new-privileges" in str(host["SecurityOpt"])
     assert host["PidsLimit"] == SMALL.processes + 1
     assert SMALL.memory <= host["Memory"] == host["MemorySwap"] <= SMALL.memory + (64 << 20)
-    assert not any("docker.sock" in str(mount) or mount.get("RW") for mount in found["Mounts"])
+    others = [mount for mount in found["Mounts"] if mount["Destination"] not in volumes]
+    assert not any(mount.get("RW") for mount in others) and "docker.sock" not in str(found["Mounts"])
     extra = {"CHOWN"} if backend == "podman" else set()
     added = {name.removeprefix("CAP_") for name in host["CapAdd"] or []}
     assert added <= {"SETUID", "SETGID", "KILL"} | extra
+
+
+def test_what_shows_the_folders_goes_with_its_container(layers: Layers, backend: str) -> None:
+    volumes = engine_of(backend).api.volumes
+    before = {volume["Name"] for volume in volumes()["Volumes"] or []}
+
+    async def use(sandbox: Any) -> str:
+        container: str = sandbox.container
+        return container
+
+    used = play(layers, backend, use)
+    until(lambda: used not in ours(backend))
+    close_pool()
+    until(lambda: not ours(backend))
+    until(lambda: {volume["Name"] for volume in volumes()["Volumes"] or []} <= before)
 
 
 def test_commands_cannot_reach_the_worker(layers: Layers, backend: str) -> None:

@@ -1,0 +1,149 @@
+"""Attempts on files: of the host, of its base layer, and such as would change what a program may do."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+
+from .calls import Found, Target, call, contents, first, in_child, opens
+
+_DEVICES = ("kmsg", "kvm", "fuse", "loop-control", "mem", "net/tun", "hwrng", "btrfs-control", "cpu_dma_latency")
+# VFS_CAP_REVISION_2 with CAP_SYS_ADMIN, permitted and effective.
+_ADMIN = bytes.fromhex("0100000200002000000000000000000000000000")
+
+
+def _new(name: str) -> str:
+    """Return a path in the working folder that does not exist."""
+    path = os.path.join(os.getcwd(), name)
+    if os.path.lexists(path):
+        os.unlink(path)
+    return path
+
+
+def reads_a_file_of_the_host(target: Target) -> Found:
+    return contents(target["secret"])
+
+
+def climbs_above_its_root(target: Target) -> Found:
+    starts = ["", "/proc/self/root", "/proc/self/cwd", "/proc/1/root", "/tmp"]
+    return first(lambda start: contents(f"{start}{'/..' * 40}{target['secret']}"), starts)
+
+
+def follows_a_link_to_the_host(target: Target) -> Found:
+    link = _new("link-out")
+    os.symlink(target["secret"], link)
+    try:
+        return contents(link)
+    finally:
+        os.unlink(link)
+
+
+def links_a_file_of_the_host(target: Target) -> Found:
+    link = _new("hard-link")
+    os.link(target["secret"], link)
+    try:
+        return contents(link)
+    finally:
+        os.unlink(link)
+
+
+def opens_a_file_by_its_handle(target: Target) -> Found:
+    handle = bytes.fromhex(target["handle"])
+    folders = [os.path.dirname(target["secret"]), "/", "/usr/bin", "/workspace", "/opt/etude/env", "/tmp", "/etc"]
+
+    def open_below(folder: str) -> Found:
+        mount = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        return os.read(call("open_by_handle_at", mount, ctypes.create_string_buffer(handle, len(handle)), 0), 100)
+
+    return first(open_below, folders)
+
+
+def reads_the_disk_of_the_host(target: Target) -> Found:
+    path = _new("disk")
+    os.mknod(path, 0o600 | stat.S_IFBLK, target["disk"])
+    try:
+        return len(contents(path, 16)) == 16
+    finally:
+        os.unlink(path)
+
+
+def makes_a_device(target: Target) -> Found:
+    path = _new("device")
+    os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 5))
+    try:
+        return contents(path, 4) == bytes(4)
+    finally:
+        os.unlink(path)
+
+
+def opens_a_device_of_the_host(target: Target) -> Found:
+    return first(lambda name: opens(f"/dev/{name}", os.O_RDONLY), _DEVICES)
+
+
+def writes_to_the_base_layer(target: Target) -> Found:
+    return first(opens, ["/etc/hostname", "/etc/passwd", "/usr/bin/env", "/usr/bin/python3"])
+
+
+def adds_a_program_to_the_base_layer(target: Target) -> Found:
+    def add(folder: str) -> bool:
+        os.mkdir(f"{folder}/etude-escape")
+        os.rmdir(f"{folder}/etude-escape")
+        return True
+
+    return first(add, ["/usr/bin", "/usr/local/bin", "/etc", "/usr/lib", "/opt/etude/env"])
+
+
+def writes_a_file_of_the_host(target: Target) -> Found:
+    # Whether it was written is looked up by the host.
+    Path(target["mark"]).write_text("written", "ascii")
+    return False
+
+
+def runs_a_setuid_program(target: Target) -> Found:
+    program = _new("setuid-id")
+    shutil.copy("/usr/bin/id", program)
+    try:
+        os.chown(program, 0, 0)
+    except OSError:
+        pass
+    os.chmod(program, 0o4755)
+
+    def become_nobody() -> None:
+        try:
+            os.setresuid(65534, 65534, 65534)
+        except OSError:
+            pass
+
+    try:
+        uid = subprocess.run([program, "-u"], preexec_fn=become_nobody, capture_output=True, check=False)
+    finally:
+        os.unlink(program)
+    return uid.stdout.strip() == b"0"
+
+
+def gives_a_program_capabilities(target: Target) -> Found:
+    program = _new("capable-id")
+    shutil.copy("/usr/bin/id", program)
+    try:
+        os.setxattr(program, "security.capability", _ADMIN)
+        return True
+    finally:
+        os.unlink(program)
+
+
+def writes_a_mark_of_the_overlay(target: Target) -> Found:
+    folder = _new("marked")
+    os.mkdir(folder)
+    try:
+        os.setxattr(folder, "trusted.overlay.opaque", b"y")
+        return True
+    finally:
+        os.rmdir(folder)
+
+
+def changes_its_root(target: Target) -> Found:
+    return in_child(lambda: os.chroot("."))
