@@ -22,6 +22,7 @@ MONITORS = Registry(
     {
         "tampering": ".monitors.tampering:Tampering",
         "integrity": ".monitors.integrity:Integrity",
+        "absent_programs": ".monitors.absent_programs:AbsentPrograms",
     },
 )
 

@@ -15,6 +15,7 @@ from ..sandbox import Change, Limits
 from ..snapshots import Snapshot
 from .collect import UNCOLLECTED, diff_digest
 from .components import NO_CONFIRMED_FINDING, no_confirmed_finding, required_components, reward
+from .impossible import passed_twin
 
 VERIFIERS = Registry(
     "verifier",
@@ -115,6 +116,7 @@ async def grade_submission(submission: Submission) -> tuple[Grade, list[FileChan
             forged=verdict.forged,
         )
     )
+    findings += passed_twin(task, verdict.components)
     values = {**verdict.components, NO_CONFIRMED_FINDING: no_confirmed_finding(findings)}
     required = required_components(task)
     for name in required:
