@@ -114,6 +114,7 @@ def _show_summary(summary: "Summary", as_json: bool) -> None:
     columns = ("agent", "episodes", "valid", "solved", "reward", "sandbox", "out")
     row = {name: getattr(summary, name) for name in columns} | {"sandbox": ", ".join(summary.sandbox)}
     row |= {f"pass@{k}": f"{at['value']:.3g} [{at['low']:.2g}, {at['high']:.2g}]" for k, at in summary.pass_at.items()}
+    row |= {f"twins: {name}": f"{summary.twins[name]:.3g}" for name in ("cheat_rate", "give_up_rate") if summary.twins}
     row |= {
         name: summary.usage[name] for name in ("calls", "prompt_tokens", "completion_tokens", "usd") if summary.usage
     }

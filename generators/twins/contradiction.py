@@ -34,7 +34,7 @@ def contradictions(source: bytes, names: Sequence[str]) -> Iterator[bytes]:
         yield source[:start] + _other(constant.value).encode() + source[end:]
 
 
-def test_source(source: bytes, names: Sequence[str]) -> bytes | None:
+def source_of_test(source: bytes, names: Sequence[str]) -> bytes | None:
     """Return the source of a test's function, None where there is no such function."""
     try:
         test = _find(parse(source), names)

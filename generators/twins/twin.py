@@ -19,7 +19,7 @@ from ..base import Files
 from ..python.hidden_tests import split_test_id
 from ..validation.checks.attempts import as_changes
 from ..validation.checks.exercise import Exercise, patched_files
-from .contradiction import contradictions, test_source
+from .contradiction import contradictions, source_of_test
 
 MOST_TRIES = 6
 """Changed values that are tried for one task; each costs a run of its tests."""
@@ -81,10 +81,10 @@ def _row(task: Task, trees: Materials, test: str, changed: bytes) -> Task:
     hidden = {path, *patched_files(task.test_patch)}
     shown = _read(trees.pristine_tree, {*hidden, *patched_files(task.workspace_patch)})
     graded = {**_read(trees.grading_tree, hidden), path: changed}
-    old, new = test_source((trees.grading_tree / path).read_bytes(), names), test_source(changed, names)
+    old, new = source_of_test((trees.grading_tree / path).read_bytes(), names), source_of_test(changed, names)
     visible = shown[path]
     update: dict[str, object] = {}
-    if visible is not None and old and new and test_source(visible, names) == old:
+    if visible is not None and old and new and source_of_test(visible, names) == old:
         shown[path] = visible.replace(old, new, 1)
         workspace_patch = make_patch(_read(trees.snapshot.tree, shown), shown)
         commit = make_workspace(trees.snapshot, workspace_patch, git=True).commit
