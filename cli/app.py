@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from . import console
-from .commands import catalogue, demo, doctor, episodes, hints, hub, rows, sandbox, tasks, train
+from .commands import catalogue, demo, doctor, episodes, hints, hub, monitor, rows, sandbox, tasks, train
 from .options import INTERRUPTED, TERMINATED
 
 app = typer.Typer(name="etude", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -26,7 +26,7 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "export": tasks.export,
         "push": hub.push,
     },
-    "Episodes": {"serve": episodes.serve, "run": episodes.run, "report": episodes.report},
+    "Episodes": {"serve": episodes.serve, "run": episodes.run, "report": episodes.report, "monitor": monitor.monitor},
     "Training": {"train": train.train, "replay": train.replay},
 }
 """Commands by the panel of ``etude --help`` that shows them."""

@@ -50,8 +50,8 @@ def _find(tree: ast.Module, names: Sequence[str]) -> _Function | None:
     for name in classes:
         owner = next((item for item in body if isinstance(item, ast.ClassDef) and item.name == name), None)
         body = owner.body if owner is not None else ()
-    found = [item for item in body if isinstance(item, _Function) and item.name == last]
-    return found[0] if len(found) == 1 else None
+    matches = [item for item in body if isinstance(item, _Function) and item.name == last]
+    return matches[0] if len(matches) == 1 else None
 
 
 def _constants(test: _Function) -> Iterator[ast.Constant]:
