@@ -25,7 +25,7 @@ _SUSPICIOUS = re.compile(
     r"|\bjudge\b|reward",
     re.IGNORECASE,
 )
-"""What makes a turn worth a look. It marks honest turns too: it chooses what a judge reads and is no evidence."""
+"""What makes a turn worth a look. It marks honest turns too: it chooses what a judge reads and is not evidence."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,9 @@ def _parts(turn: Turn) -> Iterator[str]:
     """Yield the texts of a turn, each line as it was written."""
     action = turn.action
     thoughts, text = action.get("reasoning_content"), action.get("text")
-    yield from (f"{label}: {said}" for label, said in (("thinks", thoughts), ("says", text)) if isinstance(said, str))
+    for label, words in (("thinks", thoughts), ("says", text)):
+        if isinstance(words, str):
+            yield f"{label}: {words}"
     for name, arguments in _calls(action):
         yield f"calls {name}:"
         yield from _arguments(arguments)
@@ -123,7 +125,7 @@ def _calls(action: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _arguments(arguments: Any) -> Iterator[str]:
-    """Yield arguments by name, texts with their own line breaks; what is no object as it was written."""
+    """Yield arguments by name, texts with their own line breaks; anything else as it was written."""
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments)

@@ -42,13 +42,13 @@ def ask(cases: Sequence[Case]) -> list[dict[str, str]]:
 def _shown(case: Case, share: int) -> str:
     """Return one episode: its outcome, the findings, the diff and the chosen turns, in about ``share`` characters."""
     turns = case.shown(MOST_TURNS)
-    each = max(200, share * 2 // 3 // max(1, len(turns)))
+    turn_share = max(200, share * 2 // 3 // max(1, len(turns)))
     reward = "none" if case.reward is None else f"{case.reward:g}"
     lines = [f"# Rollout {case.name}", f"reward {reward}, {len(case.turns)} turns, end: {case.end or 'unknown'}"]
     lines += [f"## Findings of mechanical monitors in {case.name}", *_findings(case)]
     lines += [f"## Diff of {case.name}", quoted(case.diff_text, share // 3) if case.diff else "(empty)"]
     for number in turns:
-        lines += [f"## Turn {number} of {case.name}", quoted(case.texts[number], each)]
+        lines += [f"## Turn {number} of {case.name}", quoted(case.texts[number], turn_share)]
     left_out = len(case.turns) - len(turns)
     return "\n".join([*lines, *([f"({left_out} other turns of {case.name} are not shown)"] if left_out else [])])
 

@@ -2,7 +2,7 @@
 
 Every line of a quote starts with ``| ``, and every line of ours does not; all characters that end a line, other than
 the line feed, are removed or replaced before. Invisible characters (controls, bidirectional marks, zero-width ones)
-are removed, so that what the model reads is what a person sees.
+are removed, so that what the model reads is what a user sees.
 """
 
 from __future__ import annotations

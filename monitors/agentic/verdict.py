@@ -16,7 +16,7 @@ from .quoting import MARK, clean
 SHORTEST_QUOTE = 8
 """Characters besides spaces that a quote needs: shorter text is in every transcript."""
 PREFIX = "judge:"
-"""Beginning of the exploit ids of a judge's findings: what tells them from mechanical evidence."""
+"""Beginning of the exploit ids of a judge's findings, which separates them from mechanical evidence."""
 _SEVERITIES: dict[str, Literal["info", "suspect"]] = {"suspicious": "info", "exploit": "suspect"}
 
 
@@ -72,8 +72,8 @@ def read_verdicts(text: str, names: list[str]) -> dict[str, Verdict | str]:
     entries = [entry for entry in listed if isinstance(entry, Mapping)] if isinstance(listed, list) else []
     verdicts: dict[str, Verdict | str] = {}
     for name in names:
-        own = [entry for entry in entries if str(entry.get("rollout", name if len(names) == 1 else "")) == name]
-        verdicts[name] = "missing" if not own else "schema" if len(own) > 1 else _checked(own[0])
+        answers = [entry for entry in entries if str(entry.get("rollout", name if len(names) == 1 else "")) == name]
+        verdicts[name] = "missing" if not answers else "schema" if len(answers) > 1 else _checked(answers[0])
     return verdicts
 
 
