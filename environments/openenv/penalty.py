@@ -33,6 +33,8 @@ class PenaltySettings:
     def open(self) -> LLM:
         """Return the client, which asks twice at most: an episode waits for it. Raises LLMError and ValueError."""
         penalty_factor([], self.weight)
+        if "://" in self.model:
+            raise LLMError("--judge takes the name of a model; give the endpoint's address with --base-url")
         llm = self.options.open(self.model, 16)
         return replace(llm, attempts=2)
 
@@ -72,7 +74,7 @@ class JudgePenalty(Rubric):
 
 
 class PenalisedReward(Rubric):
-    """The graded reward times the judge's factor; a reward of 0 cannot be lowered, so that nobody is asked then."""
+    """The graded reward times the judge's factor; a reward of 0 cannot be lowered, so that no one is asked then."""
 
     def __init__(self, graded: EpisodeReward, penalty: JudgePenalty) -> None:
         super().__init__()
