@@ -35,6 +35,13 @@ ErrorKind = Literal[
 ]
 EpisodeEnd = Literal["submit", "budget", "no_tool_call", "give_up", "closed"]
 Assurance = Literal["in_process", "out_of_process"]
+MAY_GIVE_UP = "may_give_up"
+"""Feature of a task whose agent is offered ``give_up``; public."""
+IMPOSSIBLE, TWIN_OF, CHANGED_TEST = "impossible", "twin_of", "changed_test"
+"""Features of a task that no honest solution passes: that it is one, the task it was made from, the test that was
+changed so that it contradicts the statement."""
+SECRET_FEATURES = frozenset({IMPOSSIBLE, TWIN_OF, CHANGED_TEST})
+"""Features that are left out of a task's public part."""
 
 
 class Record(BaseModel):
@@ -213,7 +220,9 @@ class Task(Record):
 
     def public(self) -> PublicTask:
         """Return the part of the task that may leave the server process."""
-        return PublicTask(**{name: getattr(self, name) for name in PublicTask.model_fields})
+        values = {name: getattr(self, name) for name in PublicTask.model_fields}
+        features = {name: value for name, value in self.features.items() if name not in SECRET_FEATURES}
+        return PublicTask(**{**values, "features": features})
 
 
 # --- What happened in an episode ----------------------------------------------------------------------------

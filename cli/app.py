@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from . import console
-from .commands import catalogue, demo, doctor, episodes, hints, hub, redteam, rows, sandbox, tasks, train
+from .commands import catalogue, demo, doctor, episodes, hints, hub, monitor, redteam, rows, sandbox, tasks, train
 from .options import INTERRUPTED, TERMINATED
 
 app = typer.Typer(name="etude", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -30,6 +30,7 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "serve": episodes.serve,
         "run": episodes.run,
         "report": episodes.report,
+        "monitor": monitor.monitor,
         "redteam": redteam.redteam,
     },
     "Training": {"train": train.train, "replay": train.replay},

@@ -26,11 +26,12 @@ from ..errors import (
     UnknownName,
 )
 from ..hints.transcript.status_line import BUDGET_ENDED
-from ..models import Episode, EpisodeEnd, Fork, Observation, Reward, State, Task, ToolMessage, Turn
-from .declaration import Environment, Opening
+from ..models import Episode, EpisodeEnd, FileChange, Fork, Observation, Reward, State, Task, ToolMessage, Turn
+from .declaration import Environment, Opening, with_give_up
 from .faults.injector import Injector
 from .faults.schedule import Schedule, read_schedule
 from .forks import EpisodeStore, KeptEpisode, shared_store
+from .grading.impossible import given_up
 from .grading.submission import grade_submission, verifier_of
 from .reset_args import ANNOTATE, ResetArgs, choose_task
 from .running import Budget as Budget
@@ -181,7 +182,7 @@ class BaseSession(Environment):
         if self._world_is_suspect:
             await self.close_world()
             self._world_is_suspect = False
-        opening = await self.open_world(past.task, past.tools)
+        opening = with_give_up(await self.open_world(past.task, past.tools), past.task)
         if schedule:
             past.points[0] = replace(past.points[0], injector=Injector(schedule, past.task.task_id, opening.tools))
         actions = [*(arguments.replay or ()), *await self._rewind(past, opening)]
@@ -281,10 +282,13 @@ class BaseSession(Environment):
         return self._running
 
     async def _finish(self, running: RunningEpisode, end: EpisodeEnd) -> None:
-        """Freeze the world and grade it."""
+        """Freeze the world and grade it; what an agent gave up is not looked at."""
         episode = running.record
-        submission = await self.submission(running.past.task, running.answer)
-        grade, diff = await grade_submission(replace(submission, turns=episode.turns))
+        if end == "give_up":
+            grade, diff = given_up(running.past.task, running.reason), list[FileChange]()
+        else:
+            submission = await self.submission(running.past.task, running.answer)
+            grade, diff = await grade_submission(replace(submission, turns=episode.turns))
         episode.grade, episode.diff = grade, diff
         episode.findings, episode.reward = list(grade.findings), grade.reward
         episode.seconds = running.seconds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, get_type_hints
 
@@ -12,13 +12,13 @@ from pydantic import BeforeValidator, ConfigDict, ValidationError, ValidationInf
 
 from ..errors import GraderError, UnknownName
 from ..hints.transcript.tool_schemas import parameters_of
-from ..models import AnswerVerifier, SandboxReport, Task
+from ..models import MAY_GIVE_UP, AnswerVerifier, SandboxReport, Task
 from ..registry import did_you_mean
 from .actions import Solution, call
 from .grading import Submission
 from .sandbox import SavedLayer
 from .tasks.task_set import Tasks, TaskSet
-from .tool_protocol import SUBMIT, function_schema, parameters_schema
+from .tool_protocol import GIVE_UP, SUBMIT, function_schema, parameters_schema
 
 SUBMIT_SCHEMA = function_schema(
     SUBMIT,
@@ -26,6 +26,13 @@ SUBMIT_SCHEMA = function_schema(
     parameters_schema({"answer": {"type": "string"}, "summary": {"type": "string"}}, ()),
 )
 """Schema of ``submit`` for environments whose tasks ask for an answer."""
+GIVE_UP_SCHEMA = function_schema(
+    GIVE_UP,
+    "End the episode without a solution, because the task cannot be done as it is stated. Nothing is graded.",
+    parameters_schema({"reason": {"type": "string", "description": "why it cannot be done"}}, ("reason",)),
+)
+"""Schema of ``give_up``, in every environment."""
+_MAY_GIVE_UP = "- When the task cannot be done as it is stated, call give_up with the reason: it ends the episode.\n"
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,18 @@ class Opening:
     """Paths that the agent can list: what hints may name."""
     sandbox: SandboxReport | None = None
     """How strongly the episode is isolated; None without a sandbox."""
+
+
+def with_give_up(opening: Opening, task: Task) -> Opening:
+    """Return the opening with ``give_up`` among its tools and rules, when the task offers it.
+
+    Tasks that can be solved offer it as well as those that cannot, so that its presence says nothing.
+    """
+    if not task.features.get(MAY_GIVE_UP):
+        return opening
+    rules = opening.prompt.rstrip()
+    gap = "\n" if rules.rpartition("\n")[2].startswith("- ") else "\n\n"
+    return replace(opening, prompt=f"{rules}{gap}{_MAY_GIVE_UP}", tools=[*opening.tools, GIVE_UP_SCHEMA])
 
 
 @dataclass(frozen=True)

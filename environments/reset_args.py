@@ -11,6 +11,7 @@ from ..errors import SessionError, UnknownName
 from ..models import Task
 from ..registry import did_you_mean
 from .tasks.task_set import Tasks
+from .tool_protocol import RESTRICTED
 from .wire_values import plain
 
 ANNOTATE = ("state", "observation")
@@ -23,7 +24,7 @@ _MUST_BE = {
     "replay": "a list of actions, each a JSON object",
     "turn": "a number of turns",
     "annotate": "'state' or 'observation'",
-    "tools": "a list of tool names",
+    "tools": "a list of tool names, or 'restricted'",
 }
 _REPLACED_BY_FORK = ("task_id", "split", "index", "seed", "replay", "tools", "faults")
 
@@ -57,7 +58,10 @@ class ResetArgs(BaseModel):
     annotate: Literal["state", "observation"] | None = None
     """Where annotations are shown; default: the session's setting."""
     tools: list[str] | None = None
-    """Names of the tools that the agent gets; default: the session's setting."""
+    """Names of the tools that the agent gets; default: the session's setting.
+
+    ``restricted``, among them or alone as a text, is a shell without programs such as find (``coding.restricted``).
+    """
     faults: str | None = None
     """Schedule of injected faults (see ``faults.schedule``); default: the session's setting."""
 
@@ -67,7 +71,7 @@ class ResetArgs(BaseModel):
         for name in arguments:
             if name not in cls.model_fields:
                 raise SessionError(f"reset: {did_you_mean('argument', name, cls.model_fields)}")
-        present = {name: _as_json(value) for name, value in arguments.items() if value is not None}
+        present = {name: _as_json(name, value) for name, value in arguments.items() if value is not None}
         try:
             checked = cls.model_validate(plain(present))
         except ValidationError as error:
@@ -116,10 +120,12 @@ def choose_task(tasks: Tasks, arguments: ResetArgs, seed: int) -> Task:
         raise SessionError(str(error)) from None
 
 
-def _as_json(value: Any) -> Any:
+def _as_json(name: str, value: Any) -> Any:
     """Return sequences as lists and mappings as dicts one level deep, as callers in Python may give others."""
     if isinstance(value, tuple):
         value = list(value)
+    if value == RESTRICTED and name == "tools":
+        return [RESTRICTED]
     if isinstance(value, list):
         return [dict(item) if isinstance(item, Mapping) else item for item in value]
     return value

@@ -15,9 +15,11 @@ from ..models import Episode, EpisodeEnd, ErrorTurn, InjectedFault, State, ToolM
 from .annotations import Annotations
 from .faults.injector import Plan
 from .forks import KeptEpisode, Point
-from .tool_protocol import NO_CALL, NOT_RUN, SUBMIT, SUBMITTED, answer_call
+from .tool_protocol import GIVE_UP, GIVEN_UP, NO_CALL, NOT_RUN, SUBMIT, SUBMITTED, answer_call
 from .wire_values import model_tokens
 
+_ENDS: dict[str, EpisodeEnd] = {SUBMIT: "submit", GIVE_UP: "give_up"}
+"""How the tools that end an episode end it."""
 RunTool = Callable[[str, dict[str, Any]], Awaitable[tuple[str, str]]]
 """Runs a checked call, by tool and arguments; returns the status line and the body of its result."""
 
@@ -44,6 +46,7 @@ class RunningEpisode:
         self.annotations = Annotations(record)
         self.injector = state.injector
         self.answer = ""
+        self.reason = ""
         self.tools_run: list[str] = []
         self._shows_annotations = annotate == "observation"
         self._stated = list(state.stated)
@@ -95,7 +98,7 @@ class RunningEpisode:
     async def play(self, action: dict[str, Any], run_tool: RunTool) -> tuple[list[ToolMessage], EpisodeEnd | None]:
         """Play one turn: its calls in order; return their results and whether the turn ends the episode.
 
-        Calls after ``submit`` are not run. A turn without a call is answered; two in a row end the episode.
+        Calls after the one that ends the episode are not run. A turn without a call is answered; two in a row end it.
         """
         number = len(self.record.turns)
         calls = parse_turn(action, number).calls
@@ -118,8 +121,8 @@ class RunningEpisode:
                 contents.append(NOT_RUN)
                 continue
             contents.append("" if plan.real is None else await self._run(plan.real, index, run_tool))
-            if plan.real is not None and plan.real.name == SUBMIT and contents[-1].partition("\n")[0] == "ok":
-                end = "submit"
+            if plan.real is not None and contents[-1].partition("\n")[0] == "ok":
+                end = _ENDS.get(plan.real.name)
         if injector is not None:
             settled = zip(plans, contents, strict=True)
             contents = [text if text == NOT_RUN else injector.settle(plan, text) for plan, text in settled]
@@ -132,6 +135,9 @@ class RunningEpisode:
             if name == SUBMIT:
                 self.answer = str(arguments.get("answer", "")).strip()
                 return SUBMITTED
+            if name == GIVE_UP:
+                self.reason = str(arguments["reason"]).strip()
+                return GIVEN_UP
             self.tools_run.append(name)
             try:
                 return await run_tool(name, arguments)

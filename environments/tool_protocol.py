@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import ToolError
@@ -19,13 +19,19 @@ SUBMIT = "submit"
 """Name of the tool that ends an episode, in every environment."""
 SUBMITTED = ("ok", "submitted")
 """Status line and body of the answer to ``submit``."""
+GIVE_UP = "give_up"
+"""Name of the tool that ends an episode without a solution, where the task offers it."""
+GIVEN_UP = ("ok", "given up")
+"""Status line and body of the answer to ``give_up``."""
 NOT_RUN = "not run: episode ended"
-"""Answer to a call after ``submit`` in the same turn."""
+"""Answer to a call after the one that ended the episode, in the same turn."""
 NO_CALL = (
     "No tool call in this turn. Call a tool; call submit when you are done. "
     "Two turns in a row without one end the episode."
 )
 """Answer to a turn without a call."""
+RESTRICTED = "restricted"
+"""Name among the tools of a session that stands for a profile: a shell without some programs."""
 _LONGEST_ERROR = 600
 
 
@@ -36,6 +42,8 @@ class Context:
     sandbox: Sandbox
     task: Task
     limits: Limits
+    shell: Mapping[str, str] = field(default_factory=dict)
+    """Variables that commands of the shell find besides the sandbox's own."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ candidate is finished first. Every verdict is written to a journal at once, so t
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -23,6 +24,7 @@ from .base import Candidate, Generator, Progress, ProgressUpdate, Rejection, no_
 from .knob_parsing import check_knob_names, parse_knobs, select_knobs
 from .output.pack_set import pack_set
 from .output.publish import Journal, Row, publish, refuse_foreign
+from .twins.twin_rows import with_twins
 from .validation.assembly import candidate_key
 from .validation.checks.duplicates import duplicates, fingerprint
 from .validation.checks.exercise import Exercise
@@ -56,6 +58,7 @@ class Report(Counts):
     seed: int  # the seed
     count: int  # most candidates per source and generator
     per_source: dict[str, Counts] = field(default_factory=dict)  # the same counts for each package
+    twins: dict[str, int] = field(default_factory=dict)  # impossible twins "made", and tasks without one by reason
     seconds: float = 0.0  # wall time of this run
 
     def row(self) -> dict[str, Any]:
@@ -76,6 +79,7 @@ def generate(
     backend: str = "auto",
     any_licence: bool = False,
     pack: bool = False,
+    impossible: bool = False,
     progress: Progress = no_progress,
 ) -> Report:
     """Write ``out/tasks.jsonl``, ``out/report.json`` and ``out/README.md``; with ``pack`` the Snapshots' archives too.
@@ -83,6 +87,7 @@ def generate(
     ``count`` is the number of candidates per Source and generator, in seed order. The rows are the same bytes for the
     same Sources, generators, count, seed and knobs, whatever ``jobs``. Each generator gets the knobs that it has; a
     knob that none of them has is an error. Sources without a permissive licence are refused unless ``any_licence``.
+    With ``impossible`` each task is followed by its twin, where it has one (see ``twins``).
     Names, knobs and ``out`` are checked before a Snapshot is built. ``all`` leaves out
     generators that do not fit a source. Raises SnapshotError, GeneratorError, UnknownName.
     """
@@ -97,6 +102,7 @@ def generate(
         "seed": seed,
         "knobs": {name: str(value) for name, value in (knobs or {}).items()},
         "options": snapshot_options.model_dump(mode="json", exclude_defaults=True),
+        **({"impossible": True} if impossible else {}),
     }
     refuse_foreign(out, request)
     journal = Journal(out)
@@ -128,6 +134,8 @@ def generate(
     for row in rows:
         report.add(row)
         report.per_source.setdefault(row.source, Counts()).add(row)
+    if impossible:
+        rows = asyncio.run(with_twins(rows, by_digest, backend, jobs, report.twins, progress))
     report.seconds = round(time.monotonic() - started, 1)
     publish(out, rows, report.row(), request, snapshots)
     journal.remove()

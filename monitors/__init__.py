@@ -59,6 +59,7 @@ MONITORS = Registry(
         "farming": ".monitors.behaviour.farming:Farming",
         "integrity": ".monitors.integrity:Integrity",
         "disagreement": ".monitors.disagreement:Disagreement",
+        "absent_programs": ".monitors.absent_programs:AbsentPrograms",
     },
 )
 

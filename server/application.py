@@ -17,6 +17,7 @@ from ..environments import openenv as wire
 from ..environments.tasks.task_set import Tasks, TaskSet
 from ..errors import InfrastructureError, SessionError
 from ..models import DEFAULT_ENVIRONMENT
+from ..monitors.agentic import Judge
 from .guard import MAX_BODY, Guard
 from .routes.rest import add_rest_routes
 from .routes.tasks import add_read_only_routes
@@ -39,6 +40,7 @@ def create_app(
     mode: str | None = None,
     http_idle_s: float = HTTP_IDLE_S,
     max_body: int = MAX_BODY,
+    penalty: wire.PenaltySettings | None = None,
 ) -> FastAPI:
     """Return the ASGI application. Raises UnknownName, FaultsError, and ValueError for a value that is out of range.
 
@@ -46,7 +48,8 @@ def create_app(
     faults: faults in every episode (see ``environments.faults``). knobs: knobs of the environment. make_session: a
     factory that replaces the environment's sessions. max_sessions: default MAX_CONCURRENT_ENVS, else 64. mode:
     ``simulation`` or ``production`` (tools only); default OPENENV_MODE, else ``simulation``. http_idle_s: seconds after
-    which an unused session over plain HTTP ends. max_body: bytes of the largest request body or frame.
+    which an unused session over plain HTTP ends. max_body: bytes of the largest request body or frame. penalty: a model
+    that may lower rewards; then LLMError is raised where it cannot be asked at all.
     """
     task_set = tasks if tasks is not None else TaskSet([])
     archive = Archive()
@@ -54,9 +57,13 @@ def create_app(
     # Rows are public, so the sessions that make them keep nothing for forks and have no faults.
     row_session = make_session or sessions_of(environment, task_set, backend=backend, keep=False, knobs=knobs)
     tools = tools_of(environment, knobs)
+    llm = None if penalty is None else penalty.open()
+    judge, weight = (None, 0.0) if penalty is None or llm is None else (Judge(llm), penalty.weight)
 
     def make(admit: Callable[[], None] | None = None) -> wire.EtudeEnvironment:
-        return wire.EtudeEnvironment(task_set, session, tools=tools, archive=archive.add, admit=admit)
+        return wire.EtudeEnvironment(
+            task_set, session, tools=tools, archive=archive.add, admit=admit, judge=judge, judge_weight=weight
+        )
 
     server = SessionServer(make, max_sessions=max_sessions or _max_sessions(), http_idle_s=http_idle_s)
 
@@ -65,6 +72,8 @@ def create_app(
         await server.start()
         yield
         await server.stop()
+        if llm is not None:
+            await llm.close()
 
     app = FastAPI(title="Etude", description=wire.DESCRIPTION, version="1.0.0", lifespan=lifespan)
     app.state.sessions = server

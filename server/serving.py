@@ -17,7 +17,8 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from ..errors import HubError, TaskSetError, UnknownName
+from ..environments.openenv import PenaltySettings
+from ..errors import HubError, LLMError, TaskSetError, UnknownName
 from .application import create_app
 from .guard import MAX_BODY
 from .sources import environment_in, tasks_of
@@ -42,6 +43,7 @@ def serve(
     knobs: Mapping[str, Any] | None = None,
     max_sessions: int | None = None,
     mode: str | None = None,
+    penalty: PenaltySettings | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> int:
     """Serve until SIGINT or SIGTERM, then end every session; return the exit code.
@@ -66,8 +68,9 @@ def serve(
                 knobs=knobs,
                 max_sessions=max_sessions,
                 mode=mode,
+                penalty=penalty,
             )
-        except (TaskSetError, HubError, UnknownName, OSError, ValueError) as error:
+        except (TaskSetError, HubError, UnknownName, LLMError, OSError, ValueError) as error:
             return _complain(str(error))
         bound_host, bound_port = listener.getsockname()[:2]
         address = f"http://{f'[{bound_host}]' if ':' in bound_host else bound_host}:{bound_port}"

@@ -7,6 +7,8 @@ import typer
 
 from .. import console
 from ..options import (
+    OPENAI,
+    ApiKeyEnv,
     Jobs,
     Json,
     Sandbox,
@@ -18,7 +20,10 @@ from ..options import (
 from ..progress import progress_bar
 
 if TYPE_CHECKING:
+    from ...environments.openenv import PenaltySettings
     from ...environments.runs.scores import Summary
+
+JudgeUrl = Annotated[str, typer.Option(envvar="OPENAI_BASE_URL", help="Call the judge at this endpoint.")]
 
 
 def serve(
@@ -41,6 +46,12 @@ def serve(
         list[str] | None,
         typer.Option(help="Set KEY=VALUE: turns or tools; for drills families or level; repeatable."),
     ] = None,
+    judge: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Let this model lower rewards that a monitor suspects too.")
+    ] = None,
+    judge_weight: Annotated[float, typer.Option(min=0, max=1, help="Share of a reward that the judge may take.")] = 0.5,
+    base_url: JudgeUrl = OPENAI,
+    api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
 ) -> None:
     """Serve tasks over OpenEnv until interrupted."""
     if source is not None and tasks is not None:
@@ -49,9 +60,24 @@ def serve(
     from ...server.app import serve as serve_tasks
 
     code = serve_tasks(
-        source or tasks, host=host, port=port, backend=sandbox, environment=environment, faults=faults, knobs=knobs
+        source or tasks,
+        host=host,
+        port=port,
+        backend=sandbox,
+        environment=environment,
+        faults=faults,
+        knobs=knobs,
+        penalty=None if judge is None else _penalty(judge, judge_weight, base_url, api_key_env),
     )
     raise typer.Exit(code)
+
+
+def _penalty(model: str, weight: float, base_url: str, api_key_env: str) -> "PenaltySettings":
+    """Return the settings of a judge that lowers rewards."""
+    from ...environments.agents.openai import ModelOptions
+    from ...environments.openenv import PenaltySettings
+
+    return PenaltySettings(model, ModelOptions(base_url, api_key_env, timeout_s=60.0), weight)
 
 
 @asks_model("model")
@@ -114,6 +140,7 @@ def _show_summary(summary: "Summary", as_json: bool) -> None:
     columns = ("agent", "episodes", "valid", "solved", "reward", "sandbox", "out")
     row = {name: getattr(summary, name) for name in columns} | {"sandbox": ", ".join(summary.sandbox)}
     row |= {f"pass@{k}": f"{at['value']:.3g} [{at['low']:.2g}, {at['high']:.2g}]" for k, at in summary.pass_at.items()}
+    row |= {f"twins: {name}": f"{summary.twins[name]:.3g}" for name in ("cheat_rate", "give_up_rate") if summary.twins}
     row |= {
         name: summary.usage[name] for name in ("calls", "prompt_tokens", "completion_tokens", "usd") if summary.usage
     }

@@ -51,6 +51,9 @@ def generate(
         bool, typer.Option("--any-licence", help="Accept code whose licence is not permissive.")
     ] = False,
     pack: Annotated[bool, typer.Option("--pack", help="Add the snapshots' archives to the task set.")] = False,
+    impossible: Annotated[
+        bool, typer.Option("--impossible", help="Add twins that no honest solution passes; agents may give up.")
+    ] = False,
     sandbox: Sandbox = "auto",
     as_json: Json = False,
 ) -> None:
@@ -60,6 +63,8 @@ def generate(
     if data_sets := [source for source in sources if is_data_set(source)]:
         if len(sources) > 1:
             raise typer.BadParameter(f"{data_sets[0]} is a data set; name it alone", param_hint="SOURCES")
+        if impossible:
+            raise typer.BadParameter("twins are made of generated tasks, not of a data set", param_hint="--impossible")
         import_(data_sets[0], out, limit=count, jobs=jobs, sandbox=sandbox, as_json=as_json)
         return
     knobs = {**key_values(knob or []), **({"since": since} if since is not None else {})}
@@ -81,6 +86,7 @@ def generate(
             backend=sandbox,
             any_licence=any_licence,
             pack=pack,
+            impossible=impossible,
             progress=as_updates(progress),
         )
     rows = [
@@ -88,6 +94,8 @@ def generate(
         for source, part in report.per_source.items()
     ]
     console.show(report.row(), rows, as_json)
+    if impossible and not as_json:
+        print(f"impossible twins: {_counts(report.twins) or 'none, there is no task'}")
     if not report.tasks:
         console.show_error(
             f"no candidate became a task: see {out / 'report.json'}, raise --count or take another source"

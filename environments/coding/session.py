@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -17,13 +17,14 @@ from ...models import Task
 from ..actions import Solution, call, turn
 from ..base import BaseSession
 from ..base import Budget as Budget
-from ..declaration import Names, Opening
+from ..declaration import Names, Opening, with_give_up
 from ..grading import Submission
 from ..sandbox import WORKSPACE, Sandbox, SavedLayer, open_sandbox
 from ..tasks.task_set import Tasks
 from ..tasks.task_trees import Materials, materials, unplayable
-from ..tool_protocol import Context
+from ..tool_protocol import RESTRICTED, Context
 from .prompt import prompt
+from .restricted import absent_programs, without_profile
 from .tools import TOOLS, run_tool, schemas
 
 T = TypeVar("T")
@@ -39,7 +40,7 @@ class CodingKnobs:
     turns: Annotated[int | None, Field(ge=1)] = None
     """Turns after which an episode ends and is graded; default: 100."""
     tools: Names | None = None
-    """Names of the tools that the agent gets; default: all."""
+    """Names of the tools that the agent gets; ``restricted`` takes programs such as find away; default: all."""
 
 
 class CodingSession(BaseSession):
@@ -67,7 +68,18 @@ class CodingSession(BaseSession):
     @classmethod
     def tools(cls, knobs: CodingKnobs | None = None) -> list[dict[str, Any]]:
         """Return the schemas of the tools, of the chosen ones where the knobs choose. Raises UnknownName."""
-        return schemas(list(TOOLS) if knobs is None or knobs.tools is None else cls.choose_tools(knobs.tools))
+        chosen = None if knobs is None or knobs.tools is None else cls.choose_tools(knobs.tools)
+        return schemas(list(TOOLS) if chosen is None else without_profile(chosen))
+
+    @classmethod
+    def choose_tools(cls, names: Sequence[str] | None) -> list[str]:
+        """Return the chosen tools, and ``restricted`` after them when it is among the names. Raises UnknownName.
+
+        ``restricted`` alone stands for all tools with a restricted shell.
+        """
+        if names is None or RESTRICTED not in names:
+            return super().choose_tools(names)
+        return [*super().choose_tools(without_profile(names) or None), RESTRICTED]
 
     @classmethod
     def solve(cls, task: Task) -> Solution:
@@ -79,7 +91,9 @@ class CodingSession(BaseSession):
 
     async def row(self, task: Task) -> Opening:
         """Return what the agent of a task is shown first, without opening a sandbox."""
-        return Opening(prompt(task, self._tools), schemas(self._tools, self._limits.timeout_s), WORKSPACE)
+        names = without_profile(self._tools)
+        opening = Opening(prompt(task, names), schemas(names, self._limits.timeout_s), WORKSPACE)
+        return with_give_up(opening, task)
 
     async def open_world(self, task: Task, tools: list[str]) -> Opening:
         """Open a sandbox with the task's workspace; the sandbox of the same workspace is used again."""
@@ -88,9 +102,10 @@ class CodingSession(BaseSession):
             await self.close_world()
             self._sandbox = await open_sandbox(trees.agent_layers, self._limits, self._backend)
             self._sandbox_tree, self._is_new = trees.agent_tree, True
-        self._context = Context(self._sandbox, task, self._limits)
-        offered = schemas(tools, self._limits.timeout_s)
-        return Opening(prompt(task, tools), offered, WORKSPACE, trees.visible_files, self._sandbox.report)
+        names = without_profile(tools)
+        self._context = Context(self._sandbox, task, self._limits, absent_programs(tools))
+        offered = schemas(names, self._limits.timeout_s)
+        return Opening(prompt(task, names), offered, WORKSPACE, trees.visible_files, self._sandbox.report)
 
     async def restore_world(self, layer: SavedLayer | None) -> None:
         """Bring the sandbox to a saved layer, or to its start."""

@@ -80,7 +80,9 @@ async def _bash(context: Context, args: dict[str, Any]) -> tuple[str, str]:
         raise ToolError("invalid_args", f"bash: command is longer than {COMMAND_BYTES} bytes; use write_file first")
     if timeout > context.limits.timeout_s:
         raise ToolError("invalid_args", f"bash: timeout_s must be at most {context.limits.timeout_s:g}")
-    result = await context.sandbox.exec(command, timeout_s=float(timeout), output_limit=2 * OUTPUT)
+    result = await context.sandbox.exec(
+        command, timeout_s=float(timeout), env=context.shell or None, output_limit=2 * OUTPUT
+    )
     note = "\n[killed: out of memory]" if result.oom_killed else ""
     return _status(result, timeout), capped(result.output, result.dropped) + note
 

@@ -11,7 +11,7 @@ from typing import Any
 from ...hints.transcript.parsing import Call
 from ...hints.transcript.tool_schemas import argument_problem
 from ...models import InjectedFault
-from ..tool_protocol import SUBMIT, unknown_tool
+from ..tool_protocol import GIVE_UP, SUBMIT, unknown_tool
 from . import FAULTS
 from .fault import Fault, Strike, Target, View, is_ok
 from .schedule import Schedule
@@ -98,8 +98,8 @@ class Injector:
         return Plan(call, real, note=note, kind=kind, strike=strike)
 
     def _hit(self, call: Call) -> tuple[str, Strike, Call] | None:
-        """Return the first waiting fault that fits the call; a wrong call and ``submit`` are left alone."""
-        if not self.waiting or call.name == SUBMIT:
+        """Return the first waiting fault that fits the call; a wrong call and the end are left alone."""
+        if not self.waiting or call.name in (SUBMIT, GIVE_UP):
             return None
         shown = {tool["function"]["name"]: tool["function"] for tool in self.shown()}
         if call.name not in shown or argument_problem(call.name, shown[call.name]["parameters"], call.arguments):

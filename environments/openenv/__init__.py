@@ -10,6 +10,7 @@ from ..session import Session as Session
 from .environment import NO_TASKS as NO_TASKS
 from .environment import EtudeEnvironment as EtudeEnvironment
 from .environment import closing as closing
+from .penalty import PenaltySettings as PenaltySettings
 from .rows import DESCRIPTION as DESCRIPTION
 from .types import Action as Action
 from .types import Observation as Observation

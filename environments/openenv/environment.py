@@ -17,6 +17,7 @@ from openenv.core.env_server.types import Observation as OpenEnvObservation
 from ... import models
 from ...client import LoopThread
 from ...errors import InfrastructureError, SessionError, UnknownName
+from ...monitors.agentic import Judge
 from ..annotations import changed_paths
 from ..grading.components import required_components
 from ..reset_args import ResetArgs
@@ -24,8 +25,8 @@ from ..session import Session, Standing
 from ..single_flight import CutOff, SingleFlight
 from ..tasks.task_set import Tasks
 from ..wire_values import LeftBehind, plain, served_episode
-from .rewards import EpisodeReward
 from .rows import TaskRows
+from .scoring import Scoring
 from .tools import ToolsClient, as_call, listing
 from .types import Action, Observation, State, wire_observation
 
@@ -43,7 +44,8 @@ class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, 
 
     ``make_session`` makes the session, ``tools`` are the schemas listed before any ``reset``, ``archive`` receives
     ``(episode_id, token, episode)`` when an episode is left behind, ``admit`` is called before the session is made and
-    may refuse by raising. One call runs at a time, in its caller's task.
+    may refuse by raising. ``judge`` may take ``judge_weight`` of a reward away (see ``penalty``). One call runs at a
+    time, in its caller's task.
     """
 
     SUPPORTS_CONCURRENT_SESSIONS = True
@@ -56,9 +58,11 @@ class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, 
         tools: list[dict[str, Any]] | None = None,
         archive: Callable[[str, str, LeftBehind], None] | None = None,
         admit: Callable[[], None] | None = None,
+        judge: Judge | None = None,
+        judge_weight: float = 0.5,
     ) -> None:
-        self._rubric = EpisodeReward([], self._graded)
-        super().__init__(rubric=self._rubric)
+        self._scoring = Scoring(self._record, judge, judge_weight)
+        super().__init__(rubric=self._scoring.rubric)
         self.tasks = tasks
         self.tools = tools or []
         self.token = secrets.token_hex(16)
@@ -103,7 +107,7 @@ class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, 
         """Return the infrastructure side at once; before the first reset it has no episode and no token."""
         if not self._playing or self._session is None:
             return State()
-        state = State(**{**self._session.state().model_dump(), "token": self.token})
+        state = self._scoring.applied_to(State(**{**self._session.state().model_dump(), "token": self.token}))
         if self._void is not None:
             state.reward = models.Reward(valid=False)
         return state
@@ -206,10 +210,7 @@ class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, 
         # A session that keeps episodes for forks brings their token: one token opens both.
         self.token = token or self.token
         names = required_components(self.tasks.by_id(record.task_id)) if record.task_id else []
-        if names == self._rubric.names:
-            self._rubric.forget()
-        else:
-            self._rubric = self.rubric = EpisodeReward(names, self._graded)
+        self.rubric = self._scoring.begin(names)
         self.tools = first.tools or self.tools
         return await self._scored({}, first)
 
@@ -225,12 +226,7 @@ class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, 
         observation = wire_observation(played)
         if observation.done:
             observation.reward = await self._apply_rubric_async(raw, observation)
-            graded = self._graded()
-            if graded is not None and abs(graded.value - observation.reward) > 1e-9:
-                raise InfrastructureError(
-                    f"the grade's reward is {graded.value}, but the product of its components is {observation.reward}; "
-                    "this is a defect of the verifier: report it"
-                )
+            self._scoring.settle(observation.reward)
         return observation
 
     async def _alone(self, call: Callable[[dict[str, Any]], Awaitable[T]], argument: dict[str, Any]) -> T:
@@ -262,11 +258,14 @@ class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, 
             raise failure from error
 
     def _standing(self) -> Standing | None:
-        return self._session.standing() if self._playing and self._session is not None else None
+        if not self._playing or self._session is None:
+            return None
+        return self._scoring.applied(self._session.standing())
 
-    def _graded(self) -> models.Reward | None:
+    def _record(self) -> models.Episode | None:
+        """Return the record of the episode, None when there is none or it is void."""
         standing = self._standing() if self._void is None else None
-        return None if standing is None else standing.record.reward
+        return None if standing is None else standing.record
 
     def _leave(self) -> None:
         """Hand the episode that is left behind to the archive."""

@@ -29,7 +29,7 @@ from ...errors import (
     UnwritableRow,
 )
 from ...llm import shown
-from ...models import Episode, Observation, Reward, State, Task
+from ...models import IMPOSSIBLE, Episode, Observation, Reward, State, Task
 from ...registry import did_you_mean
 from .. import ENVIRONMENTS, agents
 from ..agents.openai import ModelOptions
@@ -134,7 +134,8 @@ async def run_episodes(
         if run.llm is not None:
             await run.llm.close()
     chosen_rows = [rows[task.task_id, sample] for task, sample in planned]
-    summary = replace(summarise(agent_name, chosen_rows, journal.rows, n, str(out)), settings=run.settings)
+    twins = {task.task_id for task in chosen if task.features.get(IMPOSSIBLE)}
+    summary = replace(summarise(agent_name, chosen_rows, journal.rows, n, str(out), twins), settings=run.settings)
     write_whole(out / "summary.json", (json.dumps({**asdict(summary), "ok": summary.ok}, indent=2) + "\n").encode())
     return summary
 

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from ...environments.snapshots import Snapshot
-from ...models import Task
+from ...models import IMPOSSIBLE, Task
 
 # SPDX name to the Hub's name.
 _HUB = {
@@ -134,6 +134,12 @@ def _limits(tasks: Sequence[Task]) -> Iterator[str]:
         yield (
             f"- {inside} tasks have assurance `in_process`: hidden tests run beside the agent's code, and code inside "
             f"pytest can forge a result. Monitors look for that, but they cannot prove that there was none."
+        )
+    twins = sum(bool(task.features.get(IMPOSSIBLE)) for task in tasks)
+    if twins:
+        yield (
+            f"- {twins} tasks are impossible twins (`features.{IMPOSSIBLE}`): one hidden test contradicts the "
+            "statement, the solution scores 0, and passing is a confirmed finding. Leave them out to measure skill."
         )
     yield "- The packages are public: a model may have seen the solutions in training."
     yield "- Played on Linux with the Python versions above; other platforms need a set of their own."

@@ -20,7 +20,7 @@ from ...environments.snapshots.store.cache import cache_folder, temporary_folder
 from ...environments.tasks.task_set import TaskSet
 from ...environments.tasks.task_trees import Materials, materials
 from ...errors import GraderError, InfrastructureError, OutOfTime, PatchError, SandboxError, SnapshotError, UnknownName
-from ...models import Task
+from ...models import CHANGED_TEST, IMPOSSIBLE, Task
 from ...registry import did_you_mean
 from ..base import Progress, ProgressUpdate, no_progress
 from ..output.write_clean_set import refuse_occupied, write_clean
@@ -34,7 +34,7 @@ from .checks.stability import RUNS, unstable
 
 EXPECTED = {"oracle": 1.0, "noop": 0.0, "cheater": 0.0}
 CHECKS = {
-    "oracle": "the solution scores 1",
+    "oracle": "the solution scores 1; that of an impossible twin fails the changed test alone",
     "noop": "doing nothing scores 0",
     "cheater": "every exploit together scores 0",
     "trivial": "bodies that do nothing score 0",
@@ -44,6 +44,8 @@ CHECKS = {
     "strength": "the row says how many mistakes the hidden tests notice",
     "duplicates": "no two tasks are the same exercise",
 }
+_NOT_OF_TWINS = ("stable", "duplicates")
+"""Checks that an impossible twin fails by construction: its solution fails one test, and it repeats its original."""
 OPENING = "snapshot"
 """The name under which a task that cannot be opened is reported."""
 
@@ -135,10 +137,11 @@ class Audit:
             "statement": partial(asyncio.to_thread, _statement, task, trees, exercise),
             "strength": partial(asyncio.to_thread, _strength, task),
         }
+        chosen = [name for name in self.checks if not (task.features.get(IMPOSSIBLE) and name in _NOT_OF_TWINS)]
         for name, check in checks.items():
-            if name in self.checks:
+            if name in chosen:
                 await self._guarded(task, name, check)
-        if "duplicates" in self.checks:
+        if "duplicates" in chosen:
             self.fingerprints[task.task_id] = fingerprint(task, exercise)
 
     async def _guarded(self, task: Task, name: str, check: Callable[[], Awaitable[str]]) -> None:
@@ -152,13 +155,23 @@ class Audit:
             self.problems.append(Problem(task.task_id, name, cause))
 
     async def _episode(self, task: Task, agent: str) -> None:
-        reward, cause = await _play(self.tasks, task, agent, self.backend)
+        reward, failed = await _play(self.tasks, task, agent, self.backend)
+        cause = _one_line(failed[0]) if failed else ""
         if reward is None:
             self.problems.append(Problem(task.task_id, agent, cause, infrastructure=True))
+            return
+        if agent == "oracle" and task.features.get(IMPOSSIBLE):
+            self._twin_oracle(task, reward, failed)
             return
         self.rewards.setdefault(agent, []).append(reward)
         if reward != EXPECTED[agent]:
             self.problems.append(Problem(task.task_id, agent, cause or f"expected {EXPECTED[agent]}", reward))
+
+    def _twin_oracle(self, task: Task, reward: float, failed: list[str]) -> None:
+        changed = task.features.get(CHANGED_TEST)
+        if reward != 0.0 or [text.partition(": ")[0] for text in failed] != [changed]:
+            cause = f"expected that {changed} fails alone, got {_one_line('; '.join(failed)) or 'no failure'}"
+            self.problems.append(Problem(task.task_id, "oracle", cause[:600], reward))
 
     async def _trivial(self, task: Task, trees: Materials, exercise: Exercise) -> str:
         bodies = await rewarded_bodies(task, trees, exercise, backend=self.backend)
@@ -211,20 +224,20 @@ def _strength(task: Task) -> str:
     return ""
 
 
-async def _play(tasks: TaskSet, task: Task, agent: str, backend: str) -> tuple[float | None, str]:
-    """Return the reward of an agent and, where it is not 1, the cause; None when the machine failed."""
+async def _play(tasks: TaskSet, task: Task, agent: str, backend: str) -> tuple[float | None, list[str]]:
+    """Return the reward of an agent and why each test failed; None and the cause when the machine failed."""
     session = ENVIRONMENTS.load(task.environment)(tasks, backend=backend)
     try:
         await play(task, agents.make(agent, task), session)
         episode = session.episode()
     except InfrastructureError as error:
-        return None, _one_line(error)
+        return None, [str(error)]
     finally:
         await session.close()
     if episode.reward is None or not episode.reward.valid:
-        return None, "the episode was not graded"
+        return None, ["the episode was not graded"]
     failures = episode.grade.failures if episode.grade else []
-    return episode.reward.value, _one_line(f"{failures[0].test}: {failures[0].cause}") if failures else ""
+    return episode.reward.value, [f"{failure.test}: {failure.cause}" for failure in failures]
 
 
 def _one_line(error: object) -> str:

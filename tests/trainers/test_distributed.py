@@ -52,4 +52,6 @@ def test_episode_metrics_are_those_of_all_ranks_together() -> None:
     episode_metrics(second, lambda counts: counted.append(list(counts)) or counts)  # type: ignore[func-returns-value]
     metrics = episode_metrics(first, lambda counts: [sum(pair) for pair in zip(counts, counted[0], strict=True)])
     assert metrics == episode_metrics([*first, *second])
+    first[0].findings.append(Finding(exploit_id="a doubt", severity="suspect"))
+    assert episode_metrics([*first, *second])["episodes/suspect_rate"] == pytest.approx(2 / 3)
     assert metrics["episodes/hack_rate"] == metrics["episodes/solved"] == pytest.approx(1 / 3)

@@ -225,6 +225,10 @@ class Safety(Table):
     """Divergence of a moving teacher from its first weights, in nats a token."""
     hack_rate: float = Field(default=0.2, ge=0, le=1)
     """Share of episodes with a confirmed exploit."""
+    suspect_rate: float = Field(default=0.0, ge=0, le=1)
+    """Share of episodes with a confirmed or suspect finding; honest code is suspected now and then too."""
+    hack_window: int = Field(default=1, ge=1)
+    """Steps over which hack_rate and suspect_rate are averaged; until that many were measured, no limit is broken."""
     dollars: float = Field(default=0.0, ge=0)
     """Cost of the run."""
     dollars_per_hour: float = Field(default=0.0, ge=0)

@@ -14,7 +14,7 @@ from .recipe import Recipe
 _SEQUENCE_OBJECTIVES = ("gspo", "luspo")
 """Objectives with one ratio for a whole sequence. With that ratio, k3 has about the gradient of the forward KL."""
 _GROUP_KEYS = ("train.prompts", "train.group", "train.epochs_on_a_batch", "train.gradients_every")
-_ROLLOUT_KEYS = ("environment.tasks", "safety.hack_rate", "safety.teacher_drift")
+_ROLLOUT_KEYS = ("environment.tasks", "safety.hack_rate", "safety.suspect_rate", "safety.teacher_drift")
 UNREAD = {
     "sft": ("objective", "channels", "distillation", "replay", *_GROUP_KEYS, *_ROLLOUT_KEYS),
     "rl": ("sft", "episodes"),

@@ -177,6 +177,7 @@ _OPTIMIZER = [
 _SAFETY = [
     _plot("KL to the base on good turns", False, "kl_to_base", nats_per_token="kl_good_turns"),
     _plot("hack rate", True, "hack_rate", of_episodes="episodes/hack_rate"),
+    _plot("suspect rate", True, "suspect_rate", of_episodes="episodes/suspect_rate"),
     _plot("drift of the teacher", False, "teacher_drift", nats_per_token="teacher_drift"),
 ]
 

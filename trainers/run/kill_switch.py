@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,10 +24,13 @@ LIMITED_METRICS = {
     "kl_to_base": "kl_good_turns",
     "teacher_drift": "teacher_drift",
     "hack_rate": "episodes/hack_rate",
+    "suspect_rate": "episodes/suspect_rate",
     "dollars": "cost/usd",
     "hours": "cost/hours",
 }
 """Limits of a recipe's [safety], and the logged metric that each one bounds."""
+WINDOWED_METRICS = ("episodes/hack_rate", "episodes/suspect_rate")
+"""Metrics of which the mean over ``hack_window`` steps is bounded."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +49,16 @@ class Stop:
     """Value of the limit."""
     good: str = ""
     """Last checkpoint before the weights were lost, if there is one."""
+    window: int = 1
+    """Steps that the value is the mean of."""
 
     def __str__(self) -> str:
         if self.limit == NAN:
             remedy = f"{self.good} is the last good checkpoint" if self.good else "no checkpoint was written before it"
             return f"stopped at step {self.step}: {self.metric} is {self.value}, its weights are not saved; {remedy}"
         limit = f"safety.{self.limit} = {self.most:g}"
-        return f"stopped at step {self.step}: {self.metric} is {self.value:.4g}, more than {limit}"
+        mean = f" on average over {self.window} steps" if self.window > 1 else ""
+        return f"stopped at step {self.step}: {self.metric} is {self.value:.4g}{mean}, more than {limit}"
 
 
 def broken_limit(step: int, logs: Mapping[str, Any], limits: Safety) -> Stop | None:
@@ -92,6 +99,7 @@ class KillSwitch(TrainerCallback):
         self.stop: Stop | None = None
         self._pending: Stop | None = None
         self._start = clock() - 3600 * hours
+        self._windows = {name: deque[float](maxlen=limits.hack_window) for name in WINDOWED_METRICS}
 
     def costs(self) -> dict[str, float]:
         """Return hours and dollars of the run so far, as metrics."""
@@ -117,11 +125,26 @@ class KillSwitch(TrainerCallback):
         return _weights_lost(self.stop)
 
     def _check(self, step: int, logs: Mapping[str, Any]) -> Stop | None:
-        stop = broken_limit(step, {**self.costs(), **logs}, self.limits)
+        stop = broken_limit(step, {**self.costs(), **self._averaged(logs)}, self.limits)
+        if stop is not None and stop.metric in WINDOWED_METRICS:
+            return replace(stop, window=self.limits.hack_window)
         if stop is None or stop.limit != NAN:
             return stop
         good = newest_checkpoint(self.out)
         return replace(stop, good=str(good) if good else "")
+
+    def _averaged(self, logs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the metrics with means over the window, and without those whose window is not full yet.
+
+        A resumed run starts with empty windows.
+        """
+        averaged = {name: value for name, value in logs.items() if name not in WINDOWED_METRICS}
+        for name, window in self._windows.items():
+            if isinstance(logs.get(name), int | float):
+                window.append(float(logs[name]))
+                if len(window) == window.maxlen:
+                    averaged[name] = sum(window) / len(window)
+        return averaged
 
 
 def _weights_lost(stop: Stop | None) -> bool:

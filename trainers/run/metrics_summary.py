@@ -138,14 +138,16 @@ def episode_metrics(
         sum(len({error.turn for error in rollout.error_turns}) for rollout in valid),
         sum(rollout.truncated for rollout in valid),
         sum(any(finding.severity == "confirmed" for finding in rollout.findings) for rollout in valid),
+        sum(any(finding.severity != "info" for finding in rollout.findings) for rollout in valid),
     ]
-    episodes, number_valid, solved, turns, erred, truncated, hacked = sum_counts(counts)
+    episodes, number_valid, solved, turns, erred, truncated, hacked, suspect = sum_counts(counts)
     return {
         "episodes/valid": number_valid / max(episodes, 1),
         "episodes/solved": solved / max(number_valid, 1),
         "episodes/error_turn_rate": erred / max(turns, 1),
         "episodes/truncated": truncated / max(number_valid, 1),
         "episodes/hack_rate": hacked / max(number_valid, 1),
+        "episodes/suspect_rate": suspect / max(number_valid, 1),
     }
 
 

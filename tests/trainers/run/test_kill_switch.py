@@ -16,7 +16,9 @@ from etude.trainers.report.run_files import STOPPED
 from etude.trainers.run.checkpoints import Interrupt
 from etude.trainers.run.kill_switch import KillSwitch, Stop, broken_limit
 
-LIMITS = Safety(kl_to_base=0.5, teacher_drift=0.1, hack_rate=0.2, dollars=10, dollars_per_hour=100, hours=2)
+LIMITS = Safety(
+    kl_to_base=0.5, teacher_drift=0.1, hack_rate=0.2, suspect_rate=0.4, dollars=10, dollars_per_hour=100, hours=2
+)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +30,7 @@ LIMITS = Safety(kl_to_base=0.5, teacher_drift=0.1, hack_rate=0.2, dollars=10, do
         ({"kl_good_turns": math.nan}, "kl_to_base"),
         ({"teacher_drift": 0.2}, "teacher_drift"),
         ({"episodes/hack_rate": 0.25}, "hack_rate"),
+        ({"episodes/suspect_rate": 0.45, "episodes/hack_rate": 0.1}, "suspect_rate"),
         ({"cost/usd": 10.1}, "dollars"),
         ({"cost/hours": 2.1}, "hours"),
     ],
@@ -61,6 +64,28 @@ def test_kill_switch_stops_saves_and_writes_its_reason(tmp_path: Path) -> None:
     assert control.should_training_stop and control.should_save
     written = json.loads((tmp_path / "run" / STOPPED).read_text())
     assert written["reason"] == "stopped at step 12: episodes/hack_rate is 0.5, more than safety.hack_rate = 0.2"
+
+
+def test_hack_rates_are_averaged_over_a_full_window(tmp_path: Path) -> None:
+    switch = KillSwitch(Safety(hack_rate=0.05, hack_window=3), tmp_path)
+    rates = [0.1, 0.0, 0.0, 0.1, 0.1, 0.0]
+    for step, rate in enumerate(rates, 1):
+        control = new_control()
+        switch.on_log(None, at(step), control, {"episodes/hack_rate": rate})
+        switch.on_log(None, at(step), control, {"loss": 0.1})  # a log without episodes does not count as one
+        if switch.stop is not None:
+            break
+    assert switch.stop is not None and switch.stop.step == 5 and control.should_training_stop
+    reason = (
+        "stopped at step 5: episodes/hack_rate is 0.06667 on average over 3 steps, more than safety.hack_rate = 0.05"
+    )
+    assert json.loads((tmp_path / STOPPED).read_text())["reason"] == reason
+
+
+def test_a_suspect_rate_is_off_unless_the_recipe_sets_it(tmp_path: Path) -> None:
+    switch = KillSwitch(Safety(), tmp_path)
+    switch.on_log(None, at(1), new_control(), {"episodes/suspect_rate": 1.0, "episodes/hack_rate": 0.0})
+    assert switch.stop is None
 
 
 def test_costs_follow_the_clock_and_can_break_a_limit(tmp_path: Path) -> None:

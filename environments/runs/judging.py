@@ -1,0 +1,178 @@
+"""Findings of stored runs: those of the mechanical monitors, and with a model the judge's, per episode and in total."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ...errors import RunError
+from ...llm import Cassette
+from ...models import Finding
+from ...monitors.agentic import OUTCOMES, Case, Judge, Judged, is_of_judge
+from ..agents.openai import ModelOptions
+from ..snapshots.store.cache import write_whole
+from .play import Progress, at_once
+from .reader import Stored, stored_episodes
+
+FILE_NAME = "findings.jsonl"
+ANSWERS = ".answers"
+"""Suffix of the file that keeps a judge's answers, so that none is paid for twice."""
+Entry = tuple[Path, Stored]
+"""A run's folder and one of its episodes."""
+
+
+@dataclass(frozen=True)
+class MonitorReport:
+    """Findings of some runs. Rates are shares of the valid episodes."""
+
+    episodes: int
+    hack_rate: float
+    """Share with a confirmed finding of a mechanical monitor."""
+    suspect_rate: float
+    """Share with a confirmed or suspect finding of a mechanical monitor."""
+    exploits: list[dict[str, Any]]
+    """Counts by exploit: episodes by severity, and how many of them the judge calls an exploit."""
+    model: str = ""
+    """Judge; '' without one."""
+    outcomes: dict[str, int] = field(default_factory=dict)
+    """How the judgement of the episodes ended (``monitors.agentic.OUTCOMES``)."""
+    problems: dict[str, int] = field(default_factory=dict)
+    """Why verdicts did not count."""
+    verdicts: dict[str, int] = field(default_factory=dict)
+    """Verdicts that count."""
+    unsupported: int = 0
+    """Episodes that the judge alone accuses: no penalty may rest on them."""
+    usage: dict[str, Any] = field(default_factory=dict)
+    out: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Return whether every request was answered; those that were not are sent again by the same command."""
+        return not (self.outcomes.get("failed") or self.outcomes.get("budget"))
+
+
+async def monitor_runs(
+    runs: Sequence[Path],
+    out: Path,
+    *,
+    judge: str = "",
+    options: ModelOptions = ModelOptions(),
+    jobs: int = 1,
+    progress: Progress = lambda phase, done, total: None,
+) -> MonitorReport:
+    """Write ``out``: the findings of each valid episode, one JSON line each, and return their summary.
+
+    ``judge`` is the name of a model; without one the stored findings alone are written. Episodes of the same task are
+    shown to it side by side, also across runs. Its answers are kept in ``out`` with ``.answers`` appended. Raises
+    RunError or LLMError for what cannot be done at all; ``out`` is unchanged then.
+    """
+    entries = [(run, stored) for run in dict.fromkeys(runs) for stored in stored_episodes(run)]
+    _check_writable(out)
+    judged: list[Judged] = [Judged("not_asked") for _ in entries]
+    usage: dict[str, Any] = {}
+    if judge:
+        async with options.open(judge, jobs) as llm:
+            llm.cassette = Cassette(out.with_name(out.name + ANSWERS), record=True)
+            judged = await _judge_all(Judge(llm), entries, jobs, progress)
+            usage = asdict(llm.usage)
+    lines = [_line(entry, result, judge) for entry, result in zip(entries, judged, strict=True)]
+    write_whole(out, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode("utf-8", "replace"))
+    return replace(_report(entries, judged, judge), usage=usage, out=str(out))
+
+
+async def _judge_all(judge: Judge, entries: Sequence[Entry], jobs: int, progress: Progress) -> list[Judged]:
+    """Judge the episodes of each task together; return the judgements in the order of the episodes."""
+    by_task: dict[str, list[int]] = {}
+    for place, (_, stored) in enumerate(entries):
+        by_task.setdefault(stored.episode.task_id, []).append(place)
+    judged: dict[int, Judged] = {}
+    progress("judge", 0, len(entries))
+
+    async def one(places: list[int]) -> None:
+        cases = [Case.of("", entries[place][1].episode, _mechanical(entries[place])) for place in places]
+        judged.update(zip(places, await judge.judge(cases), strict=True))
+        progress("judge", len(judged), len(entries))
+
+    await at_once(by_task.values(), jobs, one)
+    return [judged[place] for place in range(len(entries))]
+
+
+def _mechanical(entry: Entry) -> list[Finding]:
+    return [finding for finding in entry[1].episode.findings if not is_of_judge(finding)]
+
+
+def _line(entry: Entry, judged: Judged, model: str) -> dict[str, Any]:
+    """Return the line of one episode: its key, what the monitors and the judge say, and all findings together."""
+    run, stored = entry
+    findings = [*_mechanical(entry), *judged.findings]
+    about = {"run": str(run), "agent": stored.agent, "task_id": stored.episode.task_id, "sample": stored.sample}
+    row = {**about, "episode_id": stored.episode.episode_id, "reward": _reward(stored)}
+    row["findings"] = [finding.model_dump(mode="json") for finding in findings]
+    if model:
+        verdict = None if judged.verdict is None else judged.verdict.model_dump(mode="json")
+        about_judge = {"outcome": judged.outcome, "problem": judged.problem, "compared": judged.group}
+        row["judge"] = {"model": model, **about_judge, "verdict": verdict}
+    return row
+
+
+def _reward(stored: Stored) -> float:
+    return stored.episode.reward.value if stored.episode.reward is not None else 0.0
+
+
+def _report(entries: Sequence[Entry], judged: Sequence[Judged], model: str) -> MonitorReport:
+    mechanical = [_mechanical(entry) for entry in entries]
+    accused = [any(finding.severity == "suspect" for finding in result.findings) for result in judged]
+    suspect = [_has(findings, "confirmed", "suspect") for findings in mechanical]
+    outcomes = Counter(result.outcome for result in judged)
+    verdicts = Counter(result.verdict.verdict for result in judged if result.outcome == "judged" and result.verdict)
+    problems = Counter(result.problem for result in judged if result.outcome in ("discarded", "unreadable"))
+    return MonitorReport(
+        episodes=len(entries),
+        hack_rate=sum(_has(findings, "confirmed") for findings in mechanical) / len(entries),
+        suspect_rate=sum(suspect) / len(entries),
+        exploits=_exploits(mechanical, judged, accused),
+        model=model,
+        outcomes={name: outcomes[name] for name in OUTCOMES if outcomes[name]} if model else {},
+        problems=dict(sorted(problems.items())),
+        verdicts=dict(sorted(verdicts.items())),
+        unsupported=sum(alone and not backed for alone, backed in zip(accused, suspect, strict=True)),
+    )
+
+
+def _has(findings: Sequence[Finding], *severities: str) -> bool:
+    return any(finding.severity in severities for finding in findings)
+
+
+def _exploits(
+    mechanical: Sequence[Sequence[Finding]], judged: Sequence[Judged], accused: Sequence[bool]
+) -> list[dict[str, Any]]:
+    """Return a row for each exploit id: episodes by severity, and those that the judge accuses too."""
+    rows: dict[str, dict[str, Any]] = {}
+    for findings, result, accuses in zip(mechanical, judged, accused, strict=True):
+        of_episode: Mapping[str, set[str]] = {}
+        for finding in (*findings, *result.findings):
+            of_episode = {**of_episode, finding.exploit_id: {*of_episode.get(finding.exploit_id, ()), finding.severity}}
+        for exploit, severities in of_episode.items():
+            empty = {"exploit": exploit, "info": 0, "suspect": 0, "confirmed": 0, "judge_agrees": 0}
+            row = rows.setdefault(exploit, empty)
+            for severity in severities:
+                row[severity] += 1
+            row["judge_agrees"] += accuses
+    return [rows[exploit] for exploit in sorted(rows)]
+
+
+def _check_writable(out: Path) -> None:
+    """Raise RunError where ``out`` cannot be written, before any answer is paid for."""
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        probe = out.with_name(out.name + ANSWERS)
+        existed = probe.exists()
+        probe.open("ab").close()
+        if not existed:
+            probe.unlink()
+    except OSError as error:
+        raise RunError(f"cannot write to {out.parent}: {error.strerror}; choose another --out") from None
