@@ -5,6 +5,7 @@ The text of this file is also run inside sandboxes, before that of ``value_encod
 
 from __future__ import annotations
 
+import dis
 import importlib
 import json
 import sys
@@ -67,3 +68,22 @@ def replay(items: list[Any], failure: Any, remaining: Any) -> Any:
     if failure is not None:
         raise failure
     yield from remaining
+
+
+def is_test_class(kind: type) -> bool:
+    """Return whether a class is a test case of unittest."""
+    return any(base.__name__ == "TestCase" for base in kind.__mro__)
+
+
+def has_assertion(code: types.CodeType) -> bool:
+    """Return whether a function's code holds an assertion, and with it what a test expects."""
+    if any(item.opname == "LOAD_ASSERTION_ERROR" for item in dis.get_instructions(code)):
+        return True
+    inner = [item for item in code.co_consts if isinstance(item, types.CodeType)]
+    return "AssertionError" in code.co_names or any(map(has_assertion, inner))
+
+
+def global_names(code: types.CodeType) -> set[str]:
+    """Return the names that a function and the functions in it look up outside themselves."""
+    inner = [item for item in code.co_consts if isinstance(item, types.CodeType)]
+    return set(code.co_names).union(*(global_names(item) for item in inner))

@@ -166,11 +166,27 @@ def _missing(examination: Examination, recorded: RecordedCalls, reasons: dict[st
         return examination.examined.unreplaced[0]
     if unseen:
         return f"no recorded test runs {min(unseen)}"
+    if undecided := _always_the_same(recorded):
+        return f"every recorded call of {undecided} returns the same truth value"
     if len(recorded.tests) < len(reasons):
         return (
             f"{len(reasons)} of {len(reasons) + len(recorded.tests)} tests are not recorded: {_most_frequent(reasons)}"
         )
     return ""
+
+
+def _always_the_same(recorded: RecordedCalls) -> str:
+    """Return a target that is only ever recorded with one and the same truth value, '' without one.
+
+    A comparison that says True to everything would pass.
+    """
+    results: dict[str, set[str]] = {}
+    every_call = [*recorded.tests.values(), *recorded.inputs.values()]
+    for call in (call for calls in every_call for call in calls):
+        answer = call["answer"]
+        plain = answer["error"] is None and answer["after"] is None
+        results.setdefault(call["target"], set()).add(canonical(answer["result"]) if plain else "other")
+    return next((target for target, values in sorted(results.items()) if values in ({"true"}, {"false"})), "")
 
 
 def _most_frequent(reasons: dict[str, str]) -> str:

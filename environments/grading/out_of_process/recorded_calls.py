@@ -56,25 +56,53 @@ class RecordedCalls:
 
     def allowed(self) -> list[tuple[str, str]]:
         """Return the classes and functions that the recorded answers name."""
-        places = {place for calls in self.tests.values() for call in calls for place in _places(call["answer"])}
-        return sorted(places)
+        return sorted({name for calls in self.tests.values() for call in calls for name in _names_of(call["answer"])})
 
 
 def _bare(calls: list[Call]) -> list[Call]:
     return [{name: call[name] for name in ("target", "arguments", "keywords")} for call in calls]
 
 
-def _places(form: Any) -> Iterator[tuple[str, str]]:
-    """Yield module and name of everything that a form names, with parts of forms that only look like names."""
-    if isinstance(form, Mapping):
-        for value in form.values():
-            yield from _places(value)
-    elif isinstance(form, list):
-        for first, second in zip(form, form[1:], strict=False):
-            if isinstance(first, str) and isinstance(second, str):
-                yield first, second
-        for value in form:
-            yield from _places(value)
+def _names_in(form: Any) -> Iterator[tuple[str, str]]:
+    """Yield module and name of everything that a form names; data that only looks like a name is not one."""
+    if not isinstance(form, list):
+        return
+    tag, *parts = form
+    if tag in ("g", "e"):
+        yield parts[0], parts[1]
+        return
+    inner: list[Any] = []
+    if tag in ("t", "F"):
+        inner = parts[0]
+    elif tag in ("l", "S"):
+        inner = parts[1]
+    elif tag in ("d", "D"):
+        inner = [part for pair in parts[-1] for part in pair]
+    elif tag == "I":
+        inner = [*parts[0], *_exception_parts(parts[1])]
+    elif tag == "n":
+        inner = [parts[1]]
+    elif tag == "L":
+        inner = [pair[1] for pair in parts[1]]
+    elif tag == "o":
+        _, (_, maker), arguments, state, items, pairs = parts
+        inner = [maker, *arguments, state, *(items or []), *(part for pair in pairs or [] for part in pair)]
+    elif tag == "O":
+        _, kind, attributes, items, pairs = parts
+        inner = [kind, *(pair[1] for pair in attributes), *(items or [])]
+        inner += [part for pair in pairs or [] for part in pair]
+    for part in inner:
+        yield from _names_in(part)
+
+
+def _exception_parts(form: Any) -> list[Any]:
+    """Return the class and the arguments of an exception's form."""
+    return [] if form is None else [form[0], *(form[2] or [])]
+
+
+def _names_of(answer: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for part in [answer["result"], *(answer["after"] or []), *_exception_parts(answer["error"])]:
+        yield from _names_in(part)
 
 
 @functools.cache

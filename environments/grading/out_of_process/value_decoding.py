@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the text of that file has defined these names already
-    from .places import CannotEncode, replay, resolve
+    from .places import CannotEncode, global_names, has_assertion, is_test_class, replay, resolve
     from .value_encoding import Encoder
 
 _IGNORED = frozenset(
@@ -105,11 +105,15 @@ class Values(Encoder):
             attributes = sorted(vars(value).items()) if self.answering and not isinstance(value, type) else []
             forms = [[name, self.optional(item)] for name, item in attributes if name != "__wrapped__"]
             return ["L", number, [pair for pair in forms if pair[1] is not None]]
+        if value.__name__.lower().startswith("test") or isinstance(value, type) and is_test_class(value):
+            raise CannotEncode(f"{value.__name__} holds what tests expect")
         if isinstance(value, type):
             return self._encode_class(value, number)
         code = value.__code__
+        if has_assertion(code):
+            raise CannotEncode(f"function {value.__name__} holds what a test expects")
         cells = [[name, _content(self, value.__closure__[i])] for i, name in enumerate(code.co_freevars)]
-        used = sorted(_names(code) & value.__globals__.keys())
+        used = sorted(global_names(code) & value.__globals__.keys())
         forms = [[name, self.optional(value.__globals__[name])] for name in used]
         shared = [pair for pair in forms if pair[1] is not None]
         if self.answering:  # the other side has the code; what the function shares may have changed
@@ -257,11 +261,6 @@ def _content(values: Values, cell: Any) -> list[Any]:
         return [values.encode(cell.cell_contents)]
     except ValueError:  # an empty cell
         return []
-
-
-def _names(code: types.CodeType) -> set[str]:
-    inner = [item for item in code.co_consts if isinstance(item, types.CodeType)]
-    return set(code.co_names).union(*(_names(item) for item in inner))
 
 
 def _bare(kind: Any) -> Any:

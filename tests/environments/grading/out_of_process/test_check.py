@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from etude.environments.grading import grade
 from etude.environments.grading.out_of_process.check import Examination, _parsed, same_answer
-from etude.environments.grading.out_of_process.record import Recording, record
+from etude.environments.grading.out_of_process.record import Recording, _always_the_same, record
 from etude.environments.grading.out_of_process.recorded_calls import RecordedCalls
 from etude.environments.sandbox import Change
 from etude.environments.snapshots import Snapshot
@@ -77,6 +78,26 @@ def test_the_record_survives_its_row(recording: Recording) -> None:
     assert RecordedCalls.unpack(recording.calls.pack()) == recording.calls
     with pytest.raises(GraderError, match="make the task again"):
         RecordedCalls.unpack("no record")
+
+
+def test_only_what_answers_name_may_come_back_and_not_data_that_looks_like_a_name() -> None:
+    answer = {
+        "result": ["l", "0.1", [["o", "0.2", ["call", ["g", "decimal", "Decimal"]], ["1"], None, None, None]]],
+        "after": [["t", ["g", "os", "system"]], ["d", 1, [["g", "posix"], ["os", "system"]]]],
+        "error": [["g", "builtins", "KeyError"], "", [["e", "http", "HTTPStatus", "OK"]]],
+        "printed": "",
+    }
+    calls = RecordedCalls([], [], [], {"t": [{"target": "m:f", "arguments": [], "keywords": {}, "answer": answer}]})
+    assert calls.allowed() == [("builtins", "KeyError"), ("decimal", "Decimal"), ("http", "HTTPStatus")]
+
+
+def test_a_comparison_that_is_only_ever_true_is_not_decided() -> None:
+    def calls(*results: bool) -> list[dict[str, Any]]:
+        answers = [{"result": result, "after": None, "error": None, "printed": ""} for result in results]
+        return [{"target": "m:C.__eq__", "arguments": [], "keywords": {}, "answer": answer} for answer in answers]
+
+    assert _always_the_same(RecordedCalls([], [], [], {"t": calls(True, True)})) == "m:C.__eq__"
+    assert _always_the_same(RecordedCalls([], [], [], {"t": calls(True), "u": calls(False)})) == ""
 
 
 def test_the_task_says_its_assurance_and_keeps_the_record_secret(examined: Task) -> None:

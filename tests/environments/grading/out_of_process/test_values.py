@@ -7,6 +7,7 @@ import datetime
 import decimal
 import re
 import threading
+import unittest
 from typing import Any
 
 import pytest
@@ -119,6 +120,23 @@ def test_the_trusted_side_takes_no_code_and_no_name_that_was_not_seen(side: dict
     values = side["Values"](allowed=lambda module, name: (module, name) == ("decimal", "Decimal"))
     with pytest.raises((side["CannotEncode"], KeyError)):
         values.decode(form)
+
+
+def test_what_holds_expectations_of_a_test_stays_with_the_test(side: dict[str, Any]) -> None:
+    class Case(unittest.TestCase):
+        def check(self) -> None:
+            self.assertEqual(1, 2)
+
+    def compare(value: int) -> None:
+        assert value == 42
+
+    def test_more() -> None:
+        return None
+
+    for value in (Case, compare, test_more):
+        value.__module__ = "tests.test_any"
+        with pytest.raises(side["CannotEncode"], match="expect"):
+            carried(side, value)
 
 
 def test_an_argument_that_is_the_default_itself_is_left_out(side: dict[str, Any]) -> None:
