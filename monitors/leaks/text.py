@@ -71,6 +71,12 @@ class TextCache:
         self._texts: OrderedDict[bytes, Text] = OrderedDict()
         self._guard = threading.Lock()
 
+    def clear(self) -> None:
+        """Forget everything, as benchmarks need."""
+        with self._guard:
+            self._texts.clear()
+            self._size = 0
+
     def known(self, digest: bytes) -> Text | None:
         """Return the Text of the bytes with a digest, None when it is not in the cache."""
         with self._guard:
