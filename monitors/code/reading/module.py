@@ -75,6 +75,8 @@ class Module:
         )
 
     def _is_of_interest(self, node: ast.AST) -> bool:
+        if isinstance(node, ast.comprehension):
+            node = node.iter
         line = getattr(node, "lineno", None)
         if line is None:
             return False
