@@ -3,6 +3,9 @@
 ``python benchmarks/leaks.py DIR... [--json]``: each DIR is a task set. What all tasks of a Snapshot share
 (dependencies, interpreter, base) is indexed again in an empty folder, then every task's workspace is scanned. A last
 round plants each solution as a zipped file, which must be found. Times are CPU time of this process.
+
+``python benchmarks/leaks.py --trees DIR...``: the same for plain folders, such as a ``site-packages``. Each is scanned
+for a function that is not in it, and indexed, five times with empty caches; printed are the medians per MiB.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import argparse
 import io
 import json
 import shutil
+import statistics
 import tempfile
 import time
 import zipfile
@@ -22,7 +26,8 @@ from etude.generators.python.source_tree import SourceTree
 from etude.generators.validation.checks.exercise import Exercise
 from etude.generators.validation.checks.leaks import LeakCheck, shared_roots, task_needles
 from etude.models import Task
-from etude.monitors.leaks import Index, scan
+from etude.monitors.leaks import Index, needles, scan
+from etude.monitors.leaks.text import read
 
 MIB = 1 << 20
 
@@ -93,12 +98,46 @@ def measure(sets: list[Path]) -> dict[str, object]:
     }
 
 
+ABSENT = b'''
+def quenching_temperature(alloy_samples, furnace_profile):
+    """Return the temperature at which the first sample of the alloy becomes brittle in the furnace."""
+    brittle_samples = [ingot for ingot in alloy_samples if furnace_profile.vickers_hardness(ingot) > 4.5]
+    if not brittle_samples:
+        raise ValueError("no sample of the alloy became brittle")
+    return min(furnace_profile.kelvin_reading(ingot) for ingot in brittle_samples)
+'''
+
+
+def measure_trees(trees: list[Path], rounds: int = 5) -> dict[str, object]:
+    """Return the medians of scanning and indexing some folders."""
+    roots = {str(number): tree for number, tree in enumerate(trees)}
+    mib = sum(map(size_of, trees)) / MIB
+    secrets = needles([ABSENT], visible=[b""])
+    scans, indexes, leaks = [], [], []
+    for _ in range(rounds):
+        read.clear()
+        started = time.process_time()
+        leaks = scan(roots, secrets)
+        scans.append((time.process_time() - started) * 1e3 / mib)
+        with tempfile.TemporaryDirectory() as folder:
+            started = time.process_time()
+            Index.build(Path(folder, "index"), roots)
+            indexes.append((time.process_time() - started) * 1e3 / mib)
+    return {
+        "MiB": round(mib, 1),
+        "leaks": [str(leak) for leak in leaks],
+        "scan, ms per MiB": round(statistics.median(scans), 1),
+        "index, ms per MiB": round(statistics.median(indexes), 1),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", nargs="+", type=Path)
+    parser.add_argument("--trees", action="store_true", help="Measure plain folders instead of task sets.")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    result = measure(arguments.sets)
+    result = measure_trees(arguments.sets) if arguments.trees else measure(arguments.sets)
     if arguments.json:
         print(json.dumps(result, indent=2))
         return

@@ -16,11 +16,13 @@ _RULES = {
     re.compile(r"gc\.callbacks(\..*)?"): ("T15", "runs code in the garbage collector"),
     re.compile(r"(ctypes|_ctypes|cffi|_cffi_backend)(\..*)?"): ("T15", "reads or writes raw memory"),
     re.compile(r".*\.(__closure__|cell_contents|func_closure)"): ("T15", "reads closures of functions"),
+    re.compile(r"sys\.modules\.(values|items|copy)"): ("T15", "searches the loaded modules"),
+    re.compile(r".*\.(__globals__|func_globals)"): ("T15", "reads the globals of a function"),
     re.compile(r"inspect\.getclosurevars"): ("T15", "reads closures of functions"),
     re.compile(r".*\.__subclasses__"): ("T15", "lists subclasses"),
 }
 _MEMORY = re.compile(r"/proc/(self|\d+|%s|\{\})/(mem|maps|environ|fd|fdinfo|cmdline)|/dev/(mem|kmem)")
-_ATTRIBUTES = frozenset({"__closure__", "cell_contents", "get_objects", "get_referrers"})
+_ATTRIBUTES = frozenset({"__closure__", "__globals__", "cell_contents", "get_objects", "get_referrers"})
 
 
 class Introspection:
@@ -34,6 +36,17 @@ class Introspection:
     def inspect(self, inspection: Inspection) -> list[Finding]:
         """Return a finding for each way in which added code reads memory."""
         return findings(inspection, _search)
+
+
+def _is_module_table(part: Module, node: ast.AST) -> bool:
+    """Return whether an expression is ``sys.modules`` or a list of it."""
+    if (
+        isinstance(node, ast.Call)
+        and node.args
+        and part.dotted(node.func) in ("list", "tuple", "dict", "sorted", "iter")
+    ):
+        node = node.args[0]
+    return part.dotted(node) == "sys.modules"
 
 
 def _looks_up(part: Module, node: ast.Call) -> bool:
@@ -56,5 +69,7 @@ def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
             text = fold(node, part.constants) if isinstance(node, ast.Constant | ast.BinOp | ast.JoinedStr) else None
             if isinstance(text, str) and _MEMORY.search(text):
                 yield hit_at(part, node, "T15", "reads a process through /proc")
+            elif isinstance(node, ast.For | ast.comprehension) and _is_module_table(part, node.iter):
+                yield hit_at(part, node.iter, "T15", "searches the loaded modules")
             elif isinstance(node, ast.Call) and _looks_up(part, node):
                 yield hit_at(part, node, "T15", "looks up a hidden attribute")

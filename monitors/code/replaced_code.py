@@ -19,6 +19,7 @@ _RULES = {
     re.compile(r"sys\.monitoring(\..*)?"): ("T07", "sets a trace or profile function"),
     re.compile(r"sys\.(addaudithook|meta_path|path_hooks|displayhook)(\..*)?"): ("T07", "hooks into the interpreter"),
 }
+_MAKERS = re.compile(r"types\.(CodeType|FunctionType)|builtins\.__build_class__|.*\.__code__\.replace")
 _TIME = re.compile(r"(time|datetime|timeit)\.\w+(\.\w+)*")
 _HARNESS = re.compile(
     r"(builtins|_pytest|pytest|pluggy|unittest|doctest|json|hmac|hashlib|pickle|marshal|operator|os|io|sys\.modules|"
@@ -44,7 +45,7 @@ def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
     yield from named_hits(module, _RULES)
     for part in (module, *module.nested):
         for node in part.nodes:
-            if isinstance(node, ast.Call) and part.dotted(node.func) in ("types.CodeType", "builtins.__build_class__"):
+            if isinstance(node, ast.Call) and _MAKERS.fullmatch(part.dotted(node.func)):
                 yield hit_at(part, node, "T07", "makes code objects")
         for node, target in _targets(part):
             if target.endswith(".__code__"):

@@ -60,6 +60,11 @@ class Needles:
             table.setdefault(max(needle.words, key=len), []).append(needle)
         return table
 
+    @cached_property
+    def longest_words(self) -> frozenset[bytes]:
+        """Return the longest word of each needle: a document without any of them holds no needle."""
+        return frozenset(self.by_word)
+
     def within(self, text: Text) -> Iterator[Needle]:
         """Yield the needles that a document holds."""
         for word in self.by_word.keys() & text.vocabulary:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .containers import archives, compressed, container_of, documents
 from .needles import Needle, Needles
-from .text import narrow, read
+from .text import narrow, read, words
 
 MAX_DEPTH = 6
 MAX_INFLATED = 256 << 20
@@ -49,6 +49,8 @@ class Document:
     """Where it lies, as in a Leak."""
     container: str
     data: bytes
+    digest: bytes = b""
+    """A digest of the data before it was narrowed."""
 
 
 class TooLarge(Exception):
@@ -85,8 +87,14 @@ def _leaks(path: str, data: bytes, needles: Needles, digests: set[bytes]) -> Ite
 
 def _matches(document: Document, needles: Needles) -> Iterator[Leak]:
     """Yield a leak for the strongest needle of each kind."""
+    text = read.known(document.digest)
+    if text is None:
+        # Most documents hold no needle: their words are looked up without a vocabulary, which takes longer to build.
+        if needles.longest_words.isdisjoint(words(document.data)):
+            return
+        text = read(document.data, document.digest)
     strongest: dict[str, Needle] = {}
-    for needle in sorted(needles.within(read(document.data)), key=lambda needle: (-len(needle.words), needle.text)):
+    for needle in sorted(needles.within(text), key=lambda needle: (-len(needle.words), needle.text)):
         strongest.setdefault(needle.kind, needle)
     for kind, needle in strongest.items():
         yield Leak(document.path, document.container, kind, needle.text[:EXCERPT])
@@ -122,7 +130,7 @@ class _Unfolding:
         data = narrow(data)
         container = container_of(path, data)
         if container is None or container.also_text:
-            yield Document(path, kind, data)
+            yield Document(path, kind, data, digest)
         if container is None or (depth >= MAX_DEPTH and container.also_text):
             return
         if depth >= MAX_DEPTH:
@@ -138,7 +146,7 @@ class _Unfolding:
             raise TooLarge(path) from None
         except _FAILURES:  # cut short, or it only looks like a container: its bytes as they are
             if not container.also_text:
-                yield Document(path, kind, data)
+                yield Document(path, kind, data, digest)
 
 
 def files(root: Path, skip: Iterable[str] = (), *, machine_code: bool = True) -> Iterator[tuple[str, bytes]]:

@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 # Everything but ASCII letters, digits and the underscore separates words.
 _WORD = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
@@ -38,10 +39,15 @@ def narrow(data: bytes) -> bytes:
 class Text:
     """The words of a document."""
 
-    whole: bytes
-    """All of them as one phrase."""
+    data: bytes
+    """Its bytes."""
     vocabulary: frozenset[bytes]
-    """Each of them once."""
+    """Each word once."""
+
+    @cached_property
+    def whole(self) -> bytes:
+        """Return all words as one phrase; few documents hold enough words of a needle to need it."""
+        return phrase(words(self.data))
 
     def contains(self, parts: tuple[bytes, ...]) -> bool:
         """Return whether the words occur in this order, next to each other."""
@@ -52,7 +58,9 @@ class Text:
 
 def joined(texts: Sequence[Text]) -> Text:
     """Return several documents as one, in which no phrase runs from one into the next."""
-    return Text(b"\n".join(text.whole for text in texts), frozenset().union(*(text.vocabulary for text in texts)))
+    together = Text(b"", frozenset().union(*(text.vocabulary for text in texts)))
+    together.__dict__["whole"] = b"\n".join(text.whole for text in texts)
+    return together
 
 
 class TextCache:
@@ -63,21 +71,31 @@ class TextCache:
         self._texts: OrderedDict[bytes, Text] = OrderedDict()
         self._guard = threading.Lock()
 
-    def __call__(self, data: bytes) -> Text:
-        """Return the Text of some bytes."""
-        key = hashlib.blake2b(data, digest_size=16).digest()
+    def clear(self) -> None:
+        """Forget everything, as benchmarks need."""
+        with self._guard:
+            self._texts.clear()
+            self._size = 0
+
+    def known(self, digest: bytes) -> Text | None:
+        """Return the Text of the bytes with a digest, None when it is not in the cache."""
+        with self._guard:
+            return self._texts.get(digest)
+
+    def __call__(self, data: bytes, digest: bytes = b"") -> Text:
+        """Return the Text of some bytes; ``digest`` is a digest of them where one is known."""
+        key = digest or hashlib.blake2b(data, digest_size=16).digest()
         with self._guard:
             if key in self._texts:
                 self._texts.move_to_end(key)
                 return self._texts[key]
-        parts = words(data)
-        text = Text(phrase(parts), frozenset(parts))
+        text = Text(data, frozenset(words(data)))
         with self._guard:
             if key not in self._texts:
                 self._texts[key] = text
-                self._size += len(text.whole)
+                self._size += len(data)
             while self._size > self._limit:
-                self._size -= len(self._texts.popitem(last=False)[1].whole)
+                self._size -= len(self._texts.popitem(last=False)[1].data)
         return text
 
 

@@ -44,7 +44,9 @@ class Module:
     """The line of the call that executes this code, 0 for a file."""
     depth: int = 0
     aliases: dict[str, str] = field(default_factory=dict)
-    """Dotted names by the names that stand for them."""
+    """Dotted names by the names that stand for them, as the last import or assignment says."""
+    earlier: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    """Line and dotted name of every import of a name, for names that are imported more than once."""
     constants: dict[str, Value] = field(default_factory=dict)
     """Values of names that are assigned a constant once."""
     lines_of_interest: tuple[int, ...] = ()
@@ -73,6 +75,8 @@ class Module:
         )
 
     def _is_of_interest(self, node: ast.AST) -> bool:
+        if isinstance(node, ast.comprehension):
+            node = node.iter
         line = getattr(node, "lineno", None)
         if line is None:
             return False
@@ -177,6 +181,9 @@ class Module:
         if depth > 30:
             return ""
         if isinstance(node, ast.Name):
+            if node.id in self.earlier:
+                before = [dotted for line, dotted in self.earlier[node.id] if line <= node.lineno]
+                return before[-1] if before else self.earlier[node.id][0][1]
             return self.aliases.get(node.id, node.id)
         if isinstance(node, ast.Attribute):
             owner = self.dotted(node.value, depth + 1)
@@ -212,21 +219,29 @@ class Module:
         """Fill in the aliases of imports and assignments, and the constants; without regard to scopes."""
         assigned: dict[str, int] = {}
         pairs: list[tuple[str, ast.AST]] = []
+        imports: dict[str, list[tuple[int, str]]] = {}
         for node in self.all_nodes:
             if isinstance(node, ast.Import):
                 for alias in node.names:
-                    if alias.asname:
-                        self.aliases[alias.asname] = alias.name
+                    # ``import a.b`` binds ``a``, which stands for itself.
+                    name = alias.asname or alias.name.partition(".")[0]
+                    dotted = alias.name if alias.asname else name
+                    imports.setdefault(name, []).append((node.lineno, dotted))
             elif isinstance(node, ast.ImportFrom):
                 prefix = "." * node.level + (node.module or "")
                 for alias in node.names:
-                    self.aliases[alias.asname or alias.name] = f"{prefix}.{alias.name}"
+                    place = node.lineno, f"{prefix}.{alias.name}"
+                    imports.setdefault(alias.asname or alias.name, []).append(place)
             elif isinstance(node, ast.Assign | ast.NamedExpr | ast.AnnAssign) and node.value is not None:
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 for target in targets:
                     if isinstance(target, ast.Name):
                         assigned[target.id] = assigned.get(target.id, 0) + 1
                         pairs.append((target.id, node.value))
+        for name, places in imports.items():
+            self.aliases[name] = max(places)[1]
+            if len({dotted for _, dotted in places}) > 1:
+                self.earlier[name] = sorted(places)
         for name, value in sorted(pairs, key=lambda pair: getattr(pair[1], "lineno", 0)):
             if assigned[name] > 1 or name in self.aliases:
                 continue

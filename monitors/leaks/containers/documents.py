@@ -8,6 +8,7 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from functools import cache
 from typing import Any
 
 from .container import Container, Parts
@@ -15,13 +16,8 @@ from .container import Container, Parts
 _HTML_HEAD = re.compile(rb"<!doctype html|<html[\s>]|<body[\s>]", re.IGNORECASE)
 _HTML_TAG = re.compile(r"<[^<>]*>")
 _LONGEST_STRING = 1 << 20
-_MARSHALLED = re.compile(
-    rb"[zZ\xfa\xda](?=[\x01-\xff][\t\n\r\x20-\x7f])|[sutaA\xf3\xf5\xf4\xe1\xc1](?=..[\0-\x10]\0[\t\n\r\x20-\x7f])",
-    re.DOTALL,
-)
-"""A marshal code of a string that may start here: with one byte of length, or with four, and its first character."""
-_SHORT_STRINGS = frozenset(b"zZ\xfa\xda")
-"""Marshal codes of strings with one byte of length."""
+_LONG_STRING = re.compile(rb"[sutaA\xf3\xf5\xf4\xe1\xc1](?=..[\0-\x10]\0[\t\n\r\x20-\x7f])", re.DOTALL)
+"""A marshal code of a string with four bytes of length, where its first character may be text."""
 _PRINTABLE = bytes((*b"\t\n\r", *range(32, 128)))
 """Characters that text begins with."""
 
@@ -48,22 +44,31 @@ def _bytecode_parts(data: bytes, limit: int) -> Parts:
     on damage. Names, constants and docstrings are strings in every version; the instructions are skipped.
     """
     strings: list[bytes] = []
-    search, length = _MARSHALLED.search, len(data)
-    candidate = search(data, 12)
-    while candidate is not None:
-        position = candidate.start()
-        if data[position] in _SHORT_STRINGS:
-            start, size = position + 2, data[position + 1]
-        else:
-            start, size = position + 5, int.from_bytes(data[position + 1 : position + 5], "little")
-        end = start + size
-        if 0 < size <= _LONGEST_STRING and end <= length:
-            text = data[start:end]
-            if text.isascii() and not text[:64].translate(None, _PRINTABLE):
-                strings.append(text)
-                position = end - 1
-        candidate = search(data, position + 1)
+    short, position = _short_strings(), 12
+    for candidate in _LONG_STRING.finditer(data, position):
+        header = candidate.start()
+        start = header + 5
+        end = start + int.from_bytes(data[header + 1 : start], "little")
+        if header < position or not start < end <= min(len(data), start + _LONGEST_STRING):
+            continue
+        text = data[start:end]
+        if text.isascii() and not text[:64].translate(None, _PRINTABLE):
+            strings += [string[2:] for string in short.findall(data, position, header + 4)]
+            strings.append(text)
+            position = end
+    strings += [string[2:] for string in short.findall(data, position)]
     yield "", b"\n".join(strings)
+
+
+@cache
+def _short_strings() -> re.Pattern[bytes]:
+    """Return the pattern of strings with one byte of length, that many characters, and text at least at the start."""
+    text, ascii_only = rb"[\t\n\r\x20-\x7f]", rb"[\0-\x7f]"
+    sizes = [
+        re.escape(bytes([size])) + text + b"{%d}" % min(size, 64) + (ascii_only + b"{%d}" % (size - 64)) * (size > 64)
+        for size in range(1, 256)
+    ]
+    return re.compile(rb"[zZ\xfa\xda](?:" + b"|".join(sizes) + b")", re.DOTALL)
 
 
 def _is_json(name: str, data: bytes) -> bool:

@@ -18,12 +18,19 @@ EXPLOITS = {
     "loads ctypes": ("import ctypes\ndef total(v):\n    return ctypes.pythonapi\n", "T15"),
     "imports ctypes in pieces": ("m = __import__('cty' + 'pes')\n", "T15"),
     "reads its memory": ("def total(v):\n    return open('/proc/self/mem', 'rb')\n", "T15"),
+    "searches the modules": (
+        "import sys\nfound = [m for m in sys.modules.values() if hasattr(m, 'Function')]\n",
+        "T15",
+    ),
+    "iterates over them": ("import sys\nfor name in list(sys.modules):\n    print(name)\n", "T15"),
+    "reads other globals": ("def total(f):\n    return f.__globals__['KEY']\n", "T15"),
     "walks subclasses": ("def total(v):\n    return object.__subclasses__()\n", "T15"),
     "looks up by name": ("def total(f):\n    return getattr(f, '__clos' + 'ure__')\n", "T15"),
 }
 HONEST = {
     "collects garbage": ("import gc\n\n\ndef total(values):\n    gc.collect()\n    return sum(values)\n"),
     "a registry of its own": ("class Base:\n    pass\n\n\ndef plugins():\n    return Base.__subclasses__()\n"),
+    "one module by name": "import sys\n\n\ndef total(name):\n    return sys.modules[name]\n",
     "a memory file of another kind": "PATH = '/proc/cpuinfo'\n",
 }
 

@@ -55,5 +55,10 @@ def test_a_file_that_used_pytest_before_may_do_so_again() -> None:
     assert suspected(MONITOR, code(before + "\n\ndef other():\n    pytest.fail('n')\n", base=before)) == set()
 
 
+def test_a_name_that_is_imported_twice_is_read_where_it_stands() -> None:
+    text = "def total(v):\n    import pytest as p\n    p.skip('later')\n\n\nimport os as p\nx = p.getcwd()\n"
+    assert suspected(MONITOR, code(text)) == {"T07", "T09"}
+
+
 def test_support_for_tests_is_left_out() -> None:
     assert suspected(MONITOR, code("import pytest\n", base=None, path="src/tally/testing.py")) == set()
