@@ -22,36 +22,66 @@ def contradictions(source: bytes, names: Sequence[str]) -> Iterator[bytes]:
     """Yield the source with one expected value of one test changed, each value of the test in turn.
 
     ``names`` lead to the test: its classes, then its function. Values are those that an assertion compares with
-    something that is computed. Yields nothing for a test that is not found or compares with no such value.
+    something that is computed. A test that its class inherits from another one of the file is overridden, so that other
+    classes keep it. Yields nothing for a test that is not found or compares with no such value.
     """
-    try:
-        test = _find(parse(source), names)
-    except (SyntaxError, ValueError):
+    place = _locate(source, names)
+    if place is None:
         return
+    test, owner = place
     spans = SyntaxSpans(source)
-    for constant in _constants(test) if test is not None else ():
+    first, last = spans.span(test)
+    first = source.rfind(b"\n", 0, first) + 1
+    for constant in _constants(test):
         start, end = spans.span(constant)
-        yield source[:start] + _other(constant.value).encode() + source[end:]
+        changed = _other(constant.value).encode()
+        if owner is None:
+            yield source[:start] + changed + source[end:]
+        elif owner.body[0].col_offset == test.col_offset and not test.decorator_list:
+            after = spans.span(owner)[1]
+            yield source[:after] + b"\n\n" + source[first:start] + changed + source[end:last] + source[after:]
 
 
 def source_of_test(source: bytes, names: Sequence[str]) -> bytes | None:
-    """Return the source of a test's function, None where there is no such function."""
+    """Return the source of a test's function, None where there is no such function in its own class."""
+    place = _locate(source, names)
+    return SyntaxSpans(source).text(place[0]) if place is not None and place[1] is None else None
+
+
+def _locate(source: bytes, names: Sequence[str]) -> tuple[_Function, ast.ClassDef | None] | None:
+    """Return the function that the names lead to, and the class that inherits it; None when there is not one alone."""
     try:
-        test = _find(parse(source), names)
+        body: Sequence[ast.stmt] = parse(source).body
     except (SyntaxError, ValueError):
         return None
-    return None if test is None else SyntaxSpans(source).text(test)
-
-
-def _find(tree: ast.Module, names: Sequence[str]) -> _Function | None:
-    """Return the function that the names lead to, None when there is none or more than one."""
     *classes, last = names
-    body: Sequence[ast.stmt] = tree.body
+    module, owner = body, None
     for name in classes:
         owner = next((item for item in body if isinstance(item, ast.ClassDef) and item.name == name), None)
         body = owner.body if owner is not None else ()
-    matches = [item for item in body if isinstance(item, _Function) and item.name == last]
-    return matches[0] if len(matches) == 1 else None
+    matches = _functions(body, last)
+    if len(matches) == 1:
+        return matches[0], None
+    inherited = _inherited(owner, last, module) if owner is not None and not matches and len(classes) == 1 else None
+    return None if inherited is None else (inherited, owner)
+
+
+def _functions(body: Sequence[ast.stmt], name: str) -> list[_Function]:
+    return [item for item in body if isinstance(item, _Function) and item.name == name]
+
+
+def _inherited(owner: ast.ClassDef, name: str, module: Sequence[ast.stmt], depth: int = 8) -> _Function | None:
+    """Return the method that a class of the file inherits from another one of the file, the first that it finds."""
+    classes = {item.name: item for item in module if isinstance(item, ast.ClassDef)}
+    for base in owner.bases if depth else ():
+        parent = classes.get(base.id) if isinstance(base, ast.Name) else None
+        if parent is None:
+            continue
+        methods = _functions(parent.body, name)
+        method = methods[-1] if methods else _inherited(parent, name, module, depth - 1)
+        if method is not None:
+            return method
+    return None
 
 
 def _constants(test: _Function) -> Iterator[ast.Constant]:

@@ -52,19 +52,25 @@ async def make_twin(task: Task, trees: Materials, backend: str = "auto") -> Twin
             continue
         nothing = await grade(proposal, [], backend=backend, snapshot=trees.snapshot)
         changed = proposal.features[CHANGED_TEST]
-        if nothing.reward.value == 0.0 and any(failure.test == changed for failure in nothing.failures):
+        failed = {failure.test.partition("[")[0] for failure in nothing.failures}
+        if nothing.reward.value == 0.0 and changed in failed:
             return Twin(proposal)
     return Twin(None, "no_proof" if tried else "no_expected_value")
 
 
 def fails_as_it_should(twin: Task, result: Grade) -> bool:
-    """Return whether the grade of a twin's solution names the changed test, and no other."""
-    return [failure.test for failure in result.failures] == [twin.features.get(CHANGED_TEST)]
+    """Return whether the solution of a twin fails an assertion of the changed test, and no other test.
+
+    A test with parameters is one test: the changed value may concern several of its cases.
+    """
+    failed = {failure.test.partition("[")[0] for failure in result.failures}
+    asserted = all("AssertionError" in failure.cause for failure in result.failures)
+    return asserted and failed == {twin.features.get(CHANGED_TEST)}
 
 
 def _proposals(task: Task, trees: Materials) -> Iterator[Task]:
     """Yield twins that are not proven yet, of tests in the order that a hash of the row draws."""
-    tests = [test for test in task.FAIL_TO_PASS if test.count("::") and "[" not in test]
+    tests = list(dict.fromkeys(test.partition("[")[0] for test in task.FAIL_TO_PASS if "::" in test))
     stream(task.generator.seed, "impossible", task.task_id).shuffle(tests)
     for test in tests:
         path, names = split_test_id(test)

@@ -169,7 +169,7 @@ class Audit:
 
     def _twin_oracle(self, task: Task, reward: float, failed: list[str]) -> None:
         changed = task.features.get(CHANGED_TEST)
-        if reward != 0.0 or [text.partition(": ")[0] for text in failed] != [changed]:
+        if reward != 0.0 or {text.partition(": ")[0].partition("[")[0] for text in failed} != {changed}:
             cause = f"expected that {changed} fails alone, got {_one_line('; '.join(failed)) or 'no failure'}"
             self.problems.append(Problem(task.task_id, "oracle", cause[:600], reward))
 

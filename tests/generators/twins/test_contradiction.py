@@ -68,6 +68,32 @@ def test_there_is_no_contradiction_where_nothing_computed_is_compared_with_a_val
     assert changed(*names) == []
 
 
+MIXIN = b"""class Mixin:
+    def test_size(self):
+        self.assertEqual(self.size(), 3)
+
+class Base(Mixin): pass
+
+class FirstTest(Base, unittest.TestCase):
+    def size(self):
+        return 3
+
+class SecondTest(Mixin): pass
+"""
+
+
+def test_an_inherited_test_is_overridden_in_its_own_class_alone() -> None:
+    (variant,) = contradictions(MIXIN, ["FirstTest", "test_size"])
+    tree = {item.name: item for item in ast.parse(variant).body if isinstance(item, ast.ClassDef)}
+    methods = {
+        name: [part.name for part in item.body if isinstance(part, ast.FunctionDef)] for name, item in tree.items()
+    }
+    assert methods == {"Mixin": ["test_size"], "Base": [], "FirstTest": ["size", "test_size"], "SecondTest": []}
+    assert b"self.assertEqual(self.size(), 3)" in variant and variant.count(b"assertEqual") == 2
+    assert source_of_test(MIXIN, ["FirstTest", "test_size"]) is None
+    assert list(contradictions(MIXIN, ["SecondTest", "test_size"])) == []  # no body of its own to take the layout from
+
+
 def test_a_file_that_cannot_be_parsed_has_no_contradiction() -> None:
     assert list(contradictions(b"def test(:\n", ["test"])) == []
     assert source_of_test(b"def test(:\n", ["test"]) is None
