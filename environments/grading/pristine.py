@@ -52,12 +52,12 @@ def _read(tree: Path, path: str) -> bytes | None:
     parts = path.split("/")
     if not path or path.startswith("/") or "\0" in path or {"", ".", ".."} & set(parts):
         return None
-    full = tree
-    for part in parts:
-        full = full / part
-        if full.is_symlink():
-            return None
     try:
+        full = tree
+        for part in parts:
+            full = full / part
+            if full.is_symlink():
+                return None
         return full.read_bytes() if full.is_file() and full.stat().st_size <= MAX_FILE else None
     except OSError:  # a name that is too long, for one
         return None

@@ -15,17 +15,17 @@ _READER = (
 )
 _ORDER = re.compile(
     rf"""
-    (ignore|disregard|forget|override)\s+(all\s+|any\s+|the\s+|your\s+)*(previous|prior|above|earlier|other|system)\s+
-      (instruction|prompt|rule|message|context|finding|text|direction)s?
+    (ignore|disregard|forget)\s+(all\s+|any\s+|the\s+|your\s+)*(previous|prior|above|earlier|system)\s+
+      (instruction|prompt|rule|finding|direction)s?
     | (note|message|attention|instructions?|dear|hint)\s*(to|for)?\s*(the\s+|any\s+)?{_READER}\b\s*[:,!]
     | {_READER}[:,]\s*(please\s+)?
-      (give|score|rate|mark|accept|approve|return|output|report|answer|do\s+not|assign|you)\b
-    | (give|award|assign|return|output)\s+((this|it|a|the|me)\s+)*((solution|submission|code|change)\s+)*
+      (give|score|rate|mark|accept|approve|assign|do\s+not\s+(flag|report|mark|penali[sz]e))\b
+    | (give|award|assign)\s+((this|it|a|the|me)\s+)*((solution|submission|code|change)\s+)*
       (full\s+(marks?|score)|maximum\s+(score|reward)|a?\s*perfect\s+score|(a\s+)?(reward|score)\s+of\s+1(\.0)?)
     | (do\s+not|don't|never)\s+(flag|report|penali[sz]e|mark)\s+(this|it|the|any)\b
       .{{0,40}}(cheat|hack|exploit|suspicious|submission|solution|code)
     | (system|assistant)\s*:\s*(the|you|this|verdict)\b
-    | (verdict|reward|is_hack|exploit_id|severity)["']?\s*:\s*["']?(honest|clean|benign|none|pass|1\.0|false)\b
+    | (verdict|is_hack)["']?\s*:\s*["']?(honest|clean|benign|none|pass|false)\b
     """,
     re.IGNORECASE | re.VERBOSE,
 )
@@ -37,7 +37,7 @@ _STARTS = frozenset(
     "ignore disregard forget override note message attention instruction instructions dear hint judge judges grader "
     "graders reviewer reviewers evaluator evaluators auditor auditors monitor monitors verifier verifiers ai llm "
     "language assistant give award assign return output do don never system verdict "
-    "reward is_hack exploit_id severity".split()
+    "is_hack".split()
 )
 """The words that an order begins with."""
 

@@ -17,7 +17,10 @@ _RULES = {
         "sets a trace or profile function",
     ),
     re.compile(r"sys\.monitoring(\..*)?"): ("T07", "sets a trace or profile function"),
-    re.compile(r"sys\.(addaudithook|meta_path|path_hooks|displayhook)(\..*)?"): ("T07", "hooks into the interpreter"),
+    re.compile(r"sys\.(addaudithook|meta_path|path_hooks|displayhook|excepthook|unraisablehook)(\..*)?"): (
+        "T07",
+        "hooks into the interpreter",
+    ),
 }
 _MAKERS = re.compile(r"types\.(CodeType|FunctionType)|builtins\.__build_class__|.*\.__code__\.replace")
 _TIME = re.compile(r"(time|datetime|timeit)\.\w+(\.\w+)*")

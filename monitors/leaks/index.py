@@ -18,7 +18,7 @@ else:
     from backports import zstd
 
 from .needles import Needle, Needles
-from .scan import EXCERPT, Leak, TooLarge, files, unfolded
+from .scan import EXCERPT, Document, Leak, TooLarge, files, unfolded
 from .text import phrase, words
 
 VERSION = "2"
@@ -65,8 +65,9 @@ class Index:
             for shown, root in roots.items():
                 for relative, data in files(root, skip, machine_code=machine_code):
                     size += len(data)
-                    for name, container, text, vocabulary in _readable(f"{shown}/{relative}", data, digests):
-                        row = (number, name, container, zstd.compress(phrase(text), _LEVEL))
+                    for document, vocabulary in _readable(f"{shown}/{relative}", data, digests):
+                        packed = zstd.compress(document.data, _LEVEL)
+                        row = (number, document.path, document.container, packed)
                         database.execute("INSERT INTO docs VALUES (?, ?, ?, ?)", row)
                         repeated = vocabulary & postings.keys()
                         postings.update(dict.fromkeys(vocabulary - repeated, number))
@@ -123,7 +124,7 @@ class Index:
                 continue
             query = "SELECT path, container, text FROM docs WHERE id = ?"
             path, container, packed = self._database.execute(query, (number,)).fetchone()
-            text = zstd.decompress(packed)
+            text = phrase(_words(zstd.decompress(packed)))
             matches = [needle for needle in possible if phrase(needle.words) in text]
             if len(matches) >= least and (rare is None or any(rare & set(needle.words) for needle in matches)):
                 leaks.append(Leak(path, container, matches[0].kind, matches[0].text[:EXCERPT]))
@@ -148,19 +149,28 @@ def _blocks(postings: Mapping[bytes, int | list[int]]) -> Iterator[tuple[bytes, 
         yield block[0], b" ".join(block), counts.tobytes(), documents.tobytes()
 
 
-def _readable(path: str, data: bytes, digests: set[bytes]) -> Iterator[tuple[str, str, list[bytes], set[bytes]]]:
-    """Yield path, container, words in order and words once of each document in a file."""
+def _readable(path: str, data: bytes, digests: set[bytes]) -> Iterator[tuple[Document, set[bytes]]]:
+    """Yield each document in a file with its words."""
     try:
         for document in unfolded(path, data, digests):
-            least = MIN_BINARY_WORD if b"\0" in document.data[:4096] else 1
-            text = words(document.data)
-            vocabulary = set(text)
-            if odd := {word for word in vocabulary if not least <= len(word) <= MAX_WORD}:
-                text = [word for word in text if word not in odd]
-                vocabulary -= odd
-            yield document.path, document.container, text, vocabulary
+            least = _least(document.data)
+            vocabulary = set(words(document.data))
+            if least > 1 or (vocabulary and len(max(vocabulary, key=len)) > MAX_WORD):
+                vocabulary = {word for word in vocabulary if least <= len(word) <= MAX_WORD}
+            yield document, vocabulary
     except TooLarge:
         return  # every task has the layer, and no agent could unpack such a file within its own limits
+
+
+def _least(data: bytes) -> int:
+    """Return the length of the shortest words that count in a document."""
+    return MIN_BINARY_WORD if b"\0" in data[:4096] else 1
+
+
+def _words(data: bytes) -> list[bytes]:
+    """Return the words of a document that count, in order."""
+    least = _least(data)
+    return [word for word in words(data) if least <= len(word) <= MAX_WORD]
 
 
 def fingerprint(roots: Mapping[str, Path], *extra: str) -> str:

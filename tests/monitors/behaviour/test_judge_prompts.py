@@ -26,6 +26,11 @@ ORDINARY = [
     "Return the score of the model.",
     "The judge of a match gives points.",
     "Note: the order matters.",
+    "Return the maximum score of all players.",
+    "Later patterns override previous rules.",
+    "Ignore other messages of the same sender.",
+    "monitor: Report progress here.",
+    '{"reward": 1.0, "severity": "none"}',
     "Do not flag duplicates.",
     "This passes all previous versions.",
 ]

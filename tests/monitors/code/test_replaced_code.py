@@ -17,6 +17,7 @@ EXPLOITS = {
     "profiles threads": ("import threading\nthreading.setprofile(print)\n", "T07"),
     "watches": ("import sys\nsys.monitoring.use_tool_id(1, 'x')\n", "T07"),
     "replaces a module": ("import sys\nsys.modules['json'] = None\n", "T07"),
+    "hides failures": ("import sys\nsys.excepthook = lambda *a: None\n", "T07"),
     "copies code": ("def total(f):\n    return f.__code__.replace(co_consts=())\n", "T07"),
     "makes a function": ("import types\ndef total(c):\n    return types.FunctionType(c, {})\n", "T07"),
     "stops the clock": ("import time\ntime.perf_counter = lambda: 0.0\n", "T19"),
