@@ -30,6 +30,8 @@ _SMALLEST_TREE = (1 * MIB, 256)
 # Of all sandboxes together; each container has its own limit too.
 _PROCESSES = 16_384
 _OPEN_FILES = 16_384
+# Another runtime's own kernel is a program with threads, which the same limit counts.
+_RUNTIME_PROCESSES = 256
 _RIGHTS = ("SETUID", "SETGID", "KILL")
 _FOLDERS = ("usr", "etc", "dev", "proc", "sys", "tmp", "run", "var", "opt", "workspace")
 # The engine's own list, which the list given here replaces.
@@ -190,7 +192,7 @@ def container_config(
         "CapDrop": ["ALL"],
         "CapAdd": [*_RIGHTS, *(["CHOWN"] if engine.kind is PODMAN else [])],
         "SecurityOpt": ["no-new-privileges", "label=disable"],
-        "PidsLimit": limits.processes + 1,
+        "PidsLimit": limits.processes + 1 + (_RUNTIME_PROCESSES if runtime else 0),
         "Memory": memory,
         "MemorySwap": memory,
         "NanoCpus": int(min(limits.cpus, os.cpu_count() or 1) * 1e9),

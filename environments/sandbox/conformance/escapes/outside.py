@@ -14,7 +14,8 @@ import time
 from .host import Host
 from .naive import Box
 
-_PATIENCE_S = 5.0
+_PATIENCE_S = 10.0
+_START_S = 60.0
 _BEAT_S = 0.3
 _ASK_S = 3.0
 # Each ends when it finds a file, or after a while, since nothing kills it without a sandbox.
@@ -35,7 +36,7 @@ _DAEMONS = {
 
 
 async def _outlives(one: Box, kind: str) -> str:
-    await one.exec(f"rm -f beat; {_DAEMONS[kind]}\nuntil [ -s beat ]; do sleep 0.01; done", timeout_s=_PATIENCE_S)
+    await one.exec(f"rm -f beat; {_DAEMONS[kind]}\nuntil [ -s beat ]; do sleep 0.01; done", timeout_s=_START_S)
     before = len(await one.read("beat"))
     await asyncio.sleep(_BEAT_S)
     after = len(await one.read("beat"))

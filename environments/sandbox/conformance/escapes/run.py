@@ -135,7 +135,11 @@ async def make_attempts(one: Box, other: Box, host: Host, *, trusted: bool) -> A
         outcome = await _make_inside([name], one, host)
         yield name, host.disturbance() or outcome[name]
     for name, attempt in OUTSIDE.items():
-        yield name, await attempt(one, other, host)
+        try:
+            text = await attempt(one, other, host)
+        except (OSError, ValueError, SandboxError) as error:
+            text = f"broke {error!r}"
+        yield name, text
         await one.reset()
         await other.reset()
 
@@ -173,8 +177,13 @@ async def run_natively() -> dict[str, str]:
     async with _prepared() as (host, layers):
         one, other = (NaiveBox(layers.workspace.parent / name, layers, host.open_file) for name in ("one", "other"))
         results = {name: result async for name, result in make_attempts(one, other, host, trusted=True)}
-    verdicts = {"": "refused", ABSENT: ABSENT}
-    return {name: verdicts.get(result, f"works: {result}") for name, result in results.items()}
+    return {name: _native_verdict(result) for name, result in results.items()}
+
+
+def _native_verdict(result: str) -> str:
+    if result in ("", ABSENT):
+        return result or "refused"
+    return result if result.startswith("broke") else f"works: {result}"
 
 
 def _source(module: str) -> str:

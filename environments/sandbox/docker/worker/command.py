@@ -26,6 +26,8 @@ _SWEEP_S = 20.0
 _GROUPS = Path("/sys/fs/cgroup")
 
 _libc = ctypes.CDLL(None, use_errno=True)
+# By kind of System V object: the function, and its commands that return the highest index and the number at an index.
+_IPC_CALLS = {"shm": (_libc.shmctl, 14, 13), "sem": (_libc.semctl, 19, 18), "msg": (_libc.msgctl, 12, 11)}
 
 
 def _confine(uid: int) -> None:
@@ -197,13 +199,25 @@ def _exit_code(status: int) -> int:
 def _remove_ipc_objects(uid: int) -> None:
     """Remove what outlives processes in the namespace: System V objects and message queues."""
     for kind, remove in (("shm", _libc.shmctl), ("sem", _libc.semctl), ("msg", _libc.msgctl)):
-        for line in Path("/proc/sysvipc", kind).read_text("ascii").splitlines()[1:]:
+        for number in _ipc_objects(kind):
             with as_user(uid):
-                remove(int(line.split()[1]), *((0, 0) if kind == "sem" else (0, None)))
+                remove(number, *((0, 0) if kind == "sem" else (0, None)))
     if os.path.isdir("/dev/mqueue") and os.listdir("/dev/mqueue"):
         with as_user(uid):
             for name in os.listdir("/dev/mqueue"):
                 os.unlink("/dev/mqueue/" + name)
+
+
+def _ipc_objects(kind: str) -> list[int]:
+    """Return the numbers of all System V objects of a kind; another runtime than the engine's own may not list them."""
+    table = Path("/proc/sysvipc", kind)
+    if table.exists():
+        return [int(line.split()[1]) for line in table.read_text("ascii").splitlines()[1:]]
+    function, info, stat = _IPC_CALLS[kind]
+    buffer = ctypes.create_string_buffer(512)
+    middle = (0,) if kind == "sem" else ()
+    numbers = [function(index, *middle, stat, buffer) for index in range(function(0, *middle, info, buffer) + 1)]
+    return [number for number in numbers if number >= 0]
 
 
 def _read_some(descriptor: int) -> bytes:
