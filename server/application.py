@@ -56,7 +56,7 @@ def create_app(
     session = make_session or sessions_of(environment, task_set, backend=backend, faults=faults, knobs=knobs)
     # Rows are public, so the sessions that make them keep nothing for forks and have no faults.
     row_session = make_session or sessions_of(environment, task_set, backend=backend, keep=False, knobs=knobs)
-    tools = tools_of(environment, knobs)
+    tools = tools_of(environment, task_set, knobs)
     llm = None if penalty is None else penalty.open()
     judge, weight = (None, 0.0) if penalty is None or llm is None else (Judge(llm), penalty.weight)
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from ..environments import ENVIRONMENTS
 from ..environments.base import BaseSession, row_by_reset
-from ..environments.declaration import read_knobs
+from ..environments.declaration import GIVE_UP_SCHEMA, read_knobs
 from ..environments.forks import EpisodeStore
 from ..environments.session import Session
 from ..environments.tasks.task_set import Tasks, TaskSet, environment_of
 from ..generators.export import nemo_gym
-from ..models import Task
+from ..models import MAY_GIVE_UP, Task
 
 
 def environment_in(folder: Path | str) -> str:
@@ -54,11 +54,15 @@ def sessions_of(
     return make
 
 
-def tools_of(environment: str, knobs: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-    """Return the tools that are listed before any reset. Raises UnknownName and ValueError."""
+def tools_of(environment: str, tasks: Tasks, knobs: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    """Return the tools that are listed before any reset; ``give_up`` where a set's tasks offer it.
+
+    Raises UnknownName and ValueError.
+    """
     played: type[BaseSession] = ENVIRONMENTS.load(environment)
     tools: list[dict[str, Any]] = played.tools(read_knobs(played, knobs or {}))
-    return tools
+    offered = isinstance(tasks, TaskSet) and any(task.features.get(MAY_GIVE_UP) for task in tasks)
+    return [*tools, GIVE_UP_SCHEMA] if offered else tools
 
 
 async def row_of(task: Task, make_session: Callable[[], Session]) -> dict[str, Any]:

@@ -11,6 +11,8 @@ import pytest
 
 from etude.environments.coding.session import CodingKnobs, CodingSession
 from etude.environments.declaration import read_knobs
+from etude.environments.tasks.task_set import TaskSet
+from etude.models import MAY_GIVE_UP
 from etude.server.app import create_app
 from etude.server.serving import serve
 from etude.server.sources import tasks_of, tools_of
@@ -70,9 +72,21 @@ def test_serve_refuses_knobs_of_coding_in_one_line_when_they_make_no_sense(
 
 
 def test_rows_and_routes_list_the_tools_that_there_are(light: Any) -> None:
-    assert [tool["function"]["name"] for tool in tools_of("coding", {"tools": "submit"})] == ["submit"]
+    assert [tool["function"]["name"] for tool in tools_of("coding", TaskSet([]), {"tools": "submit"})] == ["submit"]
     with light.serving(create_app(light.task_set(1), knobs={"tools": "edit_file,submit"})) as running:
         row, *_ = httpx.get(f"{running.url}/rows").json()["rows"]
     shown = row["responses_create_params"]
     assert [tool["name"] for tool in shown["tools"]] == ["edit_file", "submit"]
     assert "You have the tools edit_file, submit." in shown["input"][0]["content"]
+
+
+def test_tools_that_a_set_offers_and_a_profile_are_listed_as_they_are_played(light: Any) -> None:
+    task = light.task_set(1).list_tasks("train")[0]
+    offered = TaskSet([light.task(0).model_copy(update={"features": {MAY_GIVE_UP: True}})])
+    every = [tool["function"]["name"] for tool in tools_of("coding", TaskSet([]))]
+    names = [tool["function"]["name"] for tool in tools_of("coding", offered, {"tools": "restricted"})]
+    assert names == [*every, "give_up"] and "restricted" not in names
+    with light.serving(create_app(offered, knobs={"tools": "restricted,bash"})) as running:
+        row, *_ = httpx.get(f"{running.url}/rows").json()["rows"]
+    shown = row["responses_create_params"]
+    assert [tool["name"] for tool in shown["tools"]] == ["bash", "give_up"] and task.task_id == row["task_id"]

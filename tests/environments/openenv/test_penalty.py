@@ -140,6 +140,11 @@ def test_a_weight_that_could_raise_a_reward_is_refused(weight: float) -> None:
         PenaltySettings("m", ModelOptions(base_url="http://127.0.0.1:1/v1"), weight).open()
 
 
+def test_an_address_in_place_of_a_model_is_refused() -> None:
+    with pytest.raises(LLMError, match="give the endpoint's address with --base-url"):
+        PenaltySettings("http://127.0.0.1:1/v1", ModelOptions(base_url="http://127.0.0.1:1/v1")).open()
+
+
 def test_a_judge_without_a_key_is_refused_before_serving(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_KEY", raising=False)
     with pytest.raises(LLMError, match="NO_KEY is not set"):
