@@ -19,6 +19,7 @@ from .collect import collect
 from .components import component_values, failures, passed_fractions
 from .out_of_process.check import Examination, failed_tests
 from .out_of_process.recorded_calls import RecordedCalls
+from .own_solution import own_solution
 from .placing import put_in_place
 from .pristine import read_pristine
 from .submission import Submission, Verdict, broken_task
@@ -62,7 +63,8 @@ async def verify(submission: Submission) -> Verdict:
 
     What the agent's code does meanwhile (timeouts, memory, early exits) scores 0 with its cause. A run that is killed
     before any test failed, or whose sandbox fails, says nothing about the code: it is repeated once in another sandbox.
-    Raises GraderError when that is killed too, or the task cannot be graded; SandboxError when that sandbox fails.
+    When that is killed too, the task's own solution shows who did it. Raises GraderError when the machine did, or the
+    task cannot be graded; SandboxError when that sandbox fails.
     """
     task = submission.task
     unknown = [name for name in task.verifier.components if name not in _COMPONENTS]
@@ -84,15 +86,36 @@ async def verify(submission: Submission) -> Verdict:
     if attempt.inconclusive:
         attempt = await _attempt(submission, trees, accepted)
         if attempt.inconclusive and attempt.killed:
-            raise GraderError(
-                f"the tests of task {task.task_id!r} were killed twice (exit {attempt.exit_code}) before one failed; "
-                "find what kills processes on this machine and grade again"
-            )
+            attempt = await _killed_again(submission, trees, accepted, attempt)
     pristine = await asyncio.to_thread(read_pristine, tree, submission.changes, task.protected_paths)
     verdict = replace(_verdict(task, accepted, refused, attempt), pristine=pristine)
     if not task.pytest.behaviour:
         return verdict
     return await _with_behaviour(submission, trees, verdict)
+
+
+async def _killed_again(
+    submission: Submission, trees: Materials, accepted: Sequence[FileChange], killed: _Attempt
+) -> _Attempt:
+    """Return what decides about a solution whose tests were killed twice: its own doing, or the machine's.
+
+    Where the task's own solution runs to its end and the agent's is killed a third time, the agent's code ends its
+    processes. Raises GraderError where the machine kills them.
+    """
+    task = submission.task
+    solution = await asyncio.to_thread(own_solution, task, trees)
+    try:
+        if (await _attempt(submission, trees, solution)).exit_code not in _KILLED:
+            third = await _attempt(submission, trees, accepted)
+            if not (third.inconclusive and third.killed):
+                return third
+            return _Attempt(None, "the solution ends the process of its tests", third.exit_code)
+    except SandboxError:  # killed as well
+        pass
+    raise GraderError(
+        f"the tests of task {task.task_id!r} were killed twice (exit {killed.exit_code}) before one failed; "
+        "find what kills processes on this machine and grade again"
+    )
 
 
 async def _with_behaviour(submission: Submission, trees: Materials, verdict: Verdict) -> Verdict:

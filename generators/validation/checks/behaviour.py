@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from ....environments.grading.collect import collect
 from ....environments.grading.out_of_process.check import Examination
 from ....environments.grading.out_of_process.record import record
-from ....environments.sandbox import Change
-from ....environments.tasks.task_paths import source_files
+from ....environments.grading.own_solution import own_solution
 from ....environments.tasks.task_trees import Materials
 from ....errors import Rejected
-from ....models import Assurance, FileChange, Task
+from ....models import Assurance, Task
 
 COMPONENT = "behaviour"
 
@@ -36,16 +34,3 @@ async def with_behaviour(task: Task, trees: Materials, least: Assurance, backend
     )
     assurance: Assurance = "out_of_process" if recording.is_complete else "in_process"
     return task.model_copy(update={"features": features, "verifier": verifier, "assurance": assurance})
-
-
-def own_solution(task: Task, trees: Materials) -> list[FileChange]:
-    """Return the task's own solution as the changes that a grader accepts."""
-    changes = []
-    for path in source_files(task):
-        file = trees.solved_tree / path
-        if file.is_file():
-            content = file.read_bytes()
-            changes.append(Change(path=path, kind="file", size=len(content), executable=False, content=content))
-        else:
-            changes.append(Change(path=path, kind="deleted"))
-    return collect(changes, task, trees.pristine_tree, trees.installed)[0]

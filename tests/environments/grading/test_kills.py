@@ -117,5 +117,13 @@ def test_a_killed_monitor_is_reported_without_the_output_of_the_tests(task: Task
 def test_a_grade_is_an_infrastructure_error_when_its_tests_are_killed_again(task: Task) -> None:
     with killer(99) as killed, pytest.raises((GraderError, SandboxError), match="killed") as raised:
         graded(task)
-    assert len(killed) == 2
+    assert len(killed) == 3, "twice the agent's solution, then the task's own"
     assert "\n" not in str(raised.value)
+
+
+def test_a_solution_that_kills_its_own_tests_scores_zero(task: Task) -> None:
+    result = graded(task, SOLVED.replace("time.sleep(0.8)", "import os\nos.kill(os.getpid(), 9)"))
+    assert (result.reward.value, result.reward.valid) == (0.0, True)
+    assert result.failures and all(
+        failure.cause == "the solution ends the process of its tests" for failure in result.failures
+    )
