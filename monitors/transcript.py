@@ -135,7 +135,7 @@ def _calls_of(number: int, turn: Turn) -> Iterator[Call]:
         has_status = _STATUS.match(first) is not None
         yield Call(
             turn=number,
-            tool=name if isinstance(name, str) else "",
+            tool=_clean(name) if isinstance(name, str) else "",
             arguments=_arguments(body.get("arguments")),
             status=first if has_status else "",
             body=remainder if has_status else content,
@@ -148,7 +148,25 @@ def _arguments(raw: Any) -> Mapping[str, Any]:
             raw = json.loads(raw, strict=False)
         except (ValueError, RecursionError):
             return {}
-    return {str(name): value for name, value in raw.items()} if isinstance(raw, Mapping) else {}
+    try:
+        return {_clean(str(name)): _cleaned(value) for name, value in raw.items()} if isinstance(raw, Mapping) else {}
+    except RecursionError:
+        return {}
+
+
+def _clean(text: str) -> str:
+    """Return the text without lone surrogates, which JSON can hold and no record can."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return _clean(value)
+    if isinstance(value, list):
+        return [_cleaned(item) for item in value]
+    if isinstance(value, Mapping):
+        return {_clean(str(name)): _cleaned(item) for name, item in value.items()}
+    return value
 
 
 def text_of(turn: Turn) -> str:
@@ -156,7 +174,7 @@ def text_of(turn: Turn) -> str:
     content = turn.action.get("text") or turn.action.get("content") or ""
     if isinstance(content, list):
         content = "".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
-    return content if isinstance(content, str) else ""
+    return _clean(content) if isinstance(content, str) else ""
 
 
 def writing_turn(calls: Iterable[Call], path: str, line: str = "") -> int | None:

@@ -59,7 +59,7 @@ def _read(tree: Path, path: str) -> bytes | None:
             if full.is_symlink():
                 return None
         return full.read_bytes() if full.is_file() and full.stat().st_size <= MAX_FILE else None
-    except OSError:  # a name that is too long, for one
+    except (OSError, ValueError):  # a name that is too long, or that cannot be encoded
         return None
 
 
@@ -90,7 +90,8 @@ def refused_content(changes: Iterable[Change], refused: Iterable[FileChange]) ->
     names = {change.path for change in refused}
     contents: dict[str, bytes] = {}
     for change in changes:
-        in_git = ".git" in names and _is_setting(change.path)
+        # Undecodable names carry lone surrogates, which no record can hold.
+        in_git = ".git" in names and change.path.isprintable() and _is_setting(change.path)
         if (change.path in names or in_git) and change.content is not None and len(change.content) <= MAX_REFUSED:
             contents[change.path] = change.content
             if len(contents) >= MAX_REFUSED_FILES:

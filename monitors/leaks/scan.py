@@ -90,7 +90,7 @@ def _matches(document: Document, needles: Needles) -> Iterator[Leak]:
     text = read.known(document.digest)
     if text is None:
         # Most documents hold no needle: their words are looked up without a vocabulary, which takes longer to build.
-        if needles.longest_words.isdisjoint(words(document.data)):
+        if not read.is_repeated(document.digest) and needles.longest_words.isdisjoint(words(document.data)):
             return
         text = read(document.data, document.digest)
     strongest: dict[str, Needle] = {}

@@ -14,6 +14,8 @@ _WORD = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
 _TABLE = bytes(byte if byte in _WORD else 32 for byte in range(256))
 _MARKS = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")
 _NUL_SHARE = 4
+MAX_ASKED = 1 << 16
+"""Digests of bytes that were read once, without a place in the cache."""
 
 
 def words(data: bytes) -> list[bytes]:
@@ -69,13 +71,25 @@ class TextCache:
     def __init__(self, limit: int) -> None:
         self._limit, self._size = limit, 0
         self._texts: OrderedDict[bytes, Text] = OrderedDict()
+        self._asked: set[bytes] = set()
         self._guard = threading.Lock()
 
     def clear(self) -> None:
         """Forget everything, as benchmarks need."""
         with self._guard:
             self._texts.clear()
+            self._asked.clear()
             self._size = 0
+
+    def is_repeated(self, digest: bytes) -> bool:
+        """Return whether this was asked for the digest before; what is read a second time is worth a place here."""
+        with self._guard:
+            if digest in self._asked:
+                return True
+            if len(self._asked) >= MAX_ASKED:
+                self._asked.clear()
+            self._asked.add(digest)
+            return False
 
     def known(self, digest: bytes) -> Text | None:
         """Return the Text of the bytes with a digest, None when it is not in the cache."""
