@@ -1,6 +1,6 @@
 """Which of an agent's changes are graded: source files by our own rules; everything else is refused, with its reason.
 
-A reason starts with one word and a colon (``test: ...``, ``config: ...``); ``monitors.tampering`` reads that word.
+A reason starts with one word and a colon (``test: ...``, ``config: ...``); ``monitors.tree`` reads that word.
 """
 
 from __future__ import annotations
