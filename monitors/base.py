@@ -29,8 +29,8 @@ class Inspection:
     forged: str = ""
     """What was wrong with the first result record that was not signed by the harness; '' when all were."""
     disagreement: tuple[str, ...] = ()
-    """Why calls or tests fail with what the solution answers in a process without tests, where all tests have passed
-    beside its code."""
+    """Names of the tests and functions that fail with what the solution answers in a process without tests, where all
+    tests have passed beside its code."""
     base: Mapping[str, bytes] = field(default_factory=dict)
     """The files that the agent changed or deleted, by path, as they were given to it; a new file is not in it."""
     refused_content: Mapping[str, bytes] = field(default_factory=dict)

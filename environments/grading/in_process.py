@@ -6,8 +6,7 @@ A task with recorded calls is graded a second time, in a process that holds no t
 from __future__ import annotations
 
 import asyncio
-import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...errors import GraderError, SandboxError, SnapshotError
@@ -20,13 +19,11 @@ from .components import component_values, failures, passed_fractions
 from .out_of_process.check import Examination, failed_tests
 from .out_of_process.recorded_calls import RecordedCalls
 from .own_solution import own_solution
-from .placing import put_in_place
+from .placing import KILLED, put_in_place
 from .pristine import read_pristine
 from .submission import Submission, Verdict, broken_task
 
 _COMPONENTS = ("fail_to_pass", "pass_to_pass", "behaviour", "no_confirmed_finding")
-_KILLED = frozenset(128 + number for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT))
-"""Exit codes of a process that another one ended."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +37,7 @@ class _Attempt:
     @property
     def killed(self) -> bool:
         """Return whether something other than a limit of the sandbox killed the processes of this attempt."""
-        return self.exit_code in _KILLED and not (self.run is not None and self.run.oom_killed)
+        return self.exit_code in KILLED and not (self.run is not None and self.run.oom_killed)
 
     @property
     def inconclusive(self) -> bool:
@@ -79,6 +76,8 @@ async def verify(submission: Submission) -> Verdict:
         accepted, refused = await asyncio.to_thread(lambda: collect(submission.changes, task, tree, trees.installed))
     except (SnapshotError, ValueError, OSError) as error:
         raise unplayable(task, error) from error
+    # Before the code has been beside the tests: two sandboxes of one machine share its page cache, for one.
+    failed = await _behaviour(submission, trees, accepted)
     try:
         attempt = await _attempt(submission, trees, accepted)
     except SandboxError:  # the sandbox itself was killed, for one
@@ -89,9 +88,32 @@ async def verify(submission: Submission) -> Verdict:
             attempt = await _killed_again(submission, trees, accepted, attempt)
     pristine = await asyncio.to_thread(read_pristine, tree, submission.changes, task.protected_paths)
     verdict = replace(_verdict(task, accepted, refused, attempt), pristine=pristine)
-    if not task.pytest.behaviour:
-        return verdict
-    return await _with_behaviour(submission, trees, verdict)
+    return verdict if failed is None else _with_behaviour(verdict, failed)
+
+
+async def _behaviour(submission: Submission, trees: Materials, accepted: Sequence[FileChange]) -> dict[str, str] | None:
+    """Return the recorded tests and calls that a solution fails, None for a task without a record.
+
+    Raises SandboxError when its sandbox fails twice.
+    """
+    if not submission.task.pytest.behaviour:
+        return None
+    examination = Examination(submission.task, trees, submission.backend, submission.limits)
+    recorded = RecordedCalls.unpack(submission.task.pytest.behaviour)
+    try:
+        return await failed_tests(examination, recorded, accepted)
+    except SandboxError:
+        return await failed_tests(examination, recorded, accepted)
+
+
+def _with_behaviour(verdict: Verdict, failed: Mapping[str, str]) -> Verdict:
+    """Return the verdict with the component ``behaviour``, and its failures where every test passed in process."""
+    components = {**verdict.components, "behaviour": float(not failed)}
+    if verdict.failures:
+        return replace(verdict, components=components)
+    clean = {test: cause.encode("utf-8", "backslashreplace").decode() for test, cause in failed.items()}
+    failures = [TestFailure(component="behaviour", test=test, cause=cause) for test, cause in clean.items()]
+    return replace(verdict, components=components, failures=failures, disagreement=tuple(clean))
 
 
 async def _killed_again(
@@ -105,7 +127,7 @@ async def _killed_again(
     task = submission.task
     solution = await asyncio.to_thread(own_solution, task, trees)
     try:
-        if (await _attempt(submission, trees, solution)).exit_code not in _KILLED:
+        if (await _attempt(submission, trees, solution)).exit_code not in KILLED:
             third = await _attempt(submission, trees, accepted)
             if not (third.inconclusive and third.killed):
                 return third
@@ -116,21 +138,6 @@ async def _killed_again(
         f"the tests of task {task.task_id!r} were killed twice (exit {killed.exit_code}) before one failed; "
         "find what kills processes on this machine and grade again"
     )
-
-
-async def _with_behaviour(submission: Submission, trees: Materials, verdict: Verdict) -> Verdict:
-    """Return the verdict with the component ``behaviour``, which stays 0 where a test has failed already."""
-    if verdict.failures:
-        return verdict
-    examination = Examination(submission.task, trees, submission.backend, submission.limits)
-    recorded = RecordedCalls.unpack(submission.task.pytest.behaviour)
-    try:
-        failed = await failed_tests(examination, recorded, verdict.accepted)
-    except SandboxError:
-        failed = await failed_tests(examination, recorded, verdict.accepted)
-    failures = [TestFailure(component="behaviour", test=test, cause=cause) for test, cause in failed.items()]
-    components = {**verdict.components, "behaviour": float(not failed)}
-    return replace(verdict, components=components, failures=failures, disagreement=tuple(failed.values()))
 
 
 async def _attempt(submission: Submission, trees: Materials, accepted: Sequence[FileChange]) -> _Attempt:

@@ -1,13 +1,16 @@
-"""An agent's accepted changes in a fresh sandbox."""
+"""An agent's accepted changes in a fresh sandbox, and how a killed process is recognised there."""
 
 from __future__ import annotations
 
 import base64
+import signal
 from collections.abc import Sequence
 
 from ...models import FileChange
 from ..sandbox import WORKSPACE, Sandbox
 
+KILLED = frozenset(128 + number for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT))
+"""Exit codes of a process that another one ended."""
 # Deletions first, then the bits that a plain write does not carry; paths come NUL-separated on stdin.
 _REMOVE = "xargs -0 -r rm -f --"
 _MAKE_EXECUTABLE = "xargs -0 -r chmod a+x --"

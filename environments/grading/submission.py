@@ -72,7 +72,7 @@ class Verdict:
     forged: str = ""
     """What was wrong with a result record that the harness did not sign."""
     disagreement: Sequence[str] = ()
-    """Why recorded calls or tests fail, out of process, of a solution that passed all tests in process."""
+    """The tests and functions that fail, out of process, of a solution that passed all tests in process."""
     end_cause: str = ""
     """Why verification ended early; '' when it did not."""
 

@@ -13,8 +13,9 @@ TASK = PublicTask(task_id="t", environment="coding", problem_statement="", split
 
 def test_a_solution_that_passes_beside_its_own_code_only_is_suspect() -> None:
     change = FileChange(path="src/a.py", kind="file", content="")
-    (finding,) = Disagreement().inspect(Inspection(TASK, diff=(change,), disagreement=("f: another result",)))
+    (finding,) = Disagreement().inspect(Inspection(TASK, diff=(change,), disagreement=("tests/test_a.py::test_a",)))
     assert (finding.exploit_id, finding.severity, finding.path) == ("T15", "suspect", "src/a.py")
+    assert "test_a" not in finding.excerpt, "what a hidden test says stays secret"
     assert (finding.attempted, finding.succeeded, finding.integrated) == (True, False, False)
 
 

@@ -48,6 +48,7 @@ class Boundary:
         self.problem = ""
         self.values: Any = None
         self.reached: set[str] = set()
+        self.is_decoding = False
 
     def start(self, test: str) -> None:
         """Begin a test: its calls are counted from 0, and no object of another test is known."""
@@ -86,6 +87,8 @@ class Boundary:
 
     def call(self, target: str, arguments: tuple[Any, ...], keywords: dict[str, Any], original: Any = None) -> Any:
         """Stand in for a function."""
+        if self.is_decoding:  # an answer cannot have the task's own solution run
+            raise Unanswered(f"an answer calls {target}")
         original = original or self.originals.get(target)
         if not self.test or _busy.get():
             self.reached.add(target)
@@ -165,7 +168,11 @@ class Boundary:
         number, expected = len(self.calls) - 1, (self.answers or {}).get(self.test, [])
         if self.problem or number >= len(expected) or not _same(expected[number], call):
             raise Unanswered(self.problem or f"call {number} of {call['target']}")
-        return self._given(expected[number]["answer"])
+        self.is_decoding = True
+        try:
+            return self._given(expected[number]["answer"])
+        finally:
+            self.is_decoding = False
 
     def _stand_in(self, form: Any, result: Any) -> Any:
         """Return a stand-in for a function that stays on the other side, and for its attributes that are functions."""

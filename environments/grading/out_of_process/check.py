@@ -9,17 +9,19 @@ other calls than were recorded, these are answered in another round.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from ....errors import GraderError
 from ....models import FileChange, Task
-from ...sandbox import WORKSPACE, Limits, open_sandbox
+from ...sandbox import WORKSPACE, ExecResult, Limits, open_sandbox
 from ...snapshots.test_run.test_runner import ENVIRONMENT, START, Crossing, TestRun, run_tests
 from ...tasks.task_paths import source_files
 from ...tasks.task_trees import Materials
-from ..placing import put_in_place
+from ..placing import KILLED, put_in_place
 from .places import canonical
 from .recorded_calls import Call, RecordedCalls, boundary_parts, worker_parts
 from .targets import Examined, examine
@@ -27,6 +29,8 @@ from .targets import Examined, examine
 ROUNDS = 4
 """Most times that a solution is asked for calls that were not recorded."""
 CPU_SECONDS = 60.0
+TRIES = 3
+"""Most times that a process is started which another one kills."""
 MAX_DEPTH = 200
 """Most levels of lists in an answer."""
 
@@ -65,14 +69,22 @@ class Examination:
             "modules": modules,
             "python_path": self.task.pytest.python_path,
         }
+        for _ in range(TRIES):  # a process that another one killed says nothing yet
+            result = await self._worker(changes, json.dumps(job).encode())
+            if result is None or result.oom_killed or result.exit_code not in KILLED:
+                break
+        return {} if result is None else _parsed(result.channel)
+
+    async def _worker(self, changes: Sequence[FileChange], job: bytes) -> ExecResult | None:
+        """Run a job in a fresh sandbox with the solution; None where its files cannot be put in place."""
         sandbox = await open_sandbox(self.trees.agent_layers, self.limits, self.backend)
         try:
             problem, _ = await put_in_place(sandbox, changes)
             if problem:
-                return {}
-            result = await sandbox.exec(
+                return None
+            return await sandbox.exec(
                 [*START, *worker_parts()],
-                stdin=json.dumps(job).encode(),
+                stdin=job,
                 env={**ENVIRONMENT, "PYTHONHASHSEED": "0"},
                 timeout_s=max(300.0, 10 * CPU_SECONDS),
                 cpu_s=CPU_SECONDS,
@@ -82,7 +94,6 @@ class Examination:
             )
         finally:
             await sandbox.close()
-        return _parsed(result.channel)
 
     @property
     def packages(self) -> Sequence[str]:
@@ -92,19 +103,30 @@ class Examination:
     async def trusted_run(
         self, tests: Sequence[str], answers: Mapping[str, Any] | None, allowed: Any = None, hash_seed: int = 0
     ) -> TestRun:
-        """Run tests in the trusted tree; their calls are recorded, or answered from ``answers``."""
+        """Run tests in the trusted tree; their calls are recorded, or answered from ``answers``.
+
+        Raises GraderError where the machine kills the run: no code of a solution is in it.
+        """
         job = {
             "answers": answers,
             "opaque": list(self.examined.opaque),
             "packages": list(self.packages),
             "allowed": allowed,
         }
-        layers = self.trees.snapshot.layers(self.trees.solved_tree)
-        sandbox = await open_sandbox(layers, self.limits, self.backend)
+        for _ in range(TRIES):
+            run = await self._trusted_process(tests, Crossing(boundary_parts(), job), hash_seed)
+            if run.exit_code not in KILLED:
+                return run
+        raise GraderError(
+            f"the tests of task {self.task.task_id!r} were killed {TRIES} times (exit {run.exit_code}); find what "
+            "kills processes on this machine and grade again"
+        )
+
+    async def _trusted_process(self, tests: Sequence[str], crossing: Crossing, hash_seed: int) -> TestRun:
+        sandbox = await open_sandbox(self.trees.snapshot.layers(self.trees.solved_tree), self.limits, self.backend)
         try:
             for path, content in self.examined.files.items():
                 await sandbox.write(f"{WORKSPACE}/{path}", content)
-            crossing = Crossing(boundary_parts(), job)
             return await run_tests(sandbox, self.task.pytest, tests, hash_seed=hash_seed, crossing=crossing)
         finally:
             await sandbox.close()
@@ -173,8 +195,10 @@ def same_answer(expected: Any, got: Any, tolerance: float = 1e-9) -> bool:
     """Return whether two forms are equal, floats within a relative tolerance."""
     if isinstance(expected, list) and isinstance(got, list):
         if len(expected) == 2 == len(got) and expected[0] == "f" == got[0]:
-            first, second = float(expected[1]), float(got[1])
-            return first == second or abs(first - second) <= tolerance * max(abs(first), abs(second))
+            try:
+                return expected[1] == got[1] or math.isclose(float(expected[1]), float(got[1]), rel_tol=tolerance)
+            except (ValueError, TypeError):
+                return False
         return len(expected) == len(got) and all(map(same_answer, expected, got))
     if isinstance(expected, dict) and isinstance(got, dict):
         return expected.keys() == got.keys() and all(same_answer(expected[key], got[key]) for key in expected)

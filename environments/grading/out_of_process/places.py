@@ -87,3 +87,26 @@ def global_names(code: types.CodeType) -> set[str]:
     """Return the names that a function and the functions in it look up outside themselves."""
     inner = [item for item in code.co_consts if isinstance(item, types.CodeType)]
     return set(code.co_names).union(*(global_names(item) for item in inner))
+
+
+def bare_object(kind: Any) -> Any:
+    """Return an object of a class without running any of its code."""
+    base = next(base for base in kind.__mro__ if not base.__flags__ & (1 << 9))
+    return base.__new__(kind)
+
+
+def set_state(value: Any, state: Any) -> None:
+    """Give an object the state that ``__reduce_ex__`` took from its like."""
+    if state is None:
+        return
+    if hasattr(type(value), "__setstate__"):
+        value.__setstate__(state)
+        return
+    attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
+    if attributes is not None:
+        attributes_held = value.__dict__
+        new_attributes = dict(attributes)
+        attributes_held.clear()
+        attributes_held.update(new_attributes)
+    for name, item in (slots or {}).items():
+        object.__setattr__(value, name, item)

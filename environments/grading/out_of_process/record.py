@@ -22,6 +22,8 @@ from .recorded_calls import MAX_BYTES, Call, RecordedCalls
 
 MAX_TESTS = 200
 """Most tests of a record."""
+MIN_CALLS = 6
+"""Fewest different calls of a record that decides alone; a guess satisfies fewer too easily."""
 
 
 @dataclass(frozen=True)
@@ -166,8 +168,8 @@ def _missing(examination: Examination, recorded: RecordedCalls, reasons: dict[st
         return examination.examined.unreplaced[0]
     if unseen:
         return f"no recorded test runs {min(unseen)}"
-    if undecided := _always_the_same(recorded):
-        return f"every recorded call of {undecided} returns the same truth value"
+    if weak := _too_weak(recorded):
+        return weak
     if len(recorded.tests) < len(reasons):
         return (
             f"{len(reasons)} of {len(reasons) + len(recorded.tests)} tests are not recorded: {_most_frequent(reasons)}"
@@ -175,18 +177,18 @@ def _missing(examination: Examination, recorded: RecordedCalls, reasons: dict[st
     return ""
 
 
-def _always_the_same(recorded: RecordedCalls) -> str:
-    """Return a target that is only ever recorded with one and the same truth value, '' without one.
-
-    A comparison that says True to everything would pass.
-    """
-    results: dict[str, set[str]] = {}
+def _too_weak(recorded: RecordedCalls) -> str:
+    """Return why a guess could satisfy the record: few calls, or a function that always answers the same."""
+    arguments: set[str] = set()
+    answers: dict[str, set[str]] = {}
     every_call = [*recorded.tests.values(), *recorded.inputs.values()]
     for call in (call for calls in every_call for call in calls):
-        answer = call["answer"]
-        plain = answer["error"] is None and answer["after"] is None
-        results.setdefault(call["target"], set()).add(canonical(answer["result"]) if plain else "other")
-    return next((target for target, values in sorted(results.items()) if values in ({"true"}, {"false"})), "")
+        arguments.add(canonical([call["target"], call["arguments"], call["keywords"]]))
+        answers.setdefault(call["target"], set()).add(canonical(call["answer"]))
+    constant = next((target for target, different in sorted(answers.items()) if len(different) == 1), "")
+    if constant:
+        return f"every recorded call of {constant} has the same answer"
+    return f"only {len(arguments)} different calls are recorded" if len(arguments) < MIN_CALLS else ""
 
 
 def _most_frequent(reasons: dict[str, str]) -> str:

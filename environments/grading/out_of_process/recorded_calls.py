@@ -64,7 +64,10 @@ def _bare(calls: list[Call]) -> list[Call]:
 
 
 def _names_in(form: Any) -> Iterator[tuple[str, str]]:
-    """Yield module and name of everything that a form names; data that only looks like a name is not one."""
+    """Yield module and name of everything that a form names; data that only looks like a name is not one.
+
+    What makes an object has its method, ``new`` or ``call``, before the module.
+    """
     if not isinstance(form, list):
         return
     tag, *parts = form
@@ -85,8 +88,10 @@ def _names_in(form: Any) -> Iterator[tuple[str, str]]:
     elif tag == "L":
         inner = [pair[1] for pair in parts[1]]
     elif tag == "o":
-        _, (_, maker), arguments, state, items, pairs = parts
-        inner = [maker, *arguments, state, *(items or []), *(part for pair in pairs or [] for part in pair)]
+        _, (method, maker), arguments, state, items, pairs = parts
+        if maker[0] == "g":  # what makes an object is not a value that may come back
+            yield f"{method} {maker[1]}", maker[2]
+        inner = [*arguments, state, *(items or []), *(part for pair in pairs or [] for part in pair)]
     elif tag == "O":
         _, kind, attributes, items, pairs = parts
         inner = [kind, *(pair[1] for pair in attributes), *(items or [])]

@@ -14,7 +14,16 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the text of that file has defined these names already
-    from .places import CannotEncode, global_names, has_assertion, is_test_class, replay, resolve
+    from .places import (
+        CannotEncode,
+        bare_object,
+        global_names,
+        has_assertion,
+        is_test_class,
+        replay,
+        resolve,
+        set_state,
+    )
     from .value_encoding import Encoder
 
 _IGNORED = frozenset(
@@ -30,6 +39,7 @@ _IGNORED = frozenset(
     )
 )
 _CONTAINERS: dict[str, Callable[[], Any]] = {"l": list, "d": dict, "S": set, "ba": bytearray}
+_BUILT_IN = (list, dict, set, bytearray, type, types.FunctionType)
 _SIMPLE: dict[str, Callable[[Any], Any]] = {
     "i": lambda form: int(form[1]),
     "f": lambda form: float(form[1]),
@@ -152,7 +162,8 @@ class Values(Encoder):
 
     def _decode_container(self, form: Any) -> Any:
         tag, number, content = form
-        value = self._known(number, _CONTAINERS[tag])
+        self._known(number, _CONTAINERS[tag])
+        value = self._known_as(number, lambda value: type(value) is _CONTAINERS[tag])
         if tag == "l":
             value[:] = [self.decode(item) for item in content]
         elif tag == "ba":
@@ -170,11 +181,11 @@ class Values(Encoder):
     def _decode_o(self, number: Any, maker: Any, arguments: Any, state: Any, items: Any, pairs: Any) -> Any:
         method, place = maker
         if number in self.objects:
-            value = self.objects[number]
+            value = self._known_as(number, lambda value: type(value) not in _BUILT_IN)
         else:
-            make, values = self.decode(place), [self.decode(item) for item in arguments]
+            make, values = self._maker(method, place), [self.decode(item) for item in arguments]
             value = self._known(number, lambda: make.__new__(make, *values) if method == "new" else make(*values))
-        _set_state(value, self.decode(state))
+        set_state(value, self.decode(state))
         if items is not None:
             value[:] = [self.decode(item) for item in items]
         if pairs is not None:
@@ -186,12 +197,27 @@ class Values(Encoder):
                 value[key] = item
         return value
 
+    def _maker(self, method: str, place: Any) -> Any:
+        """Return what makes an object; on the trusted side only what has made one in a recorded answer."""
+        if self.allowed is None:
+            return self.decode(place)
+        if place[0] != "g" or not self.allowed(f"{method} {place[1]}", place[2]):
+            raise CannotEncode(f"{place!r} is not expected to make an object")
+        return resolve(place[1], place[2])
+
+    def _known_as(self, number: Any, is_kind: Callable[[Any], bool]) -> Any:
+        """Return a known object; on the trusted side a form cannot treat it as one of another kind."""
+        value = self.objects[number]
+        if self.allowed is not None and not is_kind(value):
+            raise CannotEncode(f"number {number} is a {type(value).__name__}")
+        return value
+
     def _decode_n(self, number: Any, kind: Any) -> Any:
         created = self.decode(kind)
-        return self._known(number, lambda: _bare(created))
+        return self._known(number, lambda: bare_object(created))
 
     def _decode_h(self, number: Any, attributes: Any) -> Any:
-        value = self.objects[number]
+        value = self._known_as(number, lambda value: False)  # an answer writes such an object in full
         for name, *form in attributes:
             if form:
                 value.__dict__[name] = self.decode(form[0])
@@ -201,7 +227,8 @@ class Values(Encoder):
 
     def _decode_O(self, number: Any, kind: Any, attributes: Any, items: Any, pairs: Any) -> Any:
         created = self.decode(kind)
-        value = self._known(number, lambda: _bare(created))
+        self._known(number, lambda: bare_object(created))
+        value = self._known_as(number, lambda value: self.is_opaque(type(value)))
         if attributes:
             decoded_attributes = {name: self.decode(item) for name, item in attributes}
             value.__dict__.clear()
@@ -218,7 +245,10 @@ class Values(Encoder):
     def _decode_L(self, number: Any, attributes: Any) -> Any:
         if self.live is None:
             return self.objects[number]
+        if not isinstance(number, str) or any(name.startswith("__") for name, _ in attributes):
+            raise CannotEncode("a function of an answer has a number of its own and no special attributes")
         function = self._known(number, lambda: self.live(number, None))
+        self._known_as(number, lambda value: isinstance(value, types.FunctionType))
         for name, form in attributes:
             setattr(function, name, self.decode(form))
         return function
@@ -261,25 +291,3 @@ def _content(values: Values, cell: Any) -> list[Any]:
         return [values.encode(cell.cell_contents)]
     except ValueError:  # an empty cell
         return []
-
-
-def _bare(kind: Any) -> Any:
-    """Return an object of a class without running any of its code."""
-    base = next(base for base in kind.__mro__ if not base.__flags__ & (1 << 9))
-    return base.__new__(kind)
-
-
-def _set_state(value: Any, state: Any) -> None:
-    if state is None:
-        return
-    if hasattr(type(value), "__setstate__"):
-        value.__setstate__(state)
-        return
-    attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
-    if attributes is not None:
-        attributes_held = value.__dict__
-        new_attributes = dict(attributes)
-        attributes_held.clear()
-        attributes_held.update(new_attributes)
-    for name, item in (slots or {}).items():
-        object.__setattr__(value, name, item)

@@ -32,7 +32,7 @@ def describe(excinfo: Any, root: str) -> tuple[str, str, str]:
     """Return the exception type, a short message, and the innermost frame in the workspace (``file:line``)."""
     kind = excinfo.type.__name__
     try:
-        text = " ".join(str(excinfo.value).split())[:300]
+        text = " ".join(str(excinfo.value).split())[:300].encode("utf-8", "backslashreplace").decode()
     except Exception:  # noqa: BLE001  the exception is the candidate's own
         text = ""
     where, trace = "", excinfo.tb

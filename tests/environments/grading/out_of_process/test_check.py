@@ -11,13 +11,14 @@ import pytest
 
 from etude.environments.grading import grade
 from etude.environments.grading.out_of_process.check import Examination, _parsed, same_answer
-from etude.environments.grading.out_of_process.record import Recording, _always_the_same, record
+from etude.environments.grading.out_of_process.record import Recording, _too_weak, record
 from etude.environments.grading.out_of_process.recorded_calls import RecordedCalls
+from etude.environments.grading.own_solution import own_solution
 from etude.environments.sandbox import Change
-from etude.environments.snapshots import Snapshot
+from etude.environments.snapshots import Snapshot, make_patch
 from etude.environments.tasks.task_trees import Materials
 from etude.errors import GraderError
-from etude.generators.validation.checks.behaviour import own_solution, with_behaviour
+from etude.generators.validation.checks.behaviour import with_behaviour
 from etude.models import Grade, Task
 
 CORE = "src/tally/core.py"
@@ -40,6 +41,11 @@ FORGERIES = {
     "        if frame.f_code.co_name.startswith('test'):\n            return 3\n        frame = frame.f_back\n"
     "    return 0\n",
     "known inputs": "def total(values):\n    return {(1, 2): 3}.get(tuple(values), 0)\n",
+    "surrogate": "def total(values):\n    raise ValueError('x\\udc80')\n",
+    "own solution": "class Later(int):\n    def __eq__(self, other):\n        return True\n"
+    "    __hash__ = int.__hash__\n\n"
+    "    def __reduce_ex__(self, protocol):\n        return total, (self.values,)\n\n"
+    "def total(values):\n    later = Later()\n    later.values = list(values)\n    return later\n",
     "early exit": "import os\ndef total(values):\n    os._exit(0)\n",
 }
 
@@ -47,6 +53,35 @@ FORGERIES = {
 def graded(task: Task, text: str) -> Grade:
     content = (HEAD + text).encode()
     return asyncio.run(grade(task, [Change(path=CORE, kind="file", size=len(content), content=content)]))
+
+
+HIDDEN = """import pytest
+
+from tally import total
+
+
+@pytest.mark.parametrize(("values", "expected"), [([i], i) for i in range(5)] + [([1, 2], 3), ([], 0)])
+def test_total(values, expected):
+    assert total(values) == expected
+"""
+CASES = ["values0-0", "values1-1", "values2-2", "values3-3", "values4-4", "values5-3", "values6-0"]
+
+
+@pytest.fixture(scope="module")
+def task(task: Task, snapshot: Snapshot) -> Task:
+    """Return the package's task with hidden tests that call its function often enough."""
+    path = "tests/test_hidden.py"
+    core, old = (snapshot.tree / CORE).read_bytes(), (snapshot.tree / path).read_bytes()
+    exercise = (Materials(task, snapshot).agent_tree / CORE).read_bytes()
+    return task.model_copy(
+        update={
+            "task_id": "tally-total-often",
+            "instance_id": "tally-total-often",
+            "workspace_patch": make_patch({CORE: core, path: old}, {CORE: exercise, path: None}),
+            "test_patch": make_patch({path: None}, {path: HIDDEN.encode()}),
+            "FAIL_TO_PASS": [f"{path}::test_total[{case}]" for case in CASES],
+        }
+    )
 
 
 @pytest.fixture(scope="module")
@@ -83,21 +118,25 @@ def test_the_record_survives_its_row(recording: Recording) -> None:
 def test_only_what_answers_name_may_come_back_and_not_data_that_looks_like_a_name() -> None:
     answer = {
         "result": ["l", "0.1", [["o", "0.2", ["call", ["g", "decimal", "Decimal"]], ["1"], None, None, None]]],
-        "after": [["t", ["g", "os", "system"]], ["d", 1, [["g", "posix"], ["os", "system"]]]],
+        "after": [["t", [["t", ["g", "os", "system"]]]], ["d", 1, [["g", "posix"], ["os", "system"]]]],
         "error": [["g", "builtins", "KeyError"], "", [["e", "http", "HTTPStatus", "OK"]]],
         "printed": "",
     }
     calls = RecordedCalls([], [], [], {"t": [{"target": "m:f", "arguments": [], "keywords": {}, "answer": answer}]})
-    assert calls.allowed() == [("builtins", "KeyError"), ("decimal", "Decimal"), ("http", "HTTPStatus")]
+    assert calls.allowed() == [("builtins", "KeyError"), ("call decimal", "Decimal"), ("http", "HTTPStatus")]
 
 
-def test_a_comparison_that_is_only_ever_true_is_not_decided() -> None:
-    def calls(*results: bool) -> list[dict[str, Any]]:
-        answers = [{"result": result, "after": None, "error": None, "printed": ""} for result in results]
-        return [{"target": "m:C.__eq__", "arguments": [], "keywords": {}, "answer": answer} for answer in answers]
+def calls_of(target: str, *results: Any) -> dict[str, list[dict[str, Any]]]:
+    """Return a record's tests: one call with each result, each with other arguments."""
+    answers = [{"result": result, "after": None, "error": None, "printed": ""} for result in results]
+    return {"t": [{"target": target, "arguments": [i], "keywords": {}, "answer": a} for i, a in enumerate(answers)]}
 
-    assert _always_the_same(RecordedCalls([], [], [], {"t": calls(True, True)})) == "m:C.__eq__"
-    assert _always_the_same(RecordedCalls([], [], [], {"t": calls(True), "u": calls(False)})) == ""
+
+def test_a_record_that_a_guess_satisfies_does_not_decide_alone() -> None:
+    same = RecordedCalls([], [], [], calls_of("m:C.__eq__", *[True] * 9))
+    assert _too_weak(same) == "every recorded call of m:C.__eq__ has the same answer"
+    assert _too_weak(RecordedCalls([], [], [], calls_of("m:f", 1, 2, 3))) == "only 3 different calls are recorded"
+    assert _too_weak(RecordedCalls([], [], [], calls_of("m:f", *range(6)))) == ""
 
 
 def test_the_task_says_its_assurance_and_keeps_the_record_secret(examined: Task) -> None:
@@ -153,5 +192,8 @@ def test_what_is_no_answer_is_left_out(line: bytes) -> None:
 def test_answers_are_equal_by_type_and_floats_within_a_tolerance() -> None:
     assert same_answer(["f", "0.30000000000000004"], ["f", "0.3"])
     assert not same_answer(["f", "0.31"], ["f", "0.3"])
+    assert same_answer(["f", "inf"], ["f", "inf"]) and same_answer(["f", "nan"], ["f", "nan"])
+    assert not same_answer(["f", "5.0"], ["f", "inf"]) and not same_answer(["f", "1.0"], ["f", "nan"])
+    assert not same_answer(["f", "5.0"], ["f", "x"]) and not same_answer(["f", "5.0"], ["f", None])
     assert not same_answer(1, True) and not same_answer(1, ["f", "1.0"]) and not same_answer([1], [1, 2])
     assert same_answer({"a": ["t", [1]]}, {"a": ["t", [1]]})

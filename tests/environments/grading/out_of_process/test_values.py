@@ -109,15 +109,25 @@ def test_what_cannot_cross_is_refused(side: dict[str, Any], value: Any) -> None:
     "form",
     [
         ["g", "os", "system"],
-        ["o", 1, ["call", ["g", "os", "system"]], ["true"], None, None, None],
-        ["o", 1, ["new", ["g", "unittest.mock", "_ANY"]], [], None, None, None],
-        ["fn", 1, "", "f", "m", None, [], []],
-        ["k", 1, "C", "m", [], []],
+        ["o", "0.1", ["call", ["g", "os", "system"]], ["true"], None, None, None],
+        ["o", "0.1", ["call", ["g", "decimal", "Decimal"]], ["1"], None, None, None],
+        ["o", "0.1", ["call", ["r", 1]], ["1"], None, None, None],
+        ["o", "0.1", ["new", ["g", "unittest.mock", "_ANY"]], [], None, None, None],
+        ["fn", "0.1", "", "f", "m", None, [], []],
+        ["k", "0.1", "C", "m", [], []],
+        ["L", 1, []],
+        ["L", "0.1", [["__eq__", None]]],
+        ["h", 1, [["x", 2]]],
+        ["d", 1, [["x", 2]]],
+        ["o", 1, ["new", ["g", "decimal", "Decimal"]], [], ["D", [["x", 1]]], None, None],
         ["?", 1],
     ],
 )
 def test_the_trusted_side_takes_no_code_and_no_name_that_was_not_seen(side: dict[str, Any], form: Any) -> None:
-    values = side["Values"](allowed=lambda module, name: (module, name) == ("decimal", "Decimal"))
+    """``Decimal`` may come back as a value, and a list is number 1: neither as anything else."""
+    values = side["Values"](allowed=lambda module, name: (module, name) == ("decimal", "Decimal"), live=print)
+    values.begin()
+    values.encode([0])
     with pytest.raises((side["CannotEncode"], KeyError)):
         values.decode(form)
 
