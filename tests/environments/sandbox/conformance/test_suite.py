@@ -26,6 +26,9 @@ EXCUSED: dict[str, set[str]] = {
 }
 MODES = list(EXCUSED) if ROOT else ["bubblewrap-rootless", "process-rootless", "docker", "podman"]
 
+SLOW_MODES = ("podman", "process-rootless")
+"""Modes whose backend is checked in another mode, or by another engine, as well."""
+
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, dict[str, str]]:
@@ -46,7 +49,9 @@ def _run(mode: str, request: pytest.FixtureRequest) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("check", [*CHECKS, *ESCAPES])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "mode", [pytest.param(mode, marks=[pytest.mark.slow] * (mode in SLOW_MODES)) for mode in MODES]
+)
 def test_conforms(mode: str, check: str, results: dict[str, dict[str, str]], request: pytest.FixtureRequest) -> None:
     if mode in ("docker", "podman") and (why_not := available()[mode]):
         # Where CI=true, setup.sh has started both.
