@@ -90,6 +90,7 @@ def test_a_hint_that_was_certain_is_no_choice(tmp_path: Path) -> None:
     assert read_choices([run / "hints"]) == []
 
 
+@pytest.mark.slow
 def test_the_learned_choice_earns_more_than_its_rivals_on_held_out_logs_and_when_it_is_played(
     tmp_path: Path,
 ) -> None:

@@ -7,6 +7,7 @@ answers.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -48,8 +49,9 @@ async def record(examination: Examination, solution: Sequence[FileChange]) -> Re
     examined, tests = examination.examined, examination.task.FAIL_TO_PASS[:MAX_TESTS]
     if not examined.targets:
         return Recording(None, missing=(examined.unreplaced or ("the solution changes no function",))[0])
-    first = await examination.trusted_run(tests, None)
-    again = await examination.trusted_run(tests, None, hash_seed=1)
+    first, again = await asyncio.gather(
+        examination.trusted_run(tests, None), examination.trusted_run(tests, None, hash_seed=1)
+    )
     reasons: dict[str, str] = {}
     accepted: dict[str, list[Call]] = {}
     for test in tests:
@@ -83,8 +85,10 @@ async def _reproduced(
     examination: Examination, recorded: RecordedCalls, solution: Sequence[FileChange], reasons: dict[str, str]
 ) -> RecordedCalls:
     """Return the record without the tests that the solution answers otherwise elsewhere, or that nothing passes."""
-    answered_elsewhere = await examination.answers(solution, recorded.sent(), recorded.opaque)
-    nothing = await examination.answers([], recorded.sent(), recorded.opaque)
+    answered_elsewhere, nothing = await asyncio.gather(
+        examination.answers(solution, recorded.sent(), recorded.opaque),
+        examination.answers([], recorded.sent(), recorded.opaque),
+    )
     accepted: dict[str, list[Call]] = {}
     for number, (test, calls) in enumerate(recorded.tests.items()):
         expected = canonical([call["answer"] for call in calls])

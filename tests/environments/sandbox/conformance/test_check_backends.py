@@ -17,6 +17,7 @@ from etude.environments.sandbox.shell import converse
 from etude.errors import UnknownName
 
 
+@pytest.mark.slow
 def test_a_backend_that_holds_everything() -> None:
     (row,) = checking.check(["bubblewrap"], times=True)
     assert (row.held, row.excused, row.failed, row.isolation) == (len(CHECKS) + len(ESCAPES), {}, {}, "namespaces")
