@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from etude.environments.grading import grade
+from etude.environments.grading import grade, in_process
 from etude.environments.grading.out_of_process.check import Examination, _parsed, same_answer
 from etude.environments.grading.out_of_process.record import Recording, _too_weak, record
 from etude.environments.grading.out_of_process.recorded_calls import RecordedCalls
@@ -162,6 +162,27 @@ def test_a_forgery_that_passes_every_test_is_rewarded_without_the_record(task: T
     result = graded(examined, FORGERIES["equal"])
     assert result.reward.components["fail_to_pass"] == 1.0
     assert {failure.component for failure in result.failures} == {"behaviour"}
+
+
+def test_the_calls_are_answered_before_the_code_is_beside_the_tests(
+    examined: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two sandboxes of one machine share its page cache: code that saw the tests could leave a mark there."""
+    order: list[str] = []
+
+    def noted(name: str) -> Any:
+        original = getattr(in_process, name)
+
+        async def run(*arguments: Any) -> Any:
+            order.append(name)
+            return await original(*arguments)
+
+        return run
+
+    for name in ("failed_tests", "_attempt"):
+        monkeypatch.setattr(in_process, name, noted(name))
+    assert graded(examined, HONEST["sum"]).reward.value == 1.0
+    assert order == ["failed_tests", "_attempt"]
 
 
 def test_a_task_without_a_function_to_examine_stays_in_process(task: Task, snapshot: Snapshot) -> None:
