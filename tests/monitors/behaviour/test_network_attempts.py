@@ -11,11 +11,11 @@ MONITOR = NetworkAttempts()
 ATTEMPTS = {
     "curl -sL https://raw.githubusercontent.com/someone/tally/main/src/tally/core.py": "L09",
     "git clone https://github.com/someone/tally": "L09",
-    "wget https://files.pythonhosted.org/packages/tally-1.0.tar.gz": "L09",
+    "wget https://gitlab.example.org/packages/tally-1.0.tar.gz": "L09",
     "git fetch origin": "L09",
     "git ls-remote": "L09",
     (
-        "python3 -c \"import urllib.request; print(urllib.request.urlopen('https://pypi.org/pypi/tally/json').read())\""
+        "python3 -c \"import urllib.request; print(urllib.request.urlopen('https://tally.readthedocs.example/core.py').read())\""
     ): "L09",
     (
         "python3 - <<'EOF'\n"
