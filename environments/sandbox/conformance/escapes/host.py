@@ -18,11 +18,11 @@ from typing import Any
 
 from ...protocol import SANDBOX_UID
 
-# A process that waits, with the secret in its memory and an open file; it says where.
+# A process that waits, with the secret in its memory, an open file and an open folder; it says where.
 _DECOY = """
 import ctypes, os, sys
 secret = ctypes.create_string_buffer(os.environ["ETUDE_DECOY"].encode() + b"\\0")
-file = os.open("secret", os.O_RDONLY)
+file, folder = os.open("secret", os.O_RDONLY), os.open(".", os.O_RDONLY)
 print(ctypes.addressof(secret), file, flush=True)
 sys.stdin.read()
 """
@@ -38,8 +38,8 @@ class Host:
     proofs: list[bytes]
     mark: Path
     """A file that no attempt may write."""
-    open_file: int
-    """A descriptor of the secret that children inherit unless it is closed."""
+    inherited: tuple[int, int]
+    """Descriptors of the secret and of its folder, which children inherit unless they are closed."""
     reached: list[str] = field(default_factory=list)
     """The listeners that something connected to."""
 
@@ -64,12 +64,13 @@ def prepared_host(folder: Path) -> Iterator[Host]:
     secret, mark = aims / "secret", writable / "mark"
     secret.write_text(canary)
     with contextlib.ExitStack() as stack:
-        descriptor = os.open(secret, os.O_RDONLY)
-        stack.callback(os.close, descriptor)
-        os.set_inheritable(descriptor, True)
+        inherited = os.open(secret, os.O_RDONLY), os.open(aims, os.O_RDONLY)
+        for descriptor in inherited:
+            stack.callback(os.close, descriptor)
+            os.set_inheritable(descriptor, True)
         lock = stack.enter_context(secret.open(encoding="ascii"))
         fcntl.flock(lock, fcntl.LOCK_EX)
-        host = Host({}, [canary.encode()], mark, descriptor)
+        host = Host({}, [canary.encode()], mark, inherited)
         for name in ("ETUDE_SECRET", "ETUDE_TEST_CANARY"):
             os.environ[name] = canary
             stack.callback(os.environ.pop, name, None)

@@ -48,7 +48,7 @@ class Box(Protocol):
 class NaiveBox:
     """A copy of the workspace, and plain subprocesses in it."""
 
-    def __init__(self, folder: Path, layers: Layers, inherited: int) -> None:
+    def __init__(self, folder: Path, layers: Layers, inherited: tuple[int, ...]) -> None:
         self._root = folder
         self._inherited = inherited
         self._layers = layers
@@ -89,7 +89,7 @@ class NaiveBox:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
-            pass_fds=[self._inherited],
+            pass_fds=self._inherited,
         )
         try:
             output, _ = await asyncio.wait_for(process.communicate(stdin), timeout_s or _PATIENCE_S)

@@ -175,7 +175,7 @@ async def run_natively() -> dict[str, str]:
     ``absent`` means that this machine lacks what the attempt aims at.
     """
     async with _prepared() as (host, layers):
-        one, other = (NaiveBox(layers.workspace.parent / name, layers, host.open_file) for name in ("one", "other"))
+        one, other = (NaiveBox(layers.workspace.parent / name, layers, host.inherited) for name in ("one", "other"))
         results = {name: result async for name, result in make_attempts(one, other, host, trusted=True)}
     return {name: _native_verdict(result) for name, result in results.items()}
 
