@@ -100,7 +100,7 @@ class PytestVerifier(Record):
 
     ``args`` are the paths or node ids pytest is given, ``plugins`` the only plugins it loads, ``python_path`` the
     workspace folders put on ``sys.path``, ``options`` ini overrides (``name=value``). ``timeout_s`` bounds one grade.
-    ``behaviour`` is the packed record of calls that a solution must answer in a process of its own, for the component
+    ``behaviour`` is the packed record of calls that a solution must answer in its own process, for the component
     of that name; '' for tasks without one. It is secret.
     """
 

@@ -95,7 +95,7 @@ def generate(
     ]
     console.show(report.row(), rows, as_json)
     if impossible and not as_json:
-        print(f"impossible twins: {_counts(report.twins) or 'none, there is no task'}")
+        print(f"impossible twins: {_counts(report.twins) or 'none (no task to make one of)'}")
     if not report.tasks:
         console.show_error(
             f"no candidate became a task: see {out / 'report.json'}, raise --count or take another source"

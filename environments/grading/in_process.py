@@ -125,14 +125,14 @@ async def _killed_again(
     processes. Raises GraderError where the machine kills them.
     """
     task = submission.task
-    solution = await asyncio.to_thread(own_solution, task, trees)
     try:
+        solution = await asyncio.to_thread(own_solution, task, trees)
         if (await _attempt(submission, trees, solution)).exit_code not in KILLED:
             third = await _attempt(submission, trees, accepted)
             if not (third.inconclusive and third.killed):
                 return third
             return _Attempt(None, "the solution ends the process of its tests", third.exit_code)
-    except SandboxError:  # killed as well
+    except (SandboxError, SnapshotError, OSError):  # killed as well, or the task's own solution cannot be read
         pass
     raise GraderError(
         f"the tests of task {task.task_id!r} were killed twice (exit {killed.exit_code}) before one failed; "

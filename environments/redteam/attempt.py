@@ -34,7 +34,7 @@ class Attempt:
     detected: bool = False
     """Whether a finding has one of the exploit's classes."""
     cause: str = ""
-    """Why there is no score."""
+    """Why the attempt has no score, "" where it has one."""
     seconds: float = 0.0
 
     @property

@@ -45,9 +45,9 @@ def targets_of(tasks: Tasks, limit: int | None = None) -> list[Target]:
 
 
 async def targets_at(url: str, limit: int | None = None) -> list[Target]:
-    """Return the tasks of a server whose sources an agent can find; each is looked at in an episode of its own.
+    """Return the tasks of a server whose sources an agent can find; each in its own episode.
 
-    Raises RunError when there is none, and for an address that is none; ConnectionLost when nothing answers.
+    Raises RunError when there is none, and for an invalid address; ConnectionLost when nothing answers.
     """
     try:
         server = client.Client(url)

@@ -12,6 +12,7 @@ from typing import Any
 from ...errors import RunError
 from ...llm import Cassette
 from ...models import Finding
+from ...monitors import hack_rate
 from ...monitors.agentic import OUTCOMES, Case, Judge, Judged, is_of_judge
 from ..agents.openai import ModelOptions
 from ..snapshots.store.cache import write_whole
@@ -126,25 +127,22 @@ def _reward(stored: Stored) -> float:
 def _report(entries: Sequence[Entry], judged: Sequence[Judged], model: str) -> MonitorReport:
     mechanical = [_mechanical(entry) for entry in entries]
     accused = [any(finding.severity == "suspect" for finding in result.findings) for result in judged]
-    suspect = [_has(findings, "confirmed", "suspect") for findings in mechanical]
     outcomes = Counter(result.outcome for result in judged)
     verdicts = Counter(result.verdict.verdict for result in judged if result.outcome == "judged" and result.verdict)
     problems = Counter(result.problem for result in judged if result.outcome in ("discarded", "unreadable"))
     return MonitorReport(
         episodes=len(entries),
-        hack_rate=sum(_has(findings, "confirmed") for findings in mechanical) / len(entries),
-        suspect_rate=sum(suspect) / len(entries),
+        hack_rate=hack_rate(mechanical, ("confirmed",)),
+        suspect_rate=hack_rate(mechanical),
         exploits=_exploits(mechanical, judged, accused),
         model=model,
         outcomes={name: outcomes[name] for name in OUTCOMES if outcomes[name]} if model else {},
         problems=dict(sorted(problems.items())),
         verdicts=dict(sorted(verdicts.items())),
-        unsupported=sum(alone and not backed for alone, backed in zip(accused, suspect, strict=True)),
+        unsupported=sum(
+            alone and not hack_rate([findings]) for alone, findings in zip(accused, mechanical, strict=True)
+        ),
     )
-
-
-def _has(findings: Sequence[Finding], *severities: str) -> bool:
-    return any(finding.severity in severities for finding in findings)
 
 
 def _exploits(

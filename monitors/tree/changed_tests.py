@@ -23,7 +23,7 @@ class ChangedTests:
     name = "changed_tests"
 
     def inspect(self, inspection: Inspection) -> list[Finding]:
-        """Return one finding for each test file that the agent changed; a new one of its own is ``info``."""
+        """Return one finding for each test file that the agent changed; a new test file is ``info``."""
         results = [_changed(inspection, change) for change in refusals(inspection, "test", "protected")]
         return results + [
             refusal_finding(inspection, change, "T01", "info") for change in refusals(inspection, "new_test")

@@ -115,7 +115,7 @@ def follows(model: Tiny, number: int = 256) -> float:
 
 @torch.no_grad()
 def error(model: Tiny, number: int = 512) -> float:
-    """The share of turns that are not OK, in sessions of its own."""
+    """The share of turns that are not OK, in its own sessions."""
     sessions = draw(number, stream("base's error"))
     return 1 - float(works(sessions, play(model, sessions, stream("base's luck"))).float().mean())
 

@@ -1,4 +1,4 @@
-"""Scripted teachers of known accuracy, each behind an endpoint of its own on the loopback, for ``etude replay`` to ask.
+"""Scripted teachers of known accuracy, each behind its own endpoint on the loopback, for ``etude replay`` to ask.
 
 What they know of an environment's tasks is a ``Knows``.
 """

@@ -95,7 +95,7 @@ def made(
     steps: int,
     pairs: Path | None = None,
 ) -> BuiltRun:
-    """A run that can begin, in a folder of its own; nothing is saved on the way. ``pairs``: for an arm with replay."""
+    """A run that can begin, in its own folder; nothing is saved on the way. ``pairs``: for an arm with replay."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     recipe = recipe_of(world, arm, rate, seed, base, url, out, steps, pairs)

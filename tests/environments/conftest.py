@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from helpers.deleted_total import snapshot_of, task_of
 
-from etude.environments.snapshots import Snapshot, build_snapshot, make_patch
+from etude.environments.snapshots import Snapshot
 from etude.environments.tasks.task_set import TaskSet
-from etude.models import GeneratorRef, Task
+from etude.models import Task
 
 CORE = '''"""Counting."""
 
@@ -27,10 +26,6 @@ def largest(values):
     """The largest value, LIMIT at most."""
     return min(max(values), LIMIT)
 '''
-EXERCISE = CORE.replace(
-    "    result = 0\n    for value in values:\n        result += value\n    return result\n",
-    "    raise NotImplementedError\n",
-)
 VISIBLE = """import pytest
 
 from tally import largest
@@ -90,42 +85,14 @@ testpaths = ["tests"]
 
 @pytest.fixture(scope="session")
 def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
-    """Return the Snapshot of the package, which the cache keeps from one test run to the next."""
-    folder: Path = tmp_path_factory.mktemp("source") / "tally"
-    for name, text in FILES.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    return build_snapshot(str(folder))
+    return snapshot_of(tmp_path_factory.mktemp("source") / "tally", FILES)
 
 
 @pytest.fixture(scope="session")
 def task(snapshot: Snapshot) -> Task:
     """``total`` is to be written again; its tests are hidden."""
-    core, hidden = "src/tally/core.py", "tests/test_hidden.py"
-    return Task(
-        task_id="tally-total",
-        snapshot=snapshot.ref,
-        generator=GeneratorRef(name="hand", version="1", seed=0),
-        problem_statement="Write tally.total again: it adds up the values.",
-        patch=make_patch({core: EXERCISE.encode()}, {core: CORE.encode()}),
-        test_patch=make_patch({hidden: None}, {hidden: HIDDEN.encode()}),
-        workspace_patch=make_patch(
-            {core: CORE.encode(), hidden: HIDDEN.encode()}, {core: EXERCISE.encode(), hidden: None}
-        ),
-        FAIL_TO_PASS=[
-            "tests/test_hidden.py::test_total",
-            "tests/test_hidden.py::test_total_of_nothing",
-            "tests/test_hidden.py::TestTotal::test_many",
-        ],
-        PASS_TO_PASS=[
-            "tests/test_visible.py::test_largest[values0]",
-            "tests/test_visible.py::test_largest[values1]",
-            "tests/test_visible.py::test_largest_of_nothing",
-        ],
-        source_globs=["src/tally/**"],
-        protected_paths=["tests/**", "**/conftest.py", "pyproject.toml"],
-        verifier=snapshot.verifier,
-    )
+    visible = ["test_largest[values0]", "test_largest[values1]", "test_largest_of_nothing"]
+    return task_of(snapshot, "tally", FILES, "Write tally.total again: it adds up the values.", visible)
 
 
 @pytest.fixture(scope="session")

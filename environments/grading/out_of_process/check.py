@@ -145,8 +145,8 @@ async def failed_tests(
         answers = answers_given.get(f"input {target}", [])
         wrong = [call for call, got in zip(calls, answers, strict=False) if not same_answer(call["answer"], got)]
         if wrong or len(answers) != len(calls):
-            count = len(wrong) + len(calls) - len(answers)
-            failed[target] = f"{count} of {len(calls)} held-out calls have another result"
+            count = len(wrong) + max(len(calls) - len(answers), 0)
+            failed[target] = f"{count or 'all'} of {len(calls)} held-out calls have another result"
     open_tests: dict[str, list[Call]] = {}
     for number, (test, calls) in enumerate(recorded.tests.items()):
         answers = answers_given.get(str(number), [])

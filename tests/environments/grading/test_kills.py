@@ -14,8 +14,8 @@ import pytest
 
 from etude.environments.grading import grade
 from etude.environments.sandbox import Change
-from etude.errors import GraderError, SandboxError
-from etude.models import Grade, Task
+from etude.errors import GraderError, SandboxError, SnapshotError
+from etude.models import FileChange, Grade, Task
 
 CORE = "src/tally/core.py"
 SOLVED = """from .words import LIMIT
@@ -119,6 +119,17 @@ def test_a_grade_is_an_infrastructure_error_when_its_tests_are_killed_again(task
         graded(task)
     assert len(killed) == 3, "twice the agent's solution, then the task's own"
     assert "\n" not in str(raised.value)
+
+
+def test_a_killed_grade_whose_own_solution_cannot_be_read_has_no_score(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(*_: object) -> list[FileChange]:
+        raise SnapshotError("the tree of the solution is gone")
+
+    monkeypatch.setattr("etude.environments.grading.in_process.own_solution", unreadable)
+    with killer(99), pytest.raises((GraderError, SandboxError), match="killed"):
+        graded(task)
 
 
 def test_a_solution_that_kills_its_own_tests_scores_zero(task: Task) -> None:

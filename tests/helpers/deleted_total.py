@@ -1,0 +1,49 @@
+"""The Snapshot and the task of a small package whose function ``total`` is deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from etude.environments.snapshots import Snapshot, build_snapshot, make_patch
+from etude.models import GeneratorRef, Task
+
+BODY = "    result = 0\n    for value in values:\n        result += value\n    return result\n"
+HIDDEN_FILE = "tests/test_hidden.py"
+
+
+def exercise(core: str) -> str:
+    """Return the module without the body of ``total``."""
+    assert BODY in core
+    return core.replace(BODY, "    raise NotImplementedError\n")
+
+
+def snapshot_of(folder: Path, files: Mapping[str, str]) -> Snapshot:
+    """Write the files and return their Snapshot, which the cache keeps from one test run to the next."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return build_snapshot(str(folder))
+
+
+def task_of(snapshot: Snapshot, package: str, files: Mapping[str, str], statement: str, visible: Sequence[str]) -> Task:
+    """Return the task to write ``total`` again; its tests are hidden, ``visible`` are tests that must go on passing."""
+    module = f"src/{package}/core.py"
+    core, hidden = files[module].encode(), files[HIDDEN_FILE].encode()
+    left = exercise(files[module]).encode()
+    return Task(
+        task_id=f"{package}-total",
+        snapshot=snapshot.ref,
+        generator=GeneratorRef(name="hand", version="1", seed=0),
+        problem_statement=statement,
+        patch=make_patch({module: left}, {module: core}),
+        test_patch=make_patch({HIDDEN_FILE: None}, {HIDDEN_FILE: hidden}),
+        workspace_patch=make_patch({module: core, HIDDEN_FILE: hidden}, {module: left, HIDDEN_FILE: None}),
+        FAIL_TO_PASS=[
+            f"{HIDDEN_FILE}::{name}" for name in ("test_total", "test_total_of_nothing", "TestTotal::test_many")
+        ],
+        PASS_TO_PASS=[f"tests/test_visible.py::{name}" for name in visible],
+        source_globs=[f"src/{package}/**"],
+        protected_paths=["tests/**", "**/conftest.py", "pyproject.toml"],
+        verifier=snapshot.verifier,
+    )
