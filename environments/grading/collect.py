@@ -118,14 +118,16 @@ def _expanded(changes: Sequence[Change], tree: Path | None) -> Iterator[Change]:
 
 
 def _clean(path: str) -> bool:
+    """Return whether a path is relative, without empty, ``.`` and ``..`` parts, and short enough for a file system."""
     parts = path.split("/")
-    return bool(path) and not path.startswith("/") and not {"", ".", ".."} & set(parts)
+    longest = max(len(part.encode("utf-8", "surrogatepass")) for part in parts)
+    return len(path) <= 512 and len(parts) <= 32 and longest <= 255 and not {"", ".", ".."} & set(parts)
 
 
 def _refusal(change: Change, task: Task, tree: Path | None, reserved: Collection[str]) -> str:
     """Return why a change is not graded, '' when it is."""
     parts = change.path.split("/")
-    if not _clean(change.path) or len(change.path) > 512 or len(parts) > 32:
+    if not _clean(change.path):
         return "path: not a plain relative path"
     if any(unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Cn") for char in change.path):
         return "path: holds control or unassigned characters"

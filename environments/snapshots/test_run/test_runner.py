@@ -7,8 +7,6 @@ MAC, ended by exactly one signed end record. Anything else makes the run incompl
 from __future__ import annotations
 
 import functools
-import hashlib
-import hmac
 import json
 import posixpath
 import secrets
@@ -20,6 +18,7 @@ from typing import Any, ClassVar, Literal
 from ....models import PytestVerifier
 from ...sandbox import WORKSPACE, ExecResult, Sandbox
 from ..log_text import last_lines
+from .result_records import FORGED, OutcomeName, verified
 
 OUTPUT_LIMIT = 256 * 1024
 ENVIRONMENT = {"PYTHONPATH": "", "PYTHONSTARTUP": "", "TZ": "UTC", "LANG": "C.UTF-8", "COLUMNS": "100"}
@@ -31,7 +30,6 @@ _PARTS = {
     "pytest": ("plugin_channel.py", "plugin_integrity.py", "plugin_imports.py", "pytest_plugin.py"),
     "unittest": ("plugin_channel.py", "plugin_imports.py", "unittest_plugin.py"),
 }
-FORGED = "forged or damaged result record"
 SIGPROF_EXIT = 128 + 27
 """Exit code of a run that the CPU limit of a single test has ended."""
 
@@ -44,7 +42,7 @@ class Outcome:
     ``file:line``, of the failure.
     """
 
-    outcome: Literal["passed", "failed", "skipped", "xfailed", "xpassed", "error"]
+    outcome: OutcomeName
     when: str = ""
     message: str = ""
     exception: str = ""
@@ -174,7 +172,7 @@ async def run_tests(
 
 def read_run(result: ExecResult, key: bytes) -> TestRun:
     """Return the run that ``result.channel`` proves: verified records up to the first that is out of place."""
-    records, problem = _verified(result.channel, key)
+    records, problem = verified(result.channel, key)
     outcomes: dict[str, Outcome] = {}
     repeated: dict[str, None] = {}
     collected: dict[str, Any] = {"collect": {}, "cover": {}, "crossing": {}}
@@ -228,21 +226,6 @@ def read_run(result: ExecResult, key: bytes) -> TestRun:
         exit_code=result.exit_code,
         oom_killed=result.oom_killed,
     )
-
-
-def _verified(channel: bytes, key: bytes) -> tuple[list[dict[str, Any]], str]:
-    """Return the records in sequence with a right MAC, and the error of the first that is not (empty without one).
-
-    A last line without its newline is a run that was cut off, not a forgery.
-    """
-    records: list[dict[str, Any]] = []
-    for number, line in enumerate(channel.split(b"\n")[:-1]):
-        sequence, mac, body = (line.split(b" ", 2) + [b"", b""])[:3]
-        expected = hmac.new(key, b"%d %s" % (number, body), hashlib.sha256).hexdigest().encode()
-        if sequence != b"%d" % number or not hmac.compare_digest(mac, expected):
-            return records, f"{FORGED} at position {number}"
-        records.append(json.loads(body))
-    return records, ""
 
 
 def _early_end(result: ExecResult, end: dict[str, Any] | None, ran: int, progress: str) -> str:
