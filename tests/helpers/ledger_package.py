@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .deleted_total import exercise
+from helpers.deleted_total import exercise
 
 CORE = '''"""Sums of amounts."""
 
