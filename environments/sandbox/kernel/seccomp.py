@@ -1,8 +1,9 @@
 """The system calls that a sandbox may not make, as a classic BPF program. Stdlib only.
 
 A deny-list: what is refused answers EPERM (``clone3``: ENOSYS, so that libc falls back to ``clone``, whose flags can be
-seen; a socket family: EAFNOSUPPORT). A foreign architecture and x32 are killed. It is the second wall behind the
-namespaces (or Landlock), against the kernel's rarely used doors.
+seen; a socket family: EAFNOSUPPORT; what shows or drops the pages of shared files in memory, through which one sandbox
+could leave a message for the next: EOPNOTSUPP or EINVAL). A foreign architecture and x32 are killed. It is the second
+wall behind the namespaces (or Landlock), against the kernel's rarely used doors.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def _number(text: str) -> int | None:
 _BY_ARGUMENT = _table("""
     ioctl 16 29, socket 41 198, socketpair 53 199, clone 56 220, clone3 435 435, prlimit64 302 261,
     setpriority 141 140, sched_setparam 142 118, sched_setscheduler 144 119, sched_setaffinity 203 122,
-    sched_setattr 314 274
+    sched_setattr 314 274, preadv2 327 286, fadvise64 221 223, madvise 28 233
 """)
 SYSCALLS = _BY_ARGUMENT | _table("""
     acct 163 89, add_key 248 217, adjtimex 159 171, bpf 321 280, chroot 161 51, clock_adjtime 305 266,
@@ -36,6 +37,7 @@ SYSCALLS = _BY_ARGUMENT | _table("""
     fsmount 432 432, fsopen 430 430, fspick 433 433, init_module 175 105, io_uring_enter 426 426,
     io_uring_register 427 427, io_uring_setup 425 425, ioperm 173 -, iopl 172 -, kcmp 312 272,
     kexec_file_load 320 294, kexec_load 246 104, keyctl 250 219, lookup_dcookie 212 18, memfd_secret 447 447,
+    mincore 27 232, cachestat 451 451,
     modify_ldt 154 -, mount 165 40, mount_setattr 442 442, move_mount 429 429, move_pages 279 239,
     name_to_handle_at 303 264, nfsservctl 180 42, open_by_handle_at 304 265, open_tree 428 428,
     open_tree_attr 467 467, perf_event_open 298 241, pidfd_getfd 438 438, pivot_root 155 41, process_madvise 440 440,
@@ -53,7 +55,6 @@ HOST_IPC = _table("""
 _PROCESS_ARGUMENT = {"prlimit64": 0, "setpriority": 1} | dict.fromkeys(
     ("sched_setparam", "sched_setscheduler", "sched_setaffinity", "sched_setattr"), 0
 )
-
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _NAMESPACE_FLAGS = 0x7E020000
 _TERMINAL_INJECTION = (0x5412, 0x541C)
@@ -65,6 +66,12 @@ _AND = 0x54
 _EQUAL = 0x15
 _SET = 0x45
 _RETURN = 0x06
+# Values of an argument that tell of the page cache or change it: RWF_NOWAIT, POSIX_FADV_DONTNEED, MADV_PAGEOUT.
+_PAGE_CACHE = {
+    "preadv2": (5, _SET, 0x8, errno.EOPNOTSUPP),
+    "fadvise64": (3, _EQUAL, 4, errno.EINVAL),
+    "madvise": (2, _EQUAL, 21, errno.EINVAL),
+}
 _KILL = 0x80000000
 _ALLOW = 0x7FFF0000
 
@@ -135,6 +142,14 @@ def _others_rules(number: dict[str, int]) -> list[_Op]:
     return ops
 
 
+def _page_cache_rules(number: dict[str, int]) -> list[_Op]:
+    ops: list[_Op] = []
+    for call, (index, test, value, code) in _PAGE_CACHE.items():
+        ops += [_Op(_EQUAL, number[call], on_false=f"after {call}"), _Op(_LOAD, _argument(index))]
+        ops += [_Op(test, value, on_false="allow"), _Op(_RETURN, _deny(code)), _Op(_LOAD, 0, label=f"after {call}")]
+    return ops
+
+
 def _with_allow_nearby(ops: list[_Op]) -> list[_Op]:
     """Point each "allow" jump at its own return, directly behind it, since a jump reaches 255 instructions."""
     result: list[_Op] = []
@@ -166,7 +181,7 @@ def program(*, network: bool, machine: str = "") -> bytes:
     ops += [_Op(_LOAD, 0, label="native")]
     if machine == "x86_64":
         ops += [_Op(_SET, 0x40000000, on_false="not x32"), _Op(_RETURN, _KILL), _Op(_LOAD, 0, label="not x32")]
-    ops += _argument_rules(number) + _family_rules(number, network)
+    ops += _argument_rules(number) + _family_rules(number, network) + _page_cache_rules(number)
     if not network:
         ops += _others_rules(number)
     refused = [value for name, value in number.items() if name not in _BY_ARGUMENT]

@@ -81,6 +81,14 @@ def test_threads_may_be_made_but_no_namespaces(machine: str) -> None:
     assert ask("clone3") == refusal(errno.ENOSYS)
 
 
+def test_the_page_cache_cannot_be_asked_or_emptied(machine: str) -> None:
+    ask = Filter(machine, True)
+    assert ask("preadv2", 3, 0, 1, 0, 0, 0) == ALLOW and ask("preadv2", 3, 0, 1, 0, 0, 0x8) == refusal(errno.EOPNOTSUPP)
+    assert ask("fadvise64", 3, 0, 0, 2) == ALLOW and ask("fadvise64", 3, 0, 0, 4) == refusal(errno.EINVAL)
+    assert ask("madvise", 0, 4096, 4) == ALLOW and ask("madvise", 0, 4096, 21) == refusal(errno.EINVAL)
+    assert ask("mincore") == ask("cachestat") == refusal(errno.EPERM)
+
+
 def test_terminals_cannot_be_typed_into(machine: str) -> None:
     ask = Filter(machine, True)
     assert ask("ioctl", 0, 0x5401) == ALLOW

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import shutil
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 from .calls import Found, Target, call, contents, first, in_child, opens
@@ -49,6 +51,27 @@ def links_a_file_of_the_host(target: Target) -> Found:
         return contents(link)
     finally:
         os.unlink(link)
+
+
+def asks_which_pages_are_in_memory(target: Target) -> Found:
+    descriptor = os.open(sys.executable, os.O_RDONLY)
+    try:
+        with mmap.mmap(descriptor, 4096, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE) as pages:
+            address = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+            return call("mincore", address, 4096, ctypes.create_string_buffer(1)) == 0
+    finally:
+        os.close(descriptor)
+
+
+def reads_only_what_is_in_memory(target: Target) -> Found:
+    with Path(sys.executable).open("rb") as file:
+        return os.preadv(file.fileno(), [bytearray(16)], 0, os.RWF_NOWAIT) == 16
+
+
+def drops_pages_from_memory(target: Target) -> Found:
+    with Path(sys.executable).open("rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 4096, os.POSIX_FADV_DONTNEED)
+    return True
 
 
 def opens_a_file_by_its_handle(target: Target) -> Found:
