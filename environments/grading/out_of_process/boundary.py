@@ -175,13 +175,21 @@ class Boundary:
             self.is_decoding = False
 
     def _stand_in(self, form: Any, result: Any) -> Any:
-        """Return a stand-in for a function that stays on the other side, and for its attributes that are functions."""
-        if not (isinstance(form, list) and form[0] == "L"):
-            return result
-        stand_in = self._live(form[1], result)
-        for name, inner in form[2]:
-            setattr(stand_in, name, self._stand_in(inner, getattr(result, name)))
-        return stand_in
+        """Return a result with stand-ins for functions that stay on the other side, and for those in its parts."""
+        tag = form[0] if isinstance(form, list) else ""
+        if tag == "L" or tag == "r" and isinstance(form[1], str) and isinstance(result, types.FunctionType):
+            stand_in = self.values.objects.get(f"{form[1]} live") or self._live(form[1], result)
+            for name, inner in form[2] if tag == "L" else []:
+                setattr(stand_in, name, self._stand_in(inner, getattr(result, name)))
+            return stand_in
+        if tag == "t" and type(result) is tuple:
+            return tuple([self._stand_in(inner, item) for inner, item in zip(form[1], result)])  # noqa: B905  of Python 3.10
+        if tag == "l" and type(result) is list:
+            result[:] = [self._stand_in(inner, item) for inner, item in zip(form[2], result)]  # noqa: B905
+        elif tag == "d" and type(result) is dict:
+            for (_, inner), (key, item) in zip(form[2], list(result.items())):  # noqa: B905
+                result[key] = self._stand_in(inner, item)
+        return result
 
     def _live(self, number: str, original: Any) -> Any:
         """Return a stand-in for a function that was returned: calls of it are calls too."""
@@ -217,6 +225,7 @@ def describe_answer(values: Any, number: int, call: dict[str, Any], sent: list[A
     """
     result, error, printed = outcome
     values.begin(answering=str(number))
+    values.number_first(result)
     after = [None if isinstance(item, types.GeneratorType) else values.encode(item) for item in sent]
     is_changed = canonical(after) != canonical([*call["arguments"], *call["keywords"].values()])
     answer = {"after": after if is_changed else None, "error": None, "result": None, "printed": printed}

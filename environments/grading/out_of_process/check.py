@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any
 
 from ....errors import GraderError
@@ -24,6 +25,7 @@ from ...tasks.task_trees import Materials
 from ..placing import KILLED, put_in_place
 from .places import canonical
 from .recorded_calls import Call, RecordedCalls, boundary_parts, worker_parts
+from .sequences import comparable
 from .targets import Examined, examine
 
 ROUNDS = 4
@@ -147,21 +149,37 @@ async def failed_tests(
         if wrong or len(answers) != len(calls):
             count = len(wrong) + len(calls) - len(answers)
             failed[target] = f"{count} of {len(calls)} held-out calls have another result"
+    failed.update(_failed_sequences(recorded, answers_given))
     open_tests: dict[str, list[Call]] = {}
     for number, (test, calls) in enumerate(recorded.tests.items()):
         answers = answers_given.get(str(number), [])
         if canonical(answers) != canonical([call["answer"] for call in calls]):
             open_tests[test] = [{**call, "answer": got} for call, got in zip(calls, answers, strict=False)]
-    return {**failed, **await _judged(examination, recorded, changes, open_tests)}
+    return {**failed, **await judged(examination, recorded, changes, open_tests)}
 
 
-async def _judged(
+def _failed_sequences(recorded: RecordedCalls, answers_given: Answers) -> dict[str, str]:
+    failed: dict[str, str] = {}
+    for number, calls in enumerate(recorded.sequences):
+        answers = answers_given.get(f"sequence {number}", [])
+        for call, got in zip_longest(calls, answers):
+            if call is None or not same_answer(call["answer"], comparable(call, got)):
+                target = calls[0]["target"] if call is None else call["target"]
+                failed[target] = f"a call of held-out sequence {number} has another result"
+                break
+    return failed
+
+
+async def judged(
     examination: Examination,
     recorded: RecordedCalls,
     changes: Sequence[FileChange],
     open_tests: dict[str, list[Call]],
 ) -> dict[str, str]:
-    """Return those of the tests that fail with the solution's own answers."""
+    """Return those of the tests that fail with the solution's own answers, each with the reason.
+
+    ``open_tests`` has these answers. Raises SandboxError when a sandbox fails.
+    """
     failed: dict[str, str] = {}
     allowed = recorded.allowed()
     for last in [False] * (ROUNDS - 1) + [True]:
