@@ -6,14 +6,15 @@ The text of this file is also run inside sandboxes, after that of ``value_encodi
 from __future__ import annotations
 
 import base64
+import itertools
 import marshal
 import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the text of that file has defined these names already
-    from .places import CannotEncode, global_names, has_assertion, is_test_class, place_of
+    from .places import CannotEncode, canonical, global_names, has_assertion, is_test_class, place_of, replay
     from .special_values import ITERATORS, PLACED, UNNUMBERED
-    from .value_encoding import Encoder
+    from .value_encoding import MAX_ITEMS, Encoder
 
 _IGNORED = frozenset(
     ("__dict__", "__weakref__", "__doc__", "__module__", "__qualname__")
@@ -36,6 +37,24 @@ class CodeEncoder(Encoder):
                 self.add(result)
         elif self._constant(result) is None:
             self.add(result)
+
+    def texts(self, values: list[Any]) -> list[str]:
+        """Return values as texts that differ where they do; '?' for one that cannot be encoded."""
+        found: list[str] = []
+        for value in values:
+            other = type(self)((), self.packages)
+            other.is_digest = True
+            other.begin("0")
+            try:
+                found.append(canonical(other.encode(value)))
+            except (CannotEncode, RecursionError):
+                found.append("?")
+        return found
+
+    def taken(self, generator: Any) -> Any:
+        """Return a generator of what another one gives first; what it gives later is still its own."""
+        items = list(itertools.islice(generator, MAX_ITEMS))
+        return replay(items, None, generator)
 
     def encode_known_code(self, value: Any, number: Any) -> Any:
         """Return a test's function or class by value; what an answer made stays where it is."""

@@ -43,11 +43,25 @@ class Recording:
 async def record(examination: Examination, solution: Sequence[FileChange]) -> Recording:
     """Return the record of a task's FAIL_TO_PASS tests; ``solution`` is its own solution as accepted changes.
 
-    Raises SandboxError when a sandbox fails.
+    Where the calls of the examined functions do not decide alone, those of the functions that tests reach them through
+    are tried: what is private between the two needs no form then. Raises SandboxError when a sandbox fails.
     """
-    examined, tests = examination.examined, examination.task.FAIL_TO_PASS[:MAX_TESTS]
+    examined = examination.examined
     if not examined.targets:
         return Recording(None, missing=(examined.unreplaced or ("the solution changes no function",))[0])
+    recording = await _record(examination, solution)
+    if recording.is_complete or examined.unreplaced:
+        return recording
+    entries = await examination.entry_functions(examination.task.FAIL_TO_PASS[:MAX_TESTS])
+    others = tuple(name for name in entries if name not in examined.targets)
+    if not others:
+        return recording
+    wider = await _record(replace(examination, entries=others), solution)
+    return wider if wider.is_complete else recording
+
+
+async def _record(examination: Examination, solution: Sequence[FileChange]) -> Recording:
+    examined, tests = examination.examined, examination.task.FAIL_TO_PASS[:MAX_TESTS]
     first, again = await asyncio.gather(
         examination.trusted_run(tests, None), examination.trusted_run(tests, None, hash_seed=1)
     )
@@ -67,6 +81,7 @@ async def record(examination: Examination, solution: Sequence[FileChange]) -> Re
             if canonical(one["calls"]) != canonical(two.get("calls", [])):
                 unsteady.add(test)
     recorded = RecordedCalls(list(examined.targets), list(examined.opaque), list(examination.packages), made)
+    recorded = replace(recorded, entries=list(examination.entries))
     recorded = await _reproduced(examination, recorded, solution, reasons, unsteady)
     recorded = _within_limit(recorded, reasons)
     if not recorded.tests:
@@ -74,12 +89,13 @@ async def record(examination: Examination, solution: Sequence[FileChange]) -> Re
     recorded = await _with_inputs(examination, recorded, solution)
     if too_weak(recorded):
         recorded = await _with_sequences(examination, recorded, solution)
-    runs = {
-        test: {target for target in crossing["reached"] if target[0] != "@"}
-        for test, crossing in first.crossings.items()
-    }
+    runs = {test: set(crossing["reached"]) & set(examined.targets) for test, crossing in first.crossings.items()}
     unseen = set().union(*runs.values()) - set().union(*(runs[test] for test in recorded.tests))
-    lacking = missing(recorded, reasons, (*examined.unreplaced, "")[0], unseen)
+    inner: dict[str, set[str]] = {}
+    for notes in (first.crossings[test]["inner"] for test in recorded.tests):
+        for target, digests in notes.items():
+            inner.setdefault(target, set()).update(digests)
+    lacking = missing(recorded, reasons, (*examined.unreplaced, "")[0], unseen, inner)
     return Recording(recorded, reasons, not lacking, lacking)
 
 
@@ -106,12 +122,13 @@ async def _reproduced(
         if test in unsteady or canonical(given) != expected:
             reasons[test] = "its calls differ from run to run" if test in unsteady else _difference(calls, given)
             if len(given) == len(calls) and not any("broken" in answer for answer in given):
-                unsure[test] = _answered(calls, given)
+                answered_calls = _answered(calls, given)
+                unsure[test] = _with_needs(answered_calls, nothing.get(str(number), []))
                 idle[test] = _answered(calls, nothing.get(str(number), []))
         elif canonical(nothing.get(str(number))) == expected:
             reasons[test] = "its answers do not need the solution"
         else:
-            accepted[test] = calls
+            accepted[test] = _with_needs(calls, nothing.get(str(number), [])) if recorded.entries else calls
     if accepted:
         answered = replace(recorded, tests=accepted)
         run = await examination.trusted_run(list(accepted), accepted, answered.allowed())
@@ -140,6 +157,12 @@ async def _decided(
     failed |= set(await judged(examination, recorded, solution, second))
     needed = set(await judged(examination, recorded, [], idle))
     return {test: calls for test, calls in recorded.tests.items() if test in needed - failed}
+
+
+def _with_needs(calls: Sequence[Call], nothing: Sequence[Any]) -> list[Call]:
+    """Return calls that say whether doing nothing gives another answer."""
+    pairs = zip_longest(calls, nothing[: len(calls)])
+    return [{**call, "needs": canonical(call["answer"]) != canonical(other)} for call, other in pairs]
 
 
 def _answered(calls: Sequence[Call], answers_given: Sequence[Any]) -> list[Call]:

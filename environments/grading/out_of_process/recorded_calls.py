@@ -14,7 +14,8 @@ from typing import Any
 from ....errors import GraderError
 from ...snapshots.test_run import plugin_imports
 
-_BOUNDARY = ("places", "special_values", "value_encoding", "code_encoding", "value_decoding", "boundary")
+_VALUES = ("places", "special_values", "value_encoding", "code_encoding", "value_decoding")
+_BOUNDARY = (*_VALUES, "call_description", "inner_calls", "boundary")
 
 Call = dict[str, Any]
 """``target``, ``arguments``, ``keywords`` and, once recorded, ``answer``."""
@@ -36,6 +37,8 @@ class RecordedCalls:
     """Calls that no test makes, by target: held-out inputs near those of the tests."""
     sequences: list[list[Call]] = field(default_factory=list)
     """Calls of tests with other data, in order; their answers have only what is compared (see ``sequences.py``)."""
+    entries: list[str] = field(default_factory=list)
+    """Functions that are not examined themselves, at which calls are recorded because they run the examined ones."""
 
     def pack(self) -> str:
         """Return the record as text for a row."""

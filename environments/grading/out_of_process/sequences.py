@@ -69,8 +69,9 @@ def kept_sequences(
                 if call["target"] in QUESTIONS:
                     continue
                 break
-            good.append({**call, "answer": answer})
-            is_different |= canonical(answer) != canonical(comparable(call, three))
+            needs = canonical(answer) != canonical(comparable(call, three))
+            good.append({**call, "answer": answer, "needs": needs})
+            is_different |= needs
         if is_different:
             kept.append(good)
     return kept[:KEPT]

@@ -41,7 +41,7 @@ def match_parts(value: re.Match[Any]) -> list[Any]:
     for start in (value.pos, value.start()):
         for method in _MATCHERS:
             found = getattr(value.re, method)(value.string, start, value.endpos)
-            if found is not None and found.regs == value.regs:  # type: ignore[attr-defined]  # of every Python 3
+            if found is not None and found.regs == value.regs:
                 return [method, value.re, value.string, start, value.endpos]
     raise CannotEncode("a match that its pattern does not find alone")
 
@@ -54,7 +54,7 @@ def found_match(method: Any, pattern: Any, text: Any, start: Any, end: Any) -> r
     found = getattr(pattern, method)(text, start, end)
     if found is None:
         raise CannotEncode("parts of a match that find nothing")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def member_of(value: enum.Enum) -> Any:

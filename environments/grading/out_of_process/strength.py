@@ -13,17 +13,24 @@ MIN_CALLS = 6
 """Fewest different calls of a record that decides alone; a guess satisfies fewer too easily."""
 
 
-def missing(recorded: RecordedCalls, reasons: Mapping[str, str], unreplaced: str, unseen: Collection[str]) -> str:
+def missing(
+    recorded: RecordedCalls,
+    reasons: Mapping[str, str],
+    unreplaced: str,
+    unseen: Collection[str],
+    inner: Mapping[str, Collection[str]],
+) -> str:
     """Return what the record lacks to decide alone, '' when it lacks nothing.
 
     ``reasons`` are those of tests without a record, ``unreplaced`` that of a changed function that cannot be replaced,
-    ``unseen`` the changed functions that only tests without a record run.
+    ``unseen`` the changed functions that only tests without a record run. ``inner`` are digests of what examined
+    functions answered inside recorded calls.
     """
     if unreplaced:
         return unreplaced
     if unseen:
         return f"no recorded test runs {min(unseen)}"
-    if weak := too_weak(recorded):
+    if weak := too_weak(recorded, inner):
         return weak
     if len(recorded.tests) < len(reasons):
         return (
@@ -32,20 +39,23 @@ def missing(recorded: RecordedCalls, reasons: Mapping[str, str], unreplaced: str
     return ""
 
 
-def too_weak(recorded: RecordedCalls) -> str:
-    """Return why a guess could satisfy the record: few calls, or a function that always answers the same."""
+def too_weak(recorded: RecordedCalls, inner: Mapping[str, Collection[str]] | None = None) -> str:
+    """Return why a guess could satisfy the record: few calls, or a function that always answers the same.
+
+    Calls that doing nothing answers as well do not count. ``inner`` are as in ``missing``.
+    """
     arguments: set[str] = set()
     answers: dict[str, set[str]] = {}
     data: dict[str, set[str]] = {}
     texts: dict[tuple[str, str], set[str]] = {}
-    examined = set(recorded.targets)
+    examined = {*recorded.targets, *recorded.entries}
     for calls in [*recorded.tests.values(), *recorded.inputs.values()]:
-        for call in calls:
+        for call in (call for call in calls if call.get("needs", True)):
             arguments.add(canonical([call["target"], call["arguments"], call["keywords"]]))
             answers.setdefault(_origin(call["target"], calls), set()).add(canonical(call["answer"]))
             data.setdefault(_origin(call["target"], calls), set()).add(canonical(comparable(call, call["answer"])))
     for calls in recorded.sequences:
-        for call in calls:
+        for call in (call for call in calls if call.get("needs", True)):
             if call["target"] in examined or call["target"][0] == "@":
                 arguments.add(canonical([call["target"], call["arguments"], call["keywords"]]))
                 data.setdefault(_origin(call["target"], calls), set()).add(canonical(call["answer"]))
@@ -54,8 +64,9 @@ def too_weak(recorded: RecordedCalls) -> str:
                 answer = canonical([call["target"], call["answer"]])
                 texts.setdefault((_origin(asked["target"], calls), call["target"]), set()).add(answer)
     varying = {name for (name, _), different in texts.items() if len(different) > 1}
+    varying |= {name for name, different in (inner or {}).items() if len(different) > 1}
     varying |= {name for name in answers if len(answers[name]) > 1 or len(data[name]) > 1}
-    constant = next((name for name in sorted(answers) if name not in varying), "")
+    constant = next((name for name in sorted({*answers, *(inner or {})}) if name not in varying), "")
     if constant:
         return f"every recorded call of {constant} has the same answer"
     return f"only {len(arguments)} different calls are recorded" if len(arguments) < MIN_CALLS else ""
