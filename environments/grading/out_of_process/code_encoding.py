@@ -40,16 +40,16 @@ class CodeEncoder(Encoder):
 
     def texts(self, values: list[Any]) -> list[str]:
         """Return values as texts that differ where they do; '?' for one that cannot be encoded."""
-        found: list[str] = []
+        found_texts: list[str] = []
         for value in values:
             other = type(self)((), self.packages)
             other.is_digest = True
             other.begin("0")
             try:
-                found.append(canonical(other.encode(value)))
+                found_texts.append(canonical(other.encode(value)))
             except (CannotEncode, RecursionError):
-                found.append("?")
-        return found
+                found_texts.append("?")
+        return found_texts
 
     def taken(self, generator: Any) -> Any:
         """Return a generator of what another one gives first; what it gives later is still its own."""

@@ -10,7 +10,6 @@ import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the text of that file has defined these names already
-    from .boundary import Boundary
     from .places import text_of
 
 MAX_NOTES = 20
@@ -18,7 +17,7 @@ MAX_NOTES = 20
 
 
 def noted_answer(
-    boundary: Boundary, target: str, original: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]
+    boundary: Any, target: str, original: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Any:
     """Call an examined function inside a recorded call, and note its answer: one that never varies could be guessed."""
     notes = boundary.inner.setdefault(target, [])
@@ -39,9 +38,7 @@ def noted_answer(
     return result
 
 
-def observed(
-    boundary: Boundary, target: str, original: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]
-) -> Any:
+def observed(boundary: Any, target: str, original: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Call a function of the workspace; note it as an entry where an examined one runs."""
     before, boundary.reached = boundary.reached, {target}
     try:
@@ -52,7 +49,7 @@ def observed(
 
 
 async def observed_coroutine(
-    boundary: Boundary, target: str, original: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]
+    boundary: Any, target: str, original: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Any:
     """Do the same for a coroutine function."""
     before, boundary.reached = boundary.reached, {target}
@@ -62,7 +59,7 @@ async def observed_coroutine(
         _note_entry(boundary, target, before)
 
 
-def _note_entry(boundary: Boundary, target: str, before: set[str]) -> None:
+def _note_entry(boundary: Any, target: str, before: set[str]) -> None:
     if boundary.reached & boundary.targets:
         boundary.entries.add(target)
     boundary.reached |= before

@@ -66,7 +66,7 @@ async def _record(examination: Examination, solution: Sequence[FileChange]) -> R
         examination.trusted_run(tests, None), examination.trusted_run(tests, None, hash_seed=1)
     )
     reasons: dict[str, str] = {}
-    made: dict[str, list[Call]] = {}
+    calls_made: dict[str, list[Call]] = {}
     unsteady: set[str] = set()
     for test in tests:
         one, two = first.crossings.get(test, {}), again.crossings.get(test, {})
@@ -77,10 +77,10 @@ async def _record(examination: Examination, solution: Sequence[FileChange]) -> R
         elif not one.get("calls"):
             reasons[test] = "it calls no examined function"
         else:
-            made[test] = one["calls"]
+            calls_made[test] = one["calls"]
             if canonical(one["calls"]) != canonical(two.get("calls", [])):
                 unsteady.add(test)
-    recorded = RecordedCalls(list(examined.targets), list(examined.opaque), list(examination.packages), made)
+    recorded = RecordedCalls(list(examined.targets), list(examined.opaque), list(examination.packages), calls_made)
     recorded = replace(recorded, entries=list(examination.entries))
     recorded = await _reproduced(examination, recorded, solution, reasons, unsteady)
     recorded = _within_limit(recorded, reasons)
@@ -118,11 +118,13 @@ async def _reproduced(
     unsure: dict[str, list[Call]] = {}
     idle: dict[str, list[Any]] = {}
     for number, (test, calls) in enumerate(recorded.tests.items()):
-        expected, given = canonical([call["answer"] for call in calls]), answered_elsewhere.get(str(number), [])
-        if test in unsteady or canonical(given) != expected:
-            reasons[test] = "its calls differ from run to run" if test in unsteady else _difference(calls, given)
-            if len(given) == len(calls) and not any("broken" in answer for answer in given):
-                answered_calls = _answered(calls, given)
+        expected, answers_given = canonical([call["answer"] for call in calls]), answered_elsewhere.get(str(number), [])
+        if test in unsteady or canonical(answers_given) != expected:
+            reasons[test] = (
+                "its calls differ from run to run" if test in unsteady else _difference(calls, answers_given)
+            )
+            if len(answers_given) == len(calls) and not any("broken" in answer for answer in answers_given):
+                answered_calls = _answered(calls, answers_given)
                 unsure[test] = _with_needs(answered_calls, nothing.get(str(number), []))
                 idle[test] = _answered(calls, nothing.get(str(number), []))
         elif canonical(nothing.get(str(number))) == expected:

@@ -35,16 +35,18 @@ def held_out_sequences(
 ) -> list[list[Call]]:
     """Return new sequences of calls, each with other data than every test's; ``choice`` draws them."""
     models = [list(calls[:LONGEST]) for calls in tests if _is_movable(calls[:LONGEST])]
-    known = {_key(model) for model in models}
-    found: list[list[Call]] = []
+    keys_known = {_key(model) for model in models}
+    sequences: list[list[Call]] = []
     for _ in range(4 * PROPOSED):
-        if len(found) == PROPOSED or not models:
+        if len(sequences) == PROPOSED or not models:
             break
         new = _changed(choice.choice(models), models, choice)
-        if _key(new) not in known:
-            known.add(_key(new))
-            found.append(new + _questions(new, targets))
-    return [[{name: call[name] for name in ("target", "arguments", "keywords")} for call in calls] for calls in found]
+        if _key(new) not in keys_known:
+            keys_known.add(_key(new))
+            sequences.append(new + _questions(new, targets))
+    return [
+        [{name: call[name] for name in ("target", "arguments", "keywords")} for call in calls] for calls in sequences
+    ]
 
 
 def kept_sequences(
@@ -54,7 +56,7 @@ def kept_sequences(
 
     Each ends before a call that raises, and has what is compared as the answer of each call.
     """
-    kept: list[list[Call]] = []
+    sequences_kept: list[list[Call]] = []
     for calls, first, second, other in zip(proposed, *runs, nothing, strict=False):
         good: list[Call] = []
         is_different = False
@@ -73,8 +75,8 @@ def kept_sequences(
             good.append({**call, "answer": answer, "needs": needs})
             is_different |= needs
         if is_different:
-            kept.append(good)
-    return kept[:KEPT]
+            sequences_kept.append(good)
+    return sequences_kept[:KEPT]
 
 
 def comparable(call: Call, answer: Any) -> Any:

@@ -40,8 +40,8 @@ def match_parts(value: re.Match[Any]) -> list[Any]:
     """
     for start in (value.pos, value.start()):
         for method in _MATCHERS:
-            found = getattr(value.re, method)(value.string, start, value.endpos)
-            if found is not None and found.regs == value.regs:
+            match = getattr(value.re, method)(value.string, start, value.endpos)
+            if match is not None and match.regs == value.regs:
                 return [method, value.re, value.string, start, value.endpos]
     raise CannotEncode("a match that its pattern does not find alone")
 
@@ -51,10 +51,10 @@ def found_match(method: Any, pattern: Any, text: Any, start: Any, end: Any) -> r
     is_search = method in _MATCHERS and type(pattern) is re.Pattern and type(text) in (str, bytes)
     if not (is_search and type(start) is int and type(end) is int):
         raise CannotEncode("not the parts of a match")
-    found = getattr(pattern, method)(text, start, end)
-    if found is None:
+    match = getattr(pattern, method)(text, start, end)
+    if match is None:
         raise CannotEncode("parts of a match that find nothing")
-    return found
+    return match
 
 
 def member_of(value: enum.Enum) -> Any:
@@ -69,7 +69,7 @@ def member_of(value: enum.Enum) -> Any:
 
 
 def member_again(kind: Any, member: Any) -> Any:
-    """Return the member that ``member_of`` named. Raises CannotEncode for a class that is no enumeration."""
+    """Return the member that ``member_of`` named. Raises CannotEncode for a class that is not an enumeration."""
     if not (isinstance(kind, type) and issubclass(kind, enum.Enum)):
         raise CannotEncode(f"{kind!r} has no members")
     return kind(member) if type(member) is int else kind[member]

@@ -60,9 +60,9 @@ def too_weak(recorded: RecordedCalls, inner: Mapping[str, Collection[str]] | Non
                 arguments.add(canonical([call["target"], call["arguments"], call["keywords"]]))
                 data.setdefault(_origin(call["target"], calls), set()).add(canonical(call["answer"]))
             elif call["target"] in QUESTIONS:  # about what an earlier call returned
-                asked = calls[int(call["arguments"][0][1].partition(".")[0])]
+                earlier_call = calls[int(call["arguments"][0][1].partition(".")[0])]
                 answer = canonical([call["target"], call["answer"]])
-                texts.setdefault((_origin(asked["target"], calls), call["target"]), set()).add(answer)
+                texts.setdefault((_origin(earlier_call["target"], calls), call["target"]), set()).add(answer)
     varying = {name for (name, _), different in texts.items() if len(different) > 1}
     varying |= {name for name, different in (inner or {}).items() if len(different) > 1}
     varying |= {name for name in answers if len(answers[name]) > 1 or len(data[name]) > 1}

@@ -161,8 +161,8 @@ class Values(CodeEncoder):
         return value
 
     def _decode_m(self, number: Any, *parts: Any) -> Any:
-        found = found_match(*map(self.decode, parts))
-        self._known(number, lambda: found)
+        match = found_match(*map(self.decode, parts))
+        self._known(number, lambda: match)
         return self._known_as(number, lambda value: isinstance(value, re.Match))
 
     def _decode_n(self, number: Any, kind: Any) -> Any:
