@@ -98,8 +98,9 @@ async def _behaviour(submission: Submission, trees: Materials, accepted: Sequenc
     """
     if not submission.task.pytest.behaviour:
         return None
-    examination = Examination(submission.task, trees, submission.backend, submission.limits)
     recorded = RecordedCalls.unpack(submission.task.pytest.behaviour)
+    entries = tuple(recorded.entries)
+    examination = Examination(submission.task, trees, submission.backend, submission.limits, entries)
     try:
         return await failed_tests(examination, recorded, accepted)
     except SandboxError:

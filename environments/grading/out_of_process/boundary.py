@@ -11,11 +11,8 @@ it, and no code of the solution is in their process. Calls that the examined cod
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
 import functools
-import inspect
-import io
 import re
 import sys
 import types
@@ -23,7 +20,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the text of that file has defined these names already
-    from .places import CannotEncode, canonical
+    from .call_description import describe_answer, printed_outcome, same_call, without_defaults
+    from .inner_calls import noted_answer, observed, observed_coroutine
+    from .places import CannotEncode
     from .value_decoding import Values
 
 MAX_CALLS = 400
@@ -41,13 +40,16 @@ class Boundary:
     def __init__(self, job: dict[str, Any]) -> None:
         self.answers = job.get("answers")
         self.opaque, self.packages = job["opaque"], job["packages"]
-        self.allowed = job.get("allowed")
+        self.allowed, self.targets = job.get("allowed"), frozenset(job.get("targets", ()))
+        self.is_observing, self.has_entries = job.get("is_observing", False), job.get("has_entries", False)
         self.originals: dict[str, Callable[..., Any]] = {}
         self.test = ""
         self.calls: list[dict[str, Any]] = []
         self.problem = ""
         self.values: Any = None
         self.reached: set[str] = set()
+        self.entries: set[str] = set()
+        self.inner: dict[str, list[str]] = {}
         self.is_decoding = False
 
     def start(self, test: str) -> None:
@@ -56,7 +58,7 @@ class Boundary:
         names = None if self.allowed is None else {tuple(place) for place in self.allowed}
         allowed = None if names is None else self._is_allowed(names)
         self.values = Values(self.opaque, self.packages, allowed, self._live)
-        self.reached = set()
+        self.reached, self.entries, self.inner = set(), set(), {}
 
     def _is_allowed(self, names: set[tuple[str, str]]) -> Callable[[str, str], bool]:
         def is_allowed(module: str, name: str) -> bool:
@@ -70,7 +72,8 @@ class Boundary:
 
     def stop(self) -> dict[str, Any]:
         """End a test and return its calls, and why they cannot be repeated elsewhere ('' when they can)."""
-        record = {"calls": self.calls, "problem": self.problem, "reached": sorted(self.reached)}
+        record: dict[str, Any] = {"calls": self.calls, "problem": self.problem, "reached": sorted(self.reached)}
+        record.update(entries=sorted(self.entries), inner=self.inner)
         self.test, self.calls, self.problem = "", [], ""
         return record
 
@@ -92,13 +95,17 @@ class Boundary:
         original = original or self.originals.get(target)
         if not self.test or _busy.get():
             self.reached.add(target)
+            if self.test and self.has_entries and self.answers is None and target in self.targets:
+                return noted_answer(self, target, original, arguments, keywords)
             return original(*arguments, **keywords)
         token = _busy.set(True)
         try:
+            if self.is_observing:
+                return observed(self, target, original, arguments, keywords)
             call, positional, named = self._described(target, original, arguments, keywords)
             if self.answers is not None:
                 return self._answer(call)
-            outcome = _printed(original, positional, named)
+            outcome = printed_outcome(original, positional, named)
             return self._recorded(call, [*positional, *named.values()], outcome)
         finally:
             _busy.reset(token)
@@ -108,9 +115,13 @@ class Boundary:
         original = self.originals[target]
         if not self.test or _busy.get():
             self.reached.add(target)
+            if self.has_entries and target in self.targets:
+                self.inner.setdefault(target, []).append("a coroutine")  # what it answers is not noted
             return await original(*arguments, **keywords)
         token = _busy.set(True)
         try:
+            if self.is_observing:
+                return await observed_coroutine(self, target, original, arguments, keywords)
             call, positional, named = self._described(target, original, arguments, keywords)
             if self.answers is not None:
                 return self._answer(call)
@@ -166,7 +177,7 @@ class Boundary:
     def _answer(self, call: dict[str, Any]) -> Any:
         """Return or raise what the solution answered to this call elsewhere."""
         number, expected = len(self.calls) - 1, (self.answers or {}).get(self.test, [])
-        if self.problem or number >= len(expected) or not _same(expected[number], call):
+        if self.problem or number >= len(expected) or not same_call(expected[number], call):
             raise Unanswered(self.problem or f"call {number} of {call['target']}")
         self.is_decoding = True
         try:
@@ -175,13 +186,21 @@ class Boundary:
             self.is_decoding = False
 
     def _stand_in(self, form: Any, result: Any) -> Any:
-        """Return a stand-in for a function that stays on the other side, and for its attributes that are functions."""
-        if not (isinstance(form, list) and form[0] == "L"):
-            return result
-        stand_in = self._live(form[1], result)
-        for name, inner in form[2]:
-            setattr(stand_in, name, self._stand_in(inner, getattr(result, name)))
-        return stand_in
+        """Return a result with stand-ins for functions that stay on the other side, and for those in its parts."""
+        tag = form[0] if isinstance(form, list) else ""
+        if tag == "L" or tag == "r" and isinstance(form[1], str) and isinstance(result, types.FunctionType):
+            stand_in = self.values.objects.get(f"{form[1]} live") or self._live(form[1], result)
+            for name, inner in form[2] if tag == "L" else []:
+                setattr(stand_in, name, self._stand_in(inner, getattr(result, name)))
+            return stand_in
+        if tag == "t" and type(result) is tuple:
+            return tuple([self._stand_in(inner, item) for inner, item in zip(form[1], result)])  # noqa: B905  of Python 3.10
+        if tag == "l" and type(result) is list:
+            result[:] = [self._stand_in(inner, item) for inner, item in zip(form[2], result)]  # noqa: B905
+        elif tag == "d" and type(result) is dict:
+            for (_, inner), (key, item) in zip(form[2], list(result.items())):  # noqa: B905
+                result[key] = self._stand_in(inner, item)
+        return result
 
     def _live(self, number: str, original: Any) -> Any:
         """Return a stand-in for a function that was returned: calls of it are calls too."""
@@ -208,70 +227,6 @@ class Boundary:
         if answer["error"] is not None:
             raise values.decode_exception(answer["error"])
         return values.decode(answer["result"])
-
-
-def describe_answer(values: Any, number: int, call: dict[str, Any], sent: list[Any], outcome: Any) -> tuple[Any, Any]:
-    """Return the answer to a call as forms, and its result to hand on. Raises CannotEncode.
-
-    ``after`` are the forms of what the call was given, where the call changed any of it.
-    """
-    result, error, printed = outcome
-    values.begin(answering=str(number))
-    after = [None if isinstance(item, types.GeneratorType) else values.encode(item) for item in sent]
-    is_changed = canonical(after) != canonical([*call["arguments"], *call["keywords"].values()])
-    answer = {"after": after if is_changed else None, "error": None, "result": None, "printed": printed}
-    if error is not None:
-        answer["error"] = values.exception(error)
-    else:
-        answer["result"], result = values.encode_result(result)
-    return answer, result
-
-
-def without_defaults(function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Return the arguments without those that are the defaults themselves: a sentinel has no copy elsewhere."""
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except (ValueError, TypeError):
-        return arguments, keywords
-    kinds = inspect.Parameter
-    if any(item.kind is kinds.VAR_POSITIONAL for item in parameters):
-        has_more = len(arguments) > sum(item.kind in (0, 1) for item in parameters)
-        if has_more:
-            return arguments, keywords
-    if len(arguments) > len(parameters):
-        return arguments, keywords
-    named = dict(keywords)
-    for item in parameters:
-        if item.kind is kinds.KEYWORD_ONLY and item.name in named and named[item.name] is item.default:
-            del named[item.name]
-    positional: list[Any] = []
-    for number, value in enumerate(arguments):
-        item = parameters[number]
-        is_default = item.default is not kinds.empty and value is item.default
-        if item.kind is kinds.POSITIONAL_ONLY or (len(positional) == number and not is_default):
-            positional.append(value)
-        elif not is_default:
-            named[item.name] = value
-    return tuple(positional), named
-
-
-def _same(expected: dict[str, Any], call: dict[str, Any]) -> bool:
-    parts = ("target", "arguments", "keywords")
-    return canonical([expected.get(part) for part in parts]) == canonical([call.get(part) for part in parts])
-
-
-def _printed(function: Any, arguments: Any, keywords: Any) -> tuple[Any, Any, str]:
-    """Return the result or the exception of a call, and what it printed, which is passed on."""
-    buffer, result, failure = io.StringIO(), None, None
-    with contextlib.redirect_stdout(buffer):
-        try:
-            result = function(*arguments, **keywords)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  the code's own
-            failure = error
-    printed = buffer.getvalue()
-    if printed:
-        sys.stdout.write(printed)
-    return result, failure, printed
 
 
 def install_boundary(job: dict[str, Any]) -> Boundary:

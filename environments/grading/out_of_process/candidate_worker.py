@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the texts of those files have defined these names already
     from ...snapshots.test_run.plugin_imports import activate_environment, environment_folders
-    from .boundary import _printed, describe_answer
+    from .call_description import describe_answer, printed_outcome
     from .places import CannotEncode
     from .value_decoding import Values
 
@@ -62,9 +62,9 @@ def answer(values: Any, number: int, call: dict[str, Any]) -> dict[str, Any]:
         if not callable(function):
             return {"broken": f"{call['target']} is not a function"}
         if inspect.iscoroutinefunction(function):
-            outcome = _printed(lambda: asyncio.run(function(*positional, **named)), (), {})
+            outcome = printed_outcome(lambda: asyncio.run(function(*positional, **named)), (), {})
         else:
-            outcome = _printed(function, tuple(positional), named)
+            outcome = printed_outcome(function, tuple(positional), named)
         return describe_answer(values, number, call, [*positional, *named.values()], outcome)[0]
     except CannotEncode as error:
         return {"broken": str(error)[:300]}

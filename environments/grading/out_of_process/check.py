@@ -8,11 +8,13 @@ other calls than were recorded, these are answered in another round.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any
 
 from ....errors import GraderError
@@ -24,6 +26,7 @@ from ...tasks.task_trees import Materials
 from ..placing import KILLED, put_in_place
 from .places import canonical
 from .recorded_calls import Call, RecordedCalls, boundary_parts, worker_parts
+from .sequences import comparable
 from .targets import Examined, examine
 
 ROUNDS = 4
@@ -46,14 +49,19 @@ class Examination:
     trees: Materials
     backend: str = "auto"
     limits: Limits = field(default_factory=Limits)
+    entries: tuple[str, ...] = ()
+    """Other functions that end at the boundary: those through which tests reach the examined ones."""
 
     @cached_property
     def examined(self) -> Examined:
         """Return the functions that the task's own solution changes, and the trusted files."""
+        return self._examined(self.entries)
+
+    def _examined(self, entries: Sequence[str] | None) -> Examined:
         paths = source_files(self.task)
         before = {path: file.read_bytes() for path in paths if (file := self.trees.pristine_tree / path).is_file()}
         solved = {path: file.read_bytes() for path in paths if (file := self.trees.solved_tree / path).is_file()}
-        return examine(before, solved, self.task.pytest.python_path)
+        return examine(before, solved, self.task.pytest.python_path, entries)
 
     async def answers(
         self, changes: Sequence[FileChange], tests: Mapping[str, Sequence[Call]], opaque: Sequence[str]
@@ -98,7 +106,11 @@ class Examination:
     @property
     def packages(self) -> Sequence[str]:
         """Return the top-level modules of the examined files."""
-        return tuple(dict.fromkeys(target.partition(":")[0].partition(".")[0] for target in self.examined.targets))
+        return tuple(
+            dict.fromkeys(
+                target.partition(":")[0].partition(".")[0] for target in [*self.examined.targets, *self.entries]
+            )
+        )
 
     async def trusted_run(
         self, tests: Sequence[str], answers: Mapping[str, Any] | None, allowed: Any = None, hash_seed: int = 0
@@ -112,9 +124,11 @@ class Examination:
             "opaque": list(self.examined.opaque),
             "packages": list(self.packages),
             "allowed": allowed,
+            "targets": list(self.examined.targets),
+            "has_entries": bool(self.entries),
         }
         for _ in range(TRIES):
-            run = await self._trusted_process(tests, Crossing(boundary_parts(), job), hash_seed)
+            run = await self._trusted_process(tests, Crossing(boundary_parts(), job), self.examined.files, hash_seed)
             if run.exit_code not in KILLED:
                 return run
         raise GraderError(
@@ -122,10 +136,22 @@ class Examination:
             "kills processes on this machine and grade again"
         )
 
-    async def _trusted_process(self, tests: Sequence[str], crossing: Crossing, hash_seed: int) -> TestRun:
+    async def entry_functions(self, tests: Sequence[str]) -> list[str]:
+        """Return the functions that tests call and that run an examined one, as far as they can be replaced.
+
+        Raises SandboxError when the sandbox fails.
+        """
+        everything = await asyncio.to_thread(self._examined, None)
+        job: dict[str, Any] = {"opaque": [], "packages": [], "targets": self.examined.targets, "is_observing": True}
+        run = await self._trusted_process(tests, Crossing(boundary_parts(), job), everything.files, 0)
+        return sorted({name for record in run.crossings.values() for name in record["entries"]})
+
+    async def _trusted_process(
+        self, tests: Sequence[str], crossing: Crossing, files: Mapping[str, bytes], hash_seed: int
+    ) -> TestRun:
         sandbox = await open_sandbox(self.trees.snapshot.layers(self.trees.solved_tree), self.limits, self.backend)
         try:
-            for path, content in self.examined.files.items():
+            for path, content in files.items():
                 await sandbox.write(f"{WORKSPACE}/{path}", content)
             return await run_tests(sandbox, self.task.pytest, tests, hash_seed=hash_seed, crossing=crossing)
         finally:
@@ -147,21 +173,37 @@ async def failed_tests(
         if wrong or len(answers) != len(calls):
             count = len(wrong) + max(len(calls) - len(answers), 0)
             failed[target] = f"{count or 'all'} of {len(calls)} held-out calls have another result"
+    failed.update(_failed_sequences(recorded, answers_given))
     open_tests: dict[str, list[Call]] = {}
     for number, (test, calls) in enumerate(recorded.tests.items()):
         answers = answers_given.get(str(number), [])
         if canonical(answers) != canonical([call["answer"] for call in calls]):
             open_tests[test] = [{**call, "answer": got} for call, got in zip(calls, answers, strict=False)]
-    return {**failed, **await _judged(examination, recorded, changes, open_tests)}
+    return {**failed, **await judged(examination, recorded, changes, open_tests)}
 
 
-async def _judged(
+def _failed_sequences(recorded: RecordedCalls, answers_given: Answers) -> dict[str, str]:
+    failed: dict[str, str] = {}
+    for number, calls in enumerate(recorded.sequences):
+        answers = answers_given.get(f"sequence {number}", [])
+        for call, got in zip_longest(calls, answers):
+            if call is None or not same_answer(call["answer"], comparable(call, got)):
+                target = calls[0]["target"] if call is None else call["target"]
+                failed[target] = f"a call of held-out sequence {number} has another result"
+                break
+    return failed
+
+
+async def judged(
     examination: Examination,
     recorded: RecordedCalls,
     changes: Sequence[FileChange],
     open_tests: dict[str, list[Call]],
 ) -> dict[str, str]:
-    """Return those of the tests that fail with the solution's own answers."""
+    """Return those of the tests that fail with the solution's own answers, each with the reason.
+
+    ``open_tests`` has these answers. Raises SandboxError when a sandbox fails.
+    """
     failed: dict[str, str] = {}
     allowed = recorded.allowed()
     for last in [False] * (ROUNDS - 1) + [True]:

@@ -67,17 +67,17 @@ def _new_calls(target: str, calls: Sequence[Call], choice: random.Random) -> lis
             break
         model = choice.choice(shapes)
         places: list[int | str] = [*range(len(model["arguments"])), *model["keywords"]]
-        new: dict[int | str, Any] = {place: _at(model, place) for place in places}
+        new: dict[int | str, Any] = {place: at(model, place) for place in places}
         for place in places:
-            others = [_at(call, place) for call in shapes if _has(call, place)]
+            others = [at(call, place) for call in shapes if has(call, place)]
             new[place] = choice.choice(others)
             if choice.random() < 0.5:
-                new[place] = _varied(new[place], others, choice)
+                new[place] = varied(new[place], others, choice)
         numbers = iter(range(1, 1_000_000))
         call = {
             "target": target,
-            "arguments": [_renumbered(new[place], numbers) for place in range(len(model["arguments"]))],
-            "keywords": {name: _renumbered(new[name], numbers) for name in model["keywords"]},
+            "arguments": [renumbered(new[place], numbers) for place in range(len(model["arguments"]))],
+            "keywords": {name: renumbered(new[name], numbers) for name in model["keywords"]},
         }
         if _key(call) not in keys:
             keys.add(_key(call))
@@ -87,19 +87,21 @@ def _new_calls(target: str, calls: Sequence[Call], choice: random.Random) -> lis
 
 def _key(call: Call) -> str:
     numbers = iter(range(1, 1_000_000))
-    forms = [_renumbered(form, numbers) for form in [*call["arguments"], *call["keywords"].values()]]
+    forms = [renumbered(form, numbers) for form in [*call["arguments"], *call["keywords"].values()]]
     return canonical([forms, list(call["keywords"])])
 
 
-def _has(call: Call, place: int | str) -> bool:
+def has(call: Call, place: int | str) -> bool:
+    """Return whether a call has an argument at a place: a position or a name."""
     return place < len(call["arguments"]) if isinstance(place, int) else place in call["keywords"]
 
 
-def _at(call: Call, place: int | str) -> Any:
+def at(call: Call, place: int | str) -> Any:
+    """Return a call's argument at a place."""
     return call["arguments"][place] if isinstance(place, int) else call["keywords"][place]
 
 
-def _varied(form: Any, others: Sequence[Any], choice: random.Random) -> Any:
+def varied(form: Any, others: Sequence[Any], choice: random.Random) -> Any:
     """Return a form of the same type and shape with other content."""
     if isinstance(form, bool) or form is None:
         return form
@@ -114,7 +116,7 @@ def _varied(form: Any, others: Sequence[Any], choice: random.Random) -> Any:
         return ["f", repr(round(choice.uniform(min(finite), max(finite)), 4))] if finite else form
     if form[0] in ("l", "t"):
         items = list(form[-1])
-        items_varied = [_varied(item, items, choice) if choice.random() < 0.5 else item for item in items]
+        items_varied = [varied(item, items, choice) if choice.random() < 0.5 else item for item in items]
         if form[0] == "l" and choice.random() < 0.5:
             choice.shuffle(items_varied)
         return [*form[:-1], items_varied]
@@ -128,7 +130,7 @@ def _other(character: str, choice: random.Random) -> str:
     return character
 
 
-def _renumbered(form: Any, numbers: Iterator[int]) -> Any:
+def renumbered(form: Any, numbers: Iterator[int]) -> Any:
     """Return a form whose containers count from 1 on, as in a message of its own."""
     if not isinstance(form, list):
         return form
@@ -136,11 +138,11 @@ def _renumbered(form: Any, numbers: Iterator[int]) -> Any:
     if tag in ("l", "S", "d"):
         number = next(numbers)
         content = (
-            [[_renumbered(key, numbers), _renumbered(value, numbers)] for key, value in form[2]]
+            [[renumbered(key, numbers), renumbered(value, numbers)] for key, value in form[2]]
             if tag == "d"
-            else [_renumbered(item, numbers) for item in form[2]]
+            else [renumbered(item, numbers) for item in form[2]]
         )
         return [tag, number, content]
     if tag in ("t", "F"):
-        return [tag, [_renumbered(item, numbers) for item in form[1]]]
+        return [tag, [renumbered(item, numbers) for item in form[1]]]
     return form

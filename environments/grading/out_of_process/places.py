@@ -110,3 +110,24 @@ def set_state(value: Any, state: Any) -> None:
         attributes_held.update(new_attributes)
     for name, item in (slots or {}).items():
         object.__setattr__(value, name, item)
+
+
+def made(method: str, make: Any, values: list[Any]) -> Any:
+    """Return what a class or function makes of values; ``method`` says whether the class is called or only ``new``."""
+    if method == "new":
+        return make.__new__(make, *values)
+    try:
+        return make(*values)
+    except TypeError:  # a tzinfo names no arguments, whatever its class needs
+        if values or not isinstance(make, type):
+            raise
+        return bare_object(make)
+
+
+def replace_items(value: Any, items: list[Any]) -> None:
+    """Give a list, or what is filled like one, other items."""
+    if isinstance(value, list):
+        value[:] = items
+    else:  # a deque
+        value.clear()
+        value.extend(items)

@@ -8,23 +8,22 @@ answers.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
 
 from ....models import FileChange
 from ...rng import stream
-from .check import Examination
+from .check import Examination, judged
 from .inputs import held_out_calls, is_plain
 from .places import canonical
 from .recorded_calls import MAX_BYTES, Call, RecordedCalls
+from .sequences import held_out_sequences, kept_sequences
+from .strength import missing, most_frequent, too_weak
 
 MAX_TESTS = 200
 """Most tests of a record."""
-MIN_CALLS = 6
-"""Fewest different calls of a record that decides alone; a guess satisfies fewer too easily."""
 
 
 @dataclass(frozen=True)
@@ -44,16 +43,31 @@ class Recording:
 async def record(examination: Examination, solution: Sequence[FileChange]) -> Recording:
     """Return the record of a task's FAIL_TO_PASS tests; ``solution`` is its own solution as accepted changes.
 
-    Raises SandboxError when a sandbox fails.
+    Where the calls of the examined functions do not decide alone, those of the functions that tests reach them through
+    are tried: what is private between the two needs no form then. Raises SandboxError when a sandbox fails.
     """
-    examined, tests = examination.examined, examination.task.FAIL_TO_PASS[:MAX_TESTS]
+    examined = examination.examined
     if not examined.targets:
         return Recording(None, missing=(examined.unreplaced or ("the solution changes no function",))[0])
+    recording = await _record(examination, solution)
+    if recording.is_complete or examined.unreplaced:
+        return recording
+    entries = await examination.entry_functions(examination.task.FAIL_TO_PASS[:MAX_TESTS])
+    others = tuple(name for name in entries if name not in examined.targets)
+    if not others:
+        return recording
+    wider = await _record(replace(examination, entries=others), solution)
+    return wider if wider.is_complete else recording
+
+
+async def _record(examination: Examination, solution: Sequence[FileChange]) -> Recording:
+    examined, tests = examination.examined, examination.task.FAIL_TO_PASS[:MAX_TESTS]
     first, again = await asyncio.gather(
         examination.trusted_run(tests, None), examination.trusted_run(tests, None, hash_seed=1)
     )
     reasons: dict[str, str] = {}
-    accepted: dict[str, list[Call]] = {}
+    calls_made: dict[str, list[Call]] = {}
+    unsteady: set[str] = set()
     for test in tests:
         one, two = first.crossings.get(test, {}), again.crossings.get(test, {})
         if test not in first.passed:
@@ -62,54 +76,99 @@ async def record(examination: Examination, solution: Sequence[FileChange]) -> Re
             reasons[test] = one["problem"]
         elif not one.get("calls"):
             reasons[test] = "it calls no examined function"
-        elif canonical(one["calls"]) != canonical(two.get("calls", [])):
-            reasons[test] = "its calls differ from run to run"
         else:
-            accepted[test] = one["calls"]
-    recorded = RecordedCalls(list(examined.targets), list(examined.opaque), list(examination.packages), accepted)
-    recorded = await _reproduced(examination, recorded, solution, reasons)
+            calls_made[test] = one["calls"]
+            if canonical(one["calls"]) != canonical(two.get("calls", [])):
+                unsteady.add(test)
+    recorded = RecordedCalls(list(examined.targets), list(examined.opaque), list(examination.packages), calls_made)
+    recorded = replace(recorded, entries=list(examination.entries))
+    recorded = await _reproduced(examination, recorded, solution, reasons, unsteady)
     recorded = _within_limit(recorded, reasons)
     if not recorded.tests:
-        return Recording(None, reasons, missing=_most_frequent(reasons))
+        return Recording(None, reasons, missing=most_frequent(reasons))
     recorded = await _with_inputs(examination, recorded, solution)
-    runs = {
-        test: {target for target in crossing["reached"] if target[0] != "@"}
-        for test, crossing in first.crossings.items()
-    }
+    if too_weak(recorded):
+        recorded = await _with_sequences(examination, recorded, solution)
+    runs = {test: set(crossing["reached"]) & set(examined.targets) for test, crossing in first.crossings.items()}
     unseen = set().union(*runs.values()) - set().union(*(runs[test] for test in recorded.tests))
-    missing = _missing(examination, recorded, reasons, unseen)
-    return Recording(recorded, reasons, not missing, missing)
+    inner: dict[str, set[str]] = {}
+    for notes in (first.crossings[test]["inner"] for test in recorded.tests):
+        for target, digests in notes.items():
+            inner.setdefault(target, set()).update(digests)
+    lacking = missing(recorded, reasons, (*examined.unreplaced, "")[0], unseen, inner)
+    return Recording(recorded, reasons, not lacking, lacking)
 
 
 async def _reproduced(
-    examination: Examination, recorded: RecordedCalls, solution: Sequence[FileChange], reasons: dict[str, str]
+    examination: Examination,
+    recorded: RecordedCalls,
+    solution: Sequence[FileChange],
+    reasons: dict[str, str],
+    unsteady: Collection[str],
 ) -> RecordedCalls:
-    """Return the record without the tests that the solution answers otherwise elsewhere, or that nothing passes."""
+    """Return the record without the tests that fail with the solution's answers, or that pass without one.
+
+    ``unsteady`` tests make other calls or get other answers from run to run: only the test itself can judge these.
+    """
     answered_elsewhere, nothing = await asyncio.gather(
         examination.answers(solution, recorded.sent(), recorded.opaque),
         examination.answers([], recorded.sent(), recorded.opaque),
     )
     accepted: dict[str, list[Call]] = {}
+    unsure: dict[str, list[Call]] = {}
+    idle: dict[str, list[Any]] = {}
     for number, (test, calls) in enumerate(recorded.tests.items()):
-        expected = canonical([call["answer"] for call in calls])
-        if canonical(answered_elsewhere.get(str(number))) != expected:
+        expected, answers_given = canonical([call["answer"] for call in calls]), answered_elsewhere.get(str(number), [])
+        if test in unsteady or canonical(answers_given) != expected:
             reasons[test] = (
-                f"elsewhere the solution answers otherwise ({_difference(calls, answered_elsewhere.get(str(number)))})"
+                "its calls differ from run to run" if test in unsteady else _difference(calls, answers_given)
             )
+            if len(answers_given) == len(calls) and not any("broken" in answer for answer in answers_given):
+                answered_calls = _answered(calls, answers_given)
+                unsure[test] = _with_needs(answered_calls, nothing.get(str(number), []))
+                idle[test] = _answered(calls, nothing.get(str(number), []))
         elif canonical(nothing.get(str(number))) == expected:
             reasons[test] = "its answers do not need the solution"
         else:
-            accepted[test] = calls
-    if not accepted:
-        return replace(recorded, tests={})
-    answered = replace(recorded, tests=accepted)
-    run = await examination.trusted_run(list(accepted), accepted, answered.allowed())
-    for test in list(accepted):
-        if test not in run.passed:
-            outcome = run.outcomes.get(test)
-            reasons[test] = f"with given answers it fails ({outcome.message if outcome else run.cause})"[:300]
-            del accepted[test]
-    return replace(recorded, tests=accepted)
+            accepted[test] = _with_needs(calls, nothing.get(str(number), [])) if recorded.entries else calls
+    if accepted:
+        answered = replace(recorded, tests=accepted)
+        run = await examination.trusted_run(list(accepted), accepted, answered.allowed())
+        for test in list(accepted):
+            if test not in run.passed:
+                outcome = run.outcomes.get(test)
+                reasons[test] = f"with given answers it fails ({outcome.message if outcome else run.cause})"[:300]
+                del accepted[test]
+    decided = await _decided(examination, replace(recorded, tests=unsure), solution, idle) if unsure else {}
+    for test in decided:
+        del reasons[test]
+    order = [test for test in recorded.tests if test in accepted or test in decided]
+    return replace(recorded, tests={test: accepted.get(test) or decided[test] for test in order})
+
+
+async def _decided(
+    examination: Examination, recorded: RecordedCalls, solution: Sequence[FileChange], idle: dict[str, list[Call]]
+) -> dict[str, list[Call]]:
+    """Return the tests that pass with two sets of the solution's answers, and fail with those of doing nothing."""
+    again = await examination.answers(solution, recorded.sent(), recorded.opaque)
+    second = {
+        test: _answered(calls, again.get(str(number), []))
+        for number, (test, calls) in enumerate(recorded.tests.items())
+    }
+    failed = set(await judged(examination, recorded, solution, recorded.tests))
+    failed |= set(await judged(examination, recorded, solution, second))
+    needed = set(await judged(examination, recorded, [], idle))
+    return {test: calls for test, calls in recorded.tests.items() if test in needed - failed}
+
+
+def _with_needs(calls: Sequence[Call], nothing: Sequence[Any]) -> list[Call]:
+    """Return calls that say whether doing nothing gives another answer."""
+    pairs = zip_longest(calls, nothing[: len(calls)])
+    return [{**call, "needs": canonical(call["answer"]) != canonical(other)} for call, other in pairs]
+
+
+def _answered(calls: Sequence[Call], answers_given: Sequence[Any]) -> list[Call]:
+    return [{**call, "answer": got} for call, got in zip(calls, answers_given, strict=False)]
 
 
 async def _with_inputs(
@@ -140,13 +199,28 @@ async def _with_inputs(
     return replace(recorded, inputs=inputs)
 
 
+async def _with_sequences(
+    examination: Examination, recorded: RecordedCalls, solution: Sequence[FileChange]
+) -> RecordedCalls:
+    """Return the record with held-out sequences of calls, which the solution answers the same every time."""
+    task = examination.task
+    draw = stream(task.generator.seed, "sequences", task.task_id)
+    proposed = held_out_sequences(list(recorded.tests.values()), recorded.targets, draw)
+    if not proposed:
+        return recorded
+    trial = replace(recorded, tests={}, inputs={}, sequences=proposed)
+    runs = [await examination.answers(changes, trial.sent(), recorded.opaque) for changes in (solution, solution, [])]
+    first, second, nothing = ([run.get(f"sequence {i}", []) for i in range(len(proposed))] for run in runs)
+    return replace(recorded, sequences=kept_sequences(proposed, (first, second), nothing))
+
+
 def _difference(calls: Sequence[Call], answered_elsewhere: Sequence[Any] | None) -> str:
-    if not answered_elsewhere:
-        return "no answer"
-    for call, got in zip(calls, answered_elsewhere, strict=False):
+    difference = "no answer" if not answered_elsewhere else "fewer answers"
+    for call, got in zip(calls, answered_elsewhere or [], strict=False):
         if canonical(call["answer"]) != canonical(got):
-            return f"{call['target']}: {got.get('broken') or 'another result'}"
-    return "fewer answers"
+            difference = f"{call['target']}: {got.get('broken') or 'another result'}"
+            break
+    return f"elsewhere the solution answers otherwise ({difference})"
 
 
 def _within_limit(recorded: RecordedCalls, reasons: dict[str, str]) -> RecordedCalls:
@@ -164,37 +238,3 @@ def _within_limit(recorded: RecordedCalls, reasons: dict[str, str]) -> RecordedC
     for test in recorded.tests.keys() - chosen:
         reasons[test] = "the record has no room for its calls"
     return replace(recorded, tests={name: calls for name, calls in recorded.tests.items() if name in chosen})
-
-
-def _missing(examination: Examination, recorded: RecordedCalls, reasons: dict[str, str], unseen: set[str]) -> str:
-    """Return what the record lacks to decide alone, '' when it lacks nothing."""
-    if examination.examined.unreplaced:
-        return examination.examined.unreplaced[0]
-    if unseen:
-        return f"no recorded test runs {min(unseen)}"
-    if weak := _too_weak(recorded):
-        return weak
-    if len(recorded.tests) < len(reasons):
-        return (
-            f"{len(reasons)} of {len(reasons) + len(recorded.tests)} tests are not recorded: {_most_frequent(reasons)}"
-        )
-    return ""
-
-
-def _too_weak(recorded: RecordedCalls) -> str:
-    """Return why a guess could satisfy the record: few calls, or a function that always answers the same."""
-    arguments: set[str] = set()
-    answers: dict[str, set[str]] = {}
-    every_call = [*recorded.tests.values(), *recorded.inputs.values()]
-    for call in (call for calls in every_call for call in calls):
-        arguments.add(canonical([call["target"], call["arguments"], call["keywords"]]))
-        answers.setdefault(call["target"], set()).add(canonical(call["answer"]))
-    constant = next((target for target, different in sorted(answers.items()) if len(different) == 1), "")
-    if constant:
-        return f"every recorded call of {constant} has the same answer"
-    return f"only {len(arguments)} different calls are recorded" if len(arguments) < MIN_CALLS else ""
-
-
-def _most_frequent(reasons: dict[str, str]) -> str:
-    counted = Counter(reasons.values()).most_common(1)
-    return counted[0][0] if counted else "no test is recorded"

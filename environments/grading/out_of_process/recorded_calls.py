@@ -14,7 +14,8 @@ from typing import Any
 from ....errors import GraderError
 from ...snapshots.test_run import plugin_imports
 
-_BOUNDARY = ("places", "value_encoding", "value_decoding", "boundary")
+_VALUES = ("places", "special_values", "value_encoding", "code_encoding", "value_decoding")
+_BOUNDARY = (*_VALUES, "call_description", "inner_calls", "boundary")
 
 Call = dict[str, Any]
 """``target``, ``arguments``, ``keywords`` and, once recorded, ``answer``."""
@@ -34,6 +35,10 @@ class RecordedCalls:
     """The calls of each test, in order."""
     inputs: dict[str, list[Call]] = field(default_factory=dict)
     """Calls that no test makes, by target: held-out inputs near those of the tests."""
+    sequences: list[list[Call]] = field(default_factory=list)
+    """Calls of tests with other data, in order; their answers have only what is compared (see ``sequences.py``)."""
+    entries: list[str] = field(default_factory=list)
+    """Functions that are not examined themselves, at which calls are recorded because they run the examined ones."""
 
     def pack(self) -> str:
         """Return the record as text for a row."""
@@ -52,7 +57,9 @@ class RecordedCalls:
     def sent(self) -> dict[str, list[Call]]:
         """Return what a solution's process is given: calls without answers, and no name of a test."""
         calls = {str(number): _bare(calls) for number, calls in enumerate(self.tests.values())}
-        return {**calls, **{f"input {target}": _bare(calls) for target, calls in self.inputs.items()}}
+        inputs = {f"input {target}": _bare(calls) for target, calls in self.inputs.items()}
+        sequences = {f"sequence {number}": _bare(calls) for number, calls in enumerate(self.sequences)}
+        return {**calls, **inputs, **sequences}
 
     def allowed(self) -> list[tuple[str, str]]:
         """Return the classes and functions that the recorded answers name."""
@@ -86,7 +93,13 @@ def _names_in(form: Any) -> Iterator[tuple[str, str]]:
     elif tag == "n":
         inner = [parts[1]]
     elif tag == "L":
+        yield from (("attribute", name) for name, _ in parts[1] if name.startswith("__"))
         inner = [pair[1] for pair in parts[1]]
+    elif tag == "fn" and len(parts) == 8:
+        yield from (("attribute", name) for name, _ in parts[-1] if not name.startswith("__"))
+        inner = [pair[1] for pair in parts[-1]]
+    elif tag == "m":
+        inner = parts[1:]
     elif tag == "o":
         _, (method, maker), arguments, state, items, pairs = parts
         if maker[0] == "g":  # what makes an object is not a value that may come back

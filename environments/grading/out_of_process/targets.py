@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
@@ -32,10 +32,16 @@ class Examined:
     """Changed functions that cannot be replaced, each with its reason."""
 
 
-def examine(before: Mapping[str, bytes | None], solved: Mapping[str, bytes], roots: Iterable[str]) -> Examined:
+def examine(
+    before: Mapping[str, bytes | None],
+    solved: Mapping[str, bytes],
+    roots: Iterable[str],
+    entries: Collection[str] | None = (),
+) -> Examined:
     """Return what the difference between the workspace (``before``) and the solution examines.
 
-    Both map paths to contents; ``roots`` are the folders that modules are imported from.
+    Both map paths to contents; ``roots`` are the folders that modules are imported from. The functions in ``entries``
+    end at the boundary too, all that can be replaced for None.
     """
     targets: list[str] = []
     opaque: list[str] = []
@@ -53,15 +59,16 @@ def examine(before: Mapping[str, bytes | None], solved: Mapping[str, bytes], roo
         chosen = {}
         for name, node in _definitions(tree).items():
             other = earlier.get(name)
-            if other is not None and _code(other) == _code(node):
+            is_same = other is not None and _code(other) == _code(node)
+            if is_same and entries is not None and f"{module}:{name}" not in entries:
                 continue
             reason = _obstacle(name, node)
-            if reason:
-                unreplaced.append(f"{module}:{name}: {reason}")
-            else:
+            if not reason:
                 chosen[name] = node
+                targets += [] if is_same else [f"{module}:{name}"]
+            elif not is_same:
+                unreplaced.append(f"{module}:{name}: {reason}")
         if chosen:
-            targets += [f"{module}:{name}" for name in chosen]
             constructors = [name.rpartition(".") for name in chosen if "." in name]
             opaque += [f"{module}:{owner}" for owner, _, last in constructors if last in ("__init__", "__new__")]
             files[path] = _replaced(tree, module, chosen)

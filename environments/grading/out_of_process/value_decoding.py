@@ -9,47 +9,31 @@ from __future__ import annotations
 import base64
 import collections
 import marshal
+import re
 import types
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the text of that file has defined these names already
+    from .code_encoding import CodeEncoder
     from .places import (
         CannotEncode,
         bare_object,
-        global_names,
-        has_assertion,
-        is_test_class,
+        made,
+        replace_items,
         replay,
         resolve,
         set_state,
     )
-    from .value_encoding import Encoder
+    from .special_values import SIMPLE, found_match, member_again, used_up
 
-_IGNORED = frozenset(
-    (
-        "__dict__",
-        "__weakref__",
-        "__doc__",
-        "__module__",
-        "__qualname__",
-        "__abstractmethods__",
-        "_abc_impl",
-        "__slotnames__",
-    )
-)
 _CONTAINERS: dict[str, Callable[[], Any]] = {"l": list, "d": dict, "S": set, "ba": bytearray}
+_SPECIAL = frozenset(("__wrapped__", "__signature__", "__text_signature__", "__test__", "__class__"))
+"""Attributes of a function that Python, pytest and unittest read."""
 _BUILT_IN = (list, dict, set, bytearray, type, types.FunctionType)
-_SIMPLE: dict[str, Callable[[Any], Any]] = {
-    "i": lambda form: int(form[1]),
-    "f": lambda form: float(form[1]),
-    "c": lambda form: complex(float(form[1]), float(form[2])),
-    "s": lambda form: bytes.fromhex(form[1]).decode("utf-8", "surrogatepass"),
-    "b": lambda form: base64.b64decode(form[1]),
-}
 
 
-class Values(Encoder):
+class Values(CodeEncoder):
     """Turns the values of one test's calls into forms and back; both sides of the calls keep one for each test.
 
     ``opaque`` names the classes (``module:name``) whose state the two sides do not share. ``allowed`` says which names
@@ -72,8 +56,8 @@ class Values(Encoder):
         if not isinstance(form, list):
             return form
         tag = form[0]
-        if tag in _SIMPLE:
-            return _SIMPLE[tag](form)
+        if tag in SIMPLE:
+            return SIMPLE[tag](form)
         if tag == "t":
             return tuple([self.decode(item) for item in form[1]])
         if tag == "F":
@@ -85,8 +69,10 @@ class Values(Encoder):
         if tag == "g":
             return self._named(form[1], form[2])
         if tag == "e":
-            return self._named(form[1], form[2])[form[3]]
+            return member_again(self._named(form[1], form[2]), form[3])
         if tag == "I":
+            if not form[1] and form[2] is None:
+                return used_up()
             failure = None if form[2] is None else self.decode_exception(form[2])
             return replay([self.decode(item) for item in form[1]], failure, ())
         if tag in _CONTAINERS:
@@ -108,45 +94,6 @@ class Values(Encoder):
             error = kind.__new__(kind)
             error.args = tuple(arguments)
             return error
-
-    def encode_known_code(self, value: Any, number: Any) -> Any:
-        """Return a test's function or class by value; what an answer made stays where it is."""
-        if isinstance(number, str):
-            attributes = sorted(vars(value).items()) if self.answering and not isinstance(value, type) else []
-            forms = [[name, self.optional(item)] for name, item in attributes if name != "__wrapped__"]
-            return ["L", number, [pair for pair in forms if pair[1] is not None]]
-        if value.__name__.lower().startswith("test") or isinstance(value, type) and is_test_class(value):
-            raise CannotEncode(f"{value.__name__} holds what tests expect")
-        if isinstance(value, type):
-            return self._encode_class(value, number)
-        code = value.__code__
-        if has_assertion(code):
-            raise CannotEncode(f"function {value.__name__} holds what a test expects")
-        cells = [[name, _content(self, value.__closure__[i])] for i, name in enumerate(code.co_freevars)]
-        used = sorted(global_names(code) & value.__globals__.keys())
-        forms = [[name, self.optional(value.__globals__[name])] for name in used]
-        shared = [pair for pair in forms if pair[1] is not None]
-        if self.answering:  # the other side has the code; what the function shares may have changed
-            return ["fn", number, "", "", "", None, cells, shared]
-        defaults = [self.encode(value.__defaults__), self.encode(value.__kwdefaults__)]
-        try:
-            text = base64.b64encode(marshal.dumps(code, 2)).decode()  # later versions depend on reference counts
-        except ValueError as error:
-            raise CannotEncode(f"function {value.__name__}: {error}") from error
-        return ["fn", number, text, value.__name__, value.__module__, defaults, cells, shared]
-
-    def _encode_class(self, value: Any, number: Any) -> Any:
-        members = []
-        for name, item in sorted(vars(value).items()):
-            if name in _IGNORED or isinstance(item, (types.GetSetDescriptorType, types.MemberDescriptorType)):
-                continue
-            method, inner = "", item
-            if isinstance(item, (staticmethod, classmethod)):
-                method, inner = type(item).__name__, item.__func__
-            elif isinstance(item, property):
-                method, inner = "property", (item.fget, item.fset, item.fdel)
-            members.append([name, method, self.encode(inner)])
-        return ["k", number, value.__name__, value.__module__, [self.encode(base) for base in value.__bases__], members]
 
     def _named(self, module: str, name: str) -> Any:
         if self.allowed is not None and not self.allowed(module, name):
@@ -180,14 +127,15 @@ class Values(Encoder):
 
     def _decode_o(self, number: Any, maker: Any, arguments: Any, state: Any, items: Any, pairs: Any) -> Any:
         method, place = maker
+        values = [self.decode(item) for item in arguments]  # what made a known object may have changed since
         if number in self.objects:
             value = self._known_as(number, lambda value: type(value) not in _BUILT_IN)
         else:
-            make, values = self._maker(method, place), [self.decode(item) for item in arguments]
-            value = self._known(number, lambda: make.__new__(make, *values) if method == "new" else make(*values))
+            make = self._maker(method, place)
+            value = self._known(number, lambda: made(method, make, values))
         set_state(value, self.decode(state))
         if items is not None:
-            value[:] = [self.decode(item) for item in items]
+            replace_items(value, [self.decode(item) for item in items])
         if pairs is not None:
             decoded = [(self.decode(key), self.decode(item)) for key, item in pairs]
             for kind in (collections.OrderedDict, dict):
@@ -211,6 +159,11 @@ class Values(Encoder):
         if self.allowed is not None and not is_kind(value):
             raise CannotEncode(f"number {number} is a {type(value).__name__}")
         return value
+
+    def _decode_m(self, number: Any, *parts: Any) -> Any:
+        match = found_match(*map(self.decode, parts))
+        self._known(number, lambda: match)
+        return self._known_as(number, lambda value: isinstance(value, re.Match))
 
     def _decode_n(self, number: Any, kind: Any) -> Any:
         created = self.decode(kind)
@@ -245,7 +198,7 @@ class Values(Encoder):
     def _decode_L(self, number: Any, attributes: Any) -> Any:
         if self.live is None:
             return self.objects[number]
-        if not isinstance(number, str) or any(name.startswith("__") for name, _ in attributes):
+        if not isinstance(number, str) or not all(self._is_attribute(name) for name, _ in attributes):
             raise CannotEncode("a function of an answer has a number of its own and no special attributes")
         function = self._known(number, lambda: self.live(number, None))
         self._known_as(number, lambda value: isinstance(value, types.FunctionType))
@@ -253,7 +206,15 @@ class Values(Encoder):
             setattr(function, name, self.decode(form))
         return function
 
-    def _decode_fn(self, number: Any, code: str, name: str, module: str, defaults: Any, cells: Any, shared: Any) -> Any:
+    def _is_attribute(self, name: str) -> bool:
+        """Return whether a function of an answer may have an attribute: a special one as the task's own solution."""
+        if not name.startswith("__"):
+            return True
+        is_python_s = hasattr(types.FunctionType, name) or name in _SPECIAL
+        return not is_python_s and bool(self.allowed is None or self.allowed("attribute", name))
+
+    def _decode_fn(self, number: Any, code: str, name: str, module: str, defaults: Any, *held: Any) -> Any:
+        cells, shared, attributes = (*held, [])[:3]
         if number not in self.objects:
             if self.allowed is not None:
                 raise CannotEncode("a function by value")
@@ -263,13 +224,17 @@ class Values(Encoder):
             function = self._known(number, lambda: types.FunctionType(loaded, scope, name, None, closure))
             scope.update((key, self.decode(form)) for key, form in shared)
             function.__defaults__, function.__kwdefaults__ = (self.decode(form) for form in defaults)
-        function = self.objects[number]
+        function = self._known_as(number, lambda value: isinstance(value, types.FunctionType))
         for position, (_, form) in enumerate(cells):
             if form:
                 function.__closure__[position].cell_contents = self.decode(form[0])
         if self.allowed is not None:  # containers that the function shares are changed in place
             for _, form in shared:
                 self.decode(form)
+        for key, form in attributes:
+            if self.allowed is not None and not self.allowed("attribute", key):
+                raise CannotEncode(f"attribute {key} is not expected here")
+            setattr(function, key, self.decode(form))
         return function
 
     def _decode_k(self, number: Any, name: str, module: str, bases: Any, members: Any) -> Any:
@@ -284,10 +249,3 @@ class Values(Encoder):
             wrapped = property(*inner) if method == "property" else wrappers[method](inner) if method else inner
             setattr(created, member, wrapped)
         return created
-
-
-def _content(values: Values, cell: Any) -> list[Any]:
-    try:
-        return [values.encode(cell.cell_contents)]
-    except ValueError:  # an empty cell
-        return []

@@ -13,7 +13,8 @@ whose first element is a tag:
 | ``["d", n, pairs]``, ``["D", pairs]`` | dict; the second is an object's own |
 | ``["r", n]`` | number ``n``, which the same message has in full |
 | ``["g", module, name]`` | a class, function, module (empty name) or constant that a module holds |
-| ``["e", module, class, member]`` | a member of an enumeration |
+| ``["e", module, class, member]`` | a member of an enumeration; a combination of flags by its number |
+| ``["m", n, method, pattern, text, start, end]`` | the match that a regular expression's method finds |
 | ``["I", items, exception]`` | an iterator that gives the items, and then raises the exception (or None) |
 | ``["o", n, maker, arguments, state, items, pairs]`` | an object as ``__reduce_ex__`` takes it apart |
 | ``["n", n, class]`` | a new *opaque* object, before its ``__init__`` |
@@ -33,6 +34,7 @@ import base64
 import copyreg
 import enum
 import itertools
+import re
 import sys
 import types
 from collections.abc import Iterable
@@ -40,15 +42,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the text of that file has defined these names already
     from .places import CannotEncode, canonical, is_of_tests, place_of, replay, text_of
+    from .special_values import ITERATORS, is_text, is_used_up, match_parts, member_of
 
 MAX_NODES = 20_000
 """Most parts of the values of one call."""
 MAX_ITEMS = 1_000
 """Most items that are taken from an iterator."""
-ITERATORS = (
-    *(types.GeneratorType, map, filter, zip, enumerate, reversed, itertools.chain, itertools.islice),
-    *(type(iter(value)) for value in ([0], (), "", {0: 0}, {}.items(), {}.values(), {0}, range(0), b"")),  # type: ignore[var-annotated]
-)
 _KEPT = (type, types.ModuleType, types.FunctionType, str, int, float, tuple, list, dict, set, bytearray)
 
 
@@ -85,7 +84,7 @@ class Encoder:
         if kind is int:
             return value if -(2**53) < value < 2**53 else ["i", str(value)]
         if kind is str:
-            return value if value.isascii() or _is_text(value) else ["s", value.encode("utf-8", "surrogatepass").hex()]
+            return value if value.isascii() or is_text(value) else ["s", value.encode("utf-8", "surrogatepass").hex()]
         if kind is float:
             return ["f", repr(value)]
         if kind is complex:
@@ -98,9 +97,11 @@ class Encoder:
             return ["F", self._sorted(value)]
         if kind is types.ModuleType:
             return ["g", value.__name__, ""]
-        if isinstance(value, enum.Enum) and value.name is not None:
-            return ["e", *place_of(kind), value.name]
-        if isinstance(value, ITERATORS):
+        if isinstance(value, enum.Enum) and member_of(value) is not None:
+            return ["e", *place_of(kind), member_of(value)]
+        if is_used_up(value):
+            return ["I", [], None]
+        if kind is types.GeneratorType:
             raise CannotEncode("an iterator inside another value")
         return self._encode_shared(value, kind)
 
@@ -200,6 +201,8 @@ class Encoder:
             return ["S", number, self._sorted(value)]
         if kind is bytearray:
             return ["ba", number, base64.b64encode(bytes(value)).decode()]
+        if kind is re.Match:
+            return ["m", number, *map(self.encode, match_parts(value))]
         return self._encode_object(value, number)
 
     def _pairs(self, items: Iterable[Any]) -> list[Any]:
@@ -283,11 +286,3 @@ class Encoder:
                 if not isinstance(item, _KEPT)
             }
         return self._constants.get(id(value))
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -11,8 +11,9 @@ import pytest
 
 from etude.environments.grading import grade, in_process
 from etude.environments.grading.out_of_process.check import Examination, _parsed, same_answer
-from etude.environments.grading.out_of_process.record import Recording, _too_weak, record
+from etude.environments.grading.out_of_process.record import Recording, record
 from etude.environments.grading.out_of_process.recorded_calls import RecordedCalls
+from etude.environments.grading.out_of_process.strength import too_weak
 from etude.environments.grading.own_solution import own_solution
 from etude.environments.sandbox import Change
 from etude.environments.snapshots import Snapshot, make_patch
@@ -134,9 +135,9 @@ def calls_of(target: str, *results: Any) -> dict[str, list[dict[str, Any]]]:
 
 def test_a_record_that_a_guess_satisfies_does_not_decide_alone() -> None:
     same = RecordedCalls([], [], [], calls_of("m:C.__eq__", *[True] * 9))
-    assert _too_weak(same) == "every recorded call of m:C.__eq__ has the same answer"
-    assert _too_weak(RecordedCalls([], [], [], calls_of("m:f", 1, 2, 3))) == "only 3 different calls are recorded"
-    assert _too_weak(RecordedCalls([], [], [], calls_of("m:f", *range(6)))) == ""
+    assert too_weak(same) == "every recorded call of m:C.__eq__ has the same answer"
+    assert too_weak(RecordedCalls([], [], [], calls_of("m:f", 1, 2, 3))) == "only 3 different calls are recorded"
+    assert too_weak(RecordedCalls([], [], [], calls_of("m:f", *range(6)))) == ""
 
 
 def test_the_task_says_its_assurance_and_keeps_the_record_secret(examined: Task) -> None:

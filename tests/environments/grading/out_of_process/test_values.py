@@ -99,7 +99,7 @@ def test_a_class_of_a_test_arrives_with_its_methods(side: dict[str, Any]) -> Non
     assert carried(side, Point(4)).twice == 8
 
 
-@pytest.mark.parametrize("value", [iter([]), threading.Lock(), (x for x in [1]), [0] * 30_000], ids=type)
+@pytest.mark.parametrize("value", [threading.Lock(), (x for x in [1]), [0] * 30_000], ids=type)
 def test_what_cannot_cross_is_refused(side: dict[str, Any], value: Any) -> None:
     with pytest.raises(side["CannotEncode"]):
         carried(side, [value])

@@ -1,0 +1,82 @@
+"""Calls and their answers as forms, for both sides of the boundary.
+
+The text of this file is also run inside sandboxes, after that of ``value_decoding.py``, on Python 3.8 and later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # inside, the text of that file has defined these names already
+    from .places import canonical
+
+
+def describe_answer(values: Any, number: int, call: dict[str, Any], sent: list[Any], outcome: Any) -> tuple[Any, Any]:
+    """Return the answer to a call as forms, and its result to hand on. Raises CannotEncode.
+
+    ``after`` are the forms of what the call was given, where the call changed any of it.
+    """
+    result, error, printed = outcome
+    values.begin(answering=str(number))
+    values.number_first(result)
+    after = [None if isinstance(item, types.GeneratorType) else values.encode(item) for item in sent]
+    is_changed = canonical(after) != canonical([*call["arguments"], *call["keywords"].values()])
+    answer = {"after": after if is_changed else None, "error": None, "result": None, "printed": printed}
+    if error is not None:
+        answer["error"] = values.exception(error)
+    else:
+        answer["result"], result = values.encode_result(result)
+    return answer, result
+
+
+def without_defaults(function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Return the arguments without those that are the defaults themselves: a sentinel has no copy elsewhere."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (ValueError, TypeError):
+        return arguments, keywords
+    kinds = inspect.Parameter
+    if any(item.kind is kinds.VAR_POSITIONAL for item in parameters):
+        has_more = len(arguments) > sum(item.kind in (0, 1) for item in parameters)
+        if has_more:
+            return arguments, keywords
+    if len(arguments) > len(parameters):
+        return arguments, keywords
+    named = dict(keywords)
+    for item in parameters:
+        if item.kind is kinds.KEYWORD_ONLY and item.name in named and named[item.name] is item.default:
+            del named[item.name]
+    positional: list[Any] = []
+    for number, value in enumerate(arguments):
+        item = parameters[number]
+        is_default = item.default is not kinds.empty and value is item.default
+        if item.kind is kinds.POSITIONAL_ONLY or (len(positional) == number and not is_default):
+            positional.append(value)
+        elif not is_default:
+            named[item.name] = value
+    return tuple(positional), named
+
+
+def same_call(expected: dict[str, Any], call: dict[str, Any]) -> bool:
+    """Return whether two calls have the same target and arguments."""
+    parts = ("target", "arguments", "keywords")
+    return canonical([expected.get(part) for part in parts]) == canonical([call.get(part) for part in parts])
+
+
+def printed_outcome(function: Any, arguments: Any, keywords: Any) -> tuple[Any, Any, str]:
+    """Return the result or the exception of a call, and what it printed, which is passed on."""
+    buffer, result, failure = io.StringIO(), None, None
+    with contextlib.redirect_stdout(buffer):
+        try:
+            result = function(*arguments, **keywords)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  the code's own
+            failure = error
+    printed = buffer.getvalue()
+    if printed:
+        sys.stdout.write(printed)
+    return result, failure, printed

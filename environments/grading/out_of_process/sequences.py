@@ -1,0 +1,168 @@
+"""Held-out sequences: the calls of a test once more, with other data among their arguments.
+
+Where too few calls are recorded, or all with one answer, a guess could satisfy them. A sequence keeps the objects and
+functions that a test made and changes plain arguments, as ``inputs.py`` does for single calls. After it the solution is
+asked for the text of each object that a call returned. Only data is compared: what an object holds is the solution's
+own business.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Sequence
+from itertools import count, zip_longest
+from typing import Any
+
+from .inputs import at, has, is_plain, renumbered, varied
+from .places import canonical
+from .recorded_calls import Call
+
+PROPOSED = 72
+"""Most sequences that are tried."""
+KEPT = 24
+"""Most sequences of a record."""
+LONGEST = 16
+"""Most calls of a sequence, without the questions that follow it."""
+_FIRST_NUMBER = 1_000_000
+QUESTIONS = {"builtins:repr": "__repr__", "builtins:str": "__str__"}
+"""What is asked about returned objects, with the method that answers."""
+_UNSTEADY = re.compile(r" at 0x[0-9a-f]+|\d\.\d{12,}")
+
+
+def held_out_sequences(
+    tests: Sequence[Sequence[Call]], targets: Sequence[str], choice: random.Random
+) -> list[list[Call]]:
+    """Return new sequences of calls, each with other data than every test's; ``choice`` draws them."""
+    models = [list(calls[:LONGEST]) for calls in tests if _is_movable(calls[:LONGEST])]
+    keys_known = {_key(model) for model in models}
+    sequences: list[list[Call]] = []
+    for _ in range(4 * PROPOSED):
+        if len(sequences) == PROPOSED or not models:
+            break
+        new = _changed(choice.choice(models), models, choice)
+        if _key(new) not in keys_known:
+            keys_known.add(_key(new))
+            sequences.append(new + _questions(new, targets))
+    return [
+        [{name: call[name] for name in ("target", "arguments", "keywords")} for call in calls] for calls in sequences
+    ]
+
+
+def kept_sequences(
+    proposed: Sequence[Sequence[Call]], runs: Sequence[Sequence[Any]], nothing: Sequence[Sequence[Any]]
+) -> list[list[Call]]:
+    """Return the sequences that the task's own solution answers the same in two ``runs``, and doing nothing otherwise.
+
+    Each ends before a call that raises, and has what is compared as the answer of each call.
+    """
+    sequences_kept: list[list[Call]] = []
+    for calls, first, second, other in zip(proposed, *runs, nothing, strict=False):
+        good: list[Call] = []
+        is_different = False
+        for call, one, two, three in zip_longest(calls, first or [], second or [], other or []):
+            if call is None or not one or not two or "broken" in one or one.get("error") is not None:
+                if call is not None and call["target"] in QUESTIONS:
+                    continue
+                break
+            answer = comparable(call, one)
+            is_steady = canonical(answer) == canonical(comparable(call, two))
+            if not is_steady or _UNSTEADY.search(canonical(answer)):
+                if call["target"] in QUESTIONS:
+                    continue
+                break
+            needs = canonical(answer) != canonical(comparable(call, three))
+            good.append({**call, "answer": answer, "needs": needs})
+            is_different |= needs
+        if is_different:
+            sequences_kept.append(good)
+    return sequences_kept[:KEPT]
+
+
+def comparable(call: Call, answer: Any) -> Any:
+    """Return the part of an answer that is data: its result, what it printed, and what data it changed in place."""
+    if not isinstance(answer, dict) or "broken" in answer or not {"result", "after", "error", "printed"} <= set(answer):
+        return None
+    forms = [*call["arguments"], *call["keywords"].values()]
+    after = forms if answer["after"] is None else answer["after"]
+    if not isinstance(after, list) or len(after) != len(forms):
+        return None
+    data = [
+        _data(now) if is_plain(before) and _data(now) != _data(before) else None
+        for before, now in zip(forms, after, strict=True)
+    ]
+    error = answer["error"][:1] if isinstance(answer["error"], list) else answer["error"]
+    return {"after": data, "error": error, "printed": answer["printed"], "result": _data(answer["result"])}
+
+
+def _data(form: Any) -> Any:
+    return renumbered(form, count(1)) if is_plain(form) else ["?"]
+
+
+def _is_movable(calls: Sequence[Call]) -> bool:
+    """Return whether the calls name what earlier ones returned by numbers that every solution gives it."""
+    stable = {f"{number}.1" for number, call in enumerate(calls) if _number(call["answer"]["result"]) == f"{number}.1"}
+    used = {call["target"][1:] for call in calls if call["target"][0] == "@"}
+    used |= {
+        name for call in calls for form in [*call["arguments"], *call["keywords"].values()] for name in _names(form)
+    }
+    return used <= stable
+
+
+def _number(form: Any) -> Any:
+    return form[1] if isinstance(form, list) and form[0] in ("L", "O", "o", "l", "d", "S", "ba", "m", "r") else None
+
+
+def _names(form: Any) -> Iterator[str]:
+    """Yield the numbers in a form that an answer gave; data that looks like one is taken for one."""
+    if isinstance(form, list):
+        if len(form) > 1 and isinstance(form[1], str) and re.fullmatch(r"\d+\.\d+", form[1]):
+            yield form[1]
+        for part in form[1:]:
+            yield from _names(part)
+
+
+def _changed(model: Sequence[Call], models: Sequence[Sequence[Call]], choice: random.Random) -> list[Call]:
+    """Return the calls with some of their plain arguments replaced or varied."""
+    numbers = count(_FIRST_NUMBER)
+    calls: list[Call] = []
+    for call in model:
+        new: dict[int | str, Any] = {}
+        for place in [*range(len(call["arguments"])), *call["keywords"]]:
+            form = at(call, place)
+            if is_plain(form) and form is not None and choice.random() < 0.7:
+                same = [item for calls in models for item in calls if item["target"] == call["target"]]
+                others = [at(item, place) for item in same if has(item, place) and is_plain(at(item, place))]
+                form = choice.choice(others) if choice.random() < 0.5 else form
+                form = varied(form, others, choice) if choice.random() < 0.6 else form
+                form = renumbered(form, numbers)
+            new[place] = form
+        arguments = [new[place] for place in range(len(call["arguments"]))]
+        calls.append({**call, "arguments": arguments, "keywords": {name: new[name] for name in call["keywords"]}})
+    return calls
+
+
+def _questions(calls: Sequence[Call], targets: Sequence[str]) -> list[Call]:
+    """Return calls that ask for the text of returned objects, unless the task examines how they are written."""
+    examined = {target.rpartition(".")[2] for target in targets}
+    names = [f"{number}.1" for number, call in enumerate(calls) if _is_object(call["answer"]["result"])]
+    return [
+        {"target": question, "arguments": [["r", name]], "keywords": {}}
+        for name in names
+        for question, method in QUESTIONS.items()
+        if method not in examined and not examined & {"__format__", "__repr__"}
+    ]
+
+
+def _is_object(form: Any) -> bool:
+    return isinstance(form, list) and form[0] in ("o", "O")
+
+
+def _key(calls: Sequence[Call]) -> str:
+    numbers = count(1)
+    return canonical(
+        [
+            [call["target"], [renumbered(form, numbers) for form in [*call["arguments"], *call["keywords"].values()]]]
+            for call in calls
+        ]
+    )

@@ -1,0 +1,86 @@
+"""What a record lacks to decide alone: a guess or a forgery must not satisfy it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+
+from .places import canonical
+from .recorded_calls import Call, RecordedCalls
+from .sequences import QUESTIONS, comparable
+
+MIN_CALLS = 6
+"""Fewest different calls of a record that decides alone; a guess satisfies fewer too easily."""
+
+
+def missing(
+    recorded: RecordedCalls,
+    reasons: Mapping[str, str],
+    unreplaced: str,
+    unseen: Collection[str],
+    inner: Mapping[str, Collection[str]],
+) -> str:
+    """Return what the record lacks to decide alone, '' when it lacks nothing.
+
+    ``reasons`` are those of tests without a record, ``unreplaced`` that of a changed function that cannot be replaced,
+    ``unseen`` the changed functions that only tests without a record run. ``inner`` are digests of what examined
+    functions answered inside recorded calls.
+    """
+    if unreplaced:
+        return unreplaced
+    if unseen:
+        return f"no recorded test runs {min(unseen)}"
+    if weak := too_weak(recorded, inner):
+        return weak
+    if len(recorded.tests) < len(reasons):
+        return (
+            f"{len(reasons)} of {len(reasons) + len(recorded.tests)} tests are not recorded: {most_frequent(reasons)}"
+        )
+    return ""
+
+
+def too_weak(recorded: RecordedCalls, inner: Mapping[str, Collection[str]] | None = None) -> str:
+    """Return why a guess could satisfy the record: few calls, or a function that always answers the same.
+
+    Calls that doing nothing answers as well do not count. ``inner`` are as in ``missing``.
+    """
+    arguments: set[str] = set()
+    answers: dict[str, set[str]] = {}
+    data: dict[str, set[str]] = {}
+    texts: dict[tuple[str, str], set[str]] = {}
+    examined = {*recorded.targets, *recorded.entries}
+    for calls in [*recorded.tests.values(), *recorded.inputs.values()]:
+        for call in (call for call in calls if call.get("needs", True)):
+            arguments.add(canonical([call["target"], call["arguments"], call["keywords"]]))
+            answers.setdefault(_origin(call["target"], calls), set()).add(canonical(call["answer"]))
+            data.setdefault(_origin(call["target"], calls), set()).add(canonical(comparable(call, call["answer"])))
+    for calls in recorded.sequences:
+        for call in (call for call in calls if call.get("needs", True)):
+            if call["target"] in examined or call["target"][0] == "@":
+                arguments.add(canonical([call["target"], call["arguments"], call["keywords"]]))
+                data.setdefault(_origin(call["target"], calls), set()).add(canonical(call["answer"]))
+            elif call["target"] in QUESTIONS:  # about what an earlier call returned
+                earlier_call = calls[int(call["arguments"][0][1].partition(".")[0])]
+                answer = canonical([call["target"], call["answer"]])
+                texts.setdefault((_origin(earlier_call["target"], calls), call["target"]), set()).add(answer)
+    varying = {name for (name, _), different in texts.items() if len(different) > 1}
+    varying |= {name for name, different in (inner or {}).items() if len(different) > 1}
+    varying |= {name for name in answers if len(answers[name]) > 1 or len(data[name]) > 1}
+    constant = next((name for name in sorted({*answers, *(inner or {})}) if name not in varying), "")
+    if constant:
+        return f"every recorded call of {constant} has the same answer"
+    return f"only {len(arguments)} different calls are recorded" if len(arguments) < MIN_CALLS else ""
+
+
+def _origin(target: str, calls: Sequence[Call]) -> str:
+    """Return a target; for a function that was returned, what returned it, with ``()``."""
+    returned = ""
+    while target[0] == "@":
+        target, returned = calls[int(target[1:].partition(".")[0])]["target"], returned + "()"
+    return target + returned
+
+
+def most_frequent(reasons: Mapping[str, str]) -> str:
+    """Return the most frequent of the reasons."""
+    counted = Counter(reasons.values()).most_common(1)
+    return counted[0][0] if counted else "no test is recorded"
