@@ -55,7 +55,13 @@ def _answers_constant(module: Module, handler: ast.ExceptHandler) -> bool:
     statement = handler.body[0]
     if isinstance(statement, ast.Return):
         value = statement.value
-        empty = isinstance(value, ast.List | ast.Tuple | ast.Dict) and not ast.unparse(value).strip("[](){}")
+        empty = isinstance(value, ast.List | ast.Tuple | ast.Dict) and not _holds_anything(value)
         is_none = isinstance(value, ast.Constant) and value.value is None
         return value is None or empty or is_none or fold(value, module.constants) is not None
     return isinstance(statement, ast.Pass)
+
+
+def _holds_anything(value: ast.List | ast.Tuple | ast.Dict) -> bool:
+    """Return whether a literal has more in it than empty lists, tuples and dictionaries."""
+    containers = (ast.List, ast.Tuple, ast.Dict, ast.expr_context)
+    return any(not isinstance(node, containers) for node in ast.walk(value))

@@ -7,10 +7,12 @@ import base64
 import binascii
 import codecs
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 Value = str | bytes | int
 MAX_BYTES = 1 << 20
+MAX_BITS = 4096
+"""Bits of the largest number that is a constant here; Python refuses to write much longer ones as text."""
 MAX_DEPTH = 40
 _CODECS = ("rot13", "rot_13", "hex", "base64", "hex_codec", "base64_codec")
 _DECODERS = {
@@ -36,7 +38,9 @@ def fold(node: ast.AST | None, constants: Mapping[str, Value], depth: int = 0) -
     if depth > MAX_DEPTH or node is None:
         return None
     if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, str | bytes | int) else None
+        value = node.value
+        is_too_long = isinstance(value, int) and value.bit_length() > MAX_BITS
+        return value if isinstance(value, str | bytes | int) and not is_too_long else None
     if isinstance(node, ast.Name):
         return constants.get(node.id)
     try:
@@ -59,7 +63,7 @@ def _folded(node: ast.AST, constants: Mapping[str, Value], depth: int) -> Value 
         parts = [
             fold(part.value if isinstance(part, ast.FormattedValue) else part, constants, depth) for part in node.values
         ]
-        return None if None in parts else "".join(str(part) for part in parts)
+        return None if None in parts else _joined("", [part if isinstance(part, str) else str(part) for part in parts])
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
         text = fold(node.value, constants, depth)
         start, stop = fold(node.slice.lower, constants, depth), fold(node.slice.upper, constants, depth)
@@ -97,9 +101,9 @@ def _method(text: Value | None, node: ast.Call, constants: Mapping[str, Value], 
         source = node.args[0]
         if isinstance(source, ast.Call) and plain_name(source.func) == "reversed" and source.args:
             inner = fold(source.args[0], constants, depth)
-            return text.join(reversed(inner)) if isinstance(inner, str) else None
+            return _joined(text, list(reversed(inner))) if isinstance(inner, str) else None
         parts = [part for part in _items(source, constants, depth) if isinstance(part, str)]
-        return text.join(parts) if parts else None
+        return _joined(text, parts) if parts else None
     if isinstance(text, bytes) and method == "decode":
         return text.decode(errors="replace")
     if isinstance(text, str) and method == "encode":
@@ -108,8 +112,15 @@ def _method(text: Value | None, node: ast.Call, constants: Mapping[str, Value], 
         return str(getattr(text, method)())
     if isinstance(text, str) and method == "replace" and len(arguments) == 2:
         old, new = arguments
-        return text.replace(old, new) if isinstance(old, str) and old and isinstance(new, str) else None
+        if isinstance(old, str) and old and isinstance(new, str):
+            return text.replace(old, new) if len(text) + text.count(old) * len(new) <= MAX_BYTES else None
     return None
+
+
+def _joined(separator: str, parts: Sequence[str]) -> str | None:
+    """Return the joined parts, None for more than MAX_BYTES."""
+    length = sum(map(len, parts)) + len(separator) * len(parts)
+    return separator.join(parts) if length <= MAX_BYTES else None
 
 
 def _items(node: ast.AST, constants: Mapping[str, Value], depth: int) -> list[Value | None]:
