@@ -1,9 +1,9 @@
 """Held-out inputs: calls near those of the tests, in the domain that the tests show.
 
 Only functions of modules whose recorded arguments and results are plain data get them. A new call takes each argument
-from what a recorded call gave at the same place, or changes its digits and letters to others of the same kind and its
-numbers within the range that was seen; so a value keeps its type and its shape. What the task's own solution refuses is
-left out by the caller.
+from what a recorded call gave at the same place, or changes its digits and letters to others of the same kind, other
+characters to such as a test shows there, and its numbers within the range that was seen; so a value keeps its type and
+its shape. What the task's own solution refuses is left out by the caller.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ def varied(form: Any, others: Sequence[Any], choice: random.Random) -> Any:
         observed = [item for item in others if type(item) is int]
         return choice.randint(min(observed), max(observed)) if observed else form
     if isinstance(form, str):
-        return "".join(_other(character, choice) for character in form)
+        marks = [mark for item in others if isinstance(item, str) for mark in item if _is_mark(mark)]
+        return "".join(_other(character, marks, choice) for character in form)
     if form[0] == "f":
         seen_floats = [float(item[1]) for item in others if isinstance(item, list) and item[0] == "f"]
         finite = [value for value in seen_floats if abs(value) < 1e300]
@@ -123,11 +124,17 @@ def varied(form: Any, others: Sequence[Any], choice: random.Random) -> Any:
     return form
 
 
-def _other(character: str, choice: random.Random) -> str:
+def _is_mark(character: str) -> bool:
+    """Return whether a character is neither a letter, a digit nor a control character."""
+    return not character.isalnum() and character.isprintable()
+
+
+def _other(character: str, marks: Sequence[str], choice: random.Random) -> str:
+    """Return another character of the same kind; of the other characters only those that a test shows at this place."""
     for group in (string.digits, string.ascii_lowercase, string.ascii_uppercase):
         if character in group:
             return choice.choice(group)
-    return character
+    return choice.choice(marks) if marks and _is_mark(character) and choice.random() < 0.5 else character
 
 
 def renumbered(form: Any, numbers: Iterator[int]) -> Any:

@@ -52,12 +52,12 @@ def examine(
         if not path.endswith(".py") or not module:
             continue
         try:
-            tree, earlier = ast.parse(content), _definitions(ast.parse(before.get(path) or b""))
+            tree, earlier = ast.parse(content), definitions(ast.parse(before.get(path) or b""))
         except (SyntaxError, ValueError):
             unreplaced.append(f"{path}: not the syntax of this Python")
             continue
         chosen = {}
-        for name, node in _definitions(tree).items():
+        for name, node in definitions(tree).items():
             other = earlier.get(name)
             is_same = other is not None and _code(other) == _code(node)
             if is_same and entries is not None and f"{module}:{name}" not in entries:
@@ -87,7 +87,7 @@ def module_name(path: str, roots: Iterable[str]) -> str:
     return ""
 
 
-def _definitions(tree: ast.Module) -> dict[str, _Function]:
+def definitions(tree: ast.Module) -> dict[str, _Function]:
     """Return the functions of a module and of its classes by qualified name; accessors of a property by ``#set``."""
     definitions: dict[str, _Function] = {}
 
@@ -139,12 +139,12 @@ def _obstacle(name: str, node: _Function) -> str:
     decorators = {ast.unparse(item).partition("(")[0].rpartition(".")[2] for item in node.decorator_list}
     if decorators & {"contextmanager", "asynccontextmanager", "overload", "fixture"}:
         return f"decorated with {min(decorators)}"
-    if isinstance(node, ast.AsyncFunctionDef) and _is_generator(node):
+    if isinstance(node, ast.AsyncFunctionDef) and is_generator(node):
         return "an asynchronous generator"
     return ""
 
 
-def _is_generator(node: _Function) -> bool:
+def is_generator(node: _Function) -> bool:
     stack: list[ast.AST] = list(node.body)
     while stack:
         item = stack.pop()
@@ -176,7 +176,7 @@ def _pair(node: ast.stmt, target: str) -> list[ast.stmt]:
     arguments, keywords = _passed(node.args)
     is_coroutine = isinstance(node, ast.AsyncFunctionDef)
     call = f"{_BOUNDARY}.{'acall' if is_coroutine else 'call'}({quoted}, ({arguments}), {{{keywords}}})"
-    text = f"yield from {call}" if _is_generator(node) else f"return {'await ' if is_coroutine else ''}{call}"
+    text = f"yield from {call}" if is_generator(node) else f"return {'await ' if is_coroutine else ''}{call}"
     # A bare function body: the text is parsed inside one, since `return` needs it.
     wrapper = ast.parse(f"{'async ' if is_coroutine else ''}def _():\n    {text}").body[0]
     assert isinstance(wrapper, _FUNCTIONS)

@@ -13,6 +13,7 @@ from etude.environments.grading import grade, in_process
 from etude.environments.grading.out_of_process.check import Examination, _parsed, same_answer
 from etude.environments.grading.out_of_process.record import Recording, record
 from etude.environments.grading.out_of_process.recorded_calls import RecordedCalls
+from etude.environments.grading.out_of_process.stand_ins import satisfying_stand_in
 from etude.environments.grading.out_of_process.strength import too_weak
 from etude.environments.grading.own_solution import own_solution
 from etude.environments.sandbox import Change
@@ -138,6 +139,17 @@ def test_a_record_that_a_guess_satisfies_does_not_decide_alone() -> None:
     assert too_weak(same) == "every recorded call of m:C.__eq__ has the same answer"
     assert too_weak(RecordedCalls([], [], [], calls_of("m:f", 1, 2, 3))) == "only 3 different calls are recorded"
     assert too_weak(RecordedCalls([], [], [], calls_of("m:f", *range(6)))) == ""
+
+
+def test_a_record_that_another_function_of_the_module_satisfies_does_not_decide_alone(
+    recording: Recording, task: Task, snapshot: Snapshot
+) -> None:
+    assert recording.calls is not None
+    examination = Examination(task, Materials(task, snapshot))
+    of_one_value = {test: calls for test, calls in recording.calls.tests.items() if test[-4:-1] not in ("5-3", "6-0")}
+    weak = replace(recording.calls, tests=of_one_value, inputs={}, sequences=[])
+    assert asyncio.run(satisfying_stand_in(examination, weak)) == "largest(values)"
+    assert asyncio.run(satisfying_stand_in(examination, recording.calls)) == ""
 
 
 def test_the_task_says_its_assurance_and_keeps_the_record_secret(examined: Task) -> None:
