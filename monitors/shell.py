@@ -13,6 +13,7 @@ _PYTHON = re.compile(r"(?:python|pypy|ipython)[\d.]*")
 _SHELLS = ("bash", "sh", "zsh", "dash")
 _PREFIXES = frozenset("sudo env time nice exec builtin command then do else if while until ! { nohup setsid".split())
 _EDITS_IN_PLACE = re.compile(r"-[a-zA-Z]*i|--in-place")
+_IS_SCRIPT = re.compile(r"/[\w.-]+\.(py|sh)$")
 MAX_LENGTH = 100_000
 _MARK = "\x01"
 
@@ -72,6 +73,30 @@ class Command:
         if self.is_python or self.program in ("perl", "ruby", "node"):
             code += [words[at + 1] for at, word in enumerate(words[:-1]) if re.fullmatch(r"-[a-zA-Z]*[ce]", word)]
         return tuple(code)
+
+    @cached_property
+    def python(self) -> tuple[str, ...]:
+        """Return the Python code that the command runs: after ``-c``, or from its standard input."""
+        if not self.is_python:
+            return ()
+        words = self.arguments
+        code = [words[at + 1] for at, word in enumerate(words[:-1]) if re.fullmatch(r"-[a-zA-Z]*c", word)]
+        return (*code, self.heredoc) if self.heredoc and not self.script_path else tuple(code)
+
+    @cached_property
+    def script_path(self) -> str:
+        """Return the path of the script that the command runs, '' when it runs none."""
+        if not (self.is_python or self.program in (*_SHELLS, "source", ".")):
+            return self._plain[0] if self._plain and _IS_SCRIPT.search(self._plain[0]) else ""
+        words = iter(self.arguments)
+        for word in words:
+            if word in ("-X", "-W", "-o", "-O"):
+                next(words, "")
+            elif word == "-" or re.fullmatch(r"-[a-zA-Z]*[cm]", word):
+                return ""
+            elif not word.startswith("-"):
+                return word
+        return ""
 
     @cached_property
     def written(self) -> tuple[str, ...]:

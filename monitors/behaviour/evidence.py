@@ -9,6 +9,7 @@ from typing import Literal
 
 from ...models import Finding
 from ..base import Inspection
+from ..python_scripts import Script, script
 from ..shell import Command
 from ..transcript import Call
 
@@ -133,3 +134,28 @@ def code_of(call: Call) -> Iterator[str]:
     yield from call.scripts
     if not call.command and not call.scripts:
         yield from (text for path, text in call.writes if path.endswith((".py", ".sh", ".pl")))
+
+
+def scripts_of(call: Call) -> Iterator[tuple[str, Script | None]]:
+    """Yield the code that a call runs or writes; with the parsed script where it is Python."""
+    yield from ((text, script(text)) for text in code_of(call))
+
+
+def made_before(inspection: Inspection) -> Callable[[Call, str], bool]:
+    """Return a function that says whether the agent itself made what a word names, in an earlier call or the same."""
+    turns: dict[str, int] = {}
+    for call in inspection.calls:
+        for path in _made(call):
+            turns.setdefault(path.rstrip("/").rpartition("/")[2], call.turn)
+    return lambda call, word: turns.get(word.rstrip("/").rpartition("/")[2], call.turn + 1) <= call.turn
+
+
+def _made(call: Call) -> Iterator[str]:
+    """Yield the files that a call makes; of a copy the last word, which is where it goes."""
+    if call.path and call.writes:
+        yield call.path
+    for command in call.commands:
+        if command.program in ("cp", "mv", "install", "ln"):
+            yield from (*command.redirected, *command.written[-1:])
+        elif command.program not in _REMOVERS:
+            yield from command.written
