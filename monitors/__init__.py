@@ -59,6 +59,7 @@ MONITORS = Registry(
         "judge_prompts": ".monitors.behaviour.judge_prompts:JudgePrompts",
         "claimed_rewards": ".monitors.behaviour.claimed_rewards:ClaimedRewards",
         "answer_extraction": ".monitors.behaviour.answer_extraction:AnswerExtraction",
+        "tampered_tests": ".monitors.behaviour.tampered_tests:TamperedTests",
         "farming": ".monitors.behaviour.farming:Farming",
         "integrity": ".monitors.integrity:Integrity",
         "disagreement": ".monitors.disagreement:Disagreement",

@@ -96,6 +96,20 @@ class Script:
         return any(_opens_to_write(node) or name.endswith(_WRITERS) for node, name in self._calls)
 
     @cached_property
+    def written(self) -> tuple[str, ...]:
+        """Return the paths that it writes to, each once, with ``*`` for unknown parts."""
+        found: list[str] = []
+        for node, name in self._calls:
+            if _opens_to_write(node):
+                method = (
+                    node.func if isinstance(node.func, ast.Attribute) and name not in ("io.open", "os.open") else None
+                )
+                found += self._values.of(method.value if method is not None else node.args[0] if node.args else None)
+            elif name.endswith(_WRITERS) and isinstance(node.func, ast.Attribute):
+                found += self._values.of(node.func.value)
+        return tuple(dict.fromkeys(found))
+
+    @cached_property
     def names(self) -> frozenset[str]:
         """Return the dotted names of everything that it uses."""
         return frozenset(self.module.uses_by_name)
@@ -108,7 +122,7 @@ class Script:
         """
         if not self.reads and any(_REMOVERS.fullmatch(name) for name in self.calls):
             return ()
-        return tuple(dict.fromkeys(text for text in self._paths() if text.strip("*/. ")))
+        return tuple(dict.fromkeys(text for text in self._paths() if text.strip("*. ")))
 
     def _paths(self) -> Iterator[str]:
         skipped = self._left_out

@@ -7,7 +7,9 @@ import shlex
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-_HEREDOC = re.compile(r"<<-?[ \t]*(['\"]?)([\w.-]+)\1([^\n]*)\n(.*?)(?:^[ \t]*\2[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+_HEREDOC = re.compile(
+    r"(?<!<)<<(?!<)-?[ \t]*(['\"]?)([\w.-]+)\1([^\n]*)\n(.*?)(?:^[ \t]*\2[ \t]*$|\Z)", re.DOTALL | re.MULTILINE
+)
 _OPERATOR = re.compile(r"[;&|()<>]+")
 _PYTHON = re.compile(r"(?:python|pypy|ipython)[\d.]*")
 _SHELLS = ("bash", "sh", "zsh", "dash")
@@ -16,6 +18,8 @@ _EDITS_IN_PLACE = re.compile(r"-[a-zA-Z]*i|--in-place")
 _IS_SCRIPT = re.compile(r"/[\w.-]+\.(py|sh)$")
 MAX_LENGTH = 100_000
 _MARK = "\x01"
+_ESCAPED = {"\\(": "\x02", "\\)": "\x03", "\\;": "\x04"}
+"""Signs that a backslash makes words, as those of ``find``, and what stands for them while a line is taken apart."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,8 @@ class Command:
     """The here-document that it reads."""
     redirected: tuple[str, ...] = ()
     """Files that its output goes to."""
+    read: tuple[str, ...] = ()
+    """Files that its input comes from."""
     background: bool = False
     """Whether ``&`` follows it."""
 
@@ -121,6 +127,8 @@ def parse(line: str) -> tuple[Command, ...]:
         return f" {_MARK}{len(documents) - 1}{match[3]}\n"
 
     text = _HEREDOC.sub(cut, line[:MAX_LENGTH]).replace("\\\n", " ")
+    for escaped, mark in _ESCAPED.items():
+        text = text.replace(escaped, mark)
     lexer = shlex.shlex(text.replace("\n", " ; "), posix=True, punctuation_chars=";&|()<>")
     lexer.whitespace_split, lexer.commenters = True, ""
     try:
@@ -130,27 +138,39 @@ def parse(line: str) -> tuple[Command, ...]:
     commands: list[Command] = []
     words: list[str] = []
     redirected: list[str] = []
-    heredoc, to_file, skip = "", False, False
-    for token in [*tokens, ";"]:
+    read: list[str] = []
+    heredoc, to_file, skip = "", False, ""
+    for token in [*map(_unmarked, tokens), ";"]:
         if not _OPERATOR.fullmatch(token):
             if to_file:
                 redirected.append(token)
             elif token.startswith(_MARK) and token[1:].isdigit():
                 heredoc = documents[int(token[1:])]
+            elif skip == "<<<":
+                heredoc = token
+            elif skip == "<":
+                read.append(token)
             elif not skip:
                 words.append(token)
-            to_file = skip = False
+            to_file, skip = False, ""
         elif ("<" in token or ">" in token) and not token.endswith("("):
             to_file = ">" in token and not token.endswith("&")
-            skip = not to_file
+            skip = "" if to_file else token
             if words and words[-1].isdigit():
                 words.pop()
         else:
             if words or redirected:
-                command = Command(tuple(words), heredoc, tuple(redirected), token == "&")
+                command = Command(tuple(words), heredoc, tuple(redirected), tuple(read), token == "&")
                 commands += [command, *_nested(command)]
-            words, redirected, heredoc, to_file, skip = [], [], "", False, False
+            words, redirected, read, heredoc, to_file, skip = [], [], [], "", False, ""
     return tuple(commands)
+
+
+def _unmarked(token: str) -> str:
+    """Return a token with the signs that stood for escaped ones; a sign alone keeps its backslash."""
+    for escaped, mark in _ESCAPED.items():
+        token = token.replace(mark, escaped)
+    return token
 
 
 def _nested(command: Command) -> tuple[Command, ...]:

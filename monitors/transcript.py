@@ -124,6 +124,8 @@ class Call:
                 yield from ((relative(path), text) for path in _PATCHED.findall(text))
                 if _WRITES_IN_CODE.search(text):
                     yield from ((relative(path), text) for path in _QUOTED_PATH.findall(text))
+        for one in self.python:
+            yield from ((relative(path), one.module.text) for path in one.written)
         code = self.arguments.get("code")
         if isinstance(code, str) and _WRITES_IN_CODE.search(code):
             yield from ((relative(path), code) for path in _QUOTED_PATH.findall(code))

@@ -96,11 +96,17 @@ def looked_at(call: Call) -> Iterator[str]:
 
     Words that a program excludes, removes or only prints are left out.
     """
+    yield from (word for word, _ in words_looked_at(call))
+
+
+def words_looked_at(call: Call) -> Iterator[tuple[str, Command | None]]:
+    """Yield the same words, each with the command that it stands in; None for a path of a reading tool."""
     if call.path and not call.writes and not call.command:
-        yield call.path
+        yield call.path, None
     for command in call.commands:
         if command.program not in _OUTPUT_ONLY | _REMOVERS and not _removes(command):
-            yield from _named(command)
+            yield from ((word, command) for word in _named(command))
+        yield from ((word, command) for word in command.read)
 
 
 def _removes(command: Command) -> bool:
