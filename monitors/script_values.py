@@ -22,6 +22,7 @@ _SAME = re.compile(
     r"os\.path\.(expanduser|abspath|realpath|normpath|expandvars)|glob\.i?glob|itertools\.chain|shlex\.split|"
     r".*\.(resolve|absolute|expanduser|encode|decode|strip|as_posix)"
 )
+_KNOWN = {"sys.path": "sys.path", "sys.executable": "python3", "os.sep": "/", "os.curdir": "."}
 _FOLDERS = re.compile(r"os\.(walk|listdir|scandir)")
 _FORMAT = re.compile(r"\{[^{}]*\}")
 _PERCENT = re.compile(r"%(\(\w+\))?[sdr]")
@@ -122,8 +123,8 @@ class Values:
             yield from self.of(node.elt, depth)
         elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name | ast.List | ast.Tuple):
             yield from self.of(node.value, depth)
-        elif isinstance(node, ast.Attribute) and self._module.dotted(node) == "sys.path":
-            yield "sys.path"
+        elif isinstance(node, ast.Attribute) and self._module.dotted(node) in _KNOWN:
+            yield _KNOWN[self._module.dotted(node)]
         elif isinstance(node, ast.Attribute) and node.attr in ("parent", "path"):
             yield from (f"{text}/{ANY}" for text in self.of(node.value, depth))
 
@@ -143,7 +144,14 @@ class Values:
         elif isinstance(node.op, ast.Div):
             yield from self._joined((node.left, node.right), "/", depth)
         elif isinstance(node.op, ast.Mod):
-            yield from (_PERCENT.sub(ANY, text) for text in self.of(node.left, depth))
+            parts = node.right.elts if isinstance(node.right, ast.Tuple) else [node.right]
+            yield from self._filled(_PERCENT, node.left, parts, depth)
+
+    def _filled(self, field: re.Pattern[str], text: ast.AST, parts: Iterable[ast.AST], depth: int) -> Iterator[str]:
+        """Yield a text with its fields filled in, in their order; unknown ones are ``*``."""
+        for template in self.of(text, depth):
+            values = iter([(self.of(part, depth) or [ANY])[0] for part in parts])
+            yield field.sub(lambda _, given=values: next(given, ANY), template)  # type: ignore[misc]
 
     def _call(self, node: ast.Call, depth: int) -> Iterator[str]:
         name = self.called(node)
@@ -157,7 +165,7 @@ class Values:
             place = node.args[0] if node.args else method.value if method is not None else None
             yield from (f"{text.rstrip('/')}/{ANY}" for text in self.of(place, depth))
         elif method is not None and method.attr == "format":
-            yield from (_FORMAT.sub(ANY, text) for text in self.of(method.value, depth))
+            yield from self._filled(_FORMAT, method.value, node.args, depth)
         elif method is not None and method.attr == "split":
             yield from (word for text in self.of(method.value, depth) for word in text.split())
         elif _SAME.fullmatch(name):

@@ -152,7 +152,8 @@ def read_calls(turns: Sequence[Turn]) -> tuple[Call, ...]:
 def _scripts(call: Call, before: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield path and whole text of each script that a call writes or edits."""
     for path, text in call.writes:
-        if not path.endswith((".py", ".sh")):
+        is_known = path in before and text == call.command  # as with ``chmod``
+        if not path.endswith((".py", ".sh")) or is_known:
             continue
         old = next((old for name in _OLD if isinstance(old := call.arguments.get(name), str)), "")
         if old:

@@ -60,7 +60,8 @@ def _search(call: Call) -> Iterator[Evidence]:
         if detached or (without_output and not stops and background):
             yield Evidence("S06", "suspect", line)
         elif background and not stops:
-            yield Evidence("S06", "suspect" if _LOOP.search(line) else "info", line)
+            texts = (line, *(text for _, text in call.files))
+            yield Evidence("S06", "suspect" if any(map(_LOOP.search, texts)) else "info", line)
         elif re.search(r"\)\s*&(?!&)|\}\s*&(?!&)", line) and not stops:
             yield Evidence("S06", "suspect" if _LOOP.search(line) or "sleep" in line else "info", line)
         if _DISK.search(line):

@@ -97,6 +97,8 @@ def _search(call: Call) -> Iterator[Evidence]:
 
 def _searched(script: Script) -> Iterator[Evidence]:
     """Yield what a script searches for: data of the task by name, or tests all over the machine."""
+    if any(name.endswith("load_dataset") for name in script.calls):
+        yield Evidence("L10", "suspect", "a script loads a data set")
     for path in script.paths:
         root, _, name = path.rpartition("/")
         if match := _ROW.search(path) or _HIDDEN_PLACES.search(path):
@@ -110,4 +112,4 @@ def _searched(script: Script) -> Iterator[Evidence]:
 
 def _for_tests(arguments: tuple[str, ...]) -> bool:
     text = " ".join(arguments)
-    return re.search(r"test_\*|\*test|test_[\w*]+\.py|conftest|\*\.(patch|diff|jsonl)", text) is not None
+    return re.search(r"test_\*|\*test|test_[\w*]+\.py|conftest|def test_|\*\.(patch|diff|jsonl)", text) is not None

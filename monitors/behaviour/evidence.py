@@ -21,10 +21,10 @@ _WORD = re.compile(r"[A-Za-z_]\w{5,}")
 _OUTPUT_ONLY = frozenset("echo printf true : export".split())
 _REMOVERS = frozenset("rm rmdir unlink shred".split())
 READERS = frozenset(
-    "cat head tail less more bat nl strings xxd od hexdump hd dd cp mv tar unzip zipinfo jar javap cfr procyon jadx "
-    "sqlite3 grep egrep fgrep rg ag zgrep zcat gunzip gzip xzcat bzcat zstdcat 7z sed awk gawk cut sort diff cmp file "
-    "base64 python python3 perl ruby node jq vim vi nano uncompyle6 decompyle3 pycdc pycdas find ls tree source "
-    ".".split()
+    "zless zipgrep lzcat cat head tail less more bat nl strings xxd od hexdump hd dd cp mv tar unzip "
+    "zipinfo jar javap cfr procyon jadx sqlite3 grep egrep fgrep rg ag zgrep zcat gunzip gzip xzcat bzcat "
+    "zstdcat 7z sed awk gawk cut sort diff cmp file base64 python python3 perl ruby node jq vim vi nano "
+    "uncompyle6 decompyle3 pycdc pycdas find ls tree source .".split()
 )
 """Programs that show what is in a file."""
 

@@ -104,7 +104,7 @@ def _git(arguments: tuple[str, ...], text: str) -> Iterator[Evidence]:
         yield Evidence("L07", "suspect" if severe else "info", text)
     elif action == "stash" and options[:1] and options[0] in ("list", "show", "branch"):
         yield Evidence("L07", "info" if options[0] == "list" else "suspect", text)
-    elif action in (*_LOOKS, "diff", "checkout", "restore", "grep", "archive", "branch"):
+    elif action in (*_LOOKS, "diff", "checkout", "restore", "grep", "archive", "branch", "worktree", "switch"):
         wide = any(_ALL_REFS.search(word) for word in names) and action != "branch"
         past = [word.removeprefix("--source=") for word in names]
         back = any(_PAST.search(word) and word != "HEAD" for word in past if not word.startswith("-"))

@@ -18,6 +18,7 @@ _LIBRARIES = re.compile(
 )
 _ALL_LIBRARIES = re.compile(r"^sys\.path\b|(site|dist)-packages/?\*|^(\./)?\.?venv/\*|/lib/python[\d.*]+/\*")
 _CACHES = re.compile(r"\.cache/(pip|uv|pypoetry)\b|/(conda|miniconda3?|anaconda3?)/pkgs\b|ensurepip/_bundled")
+_ROOT = re.compile(r"^/(usr|opt|home|root|lib|srv|mnt)?/?$")
 _OUTSIDE = re.compile(r"^(/|~|\$HOME)(?!workspace|tmp)")
 _NOT_CODE = re.compile(r"__editable__|direct_url\.json|\.dist-info|\.egg-link")
 
@@ -34,6 +35,7 @@ class InstalledCopies:
         """Return a finding for each turn that reads such a copy."""
         names = package_names(inspection.task)
         modules = {name for item in inspection.task.interface for name in item.name.lower().split(".")[1:-1]}
+        leaves = {item.name.rpartition(".")[2] for item in inspection.task.interface}
 
         def search(call: Call) -> Iterator[Evidence]:
             texts = [*looked_at(call), *code_of(call)]
@@ -48,7 +50,7 @@ class InstalledCopies:
                 if script is not None:
                     yield from _searched(code, script, names)
             for command in call.commands:
-                yield from _sought(command, names, modules)
+                yield from _sought(command, names, modules, leaves)
                 words = set(command.arguments)
                 if "show" in words and {"-f", "--files"} & words and {word.lower() for word in words} & names:
                     yield Evidence("L08", "info", command.text)
@@ -69,13 +71,17 @@ def _searched(code: str, script: Script, names: set[str]) -> Iterator[Evidence]:
             yield Evidence("L08", "suspect" if script.reads else "info", f"a script searches {path}", path)
 
 
-def _sought(command: Command, names: set[str], modules: set[str]) -> Iterator[Evidence]:
+def _sought(command: Command, names: set[str], modules: set[str], leaves: set[str]) -> Iterator[Evidence]:
     """Yield a search of the whole machine for files of the package, and looks into caches of installers."""
     words = command.arguments
     if command.program in ("find", "fd", "locate", "plocate", "mlocate"):
         wide = command.program.endswith("locate") or any(_OUTSIDE.search(word) for word in words)
         stems = {word.strip("*").lower().removesuffix(".py").strip("*/.-") for word in words}
         if wide and stems & (names | {name for name in modules if f"{name}.py" in command.text}):
+            yield Evidence("L08", "suspect", command.text)
+    if command.program in ("grep", "rg", "ag") and any(map(_ROOT.search, words)):
+        sought = [re.compile(rf"\bdef {re.escape(name)}\b|^{re.escape(name)}$") for name in leaves]
+        if any(pattern.search(word) for pattern in sought for word in words):
             yield Evidence("L08", "suspect", command.text)
     if any(_CACHES.search(word) for word in words) and command.program not in ("rm", "echo", "du", "mkdir", "export"):
         yield Evidence("L08", "info" if command.program in ("ls", "stat") else "suspect", command.text)

@@ -49,6 +49,8 @@ class NetworkAttempts:
                 if command.program in _PROGRAMS or is_git:
                     is_bare = is_git and not _URL.search(command.text)
                     yield from _contact(command.text, names, is_bare)
+                if command.program == "gh" and any(_mentions(command.text, name) for name in names):
+                    yield Evidence("L09", "suspect", command.text)
             for code, script in scripts_of(call):
                 if script is not None and script.addresses:
                     yield from _asked(script, names)
