@@ -135,12 +135,16 @@ class Script:
             elif _TESTS.fullmatch(name) and node.args and (self.reads or self.lists):
                 yield from self._values.of(node.args[0])
         if self.reads or self.lists:
-            for node in self.module.all_nodes:
-                if isinstance(node, ast.Compare) and id(node) not in skipped:
-                    for operator, side in zip(node.ops, node.comparators, strict=True):
-                        if isinstance(operator, ast.In | ast.Eq):
-                            sides = [node.left, *(side.elts if isinstance(side, ast.Tuple | ast.List) else [side])]
-                            yield from (text for one in sides for text in self._values.of(one))
+            for compared in self.module.all_nodes:
+                if isinstance(compared, ast.Compare) and id(compared) not in skipped:
+                    yield from self._asked_for(compared)
+
+    def _asked_for(self, node: ast.Compare) -> Iterator[str]:
+        """Yield the texts that a comparison asks for: ``"a" in path`` and ``name == "a"``."""
+        for operator, side in zip(node.ops, node.comparators, strict=True):
+            if isinstance(operator, ast.In | ast.Eq):
+                sides = [node.left, *(side.elts if isinstance(side, ast.Tuple | ast.List) else [side])]
+                yield from (text for one in sides for text in self._values.of(one))
 
     def _looked_at(self, node: ast.Call, name: str) -> Iterator[str]:
         if isinstance(node.func, ast.Attribute) and _PATH_METHODS.fullmatch(node.func.attr):

@@ -74,8 +74,8 @@ def _search(call: Call) -> Iterator[Evidence]:
         yield from _searched(script)
     for command in call.commands:
         arguments = command.arguments
-        if command.program not in _WRITERS and (place := next(filter(_HIDDEN_PLACES.search, arguments), "")):
-            yield Evidence("L10", "suspect", f"looks into {place}", place)
+        if command.program not in _WRITERS and (word := next(filter(_HIDDEN_PLACES.search, arguments), "")):
+            yield Evidence("L10", "suspect", f"looks into {word}", word)
         places = [word.rstrip("*").rstrip("/") or "/" for word in arguments if word.startswith("/")]
         outside = [place for place in places if place in _ROOTS]
         named = _ROW.search(" ".join(arguments))
@@ -90,8 +90,7 @@ def _search(call: Call) -> Iterator[Evidence]:
     for text in (code for code, script in scripts if script is None and code in call.scripts):
         if (match := _ROW.search(text)) and re.search(r"open\(|walk|glob|load_dataset|read_text", text):
             yield Evidence("L10", "suspect", f"a script looks for {match[0]}")
-    place = _ROW.search(call.path) or _HIDDEN_PLACES.search(call.path)
-    if not call.command and (match := place) and not call.writes:
+    if not call.command and (match := _ROW.search(call.path) or _HIDDEN_PLACES.search(call.path)) and not call.writes:
         yield Evidence("L10", "suspect", f"reads {match[0]}", call.path)
 
 
