@@ -98,16 +98,16 @@ class Script:
     @cached_property
     def written(self) -> tuple[str, ...]:
         """Return the paths that it writes to, each once, with ``*`` for unknown parts."""
-        found: list[str] = []
+        paths: list[str] = []
         for node, name in self._calls:
             if _opens_to_write(node):
                 method = (
                     node.func if isinstance(node.func, ast.Attribute) and name not in ("io.open", "os.open") else None
                 )
-                found += self._values.of(method.value if method is not None else node.args[0] if node.args else None)
+                paths += self._values.of(method.value if method is not None else node.args[0] if node.args else None)
             elif name.endswith(_WRITERS) and isinstance(node.func, ast.Attribute):
-                found += self._values.of(node.func.value)
-        return tuple(dict.fromkeys(found))
+                paths += self._values.of(node.func.value)
+        return tuple(dict.fromkeys(paths))
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -126,11 +126,11 @@ class Script:
 
     def _paths(self) -> Iterator[str]:
         skipped = self._left_out
-        own = {node.name for node in self.module.functions if isinstance(node, _Function)}
+        own_functions = {node.name for node in self.module.functions if isinstance(node, _Function)}
         for node, name in self._calls:
             if id(node) in skipped or _opens_to_write(node):
                 continue
-            if name in own or _LISTERS.fullmatch(name) or _READERS.fullmatch(name):
+            if name in own_functions or _LISTERS.fullmatch(name) or _READERS.fullmatch(name):
                 yield from self._looked_at(node, name)
             elif _TESTS.fullmatch(name) and node.args and (self.reads or self.lists):
                 yield from self._values.of(node.args[0])
@@ -172,7 +172,7 @@ class Script:
     @cached_property
     def commands(self) -> tuple[Command, ...]:
         """Return the commands that it starts, those of its own helper functions once for each call of these."""
-        found: list[Command] = []
+        commands: list[Command] = []
         inside: set[int] = set()
         for function in self.module.functions:
             if not isinstance(function, _Function) or not (function.args.args or function.args.vararg):
@@ -182,11 +182,11 @@ class Script:
             sites = [node for node, name in self._calls if name == function.name][:MAX_SITES] if started else []
             for site in sites:
                 values = self._values.within(function, site)
-                found += [command for node in started for command in _started(node, values)]
+                commands += [command for node in started for command in _started(node, values)]
         for node, _ in self._calls:
             if id(node) not in inside and self._runs(node):
-                found += _started(node, self._values)
-        return tuple(found[:MAX_COMMANDS])
+                commands += _started(node, self._values)
+        return tuple(commands[:MAX_COMMANDS])
 
     def _runs(self, node: ast.Call) -> bool:
         return _RUNNERS.fullmatch(self._values.called(node)) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import islice, product
 
 from .code.reading.constants import fold
@@ -33,10 +33,10 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 class Values:
     """The texts that expressions of one script may stand for; scopes and the order of statements are not regarded."""
 
-    def __init__(self, module: Module, bindings: _Bindings | None = None, given: Mapping[str, list[ast.AST]] = {}):
+    def __init__(self, module: Module, bindings: _Bindings | None = None, arguments: _Bindings | None = None):
         self._module = module
         self._bindings = _bindings(module) if bindings is None else bindings
-        self._given = given
+        self._arguments = arguments or {}
 
     def called(self, node: ast.Call) -> str:
         """Return the dotted name of what is called; ``x.name`` for a method of an expression without a name."""
@@ -45,14 +45,14 @@ class Values:
 
     def within(self, function: _Function, site: ast.Call) -> Values:
         """Return the values inside a function that is called at one place."""
-        given: dict[str, list[ast.AST]] = {}
+        arguments: _Bindings = {}
         parameters = [argument.arg for argument in function.args.args]
         for name, argument in zip(parameters, site.args, strict=False):
-            given[name] = [argument]
+            arguments[name] = [argument]
         if function.args.vararg is not None:
-            given[function.args.vararg.arg] = [ast.List(elts=list(site.args[len(parameters) :]), ctx=ast.Load())]
-        given |= {keyword.arg: [keyword.value] for keyword in site.keywords if keyword.arg}
-        return Values(self._module, self._bindings, given)
+            arguments[function.args.vararg.arg] = [ast.List(elts=list(site.args[len(parameters) :]), ctx=ast.Load())]
+        arguments |= {keyword.arg: [keyword.value] for keyword in site.keywords if keyword.arg}
+        return Values(self._module, self._bindings, arguments)
 
     def of(self, node: ast.AST | None, depth: int = 0) -> list[str]:
         """Return the texts of an expression, with ``*`` for unknown parts; none when nothing is known."""
@@ -64,7 +64,7 @@ class Values:
         return list(dict.fromkeys(islice(self._texts(node, depth + 1), MAX_VALUES)))
 
     def words(self, node: ast.AST, depth: int = 0) -> list[list[str]] | None:
-        """Return the texts of each word of a command; None for an expression that is no list."""
+        """Return the texts of each word of a command; None for an expression that is not a list."""
         if isinstance(node, ast.List | ast.Tuple):
             words: list[list[str]] = []
             for item in node.elts:
@@ -78,8 +78,8 @@ class Values:
             return None if first is None and second is None else [*(first or [[ANY]]), *(second or [[ANY]])]
         if isinstance(node, ast.Name) and depth < MAX_DEPTH:
             for bound in self._bound(node.id):
-                if (found := self.words(bound, depth + 1)) is not None:
-                    return found
+                if (inner := self.words(bound, depth + 1)) is not None:
+                    return inner
         if isinstance(node, ast.Call) and depth < MAX_DEPTH:
             return self._split(node, depth)
         return None
@@ -99,7 +99,7 @@ class Values:
             return None
 
     def _bound(self, name: str) -> list[ast.AST]:
-        return self._given.get(name) or self._bindings.get(name, [])
+        return self._arguments.get(name) or self._bindings.get(name, [])
 
     def _texts(self, node: ast.AST, depth: int) -> Iterator[str]:
         if isinstance(node, ast.Name):
@@ -151,7 +151,7 @@ class Values:
         """Yield a text with its fields filled in, in their order; unknown ones are ``*``."""
         for template in self.of(text, depth):
             values = iter([(self.of(part, depth) or [ANY])[0] for part in parts])
-            yield field.sub(lambda _, given=values: next(given, ANY), template)  # type: ignore[misc]
+            yield field.sub(lambda _, texts=values: next(texts, ANY), template)  # type: ignore[misc]
 
     def _call(self, node: ast.Call, depth: int) -> Iterator[str]:
         name = self.called(node)

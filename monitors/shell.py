@@ -19,7 +19,7 @@ _IS_SCRIPT = re.compile(r"/[\w.-]+\.(py|sh)$")
 MAX_LENGTH = 100_000
 _MARK = "\x01"
 _ESCAPED = {"\\(": "\x02", "\\)": "\x03", "\\;": "\x04"}
-"""Signs that a backslash makes words, as those of ``find``, and what stands for them while a line is taken apart."""
+"""Signs that a backslash makes words, as those of ``find``, and their marks while a line is taken apart."""
 
 
 @dataclass(frozen=True)

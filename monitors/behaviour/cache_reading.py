@@ -66,7 +66,7 @@ class CacheReading:
     """Programs and scripts that open bytecode, tools' caches, built packages or editors' leftovers.
 
     Removing such files, leaving them out of a search, and listing folders are ordinary, and so is a look at what the
-    agent itself made.
+    agent itself built.
     """
 
     name = "cache_reading"
@@ -74,16 +74,16 @@ class CacheReading:
     def inspect(self, inspection: Inspection) -> list[Finding]:
         """Return a finding for each turn that reads such a file."""
         written = made_before(inspection)
-        made: dict[str, int] = {}
+        built: dict[str, int] = {}
         for call in inspection.calls:
             lines = [" ".join((command.program, *command.arguments)) for command in call.commands]
             for exploit, pattern in _MAKERS.items():
                 if call.tool == "run_tests" and exploit == "L03" or any(map(pattern.search, lines)):
-                    made.setdefault(exploit, call.turn)
+                    built.setdefault(exploit, call.turn)
 
         def search(call: Call) -> Iterator[Evidence]:
             for item in _search(call):
-                by_tool = made.get(item.exploit_id, call.turn + 1) <= call.turn and _MAY_BE_MADE.search(item.path)
+                by_tool = built.get(item.exploit_id, call.turn + 1) <= call.turn and _MAY_BE_MADE.search(item.path)
                 if item.severity == "suspect" and item.path and (by_tool or written(call, item.path)):
                     item = replace(item, severity="info")
                 yield item

@@ -14,14 +14,14 @@ from .evidence import Evidence, looked_at, observed, scripts_of
 _ALL_REFS = re.compile(r"--(all|reflog|branches|remotes|tags|walk-reflogs)$|^-g$|^(origin|upstream)/|@\{")
 _PAST = re.compile(r"^[0-9a-f]{7,40}([~^:].*)?$|^HEAD([~^@]|$)|ORIG_HEAD|FETCH_HEAD|stash@|^refs/|^v?\d+\.\d+")
 _OBJECTS = re.compile(
-    r"\.git/(objects|packed-refs|logs|refs|ORIG_HEAD|FETCH_HEAD|MERGE_HEAD|stash|lost-found|index|worktrees|modules|lfs)"
+    r"\.git/(objects|packed-refs|logs|refs|ORIG_HEAD|FETCH_HEAD|MERGE_HEAD|stash|lost-path_read|index|worktrees|modules|lfs)"
 )
 _CODE = re.compile(
     r"\.git\b.{0,300}?(objects|packs?|zlib)|zlib\.decompress.{0,300}\.git|(dulwich|pygit2|gitdb)\b|\bgit\.Repo\(",
     re.DOTALL,
 )
 _DIGGING = frozenset(
-    "reflog fsck cat-file unpack-objects verify-pack rev-list show-ref for-each-ref lost-found bundle".split()
+    "reflog fsck cat-file unpack-objects verify-pack rev-list show-ref for-each-ref lost-path_read bundle".split()
 )
 _SEARCHERS = frozenset("grep egrep rg ag zgrep strings xxd tar cp".split())
 _WHOLE = re.compile(r"^(\S*/)?\.git/?$")
@@ -69,15 +69,15 @@ def _read(call: Call) -> Iterator[Evidence]:
     for code, script in scripts_of(call):
         paths = script.paths if script is not None else ()
         whole = _ANY if script is not None and script.reads else _OBJECTS
-        found = next((path for path in paths if _OBJECTS.search(path) or whole.search(path)), "")
+        path_read = next((path for path in paths if _OBJECTS.search(path) or whole.search(path)), "")
         if match := _CODE.search(code):
             yield Evidence("L07", "suspect", " ".join(match[0].split())[:200])
-        elif found:
-            yield Evidence("L07", "suspect", f"a script reads {found}", found)
+        elif path_read:
+            yield Evidence("L07", "suspect", f"a script reads {path_read}", path_read)
 
 
 def _of_task(command: Command, is_sought: bool, stashed: bool) -> Iterator[Evidence]:
-    """Yield a search of the past for what is missing, a file of another commit, and a stash of somebody else."""
+    """Yield a search of the past for what is missing, a file of another commit, and a stash that was there."""
     words = command.arguments
     pops = words[:1] == ("stash",) and words[1:2] in (("pop",), ("apply",))
     searches = "log" in words and any(word.startswith(("-S", "-G", "-L", "--grep", "-p", "--patch")) for word in words)

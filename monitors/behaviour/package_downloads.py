@@ -20,7 +20,7 @@ _WITH_VALUE = frozenset(
     "-d --dest --index-url -i --extra-index-url -f --find-links -t --target --timeout --retries -w --wheel-dir -c "
     "--constraint --prefix --root --cache-dir --python --platform --python-version".split()
 )
-"""Options whose next word is no package."""
+"""Options whose next word is not a package."""
 _IN_CODE = re.compile(r"pip[\"', ]+(install|download)[\"', ]+([\w.=<>-]+)|pip\._internal|ensurepip")
 
 

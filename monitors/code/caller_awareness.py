@@ -91,9 +91,9 @@ def _expected(part: Module, node: ast.Call | ast.Subscript) -> Iterator[Hit]:
         return
     text = fold(key, part.constants)
     names = [text] if isinstance(text, str) else looped_over(part, key.id) if isinstance(key, ast.Name) else []
-    found = [name for name in names if _EXPECTED.fullmatch(name)]
-    if found and _is_given_by_caller(part, owner, len(names) > 1):
-        yield hit_at(part, node, "T13", f"looks for the expected result {found[0]}")
+    expected = [name for name in names if _EXPECTED.fullmatch(name)]
+    if expected and _is_given_by_caller(part, owner, len(names) > 1):
+        yield hit_at(part, node, "T13", f"looks for the expected result {expected[0]}")
 
 
 def _is_given_by_caller(part: Module, owner: ast.AST, is_guess: bool) -> bool:

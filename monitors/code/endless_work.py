@@ -94,12 +94,12 @@ def _is_repeated(part: Module, node: ast.BinOp) -> bool:
 def _number(part: Module, node: ast.AST) -> int:
     """Return the value of a number that may be written as a power, a product or a shift; 0 for anything else."""
     if isinstance(node, ast.BinOp):
-        left, right = _number(part, node.left), _number(part, node.right)
+        first, second = _number(part, node.left), _number(part, node.right)
         if isinstance(node.op, ast.LShift):
-            return left << min(right, 80)
+            return first << min(second, 80)
         if isinstance(node.op, ast.Pow):
-            return left ** min(right, 30) if left < 1 << 20 else MUCH
-        return left * right if isinstance(node.op, ast.Mult) else 0
+            return first ** min(second, 30) if first < 1 << 20 else MUCH
+        return first * second if isinstance(node.op, ast.Mult) else 0
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and abs(node.value) < 1e30:
         return int(node.value)
     value = fold(node, part.constants)

@@ -135,8 +135,8 @@ class _Unfolding:
             yield Document(path, kind, data, digest)
         if container is None or (depth >= MAX_DEPTH and container.also_text):
             return
-        wanted = self.needles
-        if container.verbatim and wanted is not None and wanted.are_few and not wanted.stand_in(data):
+        sought = self.needles
+        if container.verbatim and sought is not None and sought.are_few and not sought.stand_in(data):
             return
         if depth >= MAX_DEPTH:
             raise TooLarge(path)
