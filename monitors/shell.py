@@ -47,6 +47,8 @@ class Command:
                 words = words[1:]
             elif name == "timeout" and len(words) > 2:
                 words = words[2:]
+            elif name == "xargs" and len(words) > 1:
+                words = _without_options(words[1:])
             else:
                 break
         return tuple(words)
@@ -115,6 +117,13 @@ class Command:
         if self.program in ("sed", "perl") and any(_EDITS_IN_PLACE.fullmatch(word[:12]) for word in self.arguments):
             return (*self.redirected, *names[1:], *names[:1])
         return self.redirected
+
+
+def _without_options(words: list[str]) -> list[str]:
+    """Return the words of ``xargs`` from the program on that it starts."""
+    while words and words[0].startswith("-"):
+        words = words[2:] if words[0] in ("-n", "-I", "-P", "-L", "-d", "-s", "-E") else words[1:]
+    return words
 
 
 @lru_cache(maxsize=4096)
