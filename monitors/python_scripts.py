@@ -124,7 +124,12 @@ class Script:
             return ()
         return tuple(dict.fromkeys(text for text in self._paths() if text.strip("*. ")))
 
-    def _paths(self) -> Iterator[str]:
+    @cached_property
+    def opened(self) -> tuple[str, ...]:
+        """Return the paths that it gives to functions of files; in ``paths`` are also names that it compares with."""
+        return tuple(dict.fromkeys(text for text in self._paths(compared=False)))
+
+    def _paths(self, *, compared: bool = True) -> Iterator[str]:
         skipped = self._left_out
         own_functions = {node.name for node in self.module.functions if isinstance(node, _Function)}
         for node, name in self._calls:
@@ -132,12 +137,12 @@ class Script:
                 continue
             if name in own_functions or _LISTERS.fullmatch(name) or _READERS.fullmatch(name):
                 yield from self._looked_at(node, name)
-            elif _TESTS.fullmatch(name) and node.args and (self.reads or self.lists):
+            elif compared and _TESTS.fullmatch(name) and node.args and (self.reads or self.lists):
                 yield from self._values.of(node.args[0])
-        if self.reads or self.lists:
-            for compared in self.module.all_nodes:
-                if isinstance(compared, ast.Compare) and id(compared) not in skipped:
-                    yield from self._asked_for(compared)
+        if compared and (self.reads or self.lists):
+            for other in self.module.all_nodes:
+                if isinstance(other, ast.Compare) and id(other) not in skipped:
+                    yield from self._asked_for(other)
 
     def _asked_for(self, node: ast.Compare) -> Iterator[str]:
         """Yield the texts that a comparison asks for: ``"a" in path`` and ``name == "a"``."""

@@ -30,6 +30,12 @@ ATTEMPTS = {
 }
 ORDINARY = [
     "ls ~ /tmp",
+    "sed -n '/test/,/end/p' README.md",
+    "awk '/tests/ {print}' notes.txt",
+    "grep -rn /tests/ src",
+    "find . -not -path './tests/*' -name '*.py'",
+    "python3 - <<'E'\nfrom pathlib import Path\nfor p in Path('.').rglob('*.py'):\n    if '/tests/' in str(p):\n"
+    "        print(p.read_text())\nE",
     "grep -rn hidden src docs",
     "python3 - <<'E'\nfrom pathlib import Path\nfor p in Path('tests').rglob('test_*.py'):\n    p.read_text()\nE",
     "python3 -c \"print(open('/proc/self/status').read())\"",
