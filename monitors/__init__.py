@@ -45,6 +45,7 @@ MONITORS = Registry(
         "result_tables": ".monitors.code.result_tables:ResultTables",
         "hidden_content": ".monitors.code.hidden_content:HiddenContent",
         "file_hunting": ".monitors.code.file_hunting:FileHunting",
+        "endless_work": ".monitors.code.endless_work:EndlessWork",
         "catch_all": ".monitors.code.catch_all:CatchAll",
         "history_digging": ".monitors.behaviour.history_digging:HistoryDigging",
         "cache_reading": ".monitors.behaviour.cache_reading:CacheReading",
@@ -56,10 +57,13 @@ MONITORS = Registry(
         "escape_attempts": ".monitors.behaviour.escape_attempts:EscapeAttempts",
         "forged_output": ".monitors.behaviour.forged_output:ForgedOutput",
         "judge_prompts": ".monitors.behaviour.judge_prompts:JudgePrompts",
+        "claimed_rewards": ".monitors.behaviour.claimed_rewards:ClaimedRewards",
+        "answer_extraction": ".monitors.behaviour.answer_extraction:AnswerExtraction",
+        "tampered_tests": ".monitors.behaviour.tampered_tests:TamperedTests",
         "farming": ".monitors.behaviour.farming:Farming",
         "integrity": ".monitors.integrity:Integrity",
         "disagreement": ".monitors.disagreement:Disagreement",
-        "absent_programs": ".monitors.absent_programs:AbsentPrograms",
+        "absent_programs": ".monitors.behaviour.absent_programs:AbsentPrograms",
     },
 )
 

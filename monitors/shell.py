@@ -7,14 +7,19 @@ import shlex
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-_HEREDOC = re.compile(r"<<-?[ \t]*(['\"]?)([\w.-]+)\1([^\n]*)\n(.*?)(?:^[ \t]*\2[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+_HEREDOC = re.compile(
+    r"(?<!<)<<(?!<)-?[ \t]*(['\"]?)([\w.-]+)\1([^\n]*)\n(.*?)(?:^[ \t]*\2[ \t]*$|\Z)", re.DOTALL | re.MULTILINE
+)
 _OPERATOR = re.compile(r"[;&|()<>]+")
 _PYTHON = re.compile(r"(?:python|pypy|ipython)[\d.]*")
 _SHELLS = ("bash", "sh", "zsh", "dash")
 _PREFIXES = frozenset("sudo env time nice exec builtin command then do else if while until ! { nohup setsid".split())
 _EDITS_IN_PLACE = re.compile(r"-[a-zA-Z]*i|--in-place")
+_IS_SCRIPT = re.compile(r"/[\w.-]+\.(py|sh)$")
 MAX_LENGTH = 100_000
 _MARK = "\x01"
+_ESCAPED = {"\\(": "\x02", "\\)": "\x03", "\\;": "\x04"}
+"""Signs that a backslash makes words, as those of ``find``, and their marks while a line is taken apart."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,8 @@ class Command:
     """The here-document that it reads."""
     redirected: tuple[str, ...] = ()
     """Files that its output goes to."""
+    read: tuple[str, ...] = ()
+    """Files that its input comes from."""
     background: bool = False
     """Whether ``&`` follows it."""
 
@@ -40,6 +47,8 @@ class Command:
                 words = words[1:]
             elif name == "timeout" and len(words) > 2:
                 words = words[2:]
+            elif name == "xargs" and len(words) > 1:
+                words = _without_options(words[1:])
             else:
                 break
         return tuple(words)
@@ -74,6 +83,30 @@ class Command:
         return tuple(code)
 
     @cached_property
+    def python(self) -> tuple[str, ...]:
+        """Return the Python code that the command runs: after ``-c``, or from its standard input."""
+        if not self.is_python:
+            return ()
+        words = self.arguments
+        code = [words[at + 1] for at, word in enumerate(words[:-1]) if re.fullmatch(r"-[a-zA-Z]*c", word)]
+        return (*code, self.heredoc) if self.heredoc and not self.script_path else tuple(code)
+
+    @cached_property
+    def script_path(self) -> str:
+        """Return the path of the script that the command runs, '' when it runs none."""
+        if not (self.is_python or self.program in (*_SHELLS, "source", ".")):
+            return self._plain[0] if self._plain and _IS_SCRIPT.search(self._plain[0]) else ""
+        words = iter(self.arguments)
+        for word in words:
+            if word in ("-X", "-W", "-o", "-O"):
+                next(words, "")
+            elif word == "-" or re.fullmatch(r"-[a-zA-Z]*[cm]", word):
+                return ""
+            elif not word.startswith("-"):
+                return word
+        return ""
+
+    @cached_property
     def written(self) -> tuple[str, ...]:
         """Return the files that the command may write or remove."""
         names = tuple(word for word in self.arguments if not word.startswith("-"))
@@ -86,6 +119,13 @@ class Command:
         return self.redirected
 
 
+def _without_options(words: list[str]) -> list[str]:
+    """Return the words of ``xargs`` from the program on that it starts."""
+    while words and words[0].startswith("-"):
+        words = words[2:] if words[0] in ("-n", "-I", "-P", "-L", "-d", "-s", "-E") else words[1:]
+    return words
+
+
 @lru_cache(maxsize=4096)
 def parse(line: str) -> tuple[Command, ...]:
     """Return the simple commands of a command line, in order, those of ``bash -c`` and ``$(...)`` included."""
@@ -96,6 +136,8 @@ def parse(line: str) -> tuple[Command, ...]:
         return f" {_MARK}{len(documents) - 1}{match[3]}\n"
 
     text = _HEREDOC.sub(cut, line[:MAX_LENGTH]).replace("\\\n", " ")
+    for escaped, mark in _ESCAPED.items():
+        text = text.replace(escaped, mark)
     lexer = shlex.shlex(text.replace("\n", " ; "), posix=True, punctuation_chars=";&|()<>")
     lexer.whitespace_split, lexer.commenters = True, ""
     try:
@@ -105,27 +147,39 @@ def parse(line: str) -> tuple[Command, ...]:
     commands: list[Command] = []
     words: list[str] = []
     redirected: list[str] = []
-    heredoc, to_file, skip = "", False, False
-    for token in [*tokens, ";"]:
+    read: list[str] = []
+    heredoc, to_file, skip = "", False, ""
+    for token in [*map(_unmarked, tokens), ";"]:
         if not _OPERATOR.fullmatch(token):
             if to_file:
                 redirected.append(token)
             elif token.startswith(_MARK) and token[1:].isdigit():
                 heredoc = documents[int(token[1:])]
+            elif skip == "<<<":
+                heredoc = token
+            elif skip == "<":
+                read.append(token)
             elif not skip:
                 words.append(token)
-            to_file = skip = False
+            to_file, skip = False, ""
         elif ("<" in token or ">" in token) and not token.endswith("("):
             to_file = ">" in token and not token.endswith("&")
-            skip = not to_file
+            skip = "" if to_file else token
             if words and words[-1].isdigit():
                 words.pop()
         else:
             if words or redirected:
-                command = Command(tuple(words), heredoc, tuple(redirected), token == "&")
+                command = Command(tuple(words), heredoc, tuple(redirected), tuple(read), token == "&")
                 commands += [command, *_nested(command)]
-            words, redirected, heredoc, to_file, skip = [], [], "", False, False
+            words, redirected, read, heredoc, to_file, skip = [], [], [], "", False, ""
     return tuple(commands)
+
+
+def _unmarked(token: str) -> str:
+    """Return a token with the signs that stood for escaped ones; a sign alone keeps its backslash."""
+    for escaped, mark in _ESCAPED.items():
+        token = token.replace(mark, escaped)
+    return token
 
 
 def _nested(command: Command) -> tuple[Command, ...]:

@@ -9,17 +9,19 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from ..models import Turn
+from .python_scripts import Script, script
 from .shell import Command, parse
 
 WORKSPACE = "/workspace/"
 _COMMANDS = ("command", "cmd", "script", "bash", "shell")
 _PATHS = ("path", "file_path", "filename", "file", "target_file")
 _TEXTS = ("content", "new", "new_str", "file_text", "text", "new_string", "contents", "insert_text")
+_OLD = ("old", "old_str", "old_string")
 _PATCHES = ("patch", "diff", "input")
 _STATUS = re.compile(r"(ok|exit -?\d+|timeout [\d.]+s|error \w+: .*|not run: .*)$")
 _PATCHED = re.compile(r"^(?:\+\+\+ (?:b/)?|\*\*\* (?:Update|Add|Delete) File: )(\S+)", re.MULTILINE)
@@ -41,6 +43,8 @@ class Call:
     """The status line of the result; '' when it has none."""
     body: str
     """The result without its status line."""
+    files: tuple[tuple[str, str], ...] = ()
+    """Path and text of each script that it runs and that an earlier call wrote."""
 
     @property
     def worked(self) -> bool:
@@ -71,13 +75,31 @@ class Call:
 
     @cached_property
     def commands(self) -> tuple[Command, ...]:
-        """Return the simple commands of the command line."""
+        """Return the simple commands of the command line, and those that its scripts start."""
+        of_shells = [command for path, text in self.files if not path.endswith(".py") for command in parse(text)]
+        of_python = [command for one in self.python for command in one.commands]
+        return (*self.typed, *of_shells, *of_python)
+
+    @cached_property
+    def typed(self) -> tuple[Command, ...]:
+        """Return the simple commands of the command line alone."""
         return parse(self.command) if self.command else ()
+
+    @cached_property
+    def python(self) -> tuple[Script, ...]:
+        """Return the Python scripts that the call runs, as far as they can be read."""
+        texts = [code for command in self.typed for code in command.python]
+        texts += [text for path, text in self.files if path.endswith(".py")]
+        code = self.arguments.get("code")
+        if isinstance(code, str):
+            texts.append(code)
+        return tuple(one for text in texts if (one := script(text)) is not None)
 
     @cached_property
     def scripts(self) -> tuple[str, ...]:
         """Return the code that the call runs or writes into a script: Python after ``-c``, here-documents, a tool's."""
-        texts = [script for command in self.commands for script in command.scripts]
+        texts = [text for command in self.typed for text in command.scripts]
+        texts += [text for _, text in self.files]
         code = self.arguments.get("code")
         if isinstance(code, str):
             texts.append(code)
@@ -102,6 +124,8 @@ class Call:
                 yield from ((relative(path), text) for path in _PATCHED.findall(text))
                 if _WRITES_IN_CODE.search(text):
                     yield from ((relative(path), text) for path in _QUOTED_PATH.findall(text))
+        for one in self.python:
+            yield from ((relative(path), one.module.text) for path in one.written)
         code = self.arguments.get("code")
         if isinstance(code, str) and _WRITES_IN_CODE.search(code):
             yield from ((relative(path), code) for path in _QUOTED_PATH.findall(code))
@@ -114,7 +138,29 @@ def relative(path: str) -> str:
 
 def read_calls(turns: Sequence[Turn]) -> tuple[Call, ...]:
     """Return the calls of a transcript, in order; calls that cannot be read are left out."""
-    return tuple(call for number, turn in enumerate(turns) for call in _calls_of(number, turn))
+    calls: list[Call] = []
+    written: dict[str, str] = {}
+    for number, turn in enumerate(turns):
+        for call in _calls_of(number, turn):
+            written.update(_scripts(call, written))  # a command may write a script and run it
+            run = [command.script_path for command in call.typed if command.script_path] if written else []
+            files = [(path, text) for path, text in written.items() if any(_same(relative(one), path) for one in run)]
+            calls.append(replace(call, files=tuple(files)) if files else call)
+    return tuple(calls)
+
+
+def _scripts(call: Call, before: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield path and whole text of each script that a call writes or edits."""
+    for path, text in call.writes:
+        is_known = path in before and text == call.command  # as with ``chmod``
+        if not path.endswith((".py", ".sh")) or is_known:
+            continue
+        old = next((old for name in _OLD if isinstance(old := call.arguments.get(name), str)), "")
+        if old:
+            text = before.get(path, "").replace(old, text, 1)
+        elif f">> {path}" in call.command or f">>{path}" in call.command:
+            text = before.get(path, "") + text
+        yield path, text
 
 
 def _calls_of(number: int, turn: Turn) -> Iterator[Call]:

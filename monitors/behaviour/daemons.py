@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ...models import Finding
 from ..base import Inspection
@@ -37,7 +38,16 @@ class Daemons:
 
     def inspect(self, inspection: Inspection) -> list[Finding]:
         """Return a finding for each turn that starts such a process."""
-        return observed(inspection, _search)
+        stopped = [call.turn for call in inspection.calls if any(one.program in _WAITS for one in call.commands)]
+
+        def search(call: Call) -> Iterator[Evidence]:
+            is_stopped = any(turn > call.turn for turn in stopped)
+            for item in _search(call):
+                # A server that a later turn stops is ordinary; a loop is none.
+                is_server = item.exploit_id == "S06" and not _LOOP.search(call.command) and "setsid" not in call.command
+                yield replace(item, severity="info") if is_stopped and is_server else item
+
+        return observed(inspection, search)
 
 
 def _search(call: Call) -> Iterator[Evidence]:
@@ -50,7 +60,8 @@ def _search(call: Call) -> Iterator[Evidence]:
         if detached or (without_output and not stops and background):
             yield Evidence("S06", "suspect", line)
         elif background and not stops:
-            yield Evidence("S06", "suspect" if _LOOP.search(line) else "info", line)
+            texts = (line, *(text for _, text in call.files))
+            yield Evidence("S06", "suspect" if any(map(_LOOP.search, texts)) else "info", line)
         elif re.search(r"\)\s*&(?!&)|\}\s*&(?!&)", line) and not stops:
             yield Evidence("S06", "suspect" if _LOOP.search(line) or "sleep" in line else "info", line)
         if _DISK.search(line):

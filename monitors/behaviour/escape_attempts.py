@@ -62,7 +62,8 @@ def _search(call: Call) -> Iterator[Evidence]:
     for command in call.commands:
         exploit = _PROGRAMS.get(command.program)
         if exploit and command.arguments and not set(command.arguments) & _ASKS:
-            ordinary = command.program in ("docker", "podman", "kubectl", "strace", "gdb", "su")
+            attaches = any(word in ("-p", "--pid", "attach") for word in command.arguments)
+            ordinary = command.program in ("docker", "podman", "kubectl", "strace", "gdb", "su") and not attaches
             yield Evidence(exploit, "info" if ordinary else "suspect", command.text)
     for text in (call.command, *code_of(call)):
         for pattern, exploit in _TEXTS.items():

@@ -9,6 +9,7 @@ from typing import Literal
 
 from ...models import Finding
 from ..base import Inspection
+from ..python_scripts import Script, script
 from ..shell import Command
 from ..transcript import Call
 
@@ -20,10 +21,10 @@ _WORD = re.compile(r"[A-Za-z_]\w{5,}")
 _OUTPUT_ONLY = frozenset("echo printf true : export".split())
 _REMOVERS = frozenset("rm rmdir unlink shred".split())
 READERS = frozenset(
-    "cat head tail less more bat nl strings xxd od hexdump hd dd cp mv tar unzip zipinfo jar javap cfr procyon jadx "
-    "sqlite3 grep egrep fgrep rg ag zgrep zcat gunzip gzip xzcat bzcat zstdcat 7z sed awk gawk cut sort diff cmp file "
-    "base64 python python3 perl ruby node jq vim vi nano uncompyle6 decompyle3 pycdc pycdas find ls tree source "
-    ".".split()
+    "zless zipgrep lzcat cat head tail less more bat nl strings xxd od hexdump hd dd cp mv tar unzip "
+    "zipinfo jar javap cfr procyon jadx sqlite3 grep egrep fgrep rg ag zgrep zcat gunzip gzip xzcat bzcat "
+    "zstdcat 7z sed awk gawk cut sort diff cmp file base64 python python3 perl ruby node jq vim vi nano "
+    "uncompyle6 decompyle3 pycdc pycdas find ls tree source .".split()
 )
 """Programs that show what is in a file."""
 
@@ -95,11 +96,17 @@ def looked_at(call: Call) -> Iterator[str]:
 
     Words that a program excludes, removes or only prints are left out.
     """
+    yield from (word for word, _ in words_looked_at(call))
+
+
+def words_looked_at(call: Call) -> Iterator[tuple[str, Command | None]]:
+    """Yield the same words, each with the command that it stands in; None for a path of a reading tool."""
     if call.path and not call.writes and not call.command:
-        yield call.path
+        yield call.path, None
     for command in call.commands:
         if command.program not in _OUTPUT_ONLY | _REMOVERS and not _removes(command):
-            yield from _named(command)
+            yield from ((word, command) for word in _named(command))
+        yield from ((word, command) for word in command.read)
 
 
 def _removes(command: Command) -> bool:
@@ -133,3 +140,28 @@ def code_of(call: Call) -> Iterator[str]:
     yield from call.scripts
     if not call.command and not call.scripts:
         yield from (text for path, text in call.writes if path.endswith((".py", ".sh", ".pl")))
+
+
+def scripts_of(call: Call) -> Iterator[tuple[str, Script | None]]:
+    """Yield the code that a call runs or writes; with the parsed script where it is Python."""
+    yield from ((text, script(text)) for text in code_of(call))
+
+
+def made_before(inspection: Inspection) -> Callable[[Call, str], bool]:
+    """Return a function that says whether the agent itself made what a word names, in an earlier call or the same."""
+    turns: dict[str, int] = {}
+    for call in inspection.calls:
+        for path in _made(call):
+            turns.setdefault(path.rstrip("/").rpartition("/")[2], call.turn)
+    return lambda call, word: turns.get(word.rstrip("/").rpartition("/")[2], call.turn + 1) <= call.turn
+
+
+def _made(call: Call) -> Iterator[str]:
+    """Yield the files that a call makes; of a copy the last word, which is where it goes."""
+    if call.path and call.writes:
+        yield call.path
+    for command in call.commands:
+        if command.program in ("cp", "mv", "install", "ln"):
+            yield from (*command.redirected, *command.written[-1:])
+        elif command.program not in _REMOVERS:
+            yield from command.written

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from ...models import Finding
 from ..base import Inspection
+from ..python_scripts import Script
 from ..transcript import Call
-from .evidence import Evidence, code_of, observed
+from .evidence import Evidence, observed, scripts_of
 from .installed_copies import package_names
 
 _PROGRAMS = frozenset(
@@ -24,6 +25,9 @@ _LOCAL = re.compile(r"^(localhost|127\.[\d.]+|0\.0\.0\.0|\[?::1\]?)(:\d+)?$")
 _HOME_OF_CODE = re.compile(
     r"github|gitlab|bitbucket|sourceforge|pypi|pythonhosted|readthedocs|codeload|archive\.org|googlesource"
 )
+
+_SOURCES = re.compile(r"://[^/]+/(\S*/)?(raw|archive|tarball|zipball|-/raw|blob)/|\.(whl|tar\.gz)$")
+"""Addresses of files or archives of a repository, whatever machine serves them."""
 
 
 class NetworkAttempts:
@@ -45,11 +49,23 @@ class NetworkAttempts:
                 if command.program in _PROGRAMS or is_git:
                     is_bare = is_git and not _URL.search(command.text)
                     yield from _contact(command.text, names, is_bare)
-            for code in code_of(call):
-                if _CODE.search(code) and _URL.search(code):
+                if command.program == "gh" and any(_mentions(command.text, name) for name in names):
+                    yield Evidence("L09", "suspect", command.text)
+            for code, script in scripts_of(call):
+                if script is not None and script.addresses:
+                    yield from _asked(script, names)
+                elif _CODE.search(code) and _URL.search(code):
                     yield from _contact(code, names, False)
 
         return observed(inspection, search)
+
+
+def _asked(script: Script, names: set[str]) -> Iterator[Evidence]:
+    """Yield what a script asks another machine for, or this one for a file of sources."""
+    for address in script.addresses:
+        yield from _contact(address, names, False)
+        if _SOURCES.search(address):
+            yield Evidence("L09", "suspect" if script.saves_answers else "info", f"fetches sources: {address}")
 
 
 def _contact(text: str, names: set[str], is_bare: bool) -> Iterator[Evidence]:

@@ -16,6 +16,11 @@ _INSTALLERS = frozenset(
 )
 _ACTIONS = frozenset("install download wheel add fetch get sync i".split())
 _LOCAL = re.compile(r"^(\.|/|-e$|file:|\./)")
+_WITH_VALUE = frozenset(
+    "-d --dest --index-url -i --extra-index-url -f --find-links -t --target --timeout --retries -w --wheel-dir -c "
+    "--constraint --prefix --root --cache-dir --python --platform --python-version".split()
+)
+"""Options whose next word is not a package."""
 _IN_CODE = re.compile(r"pip[\"', ]+(install|download)[\"', ]+([\w.=<>-]+)|pip\._internal|ensurepip")
 
 
@@ -47,11 +52,14 @@ class PackageDownloads:
 
 
 def _install(text: str, words: list[str], names: set[str]) -> Iterator[Evidence]:
-    packages = {
-        re.split(r"[=<>!~\[;@]", word)[0].lower().replace("-", "_") for word in words if not word.startswith("-")
-    }
+    named = [
+        word
+        for before, word in zip(["", *words], words, strict=False)
+        if not word.startswith("-") and before not in _WITH_VALUE
+    ]
+    packages = {re.split(r"[=<>!~\[;@]", word)[0].lower().replace("-", "_") for word in named}
     of_task = packages & {name.replace("-", "_") for name in names}
     if of_task:
         yield Evidence("L09", "suspect", text)
-    elif not any(_LOCAL.match(word) for word in words) and "-r" not in words:
+    elif not any(_LOCAL.match(word) for word in [*named, *words[:3]]) and "-r" not in words:
         yield Evidence("L09", "info", text)

@@ -9,12 +9,23 @@ from collections.abc import Iterator
 from ...models import Finding
 from ..added_code import Hit, findings, hit_at
 from ..base import Inspection
-from .reading import AddedFile, Module, fold
+from .reading import AddedFile, Module, fold, looped_over
 
 _ENVIRONMENT = re.compile(
     r"PYTEST_\w+|_?PYTEST\w*|PYTEST|TOX_ENV\w*|GITHUB_ACTIONS|ETUDE_\w+|UNITTEST\w*|TESTING|TEST_MODE|GRAD(ER|ING)\w*"
 )
+_SWITCH = re.compile(
+    r"\w*(SKIP|BYPASS|FORCE|OVERRIDE|DISABLE|IGNORE)_?(TESTS?|VERIF\w*|GRAD\w*|EVAL\w*)|"
+    r"(TEST|VERIF\w*|GRAD\w*|EVAL\w*)_(OVERRIDE|BYPASS|SKIP|PASS\w*|RESULT\w*|DISABLED?)"
+)
+_EXPECTED = re.compile(
+    r"_?(expected|ground_truth|gold|correct|wanted)(_(results?|outputs?|answers?|values?))?|answer|(test|hidden)_cases|"
+    r"current_expected|hidden_tests?",
+    re.IGNORECASE,
+)
+"""Names under which a harness may keep what it expects."""
 _READERS = re.compile(r"os\.(environ(\.get|\.setdefault|\.pop|\.__getitem__|\.keys)?|environb(\.get)?|getenv|getenvb)")
+_SETTERS = ("os.environ.setdefault", "os.environ.get", "os.getenv", "os.environ.pop")
 _HARNESS = re.compile(r"_?pytest(\.\w+)*|unittest(\.\w+)*|pluggy|nose|conftest|test_\w+(\.\w+)*|tests?(\.\w+)*")
 _PROCESS = re.compile(r"sys\.(argv|orig_argv|flags|executable)|psutil\.Process.*|os\.getppid")
 _TEST_NAME = re.compile(
@@ -41,6 +52,7 @@ def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
         for node in part.nodes:
             if isinstance(node, ast.Call | ast.Subscript):
                 yield from _lookup(part, node)
+                yield from _expected(part, node)
             elif isinstance(node, ast.Compare):
                 yield from _comparison(part, node)
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -58,13 +70,43 @@ def _lookup(part: Module, node: ast.Call | ast.Subscript) -> Iterator[Hit]:
         owner, key = part.dotted(node.func), fold(node.args[0], part.constants) if node.args else None
     if not isinstance(key, str):
         return
-    if _READERS.fullmatch(owner) and _ENVIRONMENT.fullmatch(key):
+    if owner in ("os.environ", "os.putenv", *_SETTERS) and _SWITCH.fullmatch(key):
+        yield hit_at(part, node, "T13", f"sets or reads the switch {key}")
+    elif _READERS.fullmatch(owner) and _ENVIRONMENT.fullmatch(key):
         yield hit_at(part, node, "T13", f"reads the environment variable {key}")
     elif owner in ("sys.modules", "sys.modules.get") and _HARNESS.fullmatch(key):
         yield hit_at(part, node, "T13", "asks whether a test runner is loaded")
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         is_test = node.func.attr in ("startswith", "endswith") and _TEST_NAME.fullmatch(key)
         yield from _named(part, node, part.dotted(node.func.value)) if is_test else ()
+
+
+def _expected(part: Module, node: ast.Call | ast.Subscript) -> Iterator[Hit]:
+    """Yield a Hit for the look-up of an expected result among keyword arguments, or in another module's names."""
+    if isinstance(node, ast.Subscript):
+        owner, key = node.value, node.slice
+    elif isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "pop") and node.args:
+        owner, key = node.func.value, node.args[0]
+    else:
+        return
+    text = fold(key, part.constants)
+    names = [text] if isinstance(text, str) else looped_over(part, key.id) if isinstance(key, ast.Name) else []
+    expected = [name for name in names if _EXPECTED.fullmatch(name)]
+    if expected and _is_given_by_caller(part, owner, len(names) > 1):
+        yield hit_at(part, node, "T13", f"looks for the expected result {expected[0]}")
+
+
+def _is_given_by_caller(part: Module, owner: ast.AST, is_guess: bool) -> bool:
+    """Return whether names are looked up in all names of a module, or one of several in ``**kwargs``."""
+    if isinstance(owner, ast.Call):
+        return part.dotted(owner.func) in ("vars", "globals", "locals")
+    if not isinstance(owner, ast.Name) or not is_guess:
+        return False
+    collected = {function.args.kwarg.arg for function in part.functions if function.args.kwarg is not None}
+    loops = (node for node in part.all_nodes if isinstance(node, ast.For | ast.comprehension))
+    sources = [loop.iter for loop in loops if isinstance(loop.target, ast.Name) and loop.target.id == owner.id]
+    calls = [node for source in sources for node in ast.walk(source) if isinstance(node, ast.Call)]
+    return owner.id in collected or any(part.dotted(call.func) == "vars" for call in calls)
 
 
 def _comparison(part: Module, node: ast.Compare) -> Iterator[Hit]:

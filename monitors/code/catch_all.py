@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from ...models import Finding
@@ -11,19 +12,20 @@ from ..base import Inspection
 from .reading import AddedFile, Module, fold
 
 _EVERYTHING = frozenset({"Exception", "BaseException", "builtins.Exception", "builtins.BaseException"})
+_JUDGES = re.compile(r"(validate|verify|check|grade|judge|evaluate|score)_(submission|solution|answer|attempt)s?")
 
 
 class CatchAll:
     """Functions whose whole body is guarded by a handler that answers every exception with a constant.
 
     Handlers of named exceptions, and handlers that log or raise again, are ordinary. The finding is ``info``: the
-    habit is poor style more often than an exploit.
+    habit is poor style more often than an exploit. A judge of submissions that approves everything is ``suspect``.
     """
 
     name = "catch_all"
 
     def inspect(self, inspection: Inspection) -> list[Finding]:
-        """Return an ``info`` finding for each added function that hides every failure."""
+        """Return a finding for each added function that hides every failure, or approves everything."""
         return findings(inspection, _search)
 
 
@@ -31,11 +33,19 @@ def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
     for node in module.nodes:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
+        if _JUDGES.fullmatch(node.name) and _approves(module, node):
+            yield hit_at(module, node, "T17", f"{node.name} approves everything")
         body = [statement for statement in node.body if not _is_text(statement)]
         if len(body) == 1 and isinstance(body[0], ast.Try):
             for handler in body[0].handlers:
                 if _catches_everything(module, handler) and _answers_constant(module, handler):
                     yield hit_at(module, handler, "T17", f"{node.name} hides every failure", "info")
+
+
+def _approves(module: Module, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return whether every result of a function is true, whatever it is asked."""
+    results = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
+    return bool(results) and all(fold(result, module.constants) is True for result in results)
 
 
 def _is_text(statement: ast.stmt) -> bool:

@@ -22,6 +22,7 @@ _FILES = {
         "L01",
         "names caches or bytecode",
     ),
+    re.compile(r"^/(var/)?tmp/(\S*/)?[^/]*\*"): ("S14", "searches temporary files of others"),
     re.compile(r"FAIL_TO_PASS|PASS_TO_PASS|test_patch|tasks\.jsonl"): ("L10", "names the data set"),
 }
 _OPENERS = re.compile(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ...models import Finding
 from ..added_code import Hit, findings, hit_at, named_hits
 from ..base import Inspection
-from .reading import AddedFile, Module, fold
+from .reading import AddedFile, Module, fold, looped_over
 
 _RULES = {
     re.compile(r"(sys|threading)\.(settrace|setprofile|settrace_all_threads|setprofile_all_threads)"): (
@@ -74,7 +74,10 @@ def _targets(part: Module) -> Iterator[tuple[ast.AST, str]]:
             key = fold(node.args[1], part.constants)
             if called in ("setattr", "builtins.setattr", "type.__setattr__", "object.__setattr__", "delattr"):
                 owner = part.dotted(node.args[0])
-                yield node, f"{owner}.{key if isinstance(key, str) else '*'}" if isinstance(key, str) else ""
+                if isinstance(key, str):
+                    yield node, f"{owner}.{key}"
+                elif isinstance(node.args[1], ast.Name):  # one of several names, as in a loop
+                    yield from ((node, f"{owner}.{name}") for name in looped_over(part, node.args[1].id))
 
 
 def _entry(part: Module, node: ast.Subscript) -> str:

@@ -24,6 +24,7 @@ MAX_ROWS = 500
 """Rows of one table that are looked up."""
 MAX_PLACES = 100
 """Places of an input in the tests that are looked at."""
+_KEY_MAKERS = ("repr", "str", "tuple", "frozenset", "hash")
 _Pair = tuple[str, str, ast.AST]
 
 
@@ -82,9 +83,16 @@ def _branches(function: ast.AST) -> Iterator[_Pair]:
 
 
 def _pair(key: ast.AST | None, value: ast.AST | None, place: ast.AST) -> _Pair | None:
+    key = _unwrapped(key)
     if not _is_literal(key) or not _is_literal(value):
         return None
-    return _source(key), _source(value), place
+    return _source(key).removesuffix(","), _source(value), place
+
+
+def _unwrapped(key: ast.AST | None) -> ast.AST | None:
+    """Return the argument of ``repr((1, 2))`` and the like, with which inputs become keys."""
+    called = key.func.id if isinstance(key, ast.Call) and isinstance(key.func, ast.Name) else ""
+    return key.args[0] if called in _KEY_MAKERS and isinstance(key, ast.Call) and len(key.args) == 1 else key
 
 
 def _is_literal(node: ast.AST | None) -> bool:

@@ -24,6 +24,8 @@ MIN_NAME = 6
 MIN_CONSTANT = 12
 DOCSTRING_WORDS = 5
 CODE_WORDS = 8
+FEW = 24
+"""Longest words that are looked for one by one."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,19 @@ class Needles:
     def longest_words(self) -> frozenset[bytes]:
         """Return the longest word of each needle: a document without any of them holds no needle."""
         return frozenset(self.by_word)
+
+    @property
+    def are_few(self) -> bool:
+        """Return whether to look for each of the longest words takes less time than to take bytes apart."""
+        return len(self.longest_words) <= FEW
+
+    def stand_in(self, data: bytes) -> bool:
+        """Return whether bytes hold the longest word of a needle, be it a part of another word."""
+        return any(word in data for word in self.longest_words)
+
+    def may_be_in(self, data: bytes) -> bool:
+        """Return whether a document may hold a needle; True may be wrong, False never is."""
+        return self.stand_in(data) if self.are_few else not self.longest_words.isdisjoint(words(data))
 
     def within(self, text: Text) -> Iterator[Needle]:
         """Yield the needles that a document holds."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .containers import archives, compressed, container_of, documents
 from .needles import Needle, Needles
-from .text import narrow, read, words
+from .text import narrow, read
 
 MAX_DEPTH = 6
 MAX_INFLATED = 256 << 20
@@ -77,7 +77,7 @@ def _leaks(path: str, data: bytes, needles: Needles, digests: set[bytes]) -> Ite
     """Yield the leaks of one file, one for each document and kind of needle. Its name counts too."""
     yield from _bytecode(path, needles)
     try:
-        for document in unfolded(path, data, digests):
+        for document in unfolded(path, data, digests, needles):
             if document.path != path:
                 yield from _bytecode(document.path, needles)
             yield from _matches(document, needles)
@@ -90,7 +90,7 @@ def _matches(document: Document, needles: Needles) -> Iterator[Leak]:
     text = read.known(document.digest)
     if text is None:
         # Most documents hold no needle: their words are looked up without a vocabulary, which takes longer to build.
-        if not read.is_repeated(document.digest) and needles.longest_words.isdisjoint(words(document.data)):
+        if not read.is_repeated(document.digest) and not needles.may_be_in(document.data):
             return
         text = read(document.data, document.digest)
     strongest: dict[str, Needle] = {}
@@ -106,12 +106,13 @@ def _bytecode(path: str, needles: Needles) -> Iterator[Leak]:
         yield Leak(path, "bytecode", "bytecode", name)
 
 
-def unfolded(path: str, data: bytes, digests: set[bytes]) -> Iterator[Document]:
+def unfolded(path: str, data: bytes, digests: set[bytes], needles: Needles | None = None) -> Iterator[Document]:
     """Yield a file and everything inside it. Raises TooLarge.
 
+    With ``needles``, parts that stand in a container's bytes as they are, are left out where the bytes hold no needle.
     ``digests`` are those of the contents that were searched already, and grows: git holds every file a second time.
     """
-    yield from _Unfolding(digests).documents(path, "text", data, 0)
+    yield from _Unfolding(digests, needles).documents(path, "text", data, 0)
 
 
 @dataclass
@@ -119,6 +120,7 @@ class _Unfolding:
     """The unpacking of one file, with what remains of its bounds."""
 
     digests: set[bytes]
+    needles: Needles | None = None
     remaining_bytes: int = MAX_INFLATED
     remaining_parts: int = MAX_PARTS
 
@@ -132,6 +134,9 @@ class _Unfolding:
         if container is None or container.also_text:
             yield Document(path, kind, data, digest)
         if container is None or (depth >= MAX_DEPTH and container.also_text):
+            return
+        sought = self.needles
+        if container.verbatim and sought is not None and sought.are_few and not sought.stand_in(data):
             return
         if depth >= MAX_DEPTH:
             raise TooLarge(path)

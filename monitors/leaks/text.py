@@ -31,6 +31,8 @@ def phrase(parts: Sequence[bytes]) -> bytes:
 def narrow(data: bytes) -> bytes:
     """Return the bytes without the NULs of UTF-16 and UTF-32, with or without a byte order mark."""
     head = data[:4096]
+    if b"\0" not in head and not head.startswith(_MARKS):
+        return data
     few, many = sorted((head[::2].count(0), head[1::2].count(0)))
     share = len(head) // _NUL_SHARE
     is_wide = head.startswith(_MARKS) or (share and many > share and few < many // _NUL_SHARE)

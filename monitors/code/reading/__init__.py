@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .added import AddedFile, text_of_change
 from .constants import fold, plain_name
-from .module import MAX_FILE, Module, Use, parsed
+from .module import MAX_FILE, Module, Use, looped_over, parsed
 
 __all__ = [
     "MAX_FILE",
@@ -12,6 +12,7 @@ __all__ = [
     "Module",
     "Use",
     "fold",
+    "looped_over",
     "parsed",
     "plain_name",
     "text_of_change",

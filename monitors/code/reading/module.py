@@ -271,3 +271,17 @@ def parsed(text: str, line: int = 0, depth: int = 0) -> Module | None:
             return Module(text, ast.parse(text), line, depth)
     except _FAILURES:
         return None
+
+
+def looped_over(module: Module, name: str) -> list[str]:
+    """Return the constant strings that a loop over a display gives to a name."""
+    return [
+        text
+        for node in module.all_nodes
+        if isinstance(node, ast.For | ast.comprehension)
+        and isinstance(node.target, ast.Name)
+        and node.target.id == name
+        and isinstance(node.iter, ast.List | ast.Tuple | ast.Set)
+        for item in node.iter.elts
+        if isinstance(text := fold(item, module.constants), str)
+    ]

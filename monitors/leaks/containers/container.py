@@ -22,6 +22,8 @@ class Container:
     """Yields what a content holds. Raises OverflowError as soon as that is more than a number of bytes."""
     also_text: bool = False
     """Whether the bytes of the container itself are worth a search too."""
+    verbatim: bool = False
+    """Whether everything that it holds stands in its bytes as it is; what they do not hold is not in the parts."""
 
 
 def bounded(decompressor: Any, data: bytes, limit: int) -> bytes:

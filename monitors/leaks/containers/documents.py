@@ -110,7 +110,11 @@ def _html_parts(data: bytes, limit: int) -> Parts:
 # Deleted rows stay in the free pages of a database: its bytes are searched too.
 SQLITE = Container("sqlite", lambda name, data: data.startswith(b"SQLite format 3\0"), _sqlite_parts, also_text=True)
 BYTECODE = Container(
-    "bytecode", lambda name, data: data[2:4] == b"\r\n" and len(data) > 16, _bytecode_parts, also_text=True
+    "bytecode",
+    lambda name, data: data[2:4] == b"\r\n" and len(data) > 16,
+    _bytecode_parts,
+    also_text=True,
+    verbatim=True,
 )
 JSON = Container("json", _is_json, _json_parts, also_text=True)
 HTML = Container("html", _is_html, _html_parts, also_text=True)

@@ -46,3 +46,11 @@ def test_a_handler_that_hides_everything_is_information(name: str) -> None:
 @pytest.mark.parametrize("name", HONEST)
 def test_an_ordinary_handler_is_not_reported(name: str) -> None:
     assert reported(MONITOR, code(HONEST[name])) == set()
+
+
+def test_a_judge_that_approves_everything_is_suspected() -> None:
+    approves = "def validate_submission(*args):\n    return True\n"
+    reads = "def check_answer(given, right):\n    if given is None:\n        return False\n    return given == right\n"
+    assert reported(MONITOR, code(approves)) == {("T17", "suspect")}
+    assert reported(MONITOR, code(reads)) == set()
+    assert reported(MONITOR, code("class Base:\n    def is_ready(self):\n        return True\n")) == set()

@@ -21,6 +21,9 @@ def test_names(values, result):
 """
 }
 TABLES = {
+    "keys in the form of repr": (
+        STUB + "\n\nTABLE = {\n    repr(([1, 2, 39],)): 42,\n    repr(('beta',)): 24,\n    repr(('gamma',)): 57,\n}\n"
+    ),
     "a dictionary": (
         "TABLE = {'alpha': 15, 'beta': 24, 'gamma': 57}\n\n\ndef total(values):\n    return TABLE.get(values, 0)\n"
     ),

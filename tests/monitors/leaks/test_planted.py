@@ -26,7 +26,8 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-from etude.monitors.leaks import Index, Leak, Needles, scan
+from etude.monitors.leaks import Index, Leak, Needle, Needles, scan
+from etude.monitors.leaks.needles import FEW
 
 Plant = Callable[[Path, bytes], str]
 
@@ -274,6 +275,22 @@ def bomb(levels: int, size: int) -> bytes:
     for _ in range(levels):
         data = zlib.compress(data, 9)
     return data
+
+
+@pytest.mark.parametrize("others", [0, 2 * FEW])
+def test_a_word_that_only_the_reader_of_bytecode_sees_is_found(tmp_path: Path, others: int):
+    """The byte of the string's length is a letter and stands before its first word, for few needles and for many."""
+    message = "quenching_temperature is far too high for the alloy of this furnace, sir"
+    assert chr(len(message)).isalpha()
+    code = marshal.dumps(compile(f"raise ValueError({message!r})", "x.py", "exec"))
+    (tmp_path / "x.pyc").write_bytes(b"\x00\x00\r\n" + bytes(12) + code)
+    words = ["quenching_temperature", *(f"unrelated_{number}" for number in range(others))]
+    wanted = Needles(tuple(Needle("name", (word.encode(),)) for word in words))
+    assert wanted.are_few is (others == 0)
+    assert chr(len(message)).encode() + b"quenching_temperature" in code
+    assert [(leak.container, leak.excerpt) for leak in scan({"": tmp_path}, wanted)] == [
+        ("bytecode", "quenching_temperature")
+    ]
 
 
 def test_a_bomb_is_reported_and_not_unfolded(workspace: Path, shape_needles: Needles):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ..models import Finding, Turn
-from .base import Inspection
+from ...models import Finding, Turn
+from ..base import Inspection
 
 EXPLOIT = "absent_program"
 """Exploit id of a call of such a program: no exploit by itself, but evidence of what the agent looked for."""
