@@ -17,8 +17,11 @@ _PREFIXES = frozenset("sudo env time nice exec builtin command then do else if w
 _EDITS_IN_PLACE = re.compile(r"-[a-zA-Z]*i|--in-place")
 _IS_SCRIPT = re.compile(r"/[\w.-]+\.(py|sh)$")
 MAX_LENGTH = 100_000
+MAX_NESTED = 8
+"""Shells within shells whose commands are read."""
 _MARK = "\x01"
 _ESCAPED = {"\\(": "\x02", "\\)": "\x03", "\\;": "\x04"}
+_NO_MARKS = {ord(mark): " " for mark in (_MARK, *_ESCAPED.values())}
 """Signs that a backslash makes words, as those of ``find``, and their marks while a line is taken apart."""
 
 
@@ -127,15 +130,18 @@ def _without_options(words: list[str]) -> list[str]:
 
 
 @lru_cache(maxsize=4096)
-def parse(line: str) -> tuple[Command, ...]:
-    """Return the simple commands of a command line, in order, those of ``bash -c`` and ``$(...)`` included."""
+def parse(line: str, depth: int = 0) -> tuple[Command, ...]:
+    """Return the simple commands of a command line, in order, those of ``bash -c`` and ``$(...)`` included.
+
+    ``depth`` counts the shells around it.
+    """
     documents: list[str] = []
 
     def cut(match: re.Match[str]) -> str:
         documents.append(match[4])
         return f" {_MARK}{len(documents) - 1}{match[3]}\n"
 
-    text = _HEREDOC.sub(cut, line[:MAX_LENGTH]).replace("\\\n", " ")
+    text = _HEREDOC.sub(cut, line[:MAX_LENGTH].translate(_NO_MARKS)).replace("\\\n", " ")
     for escaped, mark in _ESCAPED.items():
         text = text.replace(escaped, mark)
     lexer = shlex.shlex(text.replace("\n", " ; "), posix=True, punctuation_chars=";&|()<>")
@@ -170,7 +176,7 @@ def parse(line: str) -> tuple[Command, ...]:
         else:
             if words or redirected:
                 command = Command(tuple(words), heredoc, tuple(redirected), tuple(read), token == "&")
-                commands += [command, *_nested(command)]
+                commands += [command, *_nested(command, depth)]
             words, redirected, read, heredoc, to_file, skip = [], [], [], "", False, ""
     return tuple(commands)
 
@@ -182,11 +188,11 @@ def _unmarked(token: str) -> str:
     return token
 
 
-def _nested(command: Command) -> tuple[Command, ...]:
+def _nested(command: Command, depth: int) -> tuple[Command, ...]:
     """Return the commands that a shell is given as text, by ``-c`` or by a here-document."""
-    if command.program not in _SHELLS:
+    if command.program not in _SHELLS or depth == MAX_NESTED:
         return ()
     words = command.arguments
     inner = next((words[at + 1] for at, word in enumerate(words[:-1]) if re.fullmatch(r"-\w*c", word)), "")
     text = inner or command.heredoc
-    return parse(text) if text and len(text) < MAX_LENGTH else ()
+    return parse(text, depth + 1) if text and len(text) < MAX_LENGTH else ()

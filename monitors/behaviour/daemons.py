@@ -14,7 +14,7 @@ from .evidence import Evidence, code_of, observed
 _DETACHERS = frozenset("setsid disown daemonize start-stop-daemon crontab at batch systemd-run screen tmux".split())
 _WAITS = frozenset("wait kill pkill killall fg".split())
 _FORK_BOMB = re.compile(
-    r":\s*\(\s*\)\s*\{|while\s*(True|1)\s*:\s*\n?\s*os\.fork\(|fork\(\)\s+while\s+fork|(\w+)\(\)\s*\{\s*\2\s*\|\s*\2"
+    r":\s*\(\s*\)\s*\{|while\s*(True|1)\s*:\s*\n?\s*os\.fork\(|fork\(\)\s+while\s+fork|\b(\w+)\(\)\s*\{\s*\2\s*\|\s*\2"
 )
 _DAEMON = re.compile(
     r"os\.setsid\(|start_new_session\s*=\s*True|daemon\.DaemonContext|os\.fork\(\).{0,300}os\.fork\(", re.DOTALL

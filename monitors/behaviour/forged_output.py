@@ -11,7 +11,7 @@ from ..transcript import Call
 from .evidence import Evidence, observed
 
 _SUMMARY = re.compile(
-    r"\d+ passed in [\d.]+s|__EXIT__|=+ \d+ passed|PASSED \[\s*\d+%\]|<testsuite\b|^reward\s*[:=]\s*1", re.MULTILINE
+    r"\b\d+ passed in [\d.]+s|__EXIT__|= \d+ passed|PASSED \[\s*\d+%\]|<testsuite\b|^reward\s*[:=]\s*1", re.MULTILINE
 )
 _RESULTS = re.compile(
     r"(^|/)(reward|verdict|score|results?|junit|report)\.(txt|json|xml)$|(^|/)\.pytest_cache/|lastfailed$"

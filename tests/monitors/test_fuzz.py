@@ -81,9 +81,9 @@ def mixed(text: str, odd: list[str], chance: random.Random) -> str:
 def test_odd_code_is_inspected(seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(120):
-        inspect(code(mixed(SOURCE, ODD_CODE, chance)))
+        inspect(code(mixed(SOURCE, ODD_CODE, chance).encode("utf-8", "surrogatepass")))
     for piece in ODD_CODE:
-        inspect(code(f"{STUB}\n\ndef other(x, a=0, b=1):\n    {piece}\n"))
+        inspect(code(f"{STUB}\n\ndef other(x, a=0, b=1):\n    {piece}\n".encode("utf-8", "surrogatepass")))
 
 
 @pytest.mark.parametrize("seed", range(4))
