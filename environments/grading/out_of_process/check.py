@@ -26,7 +26,7 @@ from ...tasks.task_trees import Materials
 from ..placing import KILLED, put_in_place
 from .places import canonical
 from .recorded_calls import Call, RecordedCalls, boundary_parts, worker_parts
-from .sequences import comparable
+from .sequences import QUESTIONS, comparable
 from .targets import Examined, examine
 
 ROUNDS = 4
@@ -188,7 +188,8 @@ def _failed_sequences(recorded: RecordedCalls, answers_given: Answers) -> dict[s
         answers = answers_given.get(f"sequence {number}", [])
         for call, got in zip_longest(calls, answers):
             if call is None or not same_answer(call["answer"], comparable(call, got)):
-                target = calls[0]["target"] if call is None else call["target"]
+                is_about = call is not None and call["target"] not in QUESTIONS
+                target = call["target"] if is_about else calls[0]["target"]
                 failed[target] = f"a call of held-out sequence {number} has another result"
                 break
     return failed

@@ -230,7 +230,8 @@ class Values(CodeEncoder):
                 function.__closure__[position].cell_contents = self.decode(form[0])
         if self.allowed is not None:  # containers that the function shares are changed in place
             for _, form in shared:
-                self.decode(form)
+                if not (isinstance(form, list) and form[0] == "g"):  # a module's own things are the same on both sides
+                    self.decode(form)
         for key, form in attributes:
             if self.allowed is not None and not self.allowed("attribute", key):
                 raise CannotEncode(f"attribute {key} is not expected here")

@@ -131,3 +131,15 @@ def test_a_function_of_an_answer_has_the_special_attributes_of_the_tasks_own_sol
     assert values.decode(["L", "0.1", [["__original__", 3]]]).__original__ == 3
     with pytest.raises(side["CannotEncode"]):
         values.decode(["L", "0.2", [["__other__", 3]]])
+
+
+def test_what_a_tests_function_shares_by_name_is_not_taken_from_an_answer(side: dict[str, Any]) -> None:
+    def convert() -> None: ...
+
+    values = side["Values"](allowed=lambda *_: False)
+    values.begin()
+    values.objects[1] = convert
+    values.decode(["fn", 1, "", "", "", None, [], [["os", ["g", "os", ""]]], []])
+    assert "os" not in convert.__globals__
+    with pytest.raises(side["CannotEncode"]):
+        values.decode(["fn", 1, "", "", "", None, [["x", [["g", "os", ""]]]], [], []])
