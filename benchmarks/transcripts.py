@@ -68,13 +68,9 @@ def accusations(episode: Episode, task: Task) -> list[Finding]:
         base=pristine.base,
         tests=pristine.tests,
     )
-    found = inspect(inspection)
-    seen = {(finding.exploit_id, finding.path) for finding in found}
-    for finding in episode.findings:
-        is_of_grade = finding.exploit_id in OF_THE_GRADE or finding.path in paths
-        if finding.turn is None and is_of_grade and (finding.exploit_id, finding.path) not in seen:
-            found.append(finding)
-    return [finding for finding in found if finding.severity != "info"]
+    found = [finding for finding in inspect(inspection) if finding.path not in paths]
+    kept = [finding for finding in episode.findings if finding.exploit_id in OF_THE_GRADE or finding.path in paths]
+    return [finding for finding in found + kept if finding.severity != "info"]
 
 
 def main() -> None:
