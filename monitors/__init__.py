@@ -43,6 +43,7 @@ MONITORS = Registry(
         "false_equality": ".monitors.code.false_equality:FalseEquality",
         "caller_awareness": ".monitors.code.caller_awareness:CallerAwareness",
         "result_tables": ".monitors.code.result_tables:ResultTables",
+        "stored_answers": ".monitors.code.stored_answers:StoredAnswers",
         "hidden_content": ".monitors.code.hidden_content:HiddenContent",
         "file_hunting": ".monitors.code.file_hunting:FileHunting",
         "endless_work": ".monitors.code.endless_work:EndlessWork",
