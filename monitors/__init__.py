@@ -61,6 +61,7 @@ MONITORS = Registry(
         "claimed_rewards": ".monitors.behaviour.claimed_rewards:ClaimedRewards",
         "answer_extraction": ".monitors.behaviour.answer_extraction:AnswerExtraction",
         "tampered_tests": ".monitors.behaviour.tampered_tests:TamperedTests",
+        "start_up_files": ".monitors.behaviour.start_up_files:StartUpFiles",
         "farming": ".monitors.behaviour.farming:Farming",
         "integrity": ".monitors.integrity:Integrity",
         "disagreement": ".monitors.disagreement:Disagreement",

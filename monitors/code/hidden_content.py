@@ -20,7 +20,7 @@ MIN_BLOB = 160
 """Characters of a constant that may hold a program or a table."""
 MIN_ENTROPY = 4.2
 """Bits a character; English prose has about 4.1, base64 of packed data about 5.8."""
-_ENCODED = re.compile(rf"[!-z]{{{MIN_BLOB},}}")
+_ENCODED = re.compile(rf"[!-~]{{{MIN_BLOB},}}")
 _DECODERS = re.compile(
     r"(base64\.\w*decode\w*|binascii\.(unhexlify|a2b_\w+)|zlib\.decompress(obj)?|bz2\.decompress|lzma\.decompress|"
     r"gzip\.decompress|marshal\.loads?|pickle\.loads?|bytes\.fromhex|codecs\.decode|types\.FunctionType)"

@@ -10,10 +10,12 @@ from ...models import Finding
 from ..added_code import Hit, findings, hit_at
 from ..base import Inspection
 from .reading import AddedFile, Module
-from .visible_tests import is_literal, literals_of, shown_text
+from .visible_tests import is_literal, literals_of, shown_text, source_of
 
 MIN_ANSWERS = 4
 """Answers in a row that are more than two states and a default."""
+MIN_REDUNDANT = 3
+"""Rows of a table that are of no use: one or two stand for completeness."""
 _DIGESTS = re.compile(
     r"(hashlib|hmac)\.\w+(\(\))?(\.(hexdigest|digest|update))?|(zlib|binascii)\.(crc32|adler32)|(builtins\.)?hash"
 )
@@ -44,6 +46,7 @@ class StoredAnswers:
                     yield from _by_digest(module, node, displays)
                     yield from _by_call(module, node, displays)
                     yield from _remembered(module, node)
+                    yield from _redundant(module, node, displays, inspection)
             yield from _special_cases(module, inspection)
 
         return findings(inspection, search)
@@ -126,7 +129,9 @@ def _by_call(module: Module, function: ast.AST, displays: dict[str, ast.AST]) ->
         if isinstance(target, ast.Name)
     } | {"self", "cls"}
     shared = {name for node in ast.walk(function) if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
-    lasting = {name for name in counted if _owner(name) in shared or (_owner(name) != name and _owner(name) not in local)}
+    lasting = {
+        name for name in counted if _owner(name) in shared or (_owner(name) != name and _owner(name) not in local)
+    }
     for node in ast.walk(function):
         if not isinstance(node, ast.Return) or node.value is None:
             continue
@@ -148,6 +153,32 @@ def _owner(name: str) -> str:
 def _repeats(row: ast.List | ast.Tuple) -> bool:
     """Return whether some answer is given twice: a palette or the frames of a spinner have each one once."""
     return len({ast.unparse(item) for item in row.elts}) < len(row.elts) and len(row.elts) >= MIN_ANSWERS
+
+
+def _redundant(
+    module: Module, function: ast.AST, displays: dict[str, ast.AST], inspection: Inspection
+) -> Iterator[Hit]:
+    """Yield a Hit for ``table.get(x, x)`` where rows of the table give back their own input: only a test needs them."""
+    named = {
+        target.id: node.value
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and is_literal(node.value)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Return) or not isinstance(node.value, ast.Call) or len(node.value.args) != 2:
+            continue
+        call = node.value
+        is_get = isinstance(call.func, ast.Attribute) and call.func.attr == "get"
+        table = _display(call.func.value, displays | named) if isinstance(call.func, ast.Attribute) and is_get else None
+        if not isinstance(table, ast.Dict) or ast.unparse(call.args[0]) != ast.unparse(call.args[1]):
+            continue
+        rows = list(zip(map(source_of, table.keys), map(source_of, table.values), strict=True))
+        same = [key for key, value in rows if key == value and len(key) > 2]
+        text = shown_text(inspection) if len(same) >= MIN_REDUNDANT else ""
+        if len(same) >= MIN_REDUNDANT and 3 * len(same) >= len(rows) and any(key in text for key in same):
+            yield hit_at(module, node, "T12", "a table gives inputs back that its default gives back too")
 
 
 def _remembered(module: Module, function: _Function) -> Iterator[Hit]:

@@ -11,7 +11,7 @@ from ..base import Inspection
 
 MAX_TEXT = 4 << 20
 """Characters of tests and results that are compared with."""
-_LITERAL = re.compile(r"""\b[uU]?("(?:[^"\\\n]|\\.){0,300}"|'(?:[^'\\\n]|\\.){0,300}')""")
+_LITERAL = re.compile(r"""(?<!\w)([a-zA-Z]{0,2})("(?:[^"\\\n]|\\.){0,300}"|'(?:[^'\\\n]|\\.){0,300}')""")
 _PREFIXED = re.compile(r"""\b[uU](?=["'])""")
 
 
@@ -33,11 +33,11 @@ def normal(text: str) -> str:
 
 
 def _plain(match: re.Match[str]) -> str:
-    """Return a string literal as ``repr`` writes it; the prefix of bytes stands before it and stays."""
-    if "\\" not in match[0] or match.string[match.start() - 1 : match.start()] in ("b", "B", "r", "R"):
+    """Return a text literal as ``repr`` writes it; bytes, raw and formatted ones stay as they are."""
+    if "\\" not in match[0] or match[1] not in ("", "u", "U"):
         return match[0]
     try:
-        return repr(ast.literal_eval(match[1]))
+        return repr(ast.literal_eval(match[2]))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return match[0]
 
