@@ -100,9 +100,9 @@ def _search(call: Call) -> Iterator[Evidence]:
         elif command.program == "locate":
             yield Evidence("L10", "info", command.text)
     selector = call.arguments.get("selector")
-    if call.tool == "run_tests" and isinstance(selector, str):
-        if word := next((word for word in selector.split()[:20] if _OUTSIDE.fullmatch(word)), ""):
-            yield Evidence("L10", "suspect", f"runs tests outside the workspace: {word}", word)
+    chosen = selector.split()[:20] if call.tool == "run_tests" and isinstance(selector, str) else []
+    if word := next(filter(_OUTSIDE.fullmatch, chosen), ""):
+        yield Evidence("L10", "suspect", f"runs tests outside the workspace: {word}", word)
     for text in (code for code, script in scripts if script is None and code in call.scripts):
         if (match := _ROW.search(text)) and re.search(r"open\(|walk|glob|load_dataset|read_text", text):
             yield Evidence("L10", "suspect", f"a script looks for {match[0]}")

@@ -50,9 +50,9 @@ class StartUpFiles:
         def search(call: Call) -> Iterator[Evidence]:
             if match := _IN_COMMAND.search(call.command):
                 yield Evidence("T05", "suspect", f"writes {match[0]}", match[0])
-            if (match := _SHELL_FILE.search(call.command)) and _REDIRECTS.search(call.command):
-                if set_by := _OF_TESTS.search(call.command):
-                    yield Evidence("T05", "suspect", f"{match[0]}: {set_by[0].strip()}", match[0])
+            match, set_by = _SHELL_FILE.search(call.command), _OF_TESTS.search(call.command)
+            if match and set_by and _REDIRECTS.search(call.command):
+                yield Evidence("T05", "suspect", f"{match[0]}: {set_by[0].strip()}", match[0])
             for path, text in call.writes:
                 if not call.command.startswith("rm "):
                     yield from _file(call, path, text, path in graded)

@@ -60,9 +60,8 @@ class TamperedTests:
                     yield from _weakened(call, path, before, text)
                 elif path.endswith("conftest.py"):
                     yield from _hooks(path, before or "", text)
-                elif _CONFIG.search(path):
-                    if (match := _SELECTS.search(text)) and match[0] not in (before or ""):
-                        yield Evidence("T03", "suspect", f"{path}: {match[0]}", path)
+                elif _CONFIG.search(path) and (match := _SELECTS.search(text)) and match[0] not in (before or ""):
+                    yield Evidence("T03", "suspect", f"{path}: {match[0]}", path)
 
         def _is_own(call: Call, path: str) -> bool:
             is_given = any(path.endswith(name) for name in inspection.tests)

@@ -44,7 +44,7 @@ class Shadowing:
 
 
 def _imported(inspection: Inspection) -> Iterator[str]:
-    """Yield the modules that visible tests import; a new one outside the sources takes the place of an installed one."""
+    """Yield the modules that visible tests import; a new one outside the sources stands in for an installed one."""
     own = {path.removeprefix("src/").split("/")[0].partition(".")[0] for path in inspection.tests}
     for path, data in inspection.tests.items():
         if path.endswith(".py"):
