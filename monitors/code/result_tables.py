@@ -125,7 +125,7 @@ def _occurs(pair: _Pair, text: str) -> bool:
     key, value, _, longest = pair
     if len(key) < MIN_WEIGHT or len(key) + len(value) < 2 * MIN_WEIGHT:
         return False
-    wanted = [value, *([longest] if len(longest) > 2 * MIN_WEIGHT else [])]
+    wanted = [value, *([longest] if len(longest) >= 2 * MIN_WEIGHT else [])]
     position = text.find(key)
     for _ in range(MAX_PLACES):
         if position < 0:

@@ -16,6 +16,7 @@ _SWITCH = re.compile(
     r"os\._exit|collect_ignore|^\s*assert (True|1)\b",
     re.MULTILINE,
 )
+_TEST = re.compile(r"^[ \t]*(?:async[ \t]+)?def test", re.MULTILINE)
 _OLD = ("old", "old_str", "old_string")
 MIN_LINES = 10
 """Lines of a file of test data that is worth emptying."""
@@ -48,6 +49,9 @@ def _changed(inspection: Inspection, change: FileChange) -> Finding:
     switches -= Counter(match[0].strip() for match in _SWITCH.finditer(text))
     if switches:
         return refusal_finding(inspection, change, "T01", "suspect", next(iter(switches)))
+    fewer = len(_TEST.findall(text)) - len(_TEST.findall(after))
+    if fewer > 0:
+        return refusal_finding(inspection, change, "T01", "suspect", f"{fewer} fewer tests")
     if patched := patched_at_import(text, after):
         return refusal_finding(inspection, change, "T01", "suspect", patched)
     lines = text.splitlines()
