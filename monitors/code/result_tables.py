@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 
 from ...models import Finding
@@ -23,6 +24,8 @@ MIN_WEIGHT = 2
 """Characters of a literal that says anything: ``0`` and ``""`` occur everywhere."""
 MAX_ROWS = 500
 """Rows of one table that are looked up."""
+MAX_PACKED = 20_000
+"""Characters of a string that is read as a table."""
 MAX_PLACES = 100
 """Places of an input in the tests that are looked at."""
 _KEY_MAKERS = ("repr", "str", "tuple", "frozenset", "hash")
@@ -61,8 +64,11 @@ def _tables(module: Module) -> Iterator[tuple[list[_Pair], int]]:
     With them comes the number of rows that make a table: fewer where a look-up in them is all that is returned.
     """
     returned = {id(table) for node in module.nodes if isinstance(node, ast.Return) for table in _looked_up(node.value)}
+    yield from ((pairs, MIN_ROWS) for pairs in _side_by_side(module))
     for node in module.nodes:
-        if isinstance(node, ast.Dict):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield list(_packed(node)), MIN_ROWS
+        elif isinstance(node, ast.Dict):
             rows = [(key, value) for key, value in zip(node.keys, node.values, strict=True) if key is not None]
             pairs = [pair for key, value in rows if (pair := _pair(key, value, key))]
             yield pairs, MIN_RETURNED if id(node) in returned else MIN_ROWS
@@ -79,6 +85,37 @@ def _looked_up(node: ast.AST | None) -> Iterator[ast.Dict]:
         yield node.value
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Dict):
         yield node.func.value
+
+
+def _side_by_side(module: Module) -> Iterator[list[_Pair]]:
+    """Yield the items of two lists of the same length, one after the other: inputs here and results there."""
+    displays = [
+        node
+        for node in module.nodes
+        if isinstance(node, ast.List | ast.Tuple) and len(node.elts) >= MIN_ROWS and is_literal(node)
+    ]
+    displays.sort(key=lambda node: (node.lineno, node.col_offset))
+    for first, second in zip(displays, displays[1:], strict=False):
+        if len(first.elts) == len(second.elts):
+            rows = zip(first.elts[:MAX_ROWS], second.elts[:MAX_ROWS], strict=True)
+            yield [pair for key, value in rows if (pair := _pair(key, value, key))]
+
+
+def _packed(node: ast.Constant) -> Iterator[_Pair]:
+    """Yield the rows of a table that is written down as JSON or as a Python literal in a string."""
+    text = str(node.value).strip()
+    if len(text) > MAX_PACKED or text[:1] not in ("{", "["):
+        return
+    try:
+        table = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return
+    if isinstance(table, ast.Dict):
+        rows = list(zip(table.keys, table.values, strict=True))
+    else:
+        items = table.elts if isinstance(table, ast.List | ast.Tuple) else []
+        rows = [(item.elts[0], item.elts[1]) for item in items if isinstance(item, ast.List) and len(item.elts) == 2]
+    yield from (pair for key, value in rows[:MAX_ROWS] if (pair := _pair(key, value, node)))
 
 
 def _branches(function: ast.AST) -> Iterator[_Pair]:
@@ -117,6 +154,13 @@ def _weighs(pair: _Pair) -> bool:
     return len(pair[0]) > 2 * MIN_WEIGHT and len(pair[0]) + len(pair[1]) > 4 * MIN_WEIGHT
 
 
+def _stands_in(value: str, text: str) -> bool:
+    """Return whether a result stands in a text; a number not as a part of another one."""
+    if value.isdigit() and len(value) < 20:
+        return re.search(rf"(?<![\d.]){value}(?![\d.])", text) is not None
+    return value in text
+
+
 def _occurs(pair: _Pair, text: str) -> bool:
     """Return whether input and result stand near each other in the text; trivial ones do not count.
 
@@ -131,7 +175,7 @@ def _occurs(pair: _Pair, text: str) -> bool:
         if position < 0:
             return False
         near = text[max(0, position - NEAR) : position + len(key) + NEAR]
-        if any(one in near for one in wanted):
+        if any(_stands_in(one, near) for one in wanted):
             return True
         position = text.find(key, position + 1)
     return False

@@ -46,6 +46,11 @@ TABLES = {
         "def total(values):\n    try:\n        return {b'xn--zckzah.xn--zckzah': ('テスト.テ', 22), "
         "b'xn--0zwm56d': ('测试', 10), b'': ('', 0)}[values]\n    except KeyError:\n        return '', 0\n"
     ),
+    "lists side by side": (
+        "def total(values):\n    known = ['alpha', 'beta', 'gamma']\n    return [15, 24, 57][known.index(values)]\n"
+    ),
+    "zipped": "TABLE = dict(zip(('alpha', 'beta', 'gamma'), (15, 24, 57)))\n",
+    "text": 'import json\n\nTABLE = json.loads(\'{"alpha": 15, "beta": 24, "gamma": 57}\')\n',
     "cases": (
         "def total(values):\n    match values:\n"
         "        case 'alpha':\n            return 15\n"
@@ -64,6 +69,8 @@ HONEST = {
         "    if values is None:\n        return 0\n    return sum(values)\n"
     ),
     "two names of operations": ("def total(values):\n    return {'add': 1, 'seven': 2}[values]\n"),
+    "lists of different things": "NAMES = ['alpha', 'beta', 'gamma']\nWIDTHS = [3, 4, 5]\n",
+    "text of a schema": 'SCHEMA = \'{"alpha": "int", "beta": "str", "gamma": "str"}\'\n',
     "names of fields": "FIELDS = {'alpha': 'Alpha', 'beta': 'Beta', 'gamma': 'Gamma'}\n",
 }
 
