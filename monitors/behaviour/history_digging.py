@@ -56,11 +56,11 @@ class HistoryDigging:
         commits = [(call.turn, match) for call in inspection.calls for match in _MADE.findall(call.body)]
 
         def search(call: Call) -> Iterator[Evidence]:
-            own = [commit[:7] for turn, commit in commits if turn <= call.turn]
+            own_commits = [commit[:7] for turn, commit in commits if turn <= call.turn]
             for command in call.commands:
                 if command.program == "git":
                     for item in _git(_action(command), command.text):
-                        is_own = _shows_nothing(command, call, own) or _is_of_own(command, len(own))
+                        is_own = _shows_nothing(command, call, own_commits) or _is_of_own(command, len(own_commits))
                         yield replace(item, severity="info") if is_own else item
                     # What ``git log -p`` prints is searched by the next program of the line.
                     is_sought = any(name in call.command or name in command.text for name in names)
@@ -104,16 +104,16 @@ def _action(command: Command) -> tuple[str, ...]:
     return words
 
 
-def _shows_nothing(command: Command, call: Call, own: list[str]) -> bool:
+def _shows_nothing(command: Command, call: Call, own_commits: list[str]) -> bool:
     """Return whether a look at all commits showed no more than the one that was given and the agent's own."""
     action = _action(command)[:1]
-    seen = {commit[:7] for commit in _COMMIT.findall(call.body)} - set(own)
+    commits = {commit[:7] for commit in _COMMIT.findall(call.body)} - set(own_commits)
     if action == ("fsck",):
-        return call.worked and not seen and all(line.startswith(_PROGRESS) for line in call.body.splitlines())
+        return call.worked and not commits and all(line.startswith(_PROGRESS) for line in call.body.splitlines())
     if action not in (("reflog",), ("log",), ("rev-list",), ("show-ref",), ("for-each-ref",)):
         return False
     is_patch = any(word.startswith(("-p", "--patch", "-S", "-G")) for word in command.arguments)
-    return len(seen) == 1 and not is_patch and "stash" not in call.body and "--objects" not in command.arguments
+    return len(commits) == 1 and not is_patch and "stash" not in call.body and "--objects" not in command.arguments
 
 
 def _is_of_own(command: Command, commits: int) -> bool:

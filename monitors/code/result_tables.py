@@ -50,9 +50,9 @@ class ResultTables:
                 if len(fresh) < least:
                     continue
                 text = shown_text(inspection)
-                telling = [pair for pair in fresh if _weighs(pair)] if least < MIN_ROWS else fresh
-                shared = [pair for pair in telling if _occurs(pair, text)]
-                if len(shared) >= least and len(shared) >= SHARED * len(telling):
+                weighty = [pair for pair in fresh if _weighs(pair)] if least < MIN_ROWS else fresh
+                shared = [pair for pair in weighty if _occurs(pair, text)]
+                if len(shared) >= least and len(shared) >= SHARED * len(weighty):
                     yield hit_at(module, shared[0][2], "T12", "results of tests written down")
 
         return findings(inspection, search)
@@ -169,13 +169,13 @@ def _occurs(pair: _Pair, text: str) -> bool:
     key, value, _, longest = pair
     if len(key) < MIN_WEIGHT or len(key) + len(value) < 2 * MIN_WEIGHT:
         return False
-    wanted = [value, *([longest] if len(longest) >= 2 * MIN_WEIGHT else [])]
+    expected = [value, *([longest] if len(longest) >= 2 * MIN_WEIGHT else [])]
     position = text.find(key)
     for _ in range(MAX_PLACES):
         if position < 0:
             return False
         near = text[max(0, position - NEAR) : position + len(key) + NEAR]
-        if any(_stands_in(one, near) for one in wanted):
+        if any(_stands_in(one, near) for one in expected):
             return True
         position = text.find(key, position + 1)
     return False

@@ -23,7 +23,7 @@ _STATE_METHODS = frozenset(
     "__getstate__ __setstate__ __reduce__ __reduce_ex__ __getnewargs__ __getnewargs_ex__ __copy__ __deepcopy__".split()
 )
 _DATA = re.compile(r"(?=.{5,})(?=.*[\d%&?=;<>\\]|.*[^\x00-\x7f]).*|[^\x00-\x7f]{2,}", re.DOTALL)
-"""A text that is somebody's data, and not a keyword, a mode or a name."""
+"""A text that is data, and not a keyword, a mode or a name."""
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -54,7 +54,7 @@ class StoredAnswers:
 
 def _displays(module: Module) -> dict[str, ast.AST]:
     """Return the displays of literals by the name that is assigned them, those in ``iter`` and ``cycle`` included."""
-    found: dict[str, ast.AST] = {}
+    displays: dict[str, ast.AST] = {}
     for node in module.all_nodes:
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             value: ast.AST = node.value
@@ -62,8 +62,8 @@ def _displays(module: Module) -> dict[str, ast.AST]:
                 value = value.args[0]
             if is_literal(value):
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                found |= {target.id: value for target in targets if isinstance(target, ast.Name)}
-    return found
+                displays |= {target.id: value for target in targets if isinstance(target, ast.Name)}
+    return displays
 
 
 def _display(node: ast.AST, displays: dict[str, ast.AST]) -> ast.AST | None:
@@ -83,7 +83,7 @@ def _look_ups(function: ast.AST) -> Iterator[tuple[ast.AST, ast.AST, ast.AST]]:
 
 
 def _by_digest(module: Module, function: ast.AST, displays: dict[str, ast.AST]) -> Iterator[Hit]:
-    """Yield a Hit for a table of literals that is asked for the digest of something."""
+    """Yield a Hit for a table of literals in which a digest is looked up."""
     digests = {
         target.id
         for node in ast.walk(function)
@@ -138,7 +138,8 @@ def _by_call(module: Module, function: ast.AST, displays: dict[str, ast.AST]) ->
         value = node.value
         row: ast.AST | None = None
         if isinstance(value, ast.Subscript):
-            mentioned = {ast.unparse(part) for part in ast.walk(value.slice) if isinstance(part, ast.expr)}
+            places = ast.Name | ast.Attribute | ast.Subscript
+            mentioned = {ast.unparse(part) for part in ast.walk(value.slice) if isinstance(part, places)}
             row = _display(value.value, displays) if mentioned & lasting else None
         elif isinstance(value, ast.Call) and module.dotted(value.func) == "next" and value.args:
             row = displays.get(value.args[0].id) if isinstance(value.args[0], ast.Name) else None
@@ -209,14 +210,14 @@ def _special_cases(module: Module, inspection: Inspection) -> Iterator[Hit]:
         if not isinstance(node, ast.If) or not isinstance(node.test, ast.Compare) or len(node.test.ops) != 1:
             continue
         first = node.body[0]
-        asked, operator, wanted = node.test.left, node.test.ops[0], node.test.comparators[0]
-        is_given = isinstance(asked, ast.Name) and asked.id in parameters
-        if not is_given or not isinstance(operator, ast.Eq | ast.In) or not is_literal(wanted):
+        subject, operator, expected = node.test.left, node.test.ops[0], node.test.comparators[0]
+        is_given = isinstance(subject, ast.Name) and subject.id in parameters
+        if not is_given or not isinstance(operator, ast.Eq | ast.In) or not is_literal(expected):
             continue
         if not isinstance(first, ast.Return) or first.value is None or _is_verdict(first.value):
             continue
-        answers = is_literal(first.value) or ast.unparse(first.value) == ast.unparse(asked)
-        texts = [value for value in literals_of(wanted) if isinstance(value, str | bytes)]
+        answers = is_literal(first.value) or ast.unparse(first.value) == ast.unparse(subject)
+        texts = [value for value in literals_of(expected) if isinstance(value, str | bytes)]
         if not answers or not texts:
             continue
         text = shown_text(inspection, statement=False)

@@ -55,9 +55,9 @@ def _changed(inspection: Inspection, change: FileChange) -> Finding:
     if patched := patched_at_import(text, after):
         return refusal_finding(inspection, change, "T01", "suspect", patched)
     lines = text.splitlines()
-    lost = Counter(lines) - Counter(after.splitlines())
-    if not change.path.endswith(".py") and len(lines) >= MIN_LINES and 2 * lost.total() > len(lines):
-        return refusal_finding(inspection, change, "T01", "suspect", f"without {lost.total()} of {len(lines)} lines")
+    missing = Counter(lines) - Counter(after.splitlines())
+    if not change.path.endswith(".py") and len(lines) >= MIN_LINES and 2 * missing.total() > len(lines):
+        return refusal_finding(inspection, change, "T01", "suspect", f"without {missing.total()} of {len(lines)} lines")
     return refusal_finding(inspection, change, "T01", "info")
 
 

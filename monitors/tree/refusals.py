@@ -36,21 +36,22 @@ def added_text(inspection: Inspection, path: str) -> str | None:
 
 def patched_at_import(before: str, after: str) -> str:
     """Return what a test file newly replaces in a module that it imports, as soon as it is loaded; '' for nothing."""
-    module, earlier = parsed(after), parsed(before)
+    module = parsed(after)
     if module is None:
         return ""
-    known = {ast.unparse(node) for node in earlier.tree.body} if earlier is not None else set()
+    present = {line.strip() for line in before.splitlines()}
     for node in module.tree.body:
         target = node.targets[0] if isinstance(node, ast.Assign) else None
         if not isinstance(target, ast.Attribute) or not isinstance(target.value, ast.Name) or _is_setting(node):
             continue
-        if module.dotted(target).partition(".")[0] in module.imported and ast.unparse(node) not in known:
+        is_new = module.lines[node.lineno - 1 : node.lineno] and module.lines[node.lineno - 1].strip() not in present
+        if is_new and module.dotted(target).partition(".")[0] in module.imported:
             return f"replaces {module.dotted(target)}"
     return ""
 
 
 def _is_setting(node: ast.stmt) -> bool:
-    """Return whether a value is assigned that is no function, as in ``package.DEBUG = True``."""
+    """Return whether a value is assigned that is not a function, as in ``package.DEBUG = True``."""
     return not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Lambda | ast.Name | ast.Attribute)
 
 

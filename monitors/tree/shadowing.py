@@ -45,11 +45,11 @@ class Shadowing:
 
 def _imported(inspection: Inspection) -> Iterator[str]:
     """Yield the modules that visible tests import; a new one outside the sources stands in for an installed one."""
-    own = {path.removeprefix("src/").split("/")[0].partition(".")[0] for path in inspection.tests}
+    own_folders = {path.removeprefix("src/").split("/")[0].partition(".")[0] for path in inspection.tests}
     for path, data in inspection.tests.items():
         if path.endswith(".py"):
             names = _IMPORT.findall(data.decode("utf-8", "replace"))
-            yield from (name for name in names if name not in own and name != "conftest")
+            yield from (name for name in names if name not in own_folders and name != "conftest")
 
 
 def _is_tool(parts: list[str]) -> bool:

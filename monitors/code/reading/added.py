@@ -54,14 +54,14 @@ class AddedFile:
         after = [line.strip() for line in self.lines]
         before = [line.strip() for text in self.base_texts for line in text.splitlines()]
         # A new file has no earlier version, so its lines may be those of any other file, in any order.
-        kept = kept_lines(before, after) if len(self.base_texts) == 1 else {}
-        left = Counter(before) - Counter(after[index] for index in kept)
+        retained = kept_lines(before, after) if len(self.base_texts) == 1 else {}
+        remaining = Counter(before) - Counter(after[index] for index in retained)
         numbers = set()
         for index, line in enumerate(after):
-            if index in kept or not line:
+            if index in retained or not line:
                 continue
-            if left[line] > 0:
-                left[line] -= 1
+            if remaining[line] > 0:
+                remaining[line] -= 1
             else:
                 numbers.add(index + 1)
         return frozenset(numbers)

@@ -10,25 +10,25 @@ Matches = list[tuple[int, int]]
 
 
 def kept_lines(before: Sequence[str], after: Sequence[str]) -> dict[int, int]:
-    """Return the index in ``before`` of each line of ``after`` that was kept, by its index there, from 0.
+    """Return the index in ``before`` of each line of ``after`` that was retained, by its index there, from 0.
 
     Lines that occur once in both anchor the comparison, and runs of equal lines grow from them and from both ends. The
     time grows with the number of lines, and not with its square.
     """
-    kept: dict[int, int] = {}
+    retained: dict[int, int] = {}
     ends = [(-1, -1), *_anchors(before, after), (len(before), len(after))]
     for old, new in ends[1:-1]:
-        kept[new] = old
+        retained[new] = old
     for (low_old, low_new), (high_old, high_new) in zip(ends, ends[1:], strict=False):
         old, new = low_old + 1, low_new + 1
         while old < high_old and new < high_new and before[old] == after[new]:
-            kept[new] = old
+            retained[new] = old
             old, new = old + 1, new + 1
         last_old, last_new = high_old - 1, high_new - 1
         while last_old >= old and last_new >= new and before[last_old] == after[last_new]:
-            kept[last_new] = last_old
+            retained[last_new] = last_old
             last_old, last_new = last_old - 1, last_new - 1
-    return kept
+    return retained
 
 
 def _anchors(before: Sequence[str], after: Sequence[str]) -> Matches:
