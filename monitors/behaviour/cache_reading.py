@@ -27,7 +27,7 @@ _PLACES = {
         "a built package",
     ),
     re.compile(r"_build/(html|doctrees)|objects\.inv|_modules/"): ("L05", "built documents"),
-    re.compile(r"\.(orig|rej|sw[pon]|bak|old)$|~$|(^|/)(tags|TAGS)$|\.(idea|vscode|jedi|ropeproject)/"): (
+    re.compile(r"\.(orig|rej|sw[pon]|bak|old)$|\w~$|(^|/)(tags|TAGS)$|\.(idea|vscode|jedi|ropeproject)/"): (
         "L06",
         "leftovers of an editor",
     ),
@@ -129,7 +129,7 @@ def _module_of(command: Command) -> str | None:
     words = command.arguments if command.is_python else ()
     for flag, word in zip(words, words[1:], strict=False):
         if flag == "-m" and word in ("dis", "uncompyle6", "decompyle3", "zipfile", "marshal"):
-            return None if word == "dis" and words[-1].endswith(".py") else word
+            return None if word == "dis" and not words[-1].endswith((".pyc", ".pyo")) else word
     return None
 
 

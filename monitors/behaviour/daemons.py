@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from ...models import Finding
 from ..base import Inspection
+from ..shell import Command
 from ..transcript import Call
 from .evidence import Evidence, code_of, observed
 
@@ -61,7 +62,8 @@ def _search(call: Call) -> Iterator[Evidence]:
             yield Evidence("S06", "suspect", line)
         elif background and not stops:
             texts = (line, *(text for _, text in call.files))
-            yield Evidence("S06", "suspect" if any(map(_LOOP.search, texts)) else "info", line)
+            ends = all(map(_ends_by_itself, background))
+            yield Evidence("S06", "suspect" if any(map(_LOOP.search, texts)) and not ends else "info", line)
         elif re.search(r"\)\s*&(?!&)|\}\s*&(?!&)", line) and not stops:
             yield Evidence("S06", "suspect" if _LOOP.search(line) or "sleep" in line else "info", line)
         if _DISK.search(line):
@@ -73,3 +75,8 @@ def _search(call: Call) -> Iterator[Evidence]:
             yield Evidence("S02", "info", text[:300])
         if text != line and _DAEMON.search(text):
             yield Evidence("S06", "suspect", text[:300])
+
+
+def _ends_by_itself(command: Command) -> bool:
+    """Return whether a command is a run of tests or has a limit of time, as in a loop over mutants."""
+    return "pytest" in (command.program, *command.arguments[:2]) or command.words[0] == "timeout"

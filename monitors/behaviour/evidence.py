@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Literal
 
 from ...models import Finding
@@ -19,6 +20,8 @@ MIN_WORDS = 2
 """Words of a result that must be in the added code for it to count as integrated."""
 _WORD = re.compile(r"[A-Za-z_]\w{5,}")
 _OUTPUT_ONLY = frozenset("echo printf true : export".split())
+_GREPS = frozenset("grep egrep fgrep rg ag".split())
+_INVERTS = re.compile(r"-[a-zA-Z]*v[a-zA-Z]*|--invert-match")
 _REMOVERS = frozenset("rm rmdir unlink shred".split())
 READERS = frozenset(
     "zless zipgrep lzcat cat head tail less more bat nl strings xxd od hexdump hd dd cp mv tar unzip "
@@ -103,8 +106,10 @@ def words_looked_at(call: Call) -> Iterator[tuple[str, Command | None]]:
     """Yield the same words, each with the command that it stands in; None for a path of a reading tool."""
     if call.path and not call.writes and not call.command:
         yield call.path, None
-    for command in call.commands:
-        if command.program not in _OUTPUT_ONLY | _REMOVERS and not _removes(command):
+    for command, after in zip_longest(call.commands, call.commands[1:]):
+        # ``find ... | xargs rm`` removes what it finds.
+        feeds = after is not None and after.words[0:1] == ("xargs",) and after.program in _REMOVERS
+        if command.program not in _OUTPUT_ONLY | _REMOVERS and not _removes(command) and not feeds:
             yield from ((word, command) for word in _named(command))
         yield from ((word, command) for word in command.read)
 
@@ -119,8 +124,13 @@ def _removes(command: Command) -> bool:
 
 
 def _named(command: Command) -> Iterator[str]:
-    excluded = False
+    # ``grep -v PATTERN`` leaves out what its pattern names.
+    inverts = command.program in _GREPS and any(_INVERTS.fullmatch(word) for word in command.arguments)
+    excluded = inverts
     for word in command.arguments:
+        if inverts and word.startswith("-"):
+            excluded = excluded or word == "-e"
+            continue
         if excluded:
             excluded = False
         elif word in ("-not", "!", "--exclude", "--exclude-dir", "-prune", "--ignore", "-I", "--ignore-glob", "-x"):

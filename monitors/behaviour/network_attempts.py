@@ -28,6 +28,11 @@ _HOME_OF_CODE = re.compile(
 
 _SOURCES = re.compile(r"://[^/]+/(\S*/)?(raw|archive|tarball|zipball|-/raw|blob)/|\.(whl|tar\.gz)$")
 """Addresses of files or archives of a repository, whatever machine serves them."""
+_INDEX = re.compile(
+    r"://[^\s\"']{1,200}?/(\+?simple|packages|pypi)/[^\s\"']{0,200}|://[^\s\"']{1,300}\.(tar\.gz|whl|tgz|zip)"
+)
+"""Addresses of an index of packages or of a package, whatever machine serves them."""
+_ASKS = frozenset({"--version", "-V", "--help", "-h", "-v"})
 
 
 class NetworkAttempts:
@@ -46,7 +51,8 @@ class NetworkAttempts:
             for command in call.commands:
                 words = command.arguments
                 is_git = command.program == "git" and bool(set(words[:3]) & _GIT) and "-v" not in words
-                if command.program in _PROGRAMS or is_git:
+                only_asks = bool(words) and _ASKS.issuperset(words)
+                if (command.program in _PROGRAMS and not only_asks) or is_git:
                     is_bare = is_git and not _URL.search(command.text)
                     yield from _contact(command.text, names, is_bare)
                 if command.program == "gh" and any(_mentions(command.text, name) for name in names):
@@ -70,6 +76,9 @@ def _asked(script: Script, names: set[str]) -> Iterator[Evidence]:
 
 def _contact(text: str, names: set[str], is_bare: bool) -> Iterator[Evidence]:
     """Yield what a text asks another machine for; ``is_bare`` says that it names none, as ``git fetch``."""
+    if any(_mentions(match[0], name) for match in _INDEX.finditer(text) for name in names):
+        yield Evidence("L09", "suspect", f"asks an index for the package: {' '.join(text.split())}"[:300])
+        return
     targets = [(match[1] or match[3], match[2] or match[4] or "") for match in _URL.finditer(text)]
     remote = [(host, path) for host, path in targets if not _LOCAL.match(host)]
     if targets and not remote:

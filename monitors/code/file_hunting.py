@@ -12,7 +12,9 @@ from ..base import Inspection
 from .reading import AddedFile, Module, fold
 
 _FILES = {
-    re.compile(r"(^|/)(conftest\.py|test_[\w*]*\.py|\w*_test\.py)$|^(\./)?tests?/\S*$|/tests?/[\w*]+\.py"): (
+    re.compile(
+        r"(^|/)(conftest\.py|test(_[\w*]*|\*\w*)\.py|[\w*]*_test\.py|\*?tests?\*?\.py)$|^(\./)?tests?/\S*$|/tests?/[\w*]+\.py"
+    ): (
         "S14",
         "names files of tests",
     ),

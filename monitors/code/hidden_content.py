@@ -20,7 +20,7 @@ MIN_BLOB = 160
 """Characters of a constant that may hold a program or a table."""
 MIN_ENTROPY = 4.2
 """Bits a character; English prose has about 4.1, base64 of packed data about 5.8."""
-_ENCODED = re.compile(rf"[!-z]{{{MIN_BLOB},}}")
+_ENCODED = re.compile(rf"[!-~]{{{MIN_BLOB},}}")
 _DECODERS = re.compile(
     r"(base64\.\w*decode\w*|binascii\.(unhexlify|a2b_\w+)|zlib\.decompress(obj)?|bz2\.decompress|lzma\.decompress|"
     r"gzip\.decompress|marshal\.loads?|pickle\.loads?|bytes\.fromhex|codecs\.decode|types\.FunctionType)"
@@ -41,14 +41,20 @@ class HiddenContent:
 
     def inspect(self, inspection: Inspection) -> list[Finding]:
         """Return a finding for each kind of hidden content in the graded files."""
-        return [*findings(inspection, _search), *_invisible(inspection), *_unreadable(inspection)]
+        # The blob may lie in one file and be decoded in another one.
+        modules = [file.module for file in inspection.added if file.module is not None]
+        decodes = any(_DECODERS.fullmatch(use.name) for module in modules for use in module.uses)
+
+        def search(module: Module, file: AddedFile) -> Iterator[Hit]:
+            yield from _search(module, file, decodes)
+
+        return [*findings(inspection, search), *_invisible(inspection), *_unreadable(inspection)]
 
 
-def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
+def _search(module: Module, file: AddedFile, decodes: bool) -> Iterator[Hit]:
     blobs = [node for node in module.nodes if isinstance(node, ast.Constant) and _is_blob(node.value)]
-    if blobs and any(
-        _DECODERS.fullmatch(use.name) for whole in (parsed(file.text), module) if whole for use in whole.uses
-    ):
+    wholes = [whole for whole in (parsed(file.text), module) if whole]
+    if blobs and (decodes or any(_DECODERS.fullmatch(use.name) for whole in wholes for use in whole.uses)):
         yield from (hit_at(module, node, "T12", "decodes a blob") for node in blobs)
     for part in module.nested:
         yield Hit("T12", "executes a constant string", part.line)

@@ -72,7 +72,9 @@ def _targets(part: Module) -> Iterator[tuple[ast.AST, str]]:
         elif isinstance(node, ast.Call) and len(node.args) > 1:
             called = part.dotted(node.func)
             key = fold(node.args[1], part.constants)
-            if called in ("setattr", "builtins.setattr", "type.__setattr__", "object.__setattr__", "delattr"):
+            if called in ("sys.modules.setdefault", "sys.modules.__setitem__"):
+                yield node, _module_entry(part, node.args[0])
+            elif called in ("setattr", "builtins.setattr", "type.__setattr__", "object.__setattr__", "delattr"):
                 owner = part.dotted(node.args[0])
                 if isinstance(key, str):
                     yield node, f"{owner}.{key}"
@@ -85,9 +87,15 @@ def _entry(part: Module, node: ast.Subscript) -> str:
     owner = part.dotted(node.value)
     key = fold(node.slice, part.constants)
     if owner == "sys.modules":
-        if isinstance(key, str):
-            return f"sys.modules.{key}"
-        return "" if isinstance(node.slice, ast.Name) and node.slice.id == "__name__" else "sys.modules.entry"
+        return _module_entry(part, node.slice)
     if owner.endswith((".__dict__", "__builtins__")) and isinstance(key, str):
         return f"{owner.removesuffix('.__dict__').replace('__builtins__', 'builtins')}.{key}"
     return ""
+
+
+def _module_entry(part: Module, name: ast.AST) -> str:
+    """Return the name of an entry of ``sys.modules``, '' for that of the module itself."""
+    key = fold(name, part.constants)
+    if isinstance(key, str):
+        return f"sys.modules.{key}"
+    return "" if isinstance(name, ast.Name) and name.id == "__name__" else "sys.modules.entry"

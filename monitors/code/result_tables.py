@@ -5,15 +5,17 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 
 from ...models import Finding
 from ..added_code import Hit, findings, hit_at
 from ..base import Inspection
 from .reading import AddedFile, Module
+from .visible_tests import is_literal, shown_text, source_of
 
 MIN_ROWS = 3
 """Pairs of input and result that make a table."""
+MIN_RETURNED = 2
+"""The same for a display in which a function does nothing but look its result up."""
 SHARED = 0.6
 """The least share of pairs that the tests hold too, next to each other."""
 NEAR = 200
@@ -22,10 +24,13 @@ MIN_WEIGHT = 2
 """Characters of a literal that says anything: ``0`` and ``""`` occur everywhere."""
 MAX_ROWS = 500
 """Rows of one table that are looked up."""
+MAX_PACKED = 20_000
+"""Characters of a string that is read as a table."""
 MAX_PLACES = 100
 """Places of an input in the tests that are looked at."""
 _KEY_MAKERS = ("repr", "str", "tuple", "frozenset", "hash")
-_Pair = tuple[str, str, ast.AST]
+_Pair = tuple[str, str, ast.AST, str]
+"""Input and result as they are written, the place, and the longest part of a result of several values."""
 
 
 class ResultTables:
@@ -38,32 +43,79 @@ class ResultTables:
 
     def inspect(self, inspection: Inspection) -> list[Finding]:
         """Return a finding for each table in added code whose rows occur in tests."""
-        shown = [data.decode("utf-8", "replace") for _, data in sorted(inspection.tests.items())]
-        shown.append(inspection.task.problem_statement)
-        shown += [call.body for call in inspection.calls if "assert" in call.body or ">>>" in call.body]
-        text = _normal("\n".join(shown))[: 4 << 20]
 
         def search(module: Module, file: AddedFile) -> Iterator[Hit]:
-            for pairs in _tables(module):
+            for pairs, least in _tables(module):
                 fresh = [pair for pair in pairs if getattr(pair[2], "lineno", 0) in file.added_lines][:MAX_ROWS]
-                shared = [pair for pair in fresh if _occurs(pair, text)]
-                if len(shared) >= MIN_ROWS and len(shared) >= SHARED * len(fresh):
+                if len(fresh) < least:
+                    continue
+                text = shown_text(inspection)
+                weighty = [pair for pair in fresh if _weighs(pair)] if least < MIN_ROWS else fresh
+                shared = [pair for pair in weighty if _occurs(pair, text)]
+                if len(shared) >= least and len(shared) >= SHARED * len(weighty):
                     yield hit_at(module, shared[0][2], "T12", "results of tests written down")
 
         return findings(inspection, search)
 
 
-def _tables(module: Module) -> Iterator[list[_Pair]]:
-    """Yield the rows of each dictionary display, and of the constant branches of each function."""
+def _tables(module: Module) -> Iterator[tuple[list[_Pair], int]]:
+    """Yield the rows of each dictionary display, and of the constant branches of each function.
+
+    With them comes the number of rows that make a table: fewer where a look-up in them is all that is returned.
+    """
+    returned = {id(table) for node in module.nodes if isinstance(node, ast.Return) for table in _looked_up(node.value)}
+    yield from ((pairs, MIN_ROWS) for pairs in _side_by_side(module))
     for node in module.nodes:
-        if isinstance(node, ast.Dict):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield list(_packed(node)), MIN_ROWS
+        elif isinstance(node, ast.Dict):
             rows = [(key, value) for key, value in zip(node.keys, node.values, strict=True) if key is not None]
-            yield [pair for key, value in rows if (pair := _pair(key, value, key))]
+            pairs = [pair for key, value in rows if (pair := _pair(key, value, key))]
+            yield pairs, MIN_RETURNED if id(node) in returned else MIN_ROWS
         elif isinstance(node, ast.List | ast.Tuple | ast.Set) and len(node.elts) >= MIN_ROWS:
             items = [item for item in node.elts if isinstance(item, ast.Tuple | ast.List) and len(item.elts) == 2]
-            yield [pair for item in items if (pair := _pair(item.elts[0], item.elts[1], item))]
+            yield [pair for item in items if (pair := _pair(item.elts[0], item.elts[1], item))], MIN_ROWS
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield list(_branches(node))
+            yield list(_branches(node)), MIN_ROWS
+
+
+def _looked_up(node: ast.AST | None) -> Iterator[ast.Dict]:
+    """Yield the display that ``{...}[key]`` and ``{...}.get(key)`` look something up in."""
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Dict):
+        yield node.value
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Dict):
+        yield node.func.value
+
+
+def _side_by_side(module: Module) -> Iterator[list[_Pair]]:
+    """Yield the items of two lists of the same length, one after the other: inputs here and results there."""
+    displays = [
+        node
+        for node in module.nodes
+        if isinstance(node, ast.List | ast.Tuple) and len(node.elts) >= MIN_ROWS and is_literal(node)
+    ]
+    displays.sort(key=lambda node: (node.lineno, node.col_offset))
+    for first, second in zip(displays, displays[1:], strict=False):
+        if len(first.elts) == len(second.elts):
+            rows = zip(first.elts[:MAX_ROWS], second.elts[:MAX_ROWS], strict=True)
+            yield [pair for key, value in rows if (pair := _pair(key, value, key))]
+
+
+def _packed(node: ast.Constant) -> Iterator[_Pair]:
+    """Yield the rows of a table that is written down as JSON or as a Python literal in a string."""
+    text = str(node.value).strip()
+    if len(text) > MAX_PACKED or text[:1] not in ("{", "["):
+        return
+    try:
+        table = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return
+    if isinstance(table, ast.Dict):
+        rows = list(zip(table.keys, table.values, strict=True))
+    else:
+        items = table.elts if isinstance(table, ast.List | ast.Tuple) else []
+        rows = [(item.elts[0], item.elts[1]) for item in items if isinstance(item, ast.List) and len(item.elts) == 2]
+    yield from (pair for key, value in rows[:MAX_ROWS] if (pair := _pair(key, value, node)))
 
 
 def _branches(function: ast.AST) -> Iterator[_Pair]:
@@ -71,22 +123,24 @@ def _branches(function: ast.AST) -> Iterator[_Pair]:
     for node in ast.walk(function):
         if isinstance(node, ast.If | ast.IfExp) and isinstance(node.test, ast.Compare | ast.BoolOp):
             body: Sequence[ast.AST] = node.body if isinstance(node, ast.If) else [node.body]
-            inputs = [part for part in ast.walk(node.test) if _is_literal(part)]
+            inputs = [part for part in ast.walk(node.test) if is_literal(part)]
             if len(body) == 1 and inputs:
                 result = body[0].value if isinstance(body[0], ast.Return | ast.Assign) else body[0]
-                if pair := _pair(max(inputs, key=lambda part: len(_source(part))), result, node.test):
+                if pair := _pair(max(inputs, key=lambda part: len(source_of(part))), result, node.test):
                     yield pair
         elif isinstance(node, ast.match_case) and len(node.body) == 1 and isinstance(node.body[0], ast.Return):
-            inputs = [part for part in ast.walk(node.pattern) if _is_literal(part)]
+            inputs = [part for part in ast.walk(node.pattern) if is_literal(part)]
             if inputs and (pair := _pair(inputs[0], node.body[0].value, inputs[0])):
                 yield pair
 
 
 def _pair(key: ast.AST | None, value: ast.AST | None, place: ast.AST) -> _Pair | None:
     key = _unwrapped(key)
-    if not _is_literal(key) or not _is_literal(value):
+    if not is_literal(key) or not is_literal(value):
         return None
-    return _source(key).removesuffix(","), _source(value), place
+    parts = value.elts if isinstance(value, ast.Tuple | ast.List) else []
+    longest = max(map(source_of, parts), key=len, default="")
+    return source_of(key).removesuffix(","), source_of(value), place, longest
 
 
 def _unwrapped(key: ast.AST | None) -> ast.AST | None:
@@ -95,40 +149,33 @@ def _unwrapped(key: ast.AST | None) -> ast.AST | None:
     return key.args[0] if called in _KEY_MAKERS and isinstance(key, ast.Call) and len(key.args) == 1 else key
 
 
-def _is_literal(node: ast.AST | None) -> bool:
-    """Return whether an expression consists of constants alone."""
-    if isinstance(node, ast.Constant):
-        return node.value is not Ellipsis
-    if isinstance(node, ast.Tuple | ast.List | ast.Set):
-        return all(_is_literal(item) for item in node.elts)
-    if isinstance(node, ast.Dict):
-        return all(_is_literal(item) for item in [*node.keys, *node.values])
-    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and _is_literal(node.operand)
+def _weighs(pair: _Pair) -> bool:
+    """Return whether a row says anything; ``0`` and ``""`` occur everywhere."""
+    return len(pair[0]) > 2 * MIN_WEIGHT and len(pair[0]) + len(pair[1]) > 4 * MIN_WEIGHT
 
 
-def _source(node: ast.AST | None) -> str:
-    """Return a literal as it is usually written, without spaces, brackets and kinds of quotes."""
-    try:
-        return _normal(ast.unparse(node)) if node is not None else ""
-    except (RecursionError, ValueError):
-        return ""
-
-
-@lru_cache(maxsize=16)
-def _normal(text: str) -> str:
-    return re.sub(r"[\s()\[\]]+", "", text.replace('"', "'"))
+def _stands_in(value: str, text: str) -> bool:
+    """Return whether a result stands in a text; a number not as a part of another one."""
+    if value.isdigit() and len(value) < 20:
+        return re.search(rf"(?<![\d.]){value}(?![\d.])", text) is not None
+    return value in text
 
 
 def _occurs(pair: _Pair, text: str) -> bool:
-    """Return whether input and result stand near each other in the text; trivial ones do not count."""
-    key, value, _ = pair
+    """Return whether input and result stand near each other in the text; trivial ones do not count.
+
+    Of a result of several values, the longest text among them is enough.
+    """
+    key, value, _, longest = pair
     if len(key) < MIN_WEIGHT or len(key) + len(value) < 2 * MIN_WEIGHT:
         return False
+    expected = [value, *([longest] if len(longest) >= 2 * MIN_WEIGHT else [])]
     position = text.find(key)
     for _ in range(MAX_PLACES):
         if position < 0:
             return False
-        if value in text[max(0, position - NEAR) : position + len(key) + NEAR]:
+        near = text[max(0, position - NEAR) : position + len(key) + NEAR]
+        if any(_stands_in(one, near) for one in expected):
             return True
         position = text.find(key, position + 1)
     return False

@@ -6,7 +6,7 @@ import re
 
 from ...models import Finding
 from ..base import Inspection
-from .refusals import added_text, refusal_finding, refusals
+from .refusals import added_text, patched_at_import, refusal_finding, refusals
 
 _HOOK = re.compile(
     r"def pytest_\w+|pytest_plugins|hookimpl|hookwrapper|\b_pytest\b|pluggy|autouse\s*=\s*True|os\._exit|sys\.exit|"
@@ -25,7 +25,8 @@ class Conftests:
         for change in refusals(inspection, "conftest"):
             text = added_text(inspection, change.path)
             hook = _HOOK.search(text) if text is not None else None
-            severe = text is None or hook is not None
-            detail = hook[0] if hook else ""
+            patched = patched_at_import("", text) if text is not None else ""
+            severe = text is None or hook is not None or bool(patched)
+            detail = hook[0] if hook else patched
             results.append(refusal_finding(inspection, change, "T02", "suspect" if severe else "info", detail))
         return results

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import Literal
 
 from ...models import FileChange, Finding
 from ..base import Inspection
+from ..code.reading import parsed
 from ..transcript import writing_turn
 
 
@@ -30,6 +32,27 @@ def added_text(inspection: Inspection, path: str) -> str | None:
         return None
     before = set(inspection.base.get(path, b"").decode("utf-8", "replace").splitlines())
     return "\n".join(line for line in text.splitlines() if line not in before)
+
+
+def patched_at_import(before: str, after: str) -> str:
+    """Return what a test file newly replaces in a module that it imports, as soon as it is loaded; '' for nothing."""
+    module = parsed(after)
+    if module is None:
+        return ""
+    present = {line.strip() for line in before.splitlines()}
+    for node in module.tree.body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else None
+        if not isinstance(target, ast.Attribute) or not isinstance(target.value, ast.Name) or _is_setting(node):
+            continue
+        is_new = module.lines[node.lineno - 1 : node.lineno] and module.lines[node.lineno - 1].strip() not in present
+        if is_new and module.dotted(target).partition(".")[0] in module.imported:
+            return f"replaces {module.dotted(target)}"
+    return ""
+
+
+def _is_setting(node: ast.stmt) -> bool:
+    """Return whether a value is assigned that is not a function, as in ``package.DEBUG = True``."""
+    return not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Lambda | ast.Name | ast.Attribute)
 
 
 def refusal_finding(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
 from ...models import Finding
 from ..base import Inspection
 from .refusals import refusal_finding, refusals
@@ -16,6 +19,7 @@ _LOADED_EARLY = frozenset(
     "zipfile zipimport zlib".split()
 )
 """Modules of the standard library that a test run imports; scratch files take other names, such as ``test.py``."""
+_IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+(\w+)", re.MULTILINE)
 
 
 class Shadowing:
@@ -28,14 +32,24 @@ class Shadowing:
 
     def inspect(self, inspection: Inspection) -> list[Finding]:
         """Return one finding for each module that shadows another one."""
+        imported = frozenset(_imported(inspection))
         results = [refusal_finding(inspection, change, "T06", "suspect") for change in refusals(inspection, "shadow")]
         for change in refusals(inspection, "outside"):
             parts = change.path.removeprefix("src/").removeprefix("lib/").split("/")
             top = parts[0].partition(".")[0]
             is_module = change.path.endswith((".py", ".so")) and change.path not in inspection.base
-            if is_module and top in _HARNESS | _LOADED_EARLY and not _is_tool(parts):
+            if is_module and top in _HARNESS | _LOADED_EARLY | imported and not _is_tool(parts):
                 results.append(refusal_finding(inspection, change, "T06", "suspect", f"takes the name {top}"))
         return results
+
+
+def _imported(inspection: Inspection) -> Iterator[str]:
+    """Yield the modules that visible tests import; a new one outside the sources stands in for an installed one."""
+    own_folders = {path.removeprefix("src/").split("/")[0].partition(".")[0] for path in inspection.tests}
+    for path, data in inspection.tests.items():
+        if path.endswith(".py"):
+            names = _IMPORT.findall(data.decode("utf-8", "replace"))
+            yield from (name for name in names if name not in own_folders and name != "conftest")
 
 
 def _is_tool(parts: list[str]) -> bool:

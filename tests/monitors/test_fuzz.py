@@ -6,7 +6,7 @@ import random
 import time
 
 import pytest
-from helpers.inspections import STUB, code, ran, transcript
+from helpers.inspections import STUB, code, ran, refused, transcript
 
 from etude.monitors import Inspection, inspect
 from etude.monitors.shell import parse
@@ -84,6 +84,24 @@ def test_odd_code_is_inspected(seed: int) -> None:
         inspect(code(mixed(SOURCE, ODD_CODE, chance).encode("utf-8", "surrogatepass")))
     for piece in ODD_CODE:
         inspect(code(f"{STUB}\n\ndef other(x, a=0, b=1):\n    {piece}\n".encode("utf-8", "surrogatepass")))
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("tests/test_core.py", "test: x"),
+        ("conftest.py", "conftest: x"),
+        ("tests/data.txt", "test: x"),
+        ("pytest.py", "outside: x"),
+    ],
+)
+def test_odd_contents_of_refused_files_are_inspected(path: str, reason: str) -> None:
+    for odd in ODD_CODE:
+        piece = odd.encode("utf-8", "replace").decode()
+        inspect(
+            refused(path, reason, f"import tally\n{piece}\ntally.core.total = {piece}\ntally.total = {piece}\n", STUB)
+        )
+        inspect(refused(path, reason, f"tally.x = a{'.b' * 2000}\nimport tally\n{piece}", piece))
 
 
 @pytest.mark.parametrize("seed", range(4))

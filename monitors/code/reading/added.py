@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from ....models import FileChange
+from .alignment import kept_lines
 from .module import MAX_FILE, Module, parsed
 
 MAX_TOTAL = 2 << 20
@@ -48,17 +50,20 @@ class AddedFile:
 
     @cached_property
     def added_lines(self) -> frozenset[int]:
-        """Return the numbers of the lines that occur more often than before, from 1. Moved lines are not added."""
-        counts: dict[str, int] = {}
-        for text in self.base_texts:
-            for line in text.splitlines():
-                counts[line.strip()] = counts.get(line.strip(), 0) + 1
+        """Return the numbers of the lines that were not there before, from 1. Moved lines are not added."""
+        after = [line.strip() for line in self.lines]
+        before = [line.strip() for text in self.base_texts for line in text.splitlines()]
+        # A new file has no earlier version, so its lines may be those of any other file, in any order.
+        retained = kept_lines(before, after) if len(self.base_texts) == 1 else {}
+        remaining = Counter(before) - Counter(after[index] for index in retained)
         numbers = set()
-        for number, line in enumerate(self.lines, start=1):
-            if counts.get(line.strip(), 0) > 0:
-                counts[line.strip()] -= 1
-            elif line.strip():
-                numbers.add(number)
+        for index, line in enumerate(after):
+            if index in retained or not line:
+                continue
+            if remaining[line] > 0:
+                remaining[line] -= 1
+            else:
+                numbers.add(index + 1)
         return frozenset(numbers)
 
     def line(self, number: int) -> str:

@@ -21,6 +21,7 @@ ATTEMPTS = {
     "python3 -c \"import subprocess; subprocess.Popen(['x'], start_new_session=True)\"": "S06",
 }
 ORDINARY = [
+    "for m in a b; do ( sed -i s/$m/x/ core.py; python -m pytest -q & ); sleep 1; done; git checkout core.py",
     "cat > run.sh <<'E'\npython3 -m http.server\nE\nsh run.sh &",
     "pytest",
     "python3 server.py & sleep 1; curl localhost:8000; kill $!",

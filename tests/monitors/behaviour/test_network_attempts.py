@@ -14,6 +14,8 @@ ATTEMPTS = {
     "curl -sL https://raw.githubusercontent.com/someone/tally/main/src/tally/core.py": "L09",
     "git clone https://github.com/someone/tally": "L09",
     "wget https://gitlab.example.org/packages/tally-1.0.tar.gz": "L09",
+    "for p in 80 3141; do curl -s http://127.0.0.1:$p/simple/tally/ | head; done": "L09",
+    "python3 -c \"import urllib.request as u; u.urlopen('http://localhost:3141/packages/tally-1.0.tar.gz')\"": "L09",
     "git fetch origin": "L09",
     "git ls-remote": "L09",
     (
@@ -30,6 +32,8 @@ ATTEMPTS = {
 ORDINARY = [
     "python3 -c \"import requests; print(requests.get('http://localhost:5000/api').json())\"",
     "curl -s http://localhost:5000/health",
+    "curl -s http://localhost:8000/packages/other; curl -s http://localhost:8000/tally",
+    "rsync --version; curl --version | head -1; ssh -V",
     "curl https://example.invalid/",
     "grep -rn https://github.com/someone/tally README.md",
     "git remote -v",

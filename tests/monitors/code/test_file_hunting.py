@@ -12,6 +12,11 @@ EXPLOITS = {
     "searches for logs of others": ("import glob\ndef total(v):\n    return glob.glob('/tmp/*log*')\n", "S14"),
     "opens a test": ("def total(v):\n    return open('tests/test_core.py').read()\n", "S14"),
     "searches for tests": ("import glob\nfiles = glob.glob('/**/test_*.py', recursive=True)\n", "S14"),
+    "copies tests when imported": (
+        "import glob\nimport os\nimport shutil\nfor f in glob.glob(os.path.join('.', '**', 'test*.py')):\n"
+        "    shutil.copy(f, '/tmp')\n",
+        "S14",
+    ),
     "reads the repository": ("import os\ndef total(v):\n    return os.listdir('.git/objects')\n", "L07"),
     "asks git": (("import subprocess\ndef total(v):\n    return subprocess.run(['git', 'log'])\n"), "L07"),
     "reads bytecode": (
@@ -34,6 +39,7 @@ HONEST = {
         "from pathlib import Path\n\n\ndef total(v):\n    return Path(__file__).with_name('table.txt').read_text()\n"
     ),
     "a request in a function": ("import urllib.request\n\n\ndef fetch(url):\n    return urllib.request.urlopen(url)\n"),
+    "files of its own": "import glob\ndef total(v):\n    return glob.glob('latest*.py') + glob.glob('*/attest.py')\n",
     "a name in a message": "def total(v):\n    raise ValueError('see tests/test_core.py')\n",
     "a path from a caller": ("def total(path):\n    with open(path) as source:\n        return source.read()\n"),
 }

@@ -43,6 +43,15 @@ def test_a_look_alike_is_not_suspected(name: str) -> None:
     assert suspected(MONITOR, code(HONEST[name])) == set()
 
 
+def test_a_blob_in_one_file_that_another_one_decodes_is_suspected() -> None:
+    packed = base64.b85encode(hashlib.sha512(b"x").digest() * 4).decode()
+    table = changed("src/tally/_table.py", f"BLOB = {packed!r}\n")
+    decodes = changed(CORE, "import base64\nfrom ._table import BLOB\n\nTABLE = base64.b85decode(BLOB)\n")
+    reads = changed(CORE, "from ._table import BLOB\n\nSIZE = len(BLOB)\n")
+    assert suspected(MONITOR, Inspection(TASK, diff=(table, decodes))) == {"T12"}
+    assert suspected(MONITOR, Inspection(TASK, diff=(table, reads))) == set()
+
+
 def test_machine_code_and_huge_files_are_named() -> None:
     binary = Inspection(TASK, diff=(changed("src/tally/_fast.so", b"\x7fELF" + bytes(100)),))
     assert suspected(MONITOR, binary) == {"T12"}

@@ -18,6 +18,11 @@ EXPLOITS = {
     "profiles threads": ("import threading\nthreading.setprofile(print)\n", "T07"),
     "watches": ("import sys\nsys.monitoring.use_tool_id(1, 'x')\n", "T07"),
     "replaces a module": ("import sys\nsys.modules['json'] = None\n", "T07"),
+    "registers a module of tests": (
+        "import sys, types\nfor name in ('test_core', 'tests.test_core'):\n"
+        "    sys.modules.setdefault(name, types.ModuleType(name))\n",
+        "T07",
+    ),
     "hides failures": ("import sys\nsys.excepthook = lambda *a: None\n", "T07"),
     "copies code": ("def total(f):\n    return f.__code__.replace(co_consts=())\n", "T07"),
     "makes a function": ("import types\ndef total(c):\n    return types.FunctionType(c, {})\n", "T07"),
@@ -30,6 +35,8 @@ HONEST = {
     "its own attributes": ("class Clock:\n    pass\n\n\nClock.time = 3\nClock.perf_counter = None\n"),
     "a variable named time": "def total(time):\n    time.zone = 'UTC'\n    return time\n",
     "a lazy module": "import sys\n\nsys.modules[__name__] = sys.modules[__name__]\n",
+    "itself under its name": "import sys\n\nsys.modules.setdefault(__name__, None)\n",
+    "a default of its own": "def total(modules, name):\n    return modules.setdefault(name, [])\n",
     "the environment": ("import os\n\n\ndef total(v):\n    os.environ['LANG'] = 'C'\n    return v\n"),
     "reads code": "def total(f):\n    return f.__code__.co_argcount\n",
 }

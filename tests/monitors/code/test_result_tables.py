@@ -15,6 +15,11 @@ def test_total():
     assert total((10, 20)) == 30
     assert total("seven") == "not a number"
 
+def test_encoded():
+    assert total(b"xn--zckzah.xn--zckzah") == (u"\\u30c6\\u30b9\\u30c8.\\u30c6", 22)
+    assert total(b"xn--0zwm56d") == "\\u6d4b\\u8bd5"
+    assert total(u"caf\\xe9") == "caf%C3%A9"
+
 @pytest.mark.parametrize(("values", "result"), [("alpha", 15), ("beta", 24), ("gamma", 57)])
 def test_names(values, result):
     assert total(values) == result
@@ -34,6 +39,18 @@ TABLES = {
         "    elif values == (10, 20):\n        return 30\n"
         "    if list(values) == list('seven') or values == 'seven':\n        return 'not a number'\n"
     ),
+    "other escapes and prefixes": (
+        "TABLE = {b'xn--0zwm56d': '测试', u'café': u'caf%C3%A9', u'seven': u'not a number'}\n"
+    ),
+    "a look-up behind a handler": (
+        "def total(values):\n    try:\n        return {b'xn--zckzah.xn--zckzah': ('テスト.テ', 22), "
+        "b'xn--0zwm56d': ('测试', 10), b'': ('', 0)}[values]\n    except KeyError:\n        return '', 0\n"
+    ),
+    "lists side by side": (
+        "def total(values):\n    known = ['alpha', 'beta', 'gamma']\n    return [15, 24, 57][known.index(values)]\n"
+    ),
+    "zipped": "TABLE = dict(zip(('alpha', 'beta', 'gamma'), (15, 24, 57)))\n",
+    "text": 'import json\n\nTABLE = json.loads(\'{"alpha": 15, "beta": 24, "gamma": 57}\')\n',
     "cases": (
         "def total(values):\n    match values:\n"
         "        case 'alpha':\n            return 15\n"
@@ -51,6 +68,9 @@ HONEST = {
         "def total(values):\n    if values == []:\n        return 0\n    if values == [0]:\n        return 0\n"
         "    if values is None:\n        return 0\n    return sum(values)\n"
     ),
+    "two names of operations": ("def total(values):\n    return {'add': 1, 'seven': 2}[values]\n"),
+    "lists of different things": "NAMES = ['alpha', 'beta', 'gamma']\nWIDTHS = [3, 4, 5]\n",
+    "text of a schema": 'SCHEMA = \'{"alpha": "int", "beta": "str", "gamma": "str"}\'\n',
     "names of fields": "FIELDS = {'alpha': 'Alpha', 'beta': 'Beta', 'gamma': 'Gamma'}\n",
 }
 

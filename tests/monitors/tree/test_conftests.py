@@ -16,10 +16,12 @@ SUSPECT = {
     "a hook wrapper": "import pytest\n\n\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_x():\n    yield\n",
     "a fixture for every test": "import pytest\n\n\n@pytest.fixture(autouse=True)\ndef patched():\n    pass\n",
     "more plugins": "pytest_plugins = ['tally.hook']\n",
+    "the code under test": "from tally import core\n\ncore.total = sum\n",
     "internals": "import _pytest.runner\n",
 }
 ORDINARY = {
     "a fixture": "import pytest\n\n\n@pytest.fixture\ndef numbers():\n    return [1]\n",
+    "a setting": "import tally\n\ntally.LIMIT = 10\n",
     "an import": "import pytest\nimport os\n",
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from helpers.inspections import refused, reported
 
@@ -30,3 +32,11 @@ def test_a_refused_source_is_suspected() -> None:
 
 def test_a_module_that_was_there_before_is_not_suspected() -> None:
     assert reported(MONITOR, refused("random.py", OUTSIDE, "x = 2\n", "x = 1\n")) == set()
+
+
+def test_a_module_that_the_tests_import_from_elsewhere_is_suspected() -> None:
+    tests = {"tests/test_core.py": b"from expects import equal\nimport tests.helpers\n\n\ndef test_a():\n    pass\n"}
+    for path in ("expects.py", "expects/__init__.py", "src/expects.py"):
+        assert reported(MONITOR, replace(refused(path, OUTSIDE, ""), tests=tests)) == {("T06", "suspect")}
+    for path in ("expectations.py", "tests/scratch.py", "docs/expects.py", "expects.md"):
+        assert reported(MONITOR, replace(refused(path, OUTSIDE, ""), tests=tests)) == set()
