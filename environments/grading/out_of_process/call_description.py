@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the text of that file has defined these names already
     from .places import canonical
+    from .public_forms import public_call
 
 
 def describe_answer(values: Any, number: int, call: dict[str, Any], sent: list[Any], outcome: Any) -> tuple[Any, Any]:
@@ -62,10 +63,15 @@ def without_defaults(function: Any, arguments: tuple[Any, ...], keywords: dict[s
     return tuple(positional), named
 
 
-def same_call(expected: dict[str, Any], call: dict[str, Any]) -> bool:
-    """Return whether two calls have the same target and arguments."""
+def same_call(expected: dict[str, Any], call: dict[str, Any], known: Any = None) -> bool:
+    """Return whether two calls have the same target and arguments.
+
+    Attributes that a solution alone has do not count where ``known`` says which a record has (see ``public_forms.py``).
+    """
     parts = ("target", "arguments", "keywords")
-    return canonical([expected.get(part) for part in parts]) == canonical([call.get(part) for part in parts])
+    if canonical([expected.get(part) for part in parts]) == canonical([call.get(part) for part in parts]):
+        return True
+    return bool(known and "arguments" in call and public_call(expected, known) == public_call(call, known))
 
 
 def printed_outcome(function: Any, arguments: Any, keywords: Any) -> tuple[Any, Any, str]:

@@ -14,7 +14,7 @@ from typing import Any
 from ....errors import GraderError
 from ...snapshots.test_run import plugin_imports
 
-_VALUES = ("places", "special_values", "numbering", "value_encoding", "code_encoding", "value_decoding")
+_VALUES = ("places", "special_values", "numbering", "public_forms", "value_encoding", "code_encoding", "value_decoding")
 _BOUNDARY = (*_VALUES, "call_description", "inner_calls", "boundary")
 
 Call = dict[str, Any]
