@@ -25,14 +25,14 @@ from ...tasks.task_paths import source_files
 from ...tasks.task_trees import Materials
 from ..placing import KILLED, put_in_place
 from .places import canonical
-from .public_forms import Known, attribute_names
+from .public_forms import Names, attribute_names
 from .recorded_calls import Call, RecordedCalls, boundary_parts, worker_parts
 from .rounds import is_open, next_questions
 from .sequences import comparable
-from .targets import Examined, examine
+from .targets import Examined, changed_constructors, examine
 
 ROUNDS = 4
-"""Most times that a solution is asked for calls that were not recorded."""
+"""Most times that a solution is calls_made for calls that were not recorded."""
 CPU_SECONDS = 60.0
 TRIES = 3
 """Most times that a process is started which another one kills."""
@@ -69,6 +69,8 @@ class Examination:
         self, changes: Sequence[FileChange], tests: Mapping[str, Sequence[Call]], opaque: Sequence[str]
     ) -> Answers:
         """Return what a solution answers to the calls of each test. Raises SandboxError when the sandbox fails."""
+        roots = self.task.pytest.python_path
+        constructors = await asyncio.to_thread(changed_constructors, self.trees.pristine_tree, changes, roots)
         packages = list(self.packages)
         targets = [call["target"] for calls in tests.values() for call in calls if call["target"][0] != "@"]
         modules = list(dict.fromkeys(target.partition(":")[0] for target in targets))
@@ -77,7 +79,8 @@ class Examination:
             "opaque": list(opaque),
             "packages": packages,
             "modules": modules,
-            "python_path": self.task.pytest.python_path,
+            "python_path": roots,
+            "constructors": constructors,
         }
         for _ in range(TRIES):  # a process that another one killed says nothing yet
             result = await self._worker(changes, json.dumps(job).encode())
@@ -120,11 +123,11 @@ class Examination:
         answers: Mapping[str, Any] | None,
         allowed: Any = None,
         hash_seed: int = 0,
-        known: Known | None = None,
+        recorded_names: Names | None = None,
     ) -> TestRun:
         """Run tests in the trusted tree; their calls are recorded, or answered from ``answers``.
 
-        ``known`` are the attributes that decide whether a call is the one that was answered; None for all of them.
+        ``recorded_names`` are the attributes that decide whether a call is the one that was answered; None for all of them.
         Raises GraderError where the machine kills the run: no code of a solution is in it.
         """
         job = {
@@ -132,7 +135,7 @@ class Examination:
             "opaque": list(self.examined.opaque),
             "packages": list(self.packages),
             "allowed": allowed,
-            "known": known,
+            "recorded_names": recorded_names,
             "targets": list(self.examined.targets),
             "has_entries": bool(self.entries),
         }
@@ -215,23 +218,23 @@ async def judged(
     """
     failed: dict[str, str] = {}
     allowed = recorded.allowed()
-    known = attribute_names([call for calls in recorded.tests.values() for call in calls])
+    recorded_names = attribute_names([call for calls in recorded.tests.values() for call in calls])
     for last in [False] * (ROUNDS - 1) + [True]:
         if not open_tests:
             break
-        run = await examination.trusted_run(list(open_tests), open_tests, allowed, known=known)
+        run = await examination.trusted_run(list(open_tests), open_tests, allowed, recorded_names=recorded_names)
         questions: dict[str, list[Call]] = {}
         for test, sent_before in open_tests.items():
             outcome, crossing = run.outcomes.get(test), run.crossings.get(test, {})
-            asked = crossing.get("calls", [])
+            calls_made = crossing.get("calls", [])
             if outcome is None:
                 failed[test] = run.cause or "not run"
             elif outcome.outcome in ("passed", "xfailed"):
                 continue
-            elif last or crossing.get("problem") or not is_open(outcome.exception, sent_before, asked):
+            elif last or crossing.get("problem") or not is_open(outcome.exception, sent_before, calls_made):
                 failed[test] = f"{outcome.exception}: {outcome.message}"[:300]
             else:
-                questions[test] = next_questions(sent_before, asked)
+                questions[test] = next_questions(sent_before, calls_made)
         names = {str(number): test for number, test in enumerate(questions)}
         sent = {name: questions[test] for name, test in names.items()}
         answers_given = await examination.answers(changes, sent, recorded.opaque) if sent else {}

@@ -32,9 +32,9 @@ class CodeEncoder(Encoder):
         """
         self._number_parts(result, set())
 
-    def _number_parts(self, value: Any, seen: set[int]) -> None:
+    def _number_parts(self, value: Any, visited: set[int]) -> None:
         kind = type(value)
-        is_new = id(value) not in self.numbers and id(value) not in seen and len(seen) < MAX_ITEMS
+        is_new = id(value) not in self.numbers and id(value) not in visited and len(visited) < MAX_ITEMS
         if not is_new or isinstance(value, (*ITERATORS, *PLACED)):
             return
         if kind is types.FunctionType:
@@ -49,13 +49,13 @@ class CodeEncoder(Encoder):
             self.add(value)
         elif kind is not tuple:
             return
-        seen.add(id(value))
+        visited.add(id(value))
         if kind in (tuple, list):
             for item in value:
-                self._number_parts(item, seen)
+                self._number_parts(item, visited)
         elif kind is dict:
             for item in value.values():
-                self._number_parts(item, seen)
+                self._number_parts(item, visited)
 
     def texts(self, values: list[Any]) -> list[str]:
         """Return values as texts that differ where they do; '?' for one that cannot be encoded."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # inside, the text of that file has defined these names already
     from .places import canonical
 
-Known = Mapping[str, Iterable[str]]
+Names = Mapping[str, Iterable[str]]
 """The attributes that a record has, by class (``module:name``)."""
 _ITEMS = {"t": 1, "F": 1, "l": 2, "S": 2}
 _PAIRS = {"d": 2, "D": 1}
@@ -25,8 +25,9 @@ def class_of(form: Any) -> str:
     """Return the class of an object's form as ``module:name``, '' for another form."""
     is_object = isinstance(form, list) and len(form) == 7 and form[0] == "o"
     place = form[2][1] if is_object and isinstance(form[2], list) and len(form[2]) == 2 else None
-    is_place = isinstance(place, list) and len(place) == 3 and place[0] == "g"
-    return f"{place[1]}:{place[2]}" if is_place and form[2][0] == "new" else ""
+    if not isinstance(place, list) or len(place) != 3 or place[0] != "g" or form[2][0] != "new":
+        return ""
+    return f"{place[1]}:{place[2]}"
 
 
 def attribute_names(forms: Any, names: dict[str, list[str]] | None = None) -> dict[str, list[str]]:
@@ -35,16 +36,16 @@ def attribute_names(forms: Any, names: dict[str, list[str]] | None = None) -> di
     for part in forms.values() if isinstance(forms, dict) else forms if isinstance(forms, list) else ():
         kind = class_of(part)
         if kind:
-            known = names.setdefault(kind, [])
-            known += [name for name, _ in _attributes(part[4]) if name not in known]
+            recorded_names = names.setdefault(kind, [])
+            recorded_names += [name for name, _ in _attributes(part[4]) if name not in recorded_names]
         attribute_names(part, names)
     return names
 
 
-def public_call(call: Mapping[str, Any], known: Known) -> str:
+def public_call(call: Mapping[str, Any], recorded_names: Names) -> str:
     """Return a call as text, without attributes that a solution alone has; their order does not matter."""
     forms = [*call["arguments"], *call["keywords"].values()]
-    return canonical([call["target"], sorted(call["keywords"]), _Public(forms, known).forms])
+    return canonical([call["target"], sorted(call["keywords"]), _Public(forms, recorded_names).forms])
 
 
 def _attributes(state: Any) -> Iterator[Any]:
@@ -59,8 +60,8 @@ def _attributes(state: Any) -> Iterator[Any]:
 class _Public:
     """Forms of one message, rewritten: each object is in full where it is first seen."""
 
-    def __init__(self, forms: list[Any], known: Known) -> None:
-        self.known = known
+    def __init__(self, forms: list[Any], recorded_names: Names) -> None:
+        self.recorded_names = recorded_names
         self.in_full: dict[Any, Any] = {}
         self.written: set[Any] = set()
         for form in forms:
@@ -102,7 +103,7 @@ class _Public:
         if tag == "d":
             return ["d", form[1], [[self.rewritten(part) for part in pair] for pair in form[2]]]
         if tag == "D":
-            pairs = [pair for pair in form[1] if not kind or pair[0] in self.known[kind]]
+            pairs = [pair for pair in form[1] if not kind or pair[0] in self.recorded_names[kind]]
             pairs = sorted(pairs, key=lambda pair: canonical(pair[0])) if kind else pairs
             return ["D", [[name, self.rewritten(item)] for name, item in pairs]]
         return self._object(form) if tag == "o" else form
@@ -110,10 +111,10 @@ class _Public:
     def _object(self, form: Any) -> Any:
         _, number, maker, arguments, state, items, pairs = form
         kind = class_of(form)
-        state = self.rewritten(state, kind if kind in self.known else "")
+        state = self.rewritten(state, kind if kind in self.recorded_names else "")
         return [
             *("o", number, maker, [self.rewritten(item) for item in arguments]),
-            None if kind in self.known and state == ["D", []] else state,
+            None if kind in self.recorded_names and state == ["D", []] else state,
             None if items is None else [self.rewritten(item) for item in items],
             None if pairs is None else [[self.rewritten(part) for part in pair] for pair in pairs],
         ]

@@ -1,4 +1,4 @@
-"""What a solution is asked next, where a test has not got the calls that were answered.
+"""What a solution is requested next, where a test has not got the calls that were answered.
 
 A test run on a solution's answers stops at a call without an answer. In the next round the solution is given the calls
 as the test made them, and after these the rest of the calls as they were sent before: most tests continue as recorded.
@@ -18,32 +18,32 @@ _NUMBERED = frozenset(("l", "S", "d", "ba", "o", "m", "n", "h", "O", "fn", "k", 
 _ANSWERED = re.compile(r"\d+\..*\d")
 
 
-def is_open(exception: str, sent: Sequence[Call], asked: Sequence[Call]) -> bool:
+def is_open(exception: str, sent: Sequence[Call], requested: Sequence[Call]) -> bool:
     """Return whether a failed test may pass with other answers: to its calls as it really made them.
 
     ``exception`` is the class of what it failed with. A test that had an answer to each of its calls to the letter has
     been judged.
     """
-    is_exact = len(asked) <= len(sent) and canonical(list(map(_bare, asked))) == canonical(
-        list(map(_bare, sent[: len(asked)]))
+    is_exact = len(requested) <= len(sent) and canonical(list(map(_bare, requested))) == canonical(
+        list(map(_bare, sent[: len(requested)]))
     )
     return exception == "Unanswered" or not is_exact
 
 
-def next_questions(sent: Sequence[Call], asked: Sequence[Call]) -> list[Call]:
+def next_questions(sent: Sequence[Call], requested: Sequence[Call]) -> list[Call]:
     """Return the calls of the next round: those of the test's last run, and then the rest of those sent before.
 
     Where the last call differs in the numbers of objects alone, the rest has the new numbers too.
     """
     numbers: dict[str, str] = {}
-    position = len(asked) - 1
-    if 0 <= position < len(sent) and not _matched(_bare(sent[position]), _bare(asked[position]), numbers):
+    position = len(requested) - 1
+    if 0 <= position < len(sent) and not _matched(_bare(sent[position]), _bare(requested[position]), numbers):
         numbers = {}
-    rest = [_bare(call) for call in sent[len(asked) :]]
-    targets = [_renamed_target(call["target"], numbers) for call in rest]
+    remaining = [_bare(call) for call in sent[len(requested) :]]
+    targets = [_renamed_target(call["target"], numbers) for call in remaining]
     return [
-        *map(_bare, asked),
-        *({**_renamed(call, numbers), "target": target} for call, target in zip(rest, targets, strict=True)),
+        *map(_bare, requested),
+        *({**_renamed(call, numbers), "target": target} for call, target in zip(remaining, targets, strict=True)),
     ]
 
 

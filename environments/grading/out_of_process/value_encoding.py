@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # inside, the text of that file has defined these names alrea
     from .numbering import Numbering
     from .places import CannotEncode, canonical, is_of_tests, place_of, replay, text_of
     from .special_values import ITERATORS, is_text, is_used_up, match_parts, member_of
+    from .stand_ins import bases_of
 
 MAX_NODES = 20_000
 """Most parts of the values of one call."""
@@ -62,13 +63,14 @@ class Encoder(Numbering):
         self.packages = frozenset(packages)
         self.synced: dict[Any, dict[str, str]] = {}
         self.nodes = 0
+        self.classes: dict[str, Any] = {}
         self.is_digest = False
         self._written: set[Any] = set()
         self._constants: Any = None
 
     def begin(self, answering: str = "") -> None:
         """Start a message: a call, or the answer to the call ``answering``. Each object is written in full once."""
-        self.nodes = 0
+        self.nodes, self.classes = 0, {}
         self.number_from(answering)
         self._written = set()
         self._constants = None
@@ -124,7 +126,7 @@ class Encoder(Numbering):
     def exception(self, error: BaseException) -> Any:
         """Return the form of an exception: its class, its text and, where they can be encoded, its arguments."""
         arguments = self.optional(list(error.args))
-        return [self.encode(type(error)), text_of(error), arguments and arguments[2]]
+        return [self._class(type(error)), text_of(error), arguments and arguments[2]]
 
     def optional(self, value: Any) -> Any:
         """Return the form of a value that is not needed for certain, None where it has none."""
@@ -229,16 +231,19 @@ class Encoder(Numbering):
         else:
             method = "call"
         return [
-            *(
-                "o",
-                number,
-                [method, self.encode(make)],
-                [self.encode(item) for item in arguments],
-                self._state(state, number),
-            ),
+            *("o", number, [method, self._class(make)], [self.encode(item) for item in arguments]),
+            self._state(state, number),
             None if items is None else [self.encode(item) for item in items],
             None if pairs is None else self._pairs(pairs),
         ]
+
+    def _class(self, kind: Any) -> Any:
+        """Return the form of what makes an object, and note what a class of the packages derives from."""
+        form = self.encode(kind)
+        bases = bases_of(kind, self.packages) if self.answering and isinstance(kind, type) and form[0] == "g" else []
+        if bases:
+            self.classes[f"{form[1]}:{form[2]}"] = bases
+        return form
 
     def _state(self, state: Any, number: Any) -> Any:
         """Return the form of an object's state: its dict is the object's own and gets no number."""
@@ -257,7 +262,7 @@ class Encoder(Numbering):
         pairs = self._pairs(dict.items(value)) if isinstance(value, dict) else None
         if not self.is_digest:
             self.synced[number] = self.digests(value)
-        return ["O", number, self.encode(type(value)), attributes, items, pairs]
+        return ["O", number, self._class(type(value)), attributes, items, pairs]
 
     def _encode_changes(self, value: Any, number: Any) -> Any:
         """Return a known opaque object with the attributes that changed since the last answer."""
