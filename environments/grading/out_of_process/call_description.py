@@ -70,7 +70,8 @@ def without_defaults(function: Any, arguments: tuple[Any, ...], keywords: dict[s
 def same_call(expected: dict[str, Any], call: dict[str, Any], recorded_names: Any = None) -> bool:
     """Return whether two calls have the same target and arguments.
 
-    Attributes that a solution alone has do not count where ``recorded_names`` says which a record has (see ``public_forms.py``).
+    Attributes that a solution alone has do not count where ``recorded_names`` says which a record has (see
+    ``public_forms.py``).
     """
     parts = ("target", "arguments", "keywords")
     if canonical([expected.get(part) for part in parts]) == canonical([call.get(part) for part in parts]):

@@ -127,7 +127,7 @@ class Examination:
     ) -> TestRun:
         """Run tests in the trusted tree; their calls are recorded, or answered from ``answers``.
 
-        ``recorded_names`` are the attributes that decide whether a call is the one that was answered; None for all of them.
+        ``recorded_names`` are the attributes that decide whether a call is the one that was answered; None for all.
         Raises GraderError where the machine kills the run: no code of a solution is in it.
         """
         job = {
