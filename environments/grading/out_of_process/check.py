@@ -25,7 +25,7 @@ from ...tasks.task_paths import source_files
 from ...tasks.task_trees import Materials
 from ..placing import KILLED, put_in_place
 from .places import canonical
-from .public_forms import Names, attribute_names
+from .public_forms import attribute_names
 from .recorded_calls import Call, RecordedCalls, boundary_parts, worker_parts
 from .rounds import is_open, next_questions
 from .sequences import comparable
@@ -123,7 +123,7 @@ class Examination:
         answers: Mapping[str, Any] | None,
         allowed: Any = None,
         hash_seed: int = 0,
-        recorded_names: Names | None = None,
+        recorded_names: Mapping[str, Sequence[str]] | None = None,
     ) -> TestRun:
         """Run tests in the trusted tree; their calls are recorded, or answered from ``answers``.
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # inside, the text of that file has defined these names already
     from .value_decoding import Values
 
-_Setter = Callable[[Any], None]
+    _Setter = Callable[[Any], None]
 
 
 class SolutionValues(Values):

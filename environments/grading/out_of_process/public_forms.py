@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # inside, the text of that file has defined these names already
     from .places import canonical
 
-Names = Mapping[str, Iterable[str]]
-"""The attributes that a record has, by class (``module:name``)."""
+    Names = Mapping[str, Iterable[str]]
+    """The attributes that a record has, by class (``module:name``)."""
+
 _ITEMS = {"t": 1, "F": 1, "l": 2, "S": 2}
 _PAIRS = {"d": 2, "D": 1}
 _NUMBERED = ("l", "S", "d", "o")
@@ -30,15 +31,17 @@ def class_of(form: Any) -> str:
     return f"{place[1]}:{place[2]}"
 
 
-def attribute_names(forms: Any, names: dict[str, list[str]] | None = None) -> dict[str, list[str]]:
+def attribute_names(forms: Any) -> dict[str, list[str]]:
     """Return the names of attributes in all objects of forms, by class; dicts of forms are searched too."""
-    names = {} if names is None else names
-    for part in forms.values() if isinstance(forms, dict) else forms if isinstance(forms, list) else ():
+    names: dict[str, list[str]] = {}
+    remaining = [forms]
+    while remaining:
+        part = remaining.pop()
         kind = class_of(part)
         if kind:
-            recorded_names = names.setdefault(kind, [])
-            recorded_names += [name for name, _ in _attributes(part[4]) if name not in recorded_names]
-        attribute_names(part, names)
+            names_found = names.setdefault(kind, [])
+            names_found += [name for name, _ in _attributes(part[4]) if name not in names_found]
+        remaining += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
     return names
 
 

@@ -33,8 +33,16 @@ def is_open(exception: str, sent: Sequence[Call], requested: Sequence[Call]) -> 
 def next_questions(sent: Sequence[Call], requested: Sequence[Call]) -> list[Call]:
     """Return the calls of the next round: those of the test's last run, and then the rest of those sent before.
 
-    Where the last call differs in the numbers of objects alone, the rest has the new numbers too.
+    Where the last call differs in the numbers of objects alone, the rest has the new numbers too. Calls that are nested
+    too deeply are sent alone.
     """
+    try:
+        return _with_the_rest(sent, requested)
+    except RecursionError:
+        return list(map(_bare, requested))
+
+
+def _with_the_rest(sent: Sequence[Call], requested: Sequence[Call]) -> list[Call]:
     numbers: dict[str, str] = {}
     position = len(requested) - 1
     if 0 <= position < len(sent) and not _matched(_bare(sent[position]), _bare(requested[position]), numbers):

@@ -53,6 +53,15 @@ def test_a_test_that_had_an_answer_to_the_letter_has_been_judged() -> None:
     assert not is_open("AssertionError", SENT, [])
 
 
+def test_calls_that_are_nested_too_deeply_are_sent_alone() -> None:
+    deep: Any = 1
+    for _ in range(5_000):
+        deep = ["l", 1, [deep]]
+    one, other = call("m:f", deep), call("m:f", deep, 1)
+    assert [item["target"] for item in next_questions([one, call("m:g")], [one])] == ["m:f"]
+    assert attribute_names([one, other]) == {}
+
+
 KNOWN = attribute_names([call("m:f", url(1, ["_host", "a"], ["_port", 1]), url(2, name="Empty"))])
 
 
