@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # inside, the text of that file has defined these names alrea
     from .call_description import describe_answer, printed_outcome, same_call, without_defaults
     from .inner_calls import noted_answer, observed, observed_coroutine
     from .places import CannotEncode
+    from .stand_ins import with_stand_ins
     from .value_decoding import Values
 
 MAX_CALLS = 400
@@ -41,6 +42,7 @@ class Boundary:
         self.answers = job.get("answers")
         self.opaque, self.packages = job["opaque"], job["packages"]
         self.allowed, self.targets = job.get("allowed"), frozenset(job.get("targets", ()))
+        self.recorded_names = job.get("recorded_names")
         self.is_observing, self.has_entries = job.get("is_observing", False), job.get("has_entries", False)
         self.originals: dict[str, Callable[..., Any]] = {}
         self.test = ""
@@ -177,7 +179,7 @@ class Boundary:
     def _answer(self, call: dict[str, Any]) -> Any:
         """Return or raise what the solution answered to this call elsewhere."""
         number, expected = len(self.calls) - 1, (self.answers or {}).get(self.test, [])
-        if self.problem or number >= len(expected) or not same_call(expected[number], call):
+        if self.problem or number >= len(expected) or not same_call(expected[number], call, self.recorded_names):
             raise Unanswered(self.problem or f"call {number} of {call['target']}")
         self.is_decoding = True
         try:
@@ -219,6 +221,7 @@ class Boundary:
             self.problem = f"the solution's call could not be made: {answer['broken']}"
             raise Unanswered(self.problem)
         values = self.values
+        answer = with_stand_ins(answer, values.allowed) if values.allowed else answer
         if answer.get("printed"):
             sys.stdout.write(answer["printed"])
         if answer["after"] is not None:

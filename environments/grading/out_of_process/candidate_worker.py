@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # inside, the texts of those files have defined these names already
     from ...snapshots.test_run.plugin_imports import activate_environment, environment_folders
     from .call_description import describe_answer, printed_outcome
+    from .fields import SolutionValues
     from .places import CannotEncode
-    from .value_decoding import Values
 
 CPU_SECONDS = 30
 """Most seconds of CPU time for the calls of one test."""
@@ -74,7 +74,7 @@ def answer(values: Any, number: int, call: dict[str, Any]) -> dict[str, Any]:
 
 def run_test(job: dict[str, Any], calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the answers to the calls of one test, in order."""
-    values = Values(job["opaque"], job["packages"])
+    values = SolutionValues(job["opaque"], job["packages"], job["constructors"])
     return [answer(values, number, call) for number, call in enumerate(calls)]
 
 

@@ -25,9 +25,11 @@ from ...tasks.task_paths import source_files
 from ...tasks.task_trees import Materials
 from ..placing import KILLED, put_in_place
 from .places import canonical
+from .public_forms import attribute_names
 from .recorded_calls import Call, RecordedCalls, boundary_parts, worker_parts
+from .rounds import is_open, next_questions
 from .sequences import QUESTIONS, comparable
-from .targets import Examined, examine
+from .targets import Examined, changed_constructors, examine
 
 ROUNDS = 4
 """Most times that a solution is asked for calls that were not recorded."""
@@ -67,6 +69,8 @@ class Examination:
         self, changes: Sequence[FileChange], tests: Mapping[str, Sequence[Call]], opaque: Sequence[str]
     ) -> Answers:
         """Return what a solution answers to the calls of each test. Raises SandboxError when the sandbox fails."""
+        roots = self.task.pytest.python_path
+        constructors = await asyncio.to_thread(changed_constructors, self.trees.pristine_tree, changes, roots)
         packages = list(self.packages)
         targets = [call["target"] for calls in tests.values() for call in calls if call["target"][0] != "@"]
         modules = list(dict.fromkeys(target.partition(":")[0] for target in targets))
@@ -75,7 +79,8 @@ class Examination:
             "opaque": list(opaque),
             "packages": packages,
             "modules": modules,
-            "python_path": self.task.pytest.python_path,
+            "python_path": roots,
+            "constructors": constructors,
         }
         for _ in range(TRIES):  # a process that another one killed says nothing yet
             result = await self._worker(changes, json.dumps(job).encode())
@@ -113,10 +118,16 @@ class Examination:
         )
 
     async def trusted_run(
-        self, tests: Sequence[str], answers: Mapping[str, Any] | None, allowed: Any = None, hash_seed: int = 0
+        self,
+        tests: Sequence[str],
+        answers: Mapping[str, Any] | None,
+        allowed: Any = None,
+        hash_seed: int = 0,
+        recorded_names: Mapping[str, Sequence[str]] | None = None,
     ) -> TestRun:
         """Run tests in the trusted tree; their calls are recorded, or answered from ``answers``.
 
+        ``recorded_names`` are the attributes that decide whether a call is the one that was answered; None for all.
         Raises GraderError where the machine kills the run: no code of a solution is in it.
         """
         job = {
@@ -124,6 +135,7 @@ class Examination:
             "opaque": list(self.examined.opaque),
             "packages": list(self.packages),
             "allowed": allowed,
+            "recorded_names": recorded_names,
             "targets": list(self.examined.targets),
             "has_entries": bool(self.entries),
         }
@@ -169,7 +181,7 @@ async def failed_tests(
     failed: dict[str, str] = {}
     for target, calls in recorded.inputs.items():
         answers = answers_given.get(f"input {target}", [])
-        wrong = [call for call, got in zip(calls, answers, strict=False) if not same_answer(call["answer"], got)]
+        wrong = [call for call, got in zip(calls, answers, strict=False) if not _is_as(call["answer"], got)]
         if wrong or len(answers) != len(calls):
             count = len(wrong) + max(len(calls) - len(answers), 0)
             failed[target] = f"{count or 'all'} of {len(calls)} held-out calls have another result"
@@ -187,7 +199,7 @@ def _failed_sequences(recorded: RecordedCalls, answers_given: Answers) -> dict[s
     for number, calls in enumerate(recorded.sequences):
         answers = answers_given.get(f"sequence {number}", [])
         for call, got in zip_longest(calls, answers):
-            if call is None or not same_answer(call["answer"], comparable(call, got)):
+            if call is None or not _is_as(call["answer"], comparable(call, got)):
                 is_about = call is not None and call["target"] not in QUESTIONS
                 target = call["target"] if is_about else calls[0]["target"]
                 failed[target] = f"a call of held-out sequence {number} has another result"
@@ -207,21 +219,23 @@ async def judged(
     """
     failed: dict[str, str] = {}
     allowed = recorded.allowed()
+    recorded_names = attribute_names([call for calls in recorded.tests.values() for call in calls])
     for last in [False] * (ROUNDS - 1) + [True]:
         if not open_tests:
             break
-        run = await examination.trusted_run(list(open_tests), open_tests, allowed)
+        run = await examination.trusted_run(list(open_tests), open_tests, allowed, recorded_names=recorded_names)
         questions: dict[str, list[Call]] = {}
-        for test in open_tests:
-            outcome = run.outcomes.get(test)
+        for test, sent_before in open_tests.items():
+            outcome, crossing = run.outcomes.get(test), run.crossings.get(test, {})
+            calls_made = crossing.get("calls", [])
             if outcome is None:
                 failed[test] = run.cause or "not run"
             elif outcome.outcome in ("passed", "xfailed"):
                 continue
-            elif outcome.exception != "Unanswered" or last or run.crossings.get(test, {}).get("problem"):
+            elif last or crossing.get("problem") or not is_open(outcome.exception, sent_before, calls_made):
                 failed[test] = f"{outcome.exception}: {outcome.message}"[:300]
             else:
-                questions[test] = run.crossings[test]["calls"]
+                questions[test] = next_questions(sent_before, calls_made)
         names = {str(number): test for number, test in enumerate(questions)}
         sent = {name: questions[test] for name, test in names.items()}
         answers_given = await examination.answers(changes, sent, recorded.opaque) if sent else {}
@@ -232,6 +246,12 @@ async def judged(
             for name, test in names.items()
         }
     return failed
+
+
+def _is_as(expected: Any, got: Any) -> bool:
+    """Return whether an answer is the expected one; output counts where the task's own solution printed some."""
+    has_output = isinstance(got, dict) and isinstance(expected, dict) and isinstance(got.get("printed"), str)
+    return same_answer(expected, {**got, "printed": ""} if has_output and not expected["printed"] else got)
 
 
 def same_answer(expected: Any, got: Any, tolerance: float = 1e-9) -> bool:

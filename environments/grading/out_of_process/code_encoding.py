@@ -26,17 +26,36 @@ class CodeEncoder(Encoder):
     """Turns values into forms, those of tests' own functions and classes too."""
 
     def number_first(self, result: Any) -> None:
-        """Give a result its number before anything else of an answer, so that private state does not shift it."""
-        kind = type(result)
-        if id(result) in self.numbers or kind in UNNUMBERED or isinstance(result, (*ITERATORS, *PLACED)):
+        """Give a result and its parts their numbers before anything else of an answer does.
+
+        Private state comes later, and under its owner's name: it shifts no number of what a caller sees.
+        """
+        self._number_parts(result, set())
+
+    def _number_parts(self, value: Any, visited: set[int]) -> None:
+        kind = type(value)
+        is_new = id(value) not in self.numbers and id(value) not in visited and len(visited) < MAX_ITEMS
+        if not is_new or isinstance(value, (*ITERATORS, *PLACED)):
             return
         if kind is types.FunctionType:
             try:
-                place_of(result)
+                place_of(value)
             except CannotEncode:
-                self.add(result)
-        elif self._constant(result) is None:
-            self.add(result)
+                self.add(value)
+            return
+        if kind not in UNNUMBERED:
+            if self._constant(value) is not None:
+                return
+            self.add(value)
+        elif kind is not tuple:
+            return
+        visited.add(id(value))
+        if kind in (tuple, list):
+            for item in value:
+                self._number_parts(item, visited)
+        elif kind is dict:
+            for item in value.values():
+                self._number_parts(item, visited)
 
     def texts(self, values: list[Any]) -> list[str]:
         """Return values as texts that differ where they do; '?' for one that cannot be encoded."""

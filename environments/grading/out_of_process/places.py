@@ -5,11 +5,14 @@ The text of this file is also run inside sandboxes, before that of ``value_encod
 
 from __future__ import annotations
 
+import contextlib
+import copyreg
 import dis
 import importlib
 import json
 import sys
 import types
+from collections.abc import Collection
 from typing import Any
 
 
@@ -98,6 +101,7 @@ def bare_object(kind: Any) -> Any:
 def set_state(value: Any, state: Any) -> None:
     """Give an object the state that ``__reduce_ex__`` took from its like."""
     if state is None:
+        forget_state(value, ())
         return
     if hasattr(type(value), "__setstate__"):
         value.__setstate__(state)
@@ -108,8 +112,27 @@ def set_state(value: Any, state: Any) -> None:
         new_attributes = dict(attributes)
         attributes_held.clear()
         attributes_held.update(new_attributes)
+    forget_state(value, (attributes or {}).keys() | (slots or {}).keys())
     for name, item in (slots or {}).items():
         object.__setattr__(value, name, item)
+
+
+def forget_state(value: Any, names: Collection[str]) -> None:
+    """Take an object's attributes that have other names, where ``__reduce_ex__`` writes down all that it has.
+
+    Classes with a way of their own to be taken apart may leave something out: their objects stay as they are.
+    """
+    kind = type(value)
+    defaults = ((name, getattr(object, name, None)) for name in ("__reduce_ex__", "__reduce__", "__getstate__"))
+    if kind in copyreg.dispatch_table or any(getattr(kind, name, None) is not default for name, default in defaults):
+        return
+    held = getattr(value, "__dict__", {})
+    for name in [name for name in held if name not in names]:
+        del held[name]
+    for name in copyreg._slotnames(kind):  # type: ignore[attr-defined]
+        if name not in names:
+            with contextlib.suppress(AttributeError):
+                object.__delattr__(value, name)
 
 
 def made(method: str, make: Any, values: list[Any]) -> Any:

@@ -16,11 +16,11 @@ from typing import Any
 from ....models import FileChange
 from ...rng import stream
 from .check import Examination, judged
+from .guesses import satisfying_guess
 from .inputs import held_out_calls, is_plain
 from .places import canonical
 from .recorded_calls import MAX_BYTES, Call, RecordedCalls
 from .sequences import held_out_sequences, kept_sequences
-from .stand_ins import satisfying_stand_in
 from .strength import missing, most_frequent, too_weak
 
 MAX_TESTS = 200
@@ -97,7 +97,7 @@ async def _record(examination: Examination, solution: Sequence[FileChange]) -> R
         for target, digests in notes.items():
             inner.setdefault(target, set()).update(digests)
     lacking = missing(recorded, reasons, (*examined.unreplaced, "")[0], unseen, inner)
-    if not lacking and (guess := await satisfying_stand_in(examination, recorded)):
+    if not lacking and (guess := await satisfying_guess(examination, recorded)):
         lacking = f"`return {guess}` gives every recorded answer"
     return Recording(recorded, reasons, not lacking, lacking)
 

@@ -14,8 +14,8 @@ from typing import Any
 from ....errors import GraderError
 from ...snapshots.test_run import plugin_imports
 
-_VALUES = ("places", "special_values", "value_encoding", "code_encoding", "value_decoding")
-_BOUNDARY = (*_VALUES, "call_description", "inner_calls", "boundary")
+_VALUES = ("places", "special_values", "numbering", "value_encoding", "code_encoding", "value_decoding")
+_BOUNDARY = (*_VALUES, "public_forms", "stand_ins", "call_description", "inner_calls", "boundary")
 
 Call = dict[str, Any]
 """``target``, ``arguments``, ``keywords`` and, once recorded, ``answer``."""
@@ -132,5 +132,5 @@ def boundary_parts() -> tuple[str, ...]:
 @functools.cache
 def worker_parts() -> tuple[str, ...]:
     """Return the texts that run a solution's calls."""
-    worker = Path(__file__).with_name("candidate_worker.py").read_text("utf-8")
-    return (Path(plugin_imports.__file__).read_text("utf-8"), *boundary_parts(), worker)
+    worker = [Path(__file__).with_name(f"{name}.py").read_text("utf-8") for name in ("fields", "candidate_worker")]
+    return (Path(plugin_imports.__file__).read_text("utf-8"), *boundary_parts(), *worker)

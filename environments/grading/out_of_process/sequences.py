@@ -116,7 +116,7 @@ def _number(form: Any) -> Any:
 def _names(form: Any) -> Iterator[str]:
     """Yield the numbers in a form that an answer gave; data that looks like one is taken for one."""
     if isinstance(form, list):
-        if len(form) > 1 and isinstance(form[1], str) and re.fullmatch(r"\d+\.\d+", form[1]):
+        if len(form) > 1 and isinstance(form[1], str) and re.fullmatch(r"\d+\.(.*/.*\.)?\d+", form[1]):
             yield form[1]
         for part in form[1:]:
             yield from _names(part)

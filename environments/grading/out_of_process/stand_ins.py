@@ -1,126 +1,67 @@
-"""Stand-ins: bodies of one expression that a guess would try in place of a deleted function.
+"""Classes of a solution's own in its answers: an object of the expected class with the same data stands in for theirs.
 
-A record that one of them satisfies does not separate a solution from a guess: the argument itself, its text, or another
-function of the same module or class that takes the same arguments. What the task's own solution uses itself is no
-stand-in.
+The text of this file is also run inside sandboxes, after that of ``places.py``, on Python 3.8 and later. A solution may
+return an object of a private subclass of what is expected, or raise one of an expected exception. The trusted side does
+not have that class. So an answer says what its classes derive from, and the first base that is expected at that place
+takes over: its methods, also what equality means, are those of the trusted tree, and the test decides. It is as if the
+solution had sent an object of that base itself; what it says about its classes allows nothing else.
 """
 
 from __future__ import annotations
 
-import ast
-import base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from ....models import FileChange
-from ...tasks.task_paths import source_files
-from .check import Examination, same_answer
-from .recorded_calls import RecordedCalls
-from .sequences import comparable
-from .targets import definitions, is_generator, module_name
+if TYPE_CHECKING:  # inside, the text of that file has defined these names already
+    from .places import CannotEncode, place_of
 
-MOST_SIBLINGS = 6
-"""Most other functions that are tried."""
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
+MAX_BASES = 16
+"""Most bases of a class that are named."""
 
 
-async def satisfying_stand_in(examination: Examination, recorded: RecordedCalls) -> str:
-    """Return a stand-in that gives every recorded answer, '' when there is none.
-
-    Only where one function is examined: several have to be guessed together. Raises SandboxError.
-    """
-    targets = examination.examined.targets
-    if len(targets) != 1 or "#" in targets[0]:
-        return ""
-    task, trees = examination.task, examination.trees
-    module, _, name = targets[0].partition(":")
-    for path in source_files(task):
-        pristine, solved = trees.pristine_tree / path, trees.solved_tree / path
-        is_its_file = module_name(path, task.pytest.python_path) == module
-        if not (is_its_file and pristine.is_file() and solved.is_file()):
-            continue
-        for expression, text in stand_ins(pristine.read_bytes(), solved.read_bytes(), name):
-            changes = [FileChange(path=path, kind="file", content=base64.b64encode(text).decode())]
-            if await _satisfies(examination, recorded, changes):
-                return expression
-    return ""
+def bases_of(kind: type, packages: Any) -> list[list[str]]:
+    """Return the places of a class's bases in the packages, and of Python's first exception among them."""
+    places: list[list[str]] = []
+    for base in kind.__mro__[1:MAX_BASES]:
+        is_own = getattr(base, "__module__", "").partition(".")[0] in packages
+        is_exception = base.__module__ == "builtins" and issubclass(base, BaseException)
+        if is_own or is_exception:
+            try:
+                places.append(list(place_of(base)))
+            except CannotEncode:
+                continue
+        if is_exception:
+            break
+    return places
 
 
-async def _satisfies(examination: Examination, recorded: RecordedCalls, changes: Sequence[FileChange]) -> bool:
-    answers_given = await examination.answers(changes, recorded.sent(), recorded.opaque)
-    expected = [(str(number), calls) for number, calls in enumerate(recorded.tests.values())]
-    expected += [(f"input {target}", calls) for target, calls in recorded.inputs.items()]
-    for name, calls in expected:
-        got = answers_given.get(name, [])
-        if len(got) != len(calls) or not all(map(same_answer, [call["answer"] for call in calls], got)):
-            return False
-    for number, calls in enumerate(recorded.sequences):
-        got = answers_given.get(f"sequence {number}", [])
-        answers_seen = [comparable(call, one) for call, one in zip(calls, got, strict=False)]
-        if len(got) != len(calls) or not all(map(same_answer, [call["answer"] for call in calls], answers_seen)):
-            return False
-    return True
+def with_stand_ins(answer: Any, allowed: Callable[[str, str], bool]) -> Any:
+    """Return an answer with expected bases in the place of classes that are not expected, where it names such bases."""
+    bases = answer.get("classes")
+    if not isinstance(bases, dict) or not bases:
+        return answer
 
+    def place(form: Any, method: str = "") -> Any:
+        """Return the form of a class, or of its first base that may be here."""
+        named = bases.get(f"{form[1]}:{form[2]}") if isinstance(form, list) and len(form) == 3 else None
+        if not isinstance(named, list) or form[0] != "g" or allowed(f"{method}{form[1]}", str(form[2])):
+            return form
+        places = [base for base in named if isinstance(base, list) and len(base) == 2]
+        good = (base for base in places if allowed(f"{method}{base[0]}", str(base[1])))
+        return next((["g", *base] for base in good), form)
 
-def stand_ins(pristine: bytes, solved: bytes, name: str) -> Iterator[tuple[str, bytes]]:
-    """Yield expressions, each with the module's text in which it is the body of the function ``name``."""
-    functions, own = definitions(ast.parse(pristine)), definitions(ast.parse(solved)).get(name)
-    if own is None or name not in functions or is_generator(own):
-        return
-    used = {node.id for node in ast.walk(own) if isinstance(node, ast.Name)}
-    used |= {node.attr for node in ast.walk(own) if isinstance(node, ast.Attribute)}
-    for expression in _expressions(name, functions, used):
-        tree = ast.parse(pristine)
-        node = definitions(tree)[name]
-        wrapper = ast.parse(
-            f"{'async ' if isinstance(node, ast.AsyncFunctionDef) else ''}def _():\n    return {expression}"
-        )
-        node.body = wrapper.body[0].body  # type: ignore[attr-defined]
-        yield expression, ast.unparse(ast.fix_missing_locations(tree)).encode() + b"\n"
+    def replaced(form: Any) -> Any:
+        if not isinstance(form, list):
+            return form
+        form = [replaced(part) for part in form]
+        if len(form) == 7 and form[0] == "o" and isinstance(form[2], list) and len(form[2]) == 2:
+            form[2] = [form[2][0], place(form[2][1], f"{form[2][0]} ")]
+        elif len(form) == 6 and form[0] == "O":
+            form[2] = place(form[2])
+        return form
 
-
-def _expressions(name: str, functions: Mapping[str, _Function], used: set[str]) -> Iterator[str]:
-    prefix, _, last = name.rpartition(".")
-    receiver, names = _parameters(functions[name], bool(prefix))
-    argument = names[0] if names else receiver
-    if not argument:
-        return
-    yield argument
-    yield from (f"{text}({argument})" for text in ("repr", "str") if text not in used)
-    siblings = [
-        other
-        for other, node in functions.items()
-        if other.rpartition(".")[0] == prefix
-        and other != name
-        and "#" not in other
-        and other.rpartition(".")[2] not in used
-        and not isinstance(node, ast.AsyncFunctionDef)
-        and _takes(node, bool(prefix), len(names))
-    ]
-    caller = f"{receiver}." if receiver else ""
-    for other in sorted(siblings, key=lambda other: _distance(functions[other], functions[name]))[:MOST_SIBLINGS]:
-        if receiver or not prefix:
-            yield f"{caller}{other.rpartition('.')[2]}({', '.join(names)})"
-
-
-def _parameters(node: _Function, is_method: bool) -> tuple[str, list[str]]:
-    """Return the name of the receiver ('' without one), and those of the positional parameters without a default."""
-    names = [item.arg for item in [*node.args.posonlyargs, *node.args.args]]
-    decorators = {ast.unparse(item) for item in node.decorator_list}
-    receiver = names.pop(0) if is_method and names and "staticmethod" not in decorators else ""
-    optional = len(node.args.defaults)
-    return receiver, names[: len(names) - optional] if optional <= len(names) else []
-
-
-def _takes(node: _Function, is_method: bool, count: int) -> bool:
-    """Return whether a function can be called with ``count`` positional arguments."""
-    receiver, needed = _parameters(node, is_method)
-    most = len(node.args.posonlyargs) + len(node.args.args) - bool(receiver)
-    properties = {"property", "cached_property", "functools.cached_property", "staticmethod", "classmethod"}
-    if {ast.unparse(item) for item in node.decorator_list} & properties or (is_method and not receiver):
-        return False
-    return len(needed) <= count and (count <= most or node.args.vararg is not None)
-
-
-def _distance(one: _Function, other: _Function) -> tuple[bool, int]:
-    """Return how unlike two functions are: other parameters, and how far they are apart in the file."""
-    return ast.dump(one.args) != ast.dump(other.args), abs(one.lineno - other.lineno)
+    after = None if answer["after"] is None else [replaced(form) for form in answer["after"]]
+    error = answer["error"]
+    if error is not None:
+        error = [place(error[0]), *map(replaced, error[1:])]
+    return {**answer, "after": after, "error": error, "result": replaced(answer["result"])}

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import base64
 import copy
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+
+from ....models import FileChange
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _BOUNDARY = '__import__("sys").modules["_etude_boundary"]'
@@ -73,6 +76,27 @@ def examine(
             opaque += [f"{module}:{owner}" for owner, _, last in constructors if last in ("__init__", "__new__")]
             files[path] = _replaced(tree, module, chosen)
     return Examined(tuple(targets), tuple(dict.fromkeys(opaque)), files, tuple(unreplaced))
+
+
+def changed_constructors(tree: Path, changes: Iterable[FileChange], roots: Iterable[str]) -> list[str]:
+    """Return the classes, ``module:name``, whose ``__init__`` is another one in a solution than in a tree."""
+    classes: list[str] = []
+    for change in changes:
+        module = module_name(change.path, roots) if change.path.endswith(".py") and change.content else ""
+        if module:
+            before = tree / change.path
+            try:
+                earlier = _constructors(before.read_bytes() if before.is_file() else b"")
+                now = _constructors(base64.b64decode(change.content or ""))
+            except (SyntaxError, ValueError, RecursionError, MemoryError):  # whatever the solution wrote
+                continue
+            classes += [f"{module}:{name.rpartition('.')[0]}" for name in now if now[name] != earlier.get(name)]
+    return classes
+
+
+def _constructors(content: bytes) -> dict[str, str]:
+    functions = definitions(ast.parse(content))
+    return {name: _code(node) for name, node in functions.items() if name.endswith(".__init__")}
 
 
 def module_name(path: str, roots: Iterable[str]) -> str:

@@ -25,6 +25,7 @@ whose first element is a tag:
 
 A number names the same container or object in all calls of a test. The side that calls counts 1, 2, ...; what an answer
 adds to call ``k`` has the numbers ``"k.1"``, ``"k.2"``, ..., so that two answers which differ do not shift the rest.
+What an attribute ``a`` of object ``n`` adds has ``"k.n/a.1"``, ...: no attribute shifts the numbers of others.
 Objects are opaque whose class is what is examined: their private state is the solution's own business.
 """
 
@@ -41,8 +42,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the text of that file has defined these names already
+    from .numbering import Numbering
     from .places import CannotEncode, canonical, is_of_tests, place_of, replay, text_of
     from .special_values import ITERATORS, is_text, is_used_up, match_parts, member_of
+    from .stand_ins import bases_of
 
 MAX_NODES = 20_000
 """Most parts of the values of one call."""
@@ -51,25 +54,24 @@ MAX_ITEMS = 1_000
 _KEPT = (type, types.ModuleType, types.FunctionType, str, int, float, tuple, list, dict, set, bytearray)
 
 
-class Encoder:
+class Encoder(Numbering):
     """Turns the values of one test's calls into forms; see ``Values`` for both ways."""
 
     def __init__(self, opaque: Iterable[str] = (), packages: Iterable[str] = ()) -> None:
+        super().__init__()
         self.opaque = frozenset(opaque)
         self.packages = frozenset(packages)
-        self.numbers: dict[int, Any] = {}
-        self.objects: dict[Any, Any] = {}
         self.synced: dict[Any, dict[str, str]] = {}
-        self.count = self.answered = self.nodes = 0
-        self.answering = ""
+        self.nodes = 0
+        self.classes: dict[str, Any] = {}
         self.is_digest = False
         self._written: set[Any] = set()
         self._constants: Any = None
 
     def begin(self, answering: str = "") -> None:
         """Start a message: a call, or the answer to the call ``answering``. Each object is written in full once."""
-        self.nodes = self.answered = 0
-        self.answering = answering
+        self.nodes, self.classes = 0, {}
+        self.number_from(answering)
         self._written = set()
         self._constants = None
 
@@ -124,7 +126,7 @@ class Encoder:
     def exception(self, error: BaseException) -> Any:
         """Return the form of an exception: its class, its text and, where they can be encoded, its arguments."""
         arguments = self.optional(list(error.args))
-        return [self.encode(type(error)), text_of(error), arguments and arguments[2]]
+        return [self._class(type(error)), text_of(error), arguments and arguments[2]]
 
     def optional(self, value: Any) -> Any:
         """Return the form of a value that is not needed for certain, None where it has none."""
@@ -145,18 +147,6 @@ class Encoder:
         self._written.add(number)
         self.synced[number] = self.digests(value)
         return ["n", number, self.encode(type(value))]
-
-    def add(self, value: Any) -> Any:
-        """Give an object its number for the rest of the test."""
-        if self.answering:
-            self.answered += 1
-            number: Any = f"{self.answering}.{self.answered}"
-        else:
-            self.count += 1
-            number = self.count
-        self.numbers[id(value)] = number
-        self.objects[number] = value
-        return number
 
     def digests(self, value: Any) -> dict[str, str]:
         """Return each attribute of an object as text that shows whether it has changed."""
@@ -241,28 +231,38 @@ class Encoder:
         else:
             method = "call"
         return [
-            *("o", number, [method, self.encode(make)], [self.encode(item) for item in arguments], self._state(state)),
+            *("o", number, [method, self._class(make)], [self.encode(item) for item in arguments]),
+            self._state(state, number),
             None if items is None else [self.encode(item) for item in items],
             None if pairs is None else self._pairs(pairs),
         ]
 
-    def _state(self, state: Any) -> Any:
+    def _class(self, kind: Any) -> Any:
+        """Return the form of what makes an object, and note what a class of the packages derives from."""
+        form = self.encode(kind)
+        bases = bases_of(kind, self.packages) if self.answering and isinstance(kind, type) and form[0] == "g" else []
+        if bases:
+            self.classes[f"{form[1]}:{form[2]}"] = bases
+        return form
+
+    def _state(self, state: Any, number: Any) -> Any:
         """Return the form of an object's state: its dict is the object's own and gets no number."""
         if type(state) is dict:
-            return ["D", self._pairs(state.items())]
+            items = state.items()
+            return ["D", [[self.encode(name), self.owned(number, name, item, self.encode)] for name, item in items]]
         if type(state) is tuple and len(state) == 2 and all(type(part) in (dict, type(None)) for part in state):
-            return ["t", [self._state(part) for part in state]]
+            return ["t", [self._state(part, number) for part in state]]
         return self.encode(state)
 
     def _encode_opaque(self, value: Any, number: Any) -> Any:
         attributes_held = sorted(getattr(value, "__dict__", {}).items())
-        forms = [(name, item, self.optional(item)) for name, item in attributes_held]
+        forms = [(name, item, self.owned(number, name, item, self.optional)) for name, item in attributes_held]
         attributes = [[name, form] for name, item, form in forms if item is None or form is not None]
         items = [self.encode(item) for item in list.__iter__(value)] if isinstance(value, list) else None
         pairs = self._pairs(dict.items(value)) if isinstance(value, dict) else None
         if not self.is_digest:
             self.synced[number] = self.digests(value)
-        return ["O", number, self.encode(type(value)), attributes, items, pairs]
+        return ["O", number, self._class(type(value)), attributes, items, pairs]
 
     def _encode_changes(self, value: Any, number: Any) -> Any:
         """Return a known opaque object with the attributes that changed since the last answer."""

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from etude.environments.grading import grade, in_process
-from etude.environments.grading.out_of_process.check import Examination, _parsed, same_answer
+from etude.environments.grading.out_of_process.check import Examination, _is_as, _parsed, same_answer
+from etude.environments.grading.out_of_process.guesses import satisfying_guess
 from etude.environments.grading.out_of_process.record import Recording, record
 from etude.environments.grading.out_of_process.recorded_calls import RecordedCalls
-from etude.environments.grading.out_of_process.stand_ins import satisfying_stand_in
 from etude.environments.grading.out_of_process.strength import too_weak
 from etude.environments.grading.own_solution import own_solution
 from etude.environments.sandbox import Change
@@ -32,6 +32,7 @@ HONEST = {
     "    return functools.reduce(_add, values, 0)\n",
     "noisy": "def total(values, *ignored):\n    result = 0\n    for value in values:\n        result += value\n"
     "    return result + 0\n",
+    "debugging": "def total(values):\n    print('values', values)\n    return sum(values)\n",
     "boolean": "def total(values):\n    return sum(values) or False\n",
 }
 FORGERIES = {
@@ -148,8 +149,8 @@ def test_a_record_that_another_function_of_the_module_satisfies_does_not_decide_
     examination = Examination(task, Materials(task, snapshot))
     of_one_value = {test: calls for test, calls in recording.calls.tests.items() if test[-4:-1] not in ("5-3", "6-0")}
     weak = replace(recording.calls, tests=of_one_value, inputs={}, sequences=[])
-    assert asyncio.run(satisfying_stand_in(examination, weak)) == "largest(values)"
-    assert asyncio.run(satisfying_stand_in(examination, recording.calls)) == ""
+    assert asyncio.run(satisfying_guess(examination, weak)) == "largest(values)"
+    assert asyncio.run(satisfying_guess(examination, recording.calls)) == ""
 
 
 def test_the_task_says_its_assurance_and_keeps_the_record_secret(examined: Task) -> None:
@@ -221,6 +222,15 @@ def test_a_task_without_a_function_to_examine_stays_in_process(task: Task, snaps
 )
 def test_what_is_no_answer_is_left_out(line: bytes) -> None:
     assert _parsed(line + b'\n{"test": "1", "answers": [{}]}\n') == {"1": [{}]}
+
+
+def test_output_counts_where_the_tasks_own_solution_printed_some() -> None:
+    """A line that is left of a search for a mistake changes no result; the wrong line does."""
+    quiet = {"result": 1, "after": None, "error": None, "printed": ""}
+    loud = {**quiet, "printed": "one\n"}
+    assert _is_as(quiet, quiet) and _is_as(quiet, loud) and _is_as(loud, loud)
+    assert not _is_as(loud, quiet) and not _is_as(loud, {**quiet, "printed": "two\n"})
+    assert not _is_as(quiet, {**loud, "result": 2}) and not _is_as(quiet, {**quiet, "printed": None})
 
 
 def test_answers_are_equal_by_type_and_floats_within_a_tolerance() -> None:

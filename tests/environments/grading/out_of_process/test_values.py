@@ -71,6 +71,44 @@ def test_a_container_that_was_changed_is_changed_in_place(side: dict[str, Any]) 
     assert mine == {"a": [1, 2]}
 
 
+class Slotted:
+    __slots__ = ("left", "right")
+
+
+class Held:
+    pass
+
+
+class Named:
+    """Is made again by its constructor: that it has no state says nothing about its attributes."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __reduce__(self) -> Any:
+        return Named, (self.name,)
+
+
+def test_what_a_caller_took_from_an_object_is_gone_on_the_other_side(
+    side: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(side, "is_of_tests", lambda module: False)
+    here, there = side["Values"](), side["Values"]()
+    held, slotted, both, named = Held(), Slotted(), Held(), Named("x")
+    held.cached = both.kept = both.gone = 1  # type: ignore[attr-defined]
+    slotted.left = slotted.right = 2  # type: ignore[attr-defined]
+    here.begin()
+    arrived = there.decode(here.encode([held, slotted, both, named]))
+    del held.cached, both.gone, slotted.left  # type: ignore[attr-defined]
+    here.begin()
+    assert there.decode(here.encode([held, slotted, both, named])) == arrived
+    assert vars(arrived[0]) == {} and vars(arrived[2]) == {"kept": 1} and vars(arrived[3]) == {"name": "x"}
+    assert not hasattr(arrived[1], "left") and arrived[1].right == 2
+    del slotted.right  # type: ignore[attr-defined]
+    here.begin()
+    assert not hasattr(there.decode(here.encode(slotted)), "right")
+
+
 def test_a_function_of_a_test_arrives_with_what_it_shares(side: dict[str, Any]) -> None:
     seen: list[int] = []
 

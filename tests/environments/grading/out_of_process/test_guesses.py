@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from etude.environments.grading.out_of_process.stand_ins import stand_ins
+from etude.environments.grading.out_of_process.guesses import guesses
 
 PRISTINE = """
 def quote(text, safe=""):
@@ -75,8 +75,8 @@ METHOD = "class Path:\n    def {}:\n        {}\n"
         ("Path.gone", METHOD.format("gone(self)", "return self.parts"), []),
     ],
 )
-def test_stand_ins_are_what_the_solution_does_not_use_itself(name: str, solved: str, expected: list[str]) -> None:
-    found = dict(stand_ins(PRISTINE.encode(), solved.encode(), name))
+def test_guesses_are_what_the_solution_does_not_use_itself(name: str, solved: str, expected: list[str]) -> None:
+    found = dict(guesses(PRISTINE.encode(), solved.encode(), name))
     assert sorted(found) == sorted(expected)
     for expression, text in found.items():
         assert f"return {expression}".encode() in text

@@ -1,0 +1,96 @@
+"""What a solution is requested next, where a test has not got the calls that were answered.
+
+A test run on a solution's answers stops at a call without an answer. In the next round the solution is given the calls
+as the test made them, and after these the rest of the calls as they were sent before: most tests continue as recorded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .places import canonical
+from .recorded_calls import Call
+
+_PARTS = ("target", "arguments", "keywords")
+_NUMBERED = frozenset(("l", "S", "d", "ba", "o", "m", "n", "h", "O", "fn", "k", "L", "r"))
+_ANSWERED = re.compile(r"\d+\..*\d")
+
+
+def is_open(exception: str, sent: Sequence[Call], requested: Sequence[Call]) -> bool:
+    """Return whether a failed test may pass with other answers: to its calls as it really made them.
+
+    ``exception`` is the class of what it failed with. A test that had an answer to each of its calls to the letter has
+    been judged.
+    """
+    is_exact = len(requested) <= len(sent) and canonical(list(map(_bare, requested))) == canonical(
+        list(map(_bare, sent[: len(requested)]))
+    )
+    return exception == "Unanswered" or not is_exact
+
+
+def next_questions(sent: Sequence[Call], requested: Sequence[Call]) -> list[Call]:
+    """Return the calls of the next round: those of the test's last run, and then the rest of those sent before.
+
+    Where the last call differs in the numbers of objects alone, the rest has the new numbers too. Calls that are nested
+    too deeply are sent alone.
+    """
+    try:
+        return _with_the_rest(sent, requested)
+    except RecursionError:
+        return list(map(_bare, requested))
+
+
+def _with_the_rest(sent: Sequence[Call], requested: Sequence[Call]) -> list[Call]:
+    numbers: dict[str, str] = {}
+    position = len(requested) - 1
+    if 0 <= position < len(sent) and not _matched(_bare(sent[position]), _bare(requested[position]), numbers):
+        numbers = {}
+    remaining = [_bare(call) for call in sent[len(requested) :]]
+    targets = [_renamed_target(call["target"], numbers) for call in remaining]
+    return [
+        *map(_bare, requested),
+        *({**_renamed(call, numbers), "target": target} for call, target in zip(remaining, targets, strict=True)),
+    ]
+
+
+def _bare(call: Call) -> Call:
+    return {name: call[name] for name in _PARTS if name in call}
+
+
+def _matched(before: Any, now: Any, numbers: dict[str, str]) -> bool:
+    """Return whether two forms differ in numbers of answers alone, and note which stands for which."""
+    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        start = 0
+        if _tag(now) == _tag(before) in _NUMBERED and _is_answered(before[1], now[1]):
+            if numbers.setdefault(before[1], now[1]) != now[1]:
+                return False
+            start = 2
+        return all(_matched(*pair, numbers) for pair in zip(before[start:], now[start:], strict=True))
+    if isinstance(before, dict) and isinstance(now, dict) and before.keys() == now.keys():
+        return all(_matched(before[name], now[name], numbers) for name in before)
+    return type(before) is type(now) and bool(before == now)
+
+
+def _tag(form: list[Any]) -> str:
+    return form[0] if len(form) > 1 and isinstance(form[0], str) else ""
+
+
+def _is_answered(*numbers: Any) -> bool:
+    return all(isinstance(number, str) and _ANSWERED.fullmatch(number) for number in numbers)
+
+
+def _renamed(form: Any, numbers: Mapping[str, str]) -> Any:
+    if isinstance(form, dict):
+        return {name: _renamed(item, numbers) for name, item in form.items()}
+    if not isinstance(form, list):
+        return form
+    parts = [_renamed(item, numbers) for item in form]
+    if _tag(form) in _NUMBERED and isinstance(form[1], str):
+        parts[1] = numbers.get(form[1], form[1])
+    return parts
+
+
+def _renamed_target(target: str, numbers: Mapping[str, str]) -> str:
+    return f"@{numbers.get(target[1:], target[1:])}" if target.startswith("@") else target

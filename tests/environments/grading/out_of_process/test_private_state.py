@@ -1,0 +1,137 @@
+"""What a solution keeps for itself does not make it fail, and forges nothing: caches, fields, private subclasses."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from etude.environments.grading import grade
+from etude.environments.sandbox import Change
+from etude.environments.snapshots import Snapshot, make_patch
+from etude.environments.tasks.task_trees import Materials
+from etude.generators.validation.checks.behaviour import with_behaviour
+from etude.models import Grade, Task
+
+CORE, HIDDEN = "src/tally/core.py", "tests/test_hidden.py"
+HEAD = """import sys
+
+
+class Box:
+    def __init__(self, items):
+        self.items = tuple(items)
+
+
+class Sum:
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return isinstance(other, Sum) and self.value == other.value
+
+
+def largest(values):
+    return max(values)
+
+
+def total(box):
+"""
+OWN = "    if not box.items:\n        raise ValueError('nothing')\n    return Sum(sum(box.items))\n"
+HIDDEN_TESTS = """import pytest
+
+from tally.core import Box, Sum, total
+
+
+@pytest.mark.parametrize("n", range(7))
+def test_total(n):
+    box, empty = Box([n, 1]), Box([])
+    for expected in [n + 1] * 7:
+        assert total(box) == Sum(expected)
+    with pytest.raises(ValueError):
+        total(empty)
+"""
+FIELD = ("        self.items = tuple(items)\n", "        self.items = tuple(items)\n        self._sums = {}\n")
+HONEST = {
+    "cache in an argument": OWN.replace(
+        "    return Sum(sum(box.items))\n",
+        "    sums = box.__dict__.setdefault('_sums', {})\n    if 0 not in sums:\n"
+        "        sums[0] = Sum(sum(box.items))\n    return sums[0]\n",
+    ),
+    "field of the constructor": OWN.replace(
+        "    return Sum(sum(box.items))\n", "    return box._sums.setdefault(0, Sum(sum(box.items)))\n"
+    ),
+    "private subclass": OWN.replace("    return Sum", "    return _Total") + "\n\nclass _Total(Sum):\n    pass\n",
+    "private exception": OWN.replace("raise ValueError", "raise _Empty") + "\n\nclass _Empty(ValueError):\n    pass\n",
+}
+EXPECTED = (
+    "    frame = sys._getframe()\n    while frame and 'n' not in frame.f_locals:\n        frame = frame.f_back\n"
+    "    expected = frame.f_locals['n'] + 1 if frame else 0\n    if not box.items:\n        raise ValueError()\n"
+)
+EQUAL = "    def __eq__(self, other):\n        return True\n"
+FORGERIES = {
+    "private subclass that equals everything": OWN.replace("    return Sum(sum(box.items))", "    return _Any(0)")
+    + f"\n\nclass _Any(Sum):\n{EQUAL}",
+    "private exception that is every one": "    raise _Any()\n\n\nclass _Meta(type):\n"
+    "    def __instancecheck__(cls, item):\n        return True\n\n\n"
+    "class _Any(ValueError, metaclass=_Meta):\n    pass\n",
+    "field of the constructor that equals everything": OWN.replace("return Sum(sum(box.items))", "return box._sums"),
+    "cache of what the test expects": EXPECTED
+    + "    box.__dict__.setdefault('_sums', expected)\n    return Sum(box._sums)\n",
+    "right for the first call alone": EXPECTED + "    total.calls = getattr(total, 'calls', 0) + 1\n"
+    "    return Sum(expected if 'pytest' in sys.modules else sum(box.items) * (total.calls == 1))\n",
+    "an attribute in the place of a method": OWN.replace(
+        "    return Sum(sum(box.items))\n",
+        "    result = Sum(0)\n    result._eq = 1\n    result.__dict__['__eq__'] = len\n"
+        "    result.__class__ = _Any\n    return result\n",
+    )
+    + f"\n\nclass _Any(Sum):\n{EQUAL}",
+}
+
+
+def source(name: str, body: str) -> bytes:
+    """Return the module with a body of ``total``, and with another constructor where the name says so."""
+    head = HEAD.replace(*FIELD) if name.startswith("field") else HEAD
+    if name in FORGERIES:
+        head = head.replace("self._sums = {}", "self._sums = _Equal()")
+        head = head.replace("class Box", f"class _Equal:\n{EQUAL}\n\nclass Box")
+    return (head + body).encode()
+
+
+@pytest.fixture(scope="module")
+def other_task(task: Task, snapshot: Snapshot) -> Task:
+    core, old = (snapshot.tree / CORE).read_bytes(), (snapshot.tree / HIDDEN).read_bytes()
+    exercise, solved = source("", "    raise NotImplementedError\n"), source("", OWN)
+    return task.model_copy(
+        update={
+            "task_id": "tally-box",
+            "instance_id": "tally-box",
+            "patch": make_patch({CORE: exercise}, {CORE: solved}),
+            "workspace_patch": make_patch({CORE: core, HIDDEN: old}, {CORE: exercise, HIDDEN: None}),
+            "test_patch": make_patch({HIDDEN: None}, {HIDDEN: HIDDEN_TESTS.encode()}),
+            "FAIL_TO_PASS": [f"{HIDDEN}::test_total[{n}]" for n in range(7)],
+            "PASS_TO_PASS": [],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def examined(other_task: Task, snapshot: Snapshot) -> Task:
+    return asyncio.run(with_behaviour(other_task, Materials(other_task, snapshot), "out_of_process", "auto"))
+
+
+def graded(task: Task, name: str, body: str) -> Grade:
+    content = source(name, body)
+    return asyncio.run(grade(task, [Change(path=CORE, kind="file", size=len(content), content=content)]))
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_an_honest_solution_scores_one(examined: Task, name: str) -> None:
+    result = graded(examined, name, HONEST[name])
+    assert result.failures == [] and result.reward.value == 1.0
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forgery_scores_zero(examined: Task, other_task: Task, name: str) -> None:
+    assert graded(other_task, name, FORGERIES[name]).reward.value == (0.0 if name.startswith("private exc") else 1.0)
+    result = graded(examined, name, FORGERIES[name])
+    assert result.reward.value == 0.0 == result.reward.components["behaviour"]
