@@ -14,7 +14,7 @@ from typing import Any
 from ....errors import GraderError
 from ...snapshots.test_run import plugin_imports
 
-_VALUES = ("places", "special_values", "value_encoding", "code_encoding", "value_decoding")
+_VALUES = ("places", "special_values", "trusted_objects", "value_encoding", "code_encoding", "value_decoding")
 _BOUNDARY = (*_VALUES, "call_description", "inner_calls", "boundary")
 
 Call = dict[str, Any]
@@ -73,7 +73,8 @@ def _bare(calls: list[Call]) -> list[Call]:
 def _names_in(form: Any) -> Iterator[tuple[str, str]]:
     """Yield module and name of everything that a form names; data that only looks like a name is not one.
 
-    What makes an object has its method, ``new`` or ``call``, before the module.
+    What makes an object has its method, ``new`` or ``call``, before the module. ``method`` stands before the names of
+    bound methods, ``live`` for functions that stayed where they were made.
     """
     if not isinstance(form, list):
         return
@@ -93,11 +94,15 @@ def _names_in(form: Any) -> Iterator[tuple[str, str]]:
     elif tag == "n":
         inner = [parts[1]]
     elif tag == "L":
+        yield "live", ""
         yield from (("attribute", name) for name, _ in parts[1] if name.startswith("__"))
         inner = [pair[1] for pair in parts[1]]
     elif tag == "fn" and len(parts) == 8:
         yield from (("attribute", name) for name, _ in parts[-1] if not name.startswith("__"))
         inner = [pair[1] for pair in parts[-1]]
+    elif tag == "B":
+        yield "method", parts[2]
+        inner = [parts[1]]
     elif tag == "m":
         inner = parts[1:]
     elif tag == "o":
