@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from etude.environments.grading import grade, in_process
-from etude.environments.grading.out_of_process.check import Examination, _parsed, same_answer
+from etude.environments.grading.out_of_process.answers import MAX_ANSWERS, parsed, same_answer
+from etude.environments.grading.out_of_process.check import Examination
 from etude.environments.grading.out_of_process.record import Recording, record
 from etude.environments.grading.out_of_process.recorded_calls import RecordedCalls
 from etude.environments.grading.out_of_process.strength import too_weak
@@ -49,6 +50,36 @@ FORGERIES = {
     "def total(values):\n    later = Later()\n    later.values = list(values)\n    return later\n",
     "early exit": "import os\ndef total(values):\n    os._exit(0)\n",
 }
+
+
+BOMB = """import json, os, sys
+
+def total(values):
+    return sum(values)
+
+_main = sys.modules["__main__"]
+if hasattr(_main, "run_test"):
+    def _bomb(number):
+        form = ["l", f"{number}.900", ["x" * 1000]]
+        for i in range(901, 945):
+            form = ["l", f"{number}.{i}", [form, ["r", form[1]]]]
+        error = [["g", "builtins", "KeyError"], "x", [form]]
+        return {"after": None, "error": error, "result": None, "printed": ""}
+    _main.run_test = lambda job, calls: [_bomb(number) for number in range(len(calls))]
+"""
+"""Answers whose text does not fit into any memory."""
+ODD_FORMS = """import sys
+
+def total(values):
+    return sum(values)
+
+_main = sys.modules["__main__"]
+if hasattr(_main, "run_test"):
+    _odd = [[], ["l", 5], [["l"], 1], ["d", 1, [3]], ["f", 10**400], ["f"], {}, ["t", {}], ["B"], ["o", 1]]
+    _main.run_test = lambda job, calls: [
+        {"after": None, "error": None, "result": _odd[i % len(_odd)], "printed": ""} for i in range(len(calls))
+    ]
+"""
 
 
 def graded(task: Task, text: str) -> Grade:
@@ -158,6 +189,17 @@ def test_a_forgery_scores_zero(examined: Task, name: str) -> None:
     assert graded(examined, FORGERIES[name]).reward.value == 0.0
 
 
+def test_answers_that_end_the_process_of_the_tests_fail_them(examined: Task) -> None:
+    result = graded(examined, BOMB)
+    assert result.reward.value == 0.0 and result.reward.components["behaviour"] == 0.0
+    assert "the answers end the process of the tests" in {failure.cause for failure in result.failures}
+
+
+def test_answers_of_no_known_shape_fail_and_nothing_else(examined: Task) -> None:
+    result = graded(examined, ODD_FORMS)
+    assert result.reward.components["fail_to_pass"] == 1.0 and result.reward.value == 0.0
+
+
 def test_a_forgery_that_passes_every_test_is_rewarded_without_the_record(task: Task, examined: Task) -> None:
     assert graded(task, FORGERIES["equal"]).reward.value == 1.0
     result = graded(examined, FORGERIES["equal"])
@@ -208,7 +250,13 @@ def test_a_task_without_a_function_to_examine_stays_in_process(task: Task, snaps
     ],
 )
 def test_what_is_no_answer_is_left_out(line: bytes) -> None:
-    assert _parsed(line + b'\n{"test": "1", "answers": [{}]}\n') == {"1": [{}]}
+    assert parsed(line + b'\n{"test": "1", "answers": [{}]}\n') == {"1": [{}]}
+
+
+def test_too_many_answers_are_none() -> None:
+    line = b'{"test": "1", "answers": [{}]}\n'
+    assert parsed(line * (MAX_ANSWERS // len(line))) == {"1": [{}]}
+    assert parsed(line * (MAX_ANSWERS // len(line) + 1)) == {}
 
 
 def test_answers_are_equal_by_type_and_floats_within_a_tolerance() -> None:
@@ -217,5 +265,6 @@ def test_answers_are_equal_by_type_and_floats_within_a_tolerance() -> None:
     assert same_answer(["f", "inf"], ["f", "inf"]) and same_answer(["f", "nan"], ["f", "nan"])
     assert not same_answer(["f", "5.0"], ["f", "inf"]) and not same_answer(["f", "1.0"], ["f", "nan"])
     assert not same_answer(["f", "5.0"], ["f", "x"]) and not same_answer(["f", "5.0"], ["f", None])
+    assert not same_answer(["f", "0.5"], ["f", 10**400])
     assert not same_answer(1, True) and not same_answer(1, ["f", "1.0"]) and not same_answer([1], [1, 2])
     assert same_answer({"a": ["t", [1]]}, {"a": ["t", [1]]})
