@@ -96,7 +96,18 @@ async def _record(examination: Examination, solution: Sequence[FileChange]) -> R
         for target, digests in notes.items():
             inner.setdefault(target, set()).update(digests)
     lacking = missing(recorded, reasons, (*examined.unreplaced, "")[0], unseen, inner)
+    lacking = lacking or _undecided(examination.task.FAIL_TO_PASS, recorded, reasons)
     return Recording(recorded, reasons, not lacking, lacking)
+
+
+def _undecided(tests: Sequence[str], recorded: RecordedCalls, reasons: dict[str, str]) -> str:
+    """Return how many tests the record does not decide, '' for none: each of these could be forged in process."""
+    undecided = [test for test in tests if test not in recorded.tests]
+    if not undecided:
+        return ""
+    known = [test for test in undecided if test in reasons]
+    reason = most_frequent({test: reasons[test] for test in known}) if known else f"only {MAX_TESTS} tests are tried"
+    return f"{len(undecided)} of {len(tests)} tests are not recorded: {reason}"
 
 
 async def _reproduced(

@@ -228,6 +228,30 @@ def test_the_calls_are_answered_before_the_code_is_beside_the_tests(
     assert order == ["failed_tests", "_attempt"]
 
 
+def test_a_test_that_only_the_process_with_the_solution_decides_leaves_the_task_in_process(
+    task: Task, snapshot: Snapshot
+) -> None:
+    """That one test could be forged, whatever the seven others say."""
+    path = "tests/test_hidden.py"
+    more = "\n\ndef test_locked():\n    import threading\n\n    assert total(iter([1, len([threading.Lock()])])) == 2\n"
+    unsent = more.replace("iter([1, len([threading.Lock()])])", "Locked([1, 1])").replace(
+        "threading\n\n", "threading\n\n    class Locked(list):\n        lock = threading.Lock()\n\n"
+    )
+    for added, is_complete in ((more, True), (unsent, False)):
+        hidden = (HIDDEN + added).encode()
+        other = task.model_copy(
+            update={
+                "test_patch": make_patch({path: None}, {path: hidden}),
+                "FAIL_TO_PASS": [*task.FAIL_TO_PASS, f"{path}::test_locked"],
+            }
+        )
+        trees = Materials(other, snapshot)
+        found = asyncio.run(record(Examination(other, trees), own_solution(other, trees)))
+        assert found.is_complete == is_complete, found.missing
+    assert found.calls is not None and len(found.calls.tests) == 7
+    assert found.missing.startswith("1 of 8 tests are not recorded")
+
+
 def test_a_task_without_a_function_to_examine_stays_in_process(task: Task, snapshot: Snapshot) -> None:
     trees = Materials(task, snapshot)
     examination = Examination(task, trees)
