@@ -24,6 +24,7 @@ from ...tasks.task_paths import source_files
 from ...tasks.task_trees import Materials
 from ..placing import KILLED, put_in_place
 from .answers import Answers, comparable_part, parsed, same_answer
+from .named_answers import answered, stood_by
 from .places import canonical
 from .recorded_calls import Call, RecordedCalls, boundary_parts, worker_parts
 from .targets import Examined, examine
@@ -67,14 +68,21 @@ class Examination:
         targets = [call["target"] for calls in tests.values() for call in calls if call["target"][0] != "@"]
         modules = list(dict.fromkeys(target.partition(":")[0] for target in targets))
         job = {
-            "tests": tests,
             "opaque": list(opaque),
             "packages": packages,
             "modules": modules,
             "python_path": self.task.pytest.python_path,
         }
+        # Held-out calls have arguments of tests, and these are answers of others: neither may see the other's.
+        of_tests = {name: calls for name, calls in tests.items() if name.isdigit()}
+        held_out = {name: calls for name, calls in tests.items() if not name.isdigit()}
+        jobs = [{**job, "tests": part} for part in (of_tests, held_out) if part]
+        parts = await asyncio.gather(*(self._worker_answers(changes, json.dumps(part).encode()) for part in jobs))
+        return {name: answers for part in parts for name, answers in part.items()}
+
+    async def _worker_answers(self, changes: Sequence[FileChange], job: bytes) -> Answers:
         for _ in range(TRIES):  # a process that another one killed says nothing yet
-            result = await self._worker(changes, json.dumps(job).encode())
+            result = await self._worker(changes, job)
             if result is None or result.oom_killed or result.exit_code not in KILLED:
                 break
         return {} if result is None else parsed(result.channel)
@@ -186,7 +194,7 @@ async def failed_tests(
     for number, (test, calls) in enumerate(recorded.tests.items()):
         answers = answers_given.get(str(number), [])
         if canonical(answers) != canonical([call["answer"] for call in calls]):
-            open_tests[test] = [{**call, "answer": got} for call, got in zip(calls, answers, strict=False)]
+            open_tests[test] = answered(calls, answers)
     return {**failed, **await judged(examination, recorded, changes, open_tests)}
 
 
@@ -232,9 +240,7 @@ async def judged(
         sent = {name: questions[test] for name, test in names.items()}
         answers_given = await examination.answers(changes, sent, recorded.opaque) if sent else {}
         open_tests = {
-            test: [
-                {**call, "answer": got} for call, got in zip(questions[test], answers_given.get(name, []), strict=False)
-            ]
+            test: stood_by(open_tests[test], questions[test], answers_given.get(name, []))
             for name, test in names.items()
         }
     return failed

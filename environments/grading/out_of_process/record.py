@@ -17,6 +17,7 @@ from ....models import FileChange
 from ...rng import stream
 from .check import Examination, judged
 from .inputs import held_out_calls, is_plain
+from .named_answers import answered
 from .places import canonical
 from .recorded_calls import MAX_BYTES, Call, RecordedCalls
 from .sequences import held_out_sequences, kept_sequences
@@ -135,16 +136,16 @@ async def _reproduced(
                 "its calls differ from run to run" if test in unsteady else _difference(calls, answers_given)
             )
             if len(answers_given) == len(calls) and not any("broken" in answer for answer in answers_given):
-                answered_calls = _answered(calls, answers_given)
+                answered_calls = answered(calls, answers_given)
                 unsure[test] = _with_needs(answered_calls, nothing.get(str(number), []))
-                idle[test] = _answered(calls, nothing.get(str(number), []))
+                idle[test] = answered(calls, nothing.get(str(number), []))
         elif canonical(nothing.get(str(number))) == expected:
             reasons[test] = "its answers do not need the solution"
         else:
             accepted[test] = _with_needs(calls, nothing.get(str(number), [])) if recorded.entries else calls
     if accepted:
-        answered = replace(recorded, tests=accepted)
-        run = await examination.trusted_run(list(accepted), accepted, answered.allowed())
+        allowed = replace(recorded, tests=accepted).allowed()
+        run = await examination.trusted_run(list(accepted), accepted, allowed)
         for test in list(accepted):
             if test not in run.passed:
                 outcome = run.outcomes.get(test)
@@ -163,8 +164,7 @@ async def _decided(
     """Return the tests that pass with two sets of the solution's answers, and fail with those of doing nothing."""
     again = await examination.answers(solution, recorded.sent(), recorded.opaque)
     second = {
-        test: _answered(calls, again.get(str(number), []))
-        for number, (test, calls) in enumerate(recorded.tests.items())
+        test: answered(calls, again.get(str(number), [])) for number, (test, calls) in enumerate(recorded.tests.items())
     }
     failed = set(await judged(examination, recorded, solution, recorded.tests))
     failed |= set(await judged(examination, recorded, solution, second))
@@ -176,10 +176,6 @@ def _with_needs(calls: Sequence[Call], nothing: Sequence[Any]) -> list[Call]:
     """Return calls that say whether doing nothing gives another answer."""
     pairs = zip_longest(calls, nothing[: len(calls)])
     return [{**call, "needs": canonical(call["answer"]) != canonical(other)} for call, other in pairs]
-
-
-def _answered(calls: Sequence[Call], answers_given: Sequence[Any]) -> list[Call]:
-    return [{**call, "answer": got} for call, got in zip(calls, answers_given, strict=False)]
 
 
 async def _with_inputs(

@@ -13,6 +13,7 @@ from typing import Any
 
 from ....errors import GraderError
 from ...snapshots.test_run import plugin_imports
+from .named_answers import hidden
 
 _VALUES = ("places", "special_values", "trusted_objects", "value_encoding", "code_encoding", "value_decoding")
 _BOUNDARY = (*_VALUES, "call_description", "inner_calls", "boundary")
@@ -55,8 +56,11 @@ class RecordedCalls:
             raise GraderError("the task's recorded calls are damaged; make the task again") from error
 
     def sent(self) -> dict[str, list[Call]]:
-        """Return what a solution's process is given: calls without answers, and no name of a test."""
-        calls = {str(number): _bare(calls) for number, calls in enumerate(self.tests.values())}
+        """Return what a solution's process is given: calls without answers, and no name of a test.
+
+        Arguments that are an earlier answer of the same test name it instead.
+        """
+        calls = {str(number): hidden(calls) for number, calls in enumerate(self.tests.values())}
         inputs = {f"input {target}": _bare(calls) for target, calls in self.inputs.items()}
         sequences = {f"sequence {number}": _bare(calls) for number, calls in enumerate(self.sequences)}
         return {**calls, **inputs, **sequences}
@@ -137,5 +141,6 @@ def boundary_parts() -> tuple[str, ...]:
 @functools.cache
 def worker_parts() -> tuple[str, ...]:
     """Return the texts that run a solution's calls."""
-    worker = Path(__file__).with_name("candidate_worker.py").read_text("utf-8")
-    return (Path(plugin_imports.__file__).read_text("utf-8"), *boundary_parts(), worker)
+    names = ("named_answers", "candidate_worker")
+    worker = [Path(__file__).with_name(f"{name}.py").read_text("utf-8") for name in names]
+    return (Path(plugin_imports.__file__).read_text("utf-8"), *boundary_parts(), *worker)
