@@ -24,7 +24,7 @@ from ...tasks.task_paths import source_files
 from ...tasks.task_trees import Materials
 from ..placing import KILLED, put_in_place
 from .answers import Answers, comparable_part, parsed, same_answer
-from .named_answers import answered, stood_by
+from .named_answers import answered, gives_away, stood_by
 from .places import canonical
 from .recorded_calls import Call, RecordedCalls, boundary_parts, worker_parts
 from .targets import Examined, examine
@@ -235,7 +235,11 @@ async def judged(
             elif outcome.exception != "Unanswered" or last or run.crossings.get(test, {}).get("problem"):
                 failed[test] = f"{outcome.exception}: {outcome.message}"[:300]
             else:
-                questions[test] = run.crossings[test]["calls"]
+                calls = run.crossings[test]["calls"]
+                if calls and gives_away(calls[-1], recorded.tests.values()):
+                    failed[test] = f"{calls[-1]['target']} would be asked for what the test expects"
+                else:
+                    questions[test] = calls
         names = {str(number): test for number, test in enumerate(questions)}
         sent = {name: questions[test] for name, test in names.items()}
         answers_given = await examination.answers(changes, sent, recorded.opaque) if sent else {}
@@ -246,6 +250,10 @@ async def judged(
     return failed
 
 
+def _is_killed(run: TestRun) -> bool:
+    return not run.timed_out and (run.oom_killed or run.exit_code in KILLED)
+
+
 async def _judging_run(
     examination: Examination, recorded: RecordedCalls, open_tests: Mapping[str, Sequence[Call]]
 ) -> TestRun:
@@ -254,14 +262,13 @@ async def _judging_run(
     A run that is killed is compared with one that has the recorded answers: where the machine kills that too, it raises
     GraderError. Where only memory was lacking, the first run decides; else another one could have killed it.
     """
-    run = await examination.answered_run(list(open_tests), open_tests, recorded.allowed())
-    if not (run.oom_killed or run.exit_code in KILLED):
+    tests, allowed = list(open_tests), recorded.allowed()
+    run = await examination.answered_run(tests, open_tests, allowed)
+    if not _is_killed(run):
         return run
-    await examination.trusted_run(
-        list(open_tests), {test: recorded.tests[test] for test in open_tests}, recorded.allowed()
-    )
+    await examination.trusted_run(tests, {test: recorded.tests[test] for test in tests}, allowed)
     if not run.oom_killed:
-        run = await examination.answered_run(list(open_tests), open_tests, recorded.allowed())
-        if not (run.oom_killed or run.exit_code in KILLED):
+        run = await examination.answered_run(tests, open_tests, allowed)
+        if not _is_killed(run):
             return run
     return replace(run, cause="the answers end the process of the tests")

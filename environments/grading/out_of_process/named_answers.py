@@ -9,13 +9,15 @@ the test. The text of this file also runs where solutions run, on Python 3.8 and
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 SHORTEST = 3
 """Fewest characters of a string, and fewest items of a tuple, that are named: shorter ones occur by chance."""
 MAX_FILLED = 4 * 1024 * 1024
 """Most characters of the answers that the arguments of one test take the place of."""
+COMPARISONS = frozenset(("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"))
+"""Methods whose argument is what a test expects."""
 _ITEMS: dict[str, tuple[tuple[int, str], ...]] = {
     "t": ((1, "items"),),
     "F": ((1, "items"),),
@@ -92,6 +94,30 @@ def stood_by(
         is_same = before is not None and all(before[part] == call[part] for part in ("target", "arguments", "keywords"))
         calls_answered.append({**call, "answer": before["answer"] if before is not None and is_same else answer})
     return calls_answered
+
+
+def gives_away(call: Mapping[str, Any], recorded: Iterable[Sequence[Mapping[str, Any]]]) -> bool:
+    """Return whether a new question compares an object with plain data, of a kind that no recorded one compares.
+
+    An answer that is an object where the test expects data would have the solution asked whether it equals that.
+    """
+    if call["target"].rpartition(".")[2] not in COMPARISONS:
+        return False
+    kinds = {
+        _kind(form)
+        for calls in recorded
+        for other in calls
+        for form in [*other["arguments"], *other["keywords"].values()]
+        if other["target"] == call["target"]
+    }
+    return any(_kind(form) not in ("", *kinds) for form in [*call["arguments"], *call["keywords"].values()])
+
+
+def _kind(form: Any) -> str:
+    """Return the kind of plain data, '' for anything else."""
+    if isinstance(form, list):
+        return form[0] if form[0] in ("f", "c", "s", "b", "t", "F", "l", "S", "d", "ba") else "int" * (form[0] == "i")
+    return "" if form is None else type(form).__name__
 
 
 def _is_telling(form: Any) -> bool:

@@ -102,7 +102,7 @@ def _names_in(form: Any) -> Iterator[tuple[str, str]]:
         yield from (("attribute", name) for name, _ in parts[1] if name.startswith("__"))
         inner = [pair[1] for pair in parts[1]]
     elif tag == "fn" and len(parts) == 8:
-        yield from (("attribute", name) for name, _ in parts[-1] if not name.startswith("__"))
+        yield from (("attribute", name) for name, _ in parts[-1])
         inner = [pair[1] for pair in parts[-1]]
     elif tag == "B":
         yield "method", parts[2]

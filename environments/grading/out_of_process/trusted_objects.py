@@ -109,10 +109,11 @@ def bound_method(owner: Any, name: Any, allowed: Callable[[str, str], bool]) -> 
     if type(name) is not str or name.startswith("__") or not allowed("method", name):
         raise CannotEncode(f"method {name!r} is not expected here")
     is_class = isinstance(owner, type)
-    found = None if isinstance(owner, CODE) and not is_class else on_type(owner if is_class else type(owner), name)
+    found: Any = None if isinstance(owner, CODE) and not is_class else on_type(owner if is_class else type(owner), name)
     if not isinstance(found, _METHODS) or is_class and isinstance(found, types.FunctionType):
         raise CannotEncode(f"{type(owner).__name__} has no method {name!r}")
-    return type(found).__get__(found, None if is_class else owner, owner if is_class else type(owner))
+    kind: Any = type(found)
+    return kind.__get__(found, None if is_class else owner, owner if is_class else type(owner))
 
 
 def set_checked_state(value: Any, state: Any) -> None:

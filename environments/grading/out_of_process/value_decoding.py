@@ -277,7 +277,7 @@ class Values(CodeEncoder):
             for _, form in shared:
                 self.decode(form)
         for key, form in attributes:
-            if self.allowed is not None and (key.startswith("__") or not self.allowed("attribute", key)):
+            if self.allowed is not None and not (self._is_attribute(key) and self.allowed("attribute", key)):
                 raise CannotEncode(f"attribute {key} is not expected here")
             setattr(function, key, self.decode(form))
         return function

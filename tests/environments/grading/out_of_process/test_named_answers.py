@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from etude.environments.grading import grade
-from etude.environments.grading.out_of_process.named_answers import answered, filled, hidden, stood_by
+from etude.environments.grading.out_of_process.named_answers import answered, filled, gives_away, hidden, stood_by
 from etude.environments.grading.out_of_process.recorded_calls import RecordedCalls
 from etude.environments.sandbox import Change
 from etude.environments.snapshots import Snapshot, make_patch
@@ -103,6 +103,19 @@ def test_an_answer_that_was_given_stands() -> None:
     given, now = [{**calls[0], "answer": "first"}], ["second", "new"]
     assert [item["answer"] for item in stood_by(given, calls, now)] == ["first", "new"]
     assert [item["answer"] for item in stood_by([{**given[0], "target": "m:g"}], calls, now)] == now
+
+
+def test_an_object_in_the_place_of_data_is_not_asked_what_the_test_expects() -> None:
+    """The task examines a class's equality: an object of it where a string belongs is asked whether it equals that."""
+
+    def compared(*arguments: Any) -> dict[str, Any]:
+        return {**call(True, *arguments), "target": "m:C.__eq__"}
+
+    own = ["h", 1, []]
+    assert gives_away(compared(own, "expected"), [[compared(own, ["h", 2, []])]])
+    assert gives_away(compared(own, 42), [[compared(own, "text")]])
+    assert not gives_away(compared(own, "expected"), [[compared(own, "other text")]])
+    assert not gives_away(compared(own, ["h", 2, []]), [[]]) and not gives_away(call(1, "expected"), [[]])
 
 
 HIDDEN = """import pytest
