@@ -12,7 +12,7 @@ from .sequences import comparable
 MAX_DEPTH = 200
 """Most levels of lists in an answer."""
 MAX_ANSWERS = 8 * 1024 * 1024
-"""Most bytes of a solution's answers to all calls; more are no answers."""
+"""Most bytes of a solution's answers to all calls; where there are more, none is read."""
 
 Answers = dict[str, list[Any]]
 """The answers to the calls of each test; a test whose process ended early is missing."""
@@ -43,7 +43,7 @@ def same_answer(expected: Any, got: Any, tolerance: float = 1e-9) -> bool:
 def parsed(channel: bytes) -> Answers:
     """Return the answers that a solution's process wrote; lines of any other shape are left out.
 
-    More than MAX_ANSWERS bytes are no answers.
+    Of more than MAX_ANSWERS bytes nothing is read.
     """
     answers: Answers = {}
     if len(channel) > MAX_ANSWERS:

@@ -27,28 +27,28 @@ _ITEMS: dict[str, tuple[tuple[int, str], ...]] = {
     "d": ((2, "pairs"),),
     "D": ((1, "pairs"),),
     "o": ((3, "items"), (4, "one"), (5, "items"), (6, "pairs")),
-    "O": ((3, "named"), (4, "items"), (5, "pairs")),
+    "O": ((4, "items"), (5, "pairs")),
     "h": ((2, "named"),),
     "B": ((2, "one"),),
     "fn": ((6, "cells"), (7, "named"), (8, "named")),
 }
-"""Where the forms inside a form are, by tag."""
+"""Where the forms inside a form are, by tag; the private state of an opaque object is each solution's own."""
 
 
 def hidden(calls: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return recorded calls without their answers, and with arguments that name earlier answers."""
-    known: dict[str, list[Any]] = {}
+    names_of_answers: dict[str, list[Any]] = {}
     visible: set[str] = set()
     calls_hidden: list[dict[str, Any]] = []
     for number, call in enumerate(calls):
-        arguments = [_named(form, known) for form in call["arguments"]]
-        keywords = {name: _named(form, known) for name, form in call["keywords"].items()}
+        arguments = [_named(form, names_of_answers) for form in call["arguments"]]
+        keywords = {name: _named(form, names_of_answers) for name, form in call["keywords"].items()}
         calls_hidden.append({"target": call["target"], "arguments": arguments, "keywords": keywords})
         for form in [*arguments, *keywords.values()]:
             visible.update(_text_of(part) for _, part in _walk(form, []) if _is_telling(part))
         for path, part in _parts_of(call["answer"]):
             if _is_telling(part) and _text_of(part) not in visible:
-                known.setdefault(_text_of(part), ["a", number, path])
+                names_of_answers.setdefault(_text_of(part), ["a", number, path])
     return calls_hidden
 
 
@@ -68,16 +68,16 @@ def answered(calls: Sequence[Mapping[str, Any]], answers: Sequence[Any]) -> list
     """
     calls_answered: list[dict[str, Any]] = []
     size = 0
-    for call, asked, answer in zip(calls, hidden(calls), answers):  # noqa: B905  of Python 3.10
+    for call, question, answer in zip(calls, hidden(calls), answers):  # noqa: B905  of Python 3.10
         try:
-            for _, number, path in _names_in(asked):
+            for _, number, path in _names_in(question):
                 size += len(_text_of(_at(answers[number], path))) if size < MAX_FILLED else 0
-            given = filled(asked, answers[: len(calls_answered)])
+            call_made = filled(question, answers[: len(calls_answered)])
         except (LookupError, TypeError):
             break
         if size >= MAX_FILLED:
             break
-        calls_answered.append({**call, **given, "answer": answer})
+        calls_answered.append({**call, **call_made, "answer": answer})
     return calls_answered
 
 
@@ -196,12 +196,12 @@ def _copied(form: Any) -> Any:
     return [_copied(part) for part in form] if isinstance(form, list) else form
 
 
-def _named(form: Any, known: Mapping[str, list[Any]]) -> Any:
+def _named(form: Any, names_of_answers: Mapping[str, list[Any]]) -> Any:
     if _is_telling(form):
-        name = known.get(_text_of(form))
+        name = names_of_answers.get(_text_of(form))
         if name is not None:
             return name
-    return _replaced(form, lambda part: _named(part, known))
+    return _replaced(form, lambda part: _named(part, names_of_answers))
 
 
 def _filled(form: Any, answers: Sequence[Any]) -> Any:

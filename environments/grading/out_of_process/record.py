@@ -106,8 +106,8 @@ def _undecided(tests: Sequence[str], recorded: RecordedCalls, reasons: dict[str,
     undecided = [test for test in tests if test not in recorded.tests]
     if not undecided:
         return ""
-    known = [test for test in undecided if test in reasons]
-    reason = most_frequent({test: reasons[test] for test in known}) if known else f"only {MAX_TESTS} tests are tried"
+    tried = {test: reasons[test] for test in undecided if test in reasons}
+    reason = most_frequent(tried) if tried else f"only {MAX_TESTS} tests are tried"
     return f"{len(undecided)} of {len(tests)} tests are not recorded: {reason}"
 
 

@@ -83,7 +83,7 @@ def checked_maker(module: str, name: str, packages: Iterable[str]) -> Any:
 
 
 def checked_object(method: str, make: Any, values: list[Any]) -> Any:
-    """Return what a maker makes. Raises CannotEncode for what is no instance of it, or is code."""
+    """Return what a maker makes. Raises CannotEncode for anything but an instance of it, and for code."""
     if method == "new" and not isinstance(make, type):
         raise CannotEncode("only a class makes a new object")
     value = made(method, make, values)
@@ -97,23 +97,25 @@ def on_type(kind: type, name: str) -> Any:
     return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
 
 
-def is_plain_attribute(value: Any, name: Any) -> bool:
-    """Return whether an object may have an attribute of this name: none of Python's, and no method's."""
+def is_plain_attribute(value: Any, name: Any, item: Any) -> bool:
+    """Return whether an object may have an attribute: none of Python's but for texts that describe, and no method's."""
     if type(name) is not str or name.startswith("__") and name.endswith("__"):
-        return False
+        return name in ("__doc__", "__name__") and (item is None or type(item) is str)
     return not isinstance(on_type(type(value), name), _METHODS)
 
 
 def bound_method(owner: Any, name: Any, allowed: Callable[[str, str], bool]) -> Any:
-    """Return a method of an object or class, found on its type. Raises CannotEncode."""
+    """Return a method of an object or class, attribute_held on its type. Raises CannotEncode."""
     if type(name) is not str or name.startswith("__") or not allowed("method", name):
         raise CannotEncode(f"method {name!r} is not expected here")
     is_class = isinstance(owner, type)
-    found: Any = None if isinstance(owner, CODE) and not is_class else on_type(owner if is_class else type(owner), name)
-    if not isinstance(found, _METHODS) or is_class and isinstance(found, types.FunctionType):
+    attribute_held: Any = (
+        None if isinstance(owner, CODE) and not is_class else on_type(owner if is_class else type(owner), name)
+    )
+    if not isinstance(attribute_held, _METHODS) or is_class and isinstance(attribute_held, types.FunctionType):
         raise CannotEncode(f"{type(owner).__name__} has no method {name!r}")
-    kind: Any = type(found)
-    return kind.__get__(found, None if is_class else owner, owner if is_class else type(owner))
+    kind: Any = type(attribute_held)
+    return kind.__get__(attribute_held, None if is_class else owner, owner if is_class else type(owner))
 
 
 def set_checked_state(value: Any, state: Any) -> None:
@@ -126,10 +128,10 @@ def set_checked_state(value: Any, state: Any) -> None:
     if isinstance(value, CODE):
         raise CannotEncode(f"the state of a {type(value).__name__} is not an answer's")
     parts = state if type(state) is tuple else (state,)
-    names = [name for part in parts if type(part) is dict for name in part]
-    refused = next((name for name in names if not is_plain_attribute(value, name)), None)
-    if refused is not None:
-        raise CannotEncode(f"attribute {refused!r} of a {type(value).__name__} is not an answer's")
+    pairs = [pair for part in parts if type(part) is dict for pair in part.items()]
+    for name, item in pairs:
+        if not is_plain_attribute(value, name, item):
+            raise CannotEncode(f"attribute {name!r} of a {type(value).__name__} is not an answer's")
     setter = on_type(type(value), "__setstate__")
     if setter is not None:
         type(value).__setstate__(value, state)
@@ -142,12 +144,12 @@ def set_checked_state(value: Any, state: Any) -> None:
         held.update(new)
     for name, item in (slots or {}).items():
         if not isinstance(on_type(type(value), name), types.MemberDescriptorType):
-            raise CannotEncode(f"{name!r} is no slot of a {type(value).__name__}")
+            raise CannotEncode(f"{name!r} is missing from the slots of a {type(value).__name__}")
         object.__setattr__(value, name, item)
 
 
 def checked_filling(value: Any, items: Any, pairs: Any) -> None:
-    """Raise CannotEncode where an answer fills what is no list and no dict."""
+    """Raise CannotEncode where an answer fills anything but a list or a dict."""
     if items is not None and not isinstance(value, (list, collections.deque)):
         raise CannotEncode(f"a {type(value).__name__} has no items")
     if pairs is not None and not isinstance(value, dict):

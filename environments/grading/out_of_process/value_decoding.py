@@ -222,8 +222,8 @@ class Values(CodeEncoder):
         if attributes:
             decoded_attributes = {name: self.decode(item) for name, item in attributes}
             if self.allowed is not None:  # private state is the solution's own, methods are those of the tree
-                names = [name for name in decoded_attributes if is_plain_attribute(value, name)]
-                decoded_attributes = {name: decoded_attributes[name] for name in names}
+                pairs_held = decoded_attributes.items()
+                decoded_attributes = {name: item for name, item in pairs_held if is_plain_attribute(value, name, item)}
             value.__dict__.clear()
             value.__dict__.update(decoded_attributes)
         if items is not None:

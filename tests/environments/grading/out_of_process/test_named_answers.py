@@ -78,6 +78,12 @@ def test_names_of_classes_and_tags_are_no_data() -> None:
     assert hidden([call("decimal", "x"), call("call", "y"), call("other", form)])[2]["arguments"] == [form]
 
 
+def test_the_private_state_of_an_opaque_object_is_no_answer() -> None:
+    """Each solution has its own: a part of it would be nowhere in another one's answer."""
+    made = ["O", "0.1", ["g", "m", "C"], [["_hidden", "private"]], None, None]
+    assert hidden([call(made, "x"), call("other", "private")])[1]["arguments"] == ["private"]
+
+
 def test_another_answer_is_the_argument_of_later_calls() -> None:
     calls = [call("secret", "x"), call("other", ["l", 1, ["secret"]])]
     other = [{**calls[0]["answer"], "result": "mine"}, calls[1]["answer"]]

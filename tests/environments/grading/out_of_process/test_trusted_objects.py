@@ -98,6 +98,16 @@ ATTACKS = {
     "a new object with a method replaced": [
         *("o", "0.2", ["new", ["g", HERE, "Point"]], [], ["D", [["twice", LIVE]]], None, None),
     ],
+    "a name of Python's": ["o", 2, ["new", ["g", HERE, "Point"]], [], ["D", [["__dict__", 3]]], None, None],
+    "a description that is no text": [
+        "o",
+        2,
+        ["new", ["g", HERE, "Point"]],
+        [],
+        ["D", [["__doc__", LIVE]]],
+        None,
+        None,
+    ],
     "state of a function": ["o", 3, ["new", ["g", HERE, "Point"]], [], ["t", [None, ["D", [["x", 1]]]]], None, None],
     "state of a class": ["o", "0.1", ["new", ["g", HERE, "Point"]], [], ["D", [["x", 1]]], None, None],
     "pairs into no dict": ["o", "0.2", ["new", ["g", HERE, "Point"]], [], None, None, [["x", 1]]],
@@ -161,8 +171,9 @@ def test_honest_objects_and_methods_arrive(trusted: Any, side: dict[str, Any]) -
 
 
 def test_a_known_object_of_the_test_is_changed_as_the_solution_changed_it(trusted: Any) -> None:
-    trusted.decode(["o", 2, ["new", ["g", HERE, "Point"]], [], ["D", [["x", 9]]], None, None])
-    assert trusted.point.twice() == 18
+    state = ["D", [["x", 9], ["__doc__", "nine"]]]
+    trusted.decode(["o", 2, ["new", ["g", HERE, "Point"]], [], state, None, None])
+    assert trusted.point.twice() == 18 and trusted.point.__doc__ == "nine"
 
 
 def test_a_bound_method_is_recorded_by_its_name() -> None:
