@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # inside, the text of that file has defined these names alrea
     from .inner_calls import noted_answer, observed, observed_coroutine
     from .places import CannotEncode
     from .stand_ins import with_stand_ins
+    from .trusted_objects import may_be_live
     from .value_decoding import Values
 
 MAX_CALLS = 400
@@ -52,7 +53,7 @@ class Boundary:
         self.reached: set[str] = set()
         self.entries: set[str] = set()
         self.inner: dict[str, list[str]] = {}
-        self.is_decoding = False
+        self.is_decoding = self.is_encoding = False
 
     def start(self, test: str) -> None:
         """Begin a test: its calls are counted from 0, and no object of another test is known."""
@@ -63,9 +64,13 @@ class Boundary:
         self.reached, self.entries, self.inner = set(), set(), {}
 
     def _is_allowed(self, names: set[tuple[str, str]]) -> Callable[[str, str], bool]:
+        is_live = functools.lru_cache(maxsize=1)(lambda: may_be_live(names))
+
         def is_allowed(module: str, name: str) -> bool:
             if (module, name) in names:
                 return True
+            if module == "live":
+                return is_live()
             item = getattr(sys.modules.get(module), name, None)
             is_own = module == "builtins" or module.partition(".")[0] in self.packages
             return is_own and isinstance(item, type) and issubclass(item, Exception)
@@ -97,6 +102,8 @@ class Boundary:
         original = original or self.originals.get(target)
         if not self.test or _busy.get():
             self.reached.add(target)
+            if self.is_encoding:
+                return self._taken_apart(target, original, arguments, keywords)
             if self.test and self.has_entries and self.answers is None and target in self.targets:
                 return noted_answer(self, target, original, arguments, keywords)
             return original(*arguments, **keywords)
@@ -111,6 +118,14 @@ class Boundary:
             return self._recorded(call, [*positional, *named.values()], outcome)
         finally:
             _busy.reset(token)
+
+    def _taken_apart(self, target: str, original: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """Call a function that runs while a call's arguments are encoded: what it returns would cross with them."""
+        result = original(*arguments, **keywords)
+        self.problem = self.problem or f"taking an argument apart runs {target}"
+        if self.answers is not None:
+            raise Unanswered(self.problem)
+        return result
 
     async def acall(self, target: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Stand in for a coroutine function."""
@@ -146,6 +161,7 @@ class Boundary:
             return call, arguments, keywords
         positional, named = without_defaults(original, arguments, keywords)
         arguments_sent, keywords_sent = list(positional), dict(named)
+        self.is_encoding = True
         try:
             self.values.begin()
             forms = []
@@ -160,7 +176,9 @@ class Boundary:
             for name, item in named.items():
                 call["keywords"][name], keywords_sent[name] = self.values.encode_result(item)
         except (CannotEncode, RecursionError) as error:
-            self.problem = f"{target}: {error}"
+            self.problem = self.problem or f"{target}: {error}"
+        finally:
+            self.is_encoding = False
         return call, arguments_sent, keywords_sent
 
     def _recorded(self, call: dict[str, Any], sent: list[Any], outcome: Any) -> Any:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # inside, the texts of those files have defined these names a
     from ...snapshots.test_run.plugin_imports import activate_environment, environment_folders
     from .call_description import describe_answer, printed_outcome
     from .fields import SolutionValues
+    from .named_answers import filled
     from .places import CannotEncode
 
 CPU_SECONDS = 30
@@ -53,9 +54,10 @@ def find_target(values: Any, target: str) -> Any:
     return raw
 
 
-def answer(values: Any, number: int, call: dict[str, Any]) -> dict[str, Any]:
+def answer(values: Any, number: int, call: dict[str, Any], earlier: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the answer to one call; one that cannot be made or described says so."""
     try:
+        call = filled(call, earlier)
         positional = [values.decode(form) for form in call["arguments"]]
         named = {name: values.decode(form) for name, form in call["keywords"].items()}
         function = find_target(values, call["target"])
@@ -75,7 +77,10 @@ def answer(values: Any, number: int, call: dict[str, Any]) -> dict[str, Any]:
 def run_test(job: dict[str, Any], calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the answers to the calls of one test, in order."""
     values = SolutionValues(job["opaque"], job["packages"], job["constructors"])
-    return [answer(values, number, call) for number, call in enumerate(calls)]
+    answers: list[dict[str, Any]] = []
+    for number, call in enumerate(calls):
+        answers.append(answer(values, number, call, answers))
+    return answers
 
 
 def serve() -> None:

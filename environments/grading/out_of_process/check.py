@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
 from typing import Any
@@ -24,11 +23,13 @@ from ...snapshots.test_run.test_runner import ENVIRONMENT, START, Crossing, Test
 from ...tasks.task_paths import source_files
 from ...tasks.task_trees import Materials
 from ..placing import KILLED, put_in_place
+from .answers import Answers, comparable_part, is_as, parsed
+from .named_answers import answered, stood_by, telling_call
 from .places import canonical
 from .public_forms import attribute_names
 from .recorded_calls import Call, RecordedCalls, boundary_parts, worker_parts
 from .rounds import is_open, next_questions
-from .sequences import QUESTIONS, comparable
+from .sequences import QUESTIONS
 from .targets import Examined, changed_constructors, examine
 
 ROUNDS = 4
@@ -36,11 +37,8 @@ ROUNDS = 4
 CPU_SECONDS = 60.0
 TRIES = 3
 """Most times that a process is started which another one kills."""
-MAX_DEPTH = 200
-"""Most levels of lists in an answer."""
-
-Answers = dict[str, list[Any]]
-"""The answers to the calls of each test; a test whose process ended early is missing."""
+TRUSTED_MEMORY = 1024 * 1024 * 1024
+"""Most bytes of memory of a run in the trusted tree."""
 
 
 @dataclass(frozen=True)
@@ -75,18 +73,25 @@ class Examination:
         targets = [call["target"] for calls in tests.values() for call in calls if call["target"][0] != "@"]
         modules = list(dict.fromkeys(target.partition(":")[0] for target in targets))
         job = {
-            "tests": tests,
             "opaque": list(opaque),
             "packages": packages,
             "modules": modules,
             "python_path": roots,
             "constructors": constructors,
         }
+        # Held-out calls have arguments of tests, and these are answers of others: neither may see the other's.
+        of_tests = {name: calls for name, calls in tests.items() if name.isdigit()}
+        held_out = {name: calls for name, calls in tests.items() if not name.isdigit()}
+        jobs = [{**job, "tests": part} for part in (of_tests, held_out) if part]
+        parts = await asyncio.gather(*(self._worker_answers(changes, json.dumps(part).encode()) for part in jobs))
+        return {name: answers for part in parts for name, answers in part.items()}
+
+    async def _worker_answers(self, changes: Sequence[FileChange], job: bytes) -> Answers:
         for _ in range(TRIES):  # a process that another one killed says nothing yet
-            result = await self._worker(changes, json.dumps(job).encode())
+            result = await self._worker(changes, job)
             if result is None or result.oom_killed or result.exit_code not in KILLED:
                 break
-        return {} if result is None else _parsed(result.channel)
+        return {} if result is None else parsed(result.channel)
 
     async def _worker(self, changes: Sequence[FileChange], job: bytes) -> ExecResult | None:
         """Run a job in a fresh sandbox with the solution; None where its files cannot be put in place."""
@@ -125,11 +130,29 @@ class Examination:
         hash_seed: int = 0,
         recorded_names: Mapping[str, Sequence[str]] | None = None,
     ) -> TestRun:
-        """Run tests in the trusted tree; their calls are recorded, or answered from ``answers``.
+        """Run tests in the trusted tree; their calls are recorded, or answered from ``answers``, the task's own.
 
         ``recorded_names`` are the attributes that decide whether a call is the one that was answered; None for all.
         Raises GraderError where the machine kills the run: no code of a solution is in it.
         """
+        for _ in range(TRIES):
+            run = await self.answered_run(tests, answers, allowed, hash_seed, recorded_names)
+            if run.exit_code not in KILLED:
+                return run
+        raise GraderError(
+            f"the tests of task {self.task.task_id!r} were killed {TRIES} times (exit {run.exit_code}); find what "
+            "kills processes on this machine and grade again"
+        )
+
+    async def answered_run(
+        self,
+        tests: Sequence[str],
+        answers: Mapping[str, Any] | None,
+        allowed: Any = None,
+        hash_seed: int = 0,
+        recorded_names: Mapping[str, Sequence[str]] | None = None,
+    ) -> TestRun:
+        """Do the same once, however the run ends: a solution's answers may be what ends it."""
         job = {
             "answers": answers,
             "opaque": list(self.examined.opaque),
@@ -139,14 +162,7 @@ class Examination:
             "targets": list(self.examined.targets),
             "has_entries": bool(self.entries),
         }
-        for _ in range(TRIES):
-            run = await self._trusted_process(tests, Crossing(boundary_parts(), job), self.examined.files, hash_seed)
-            if run.exit_code not in KILLED:
-                return run
-        raise GraderError(
-            f"the tests of task {self.task.task_id!r} were killed {TRIES} times (exit {run.exit_code}); find what "
-            "kills processes on this machine and grade again"
-        )
+        return await self._trusted_process(tests, Crossing(boundary_parts(), job), self.examined.files, hash_seed)
 
     async def entry_functions(self, tests: Sequence[str]) -> list[str]:
         """Return the functions that tests call and that run an examined one, as far as they can be replaced.
@@ -161,11 +177,17 @@ class Examination:
     async def _trusted_process(
         self, tests: Sequence[str], crossing: Crossing, files: Mapping[str, bytes], hash_seed: int
     ) -> TestRun:
-        sandbox = await open_sandbox(self.trees.snapshot.layers(self.trees.solved_tree), self.limits, self.backend)
+        limits = replace(self.limits, memory=min(self.limits.memory, TRUSTED_MEMORY))
+        sandbox = await open_sandbox(self.trees.snapshot.layers(self.trees.solved_tree), limits, self.backend)
         try:
             for path, content in files.items():
                 await sandbox.write(f"{WORKSPACE}/{path}", content)
-            return await run_tests(sandbox, self.task.pytest, tests, hash_seed=hash_seed, crossing=crossing)
+            limit = self.task.pytest.timeout_s
+            if self.trees.snapshot.recipe.measured:  # an answer may keep a test busy
+                limit = min(limit, max(60.0, 20.0 * self.trees.snapshot.baseline.seconds))
+            return await run_tests(
+                sandbox, self.task.pytest, tests, hash_seed=hash_seed, crossing=crossing, timeout_s=limit
+            )
         finally:
             await sandbox.close()
 
@@ -181,7 +203,7 @@ async def failed_tests(
     failed: dict[str, str] = {}
     for target, calls in recorded.inputs.items():
         answers = answers_given.get(f"input {target}", [])
-        wrong = [call for call, got in zip(calls, answers, strict=False) if not _is_as(call["answer"], got)]
+        wrong = [call for call, got in zip(calls, answers, strict=False) if not is_as(call["answer"], got)]
         if wrong or len(answers) != len(calls):
             count = len(wrong) + max(len(calls) - len(answers), 0)
             failed[target] = f"{count or 'all'} of {len(calls)} held-out calls have another result"
@@ -190,7 +212,7 @@ async def failed_tests(
     for number, (test, calls) in enumerate(recorded.tests.items()):
         answers = answers_given.get(str(number), [])
         if canonical(answers) != canonical([call["answer"] for call in calls]):
-            open_tests[test] = [{**call, "answer": got} for call, got in zip(calls, answers, strict=False)]
+            open_tests[test] = answered(calls, answers)
     return {**failed, **await judged(examination, recorded, changes, open_tests)}
 
 
@@ -199,7 +221,7 @@ def _failed_sequences(recorded: RecordedCalls, answers_given: Answers) -> dict[s
     for number, calls in enumerate(recorded.sequences):
         answers = answers_given.get(f"sequence {number}", [])
         for call, got in zip_longest(calls, answers):
-            if call is None or not _is_as(call["answer"], comparable(call, got)):
+            if call is None or not is_as(call["answer"], comparable_part(call, got)):
                 is_about = call is not None and call["target"] not in QUESTIONS
                 target = call["target"] if is_about else calls[0]["target"]
                 failed[target] = f"a call of held-out sequence {number} has another result"
@@ -218,12 +240,10 @@ async def judged(
     ``open_tests`` has these answers. Raises SandboxError when a sandbox fails.
     """
     failed: dict[str, str] = {}
-    allowed = recorded.allowed()
-    recorded_names = attribute_names([call for calls in recorded.tests.values() for call in calls])
     for last in [False] * (ROUNDS - 1) + [True]:
         if not open_tests:
             break
-        run = await examination.trusted_run(list(open_tests), open_tests, allowed, recorded_names=recorded_names)
+        run = await _judging_run(examination, recorded, open_tests)
         questions: dict[str, list[Call]] = {}
         for test, sent_before in open_tests.items():
             outcome, crossing = run.outcomes.get(test), run.crossings.get(test, {})
@@ -235,63 +255,41 @@ async def judged(
             elif last or crossing.get("problem") or not is_open(outcome.exception, sent_before, calls_made):
                 failed[test] = f"{outcome.exception}: {outcome.message}"[:300]
             else:
-                questions[test] = next_questions(sent_before, calls_made)
+                telling = telling_call(sent_before, calls_made, recorded.tests.values())
+                if telling:
+                    failed[test] = f"{telling} would be asked for what the test expects"
+                else:
+                    questions[test] = next_questions(sent_before, calls_made)
         names = {str(number): test for number, test in enumerate(questions)}
         sent = {name: questions[test] for name, test in names.items()}
         answers_given = await examination.answers(changes, sent, recorded.opaque) if sent else {}
         open_tests = {
-            test: [
-                {**call, "answer": got} for call, got in zip(questions[test], answers_given.get(name, []), strict=False)
-            ]
+            test: stood_by(open_tests[test], questions[test], answers_given.get(name, []))
             for name, test in names.items()
         }
     return failed
 
 
-def _is_as(expected: Any, got: Any) -> bool:
-    """Return whether an answer is the expected one; output counts where the task's own solution printed some."""
-    has_output = isinstance(got, dict) and isinstance(expected, dict) and isinstance(got.get("printed"), str)
-    return same_answer(expected, {**got, "printed": ""} if has_output and not expected["printed"] else got)
+def _is_killed(run: TestRun) -> bool:
+    return not run.timed_out and (run.oom_killed or run.exit_code in KILLED)
 
 
-def same_answer(expected: Any, got: Any, tolerance: float = 1e-9) -> bool:
-    """Return whether two forms are equal, floats within a relative tolerance."""
-    if isinstance(expected, list) and isinstance(got, list):
-        if len(expected) == 2 == len(got) and expected[0] == "f" == got[0]:
-            try:
-                return expected[1] == got[1] or math.isclose(float(expected[1]), float(got[1]), rel_tol=tolerance)
-            except (ValueError, TypeError):
-                return False
-        return len(expected) == len(got) and all(map(same_answer, expected, got))
-    if isinstance(expected, dict) and isinstance(got, dict):
-        return expected.keys() == got.keys() and all(same_answer(expected[key], got[key]) for key in expected)
-    return type(expected) is type(got) and bool(expected == got)
+async def _judging_run(
+    examination: Examination, recorded: RecordedCalls, open_tests: Mapping[str, Sequence[Call]]
+) -> TestRun:
+    """Run tests with a solution's answers. Where these end the process, its ``cause`` says so.
 
-
-def _parsed(channel: bytes) -> Answers:
-    """Return the answers that a solution's process wrote; lines of any other shape are left out."""
-    answers: Answers = {}
-    for line in channel.split(b"\n"):
-        try:
-            record = json.loads(line)
-            answers_given = record["answers"]
-            if (
-                isinstance(answers_given, list)
-                and all(isinstance(item, dict) for item in answers_given)
-                and _is_shallow(answers_given)
-            ):
-                answers[str(record["test"])] = answers_given
-        except (ValueError, KeyError, TypeError, RecursionError):
-            continue
-    return answers
-
-
-def _is_shallow(form: Any) -> bool:
-    """Return whether JSON is nested at most MAX_DEPTH levels deep."""
-    level = [form]
-    for _ in range(MAX_DEPTH):
-        inner = [item for item in level if isinstance(item, list | dict)]
-        if not inner:
-            return True
-        level = [part for item in inner for part in (item.values() if isinstance(item, dict) else item)]
-    return False
+    A run that is killed is compared with one that has the recorded answers: where the machine kills that too, it raises
+    GraderError. Where only memory was lacking, the first run decides; else another one could have killed it.
+    """
+    tests, allowed = list(open_tests), recorded.allowed()
+    names = attribute_names([call for calls in recorded.tests.values() for call in calls])
+    run = await examination.answered_run(tests, open_tests, allowed, recorded_names=names)
+    if not _is_killed(run):
+        return run
+    await examination.trusted_run(tests, {test: recorded.tests[test] for test in tests}, allowed, recorded_names=names)
+    if not run.oom_killed:
+        run = await examination.answered_run(tests, open_tests, allowed, recorded_names=names)
+        if not _is_killed(run):
+            return run
+    return replace(run, cause="the answers end the process of the tests")

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ....models import FileChange
 from ...tasks.task_paths import source_files
-from .check import Examination, same_answer
+from .answers import comparable_part, is_as
+from .check import Examination
 from .recorded_calls import RecordedCalls
-from .sequences import comparable
 from .targets import definitions, is_generator, module_name
 
 MOST_SIBLINGS = 6
@@ -51,12 +51,12 @@ async def _satisfies(examination: Examination, recorded: RecordedCalls, changes:
     expected += [(f"input {target}", calls) for target, calls in recorded.inputs.items()]
     for name, calls in expected:
         got = answers_given.get(name, [])
-        if len(got) != len(calls) or not all(map(same_answer, [call["answer"] for call in calls], got)):
+        if len(got) != len(calls) or not all(map(is_as, [call["answer"] for call in calls], got)):
             return False
     for number, calls in enumerate(recorded.sequences):
         got = answers_given.get(f"sequence {number}", [])
-        answers_seen = [comparable(call, one) for call, one in zip(calls, got, strict=False)]
-        if len(got) != len(calls) or not all(map(same_answer, [call["answer"] for call in calls], answers_seen)):
+        answers_seen = [comparable_part(call, one) for call, one in zip(calls, got, strict=False)]
+        if len(got) != len(calls) or not all(map(is_as, [call["answer"] for call in calls], answers_seen)):
             return False
     return True
 

@@ -18,6 +18,7 @@ from ...rng import stream
 from .check import Examination, judged
 from .guesses import satisfying_guess
 from .inputs import held_out_calls, is_plain
+from .named_answers import answered
 from .places import canonical
 from .recorded_calls import MAX_BYTES, Call, RecordedCalls
 from .sequences import held_out_sequences, kept_sequences
@@ -97,9 +98,20 @@ async def _record(examination: Examination, solution: Sequence[FileChange]) -> R
         for target, digests in notes.items():
             inner.setdefault(target, set()).update(digests)
     lacking = missing(recorded, reasons, (*examined.unreplaced, "")[0], unseen, inner)
+    lacking = lacking or _undecided(examination.task.FAIL_TO_PASS, recorded, reasons)
     if not lacking and (guess := await satisfying_guess(examination, recorded)):
         lacking = f"`return {guess}` gives every recorded answer"
     return Recording(recorded, reasons, not lacking, lacking)
+
+
+def _undecided(tests: Sequence[str], recorded: RecordedCalls, reasons: dict[str, str]) -> str:
+    """Return how many tests the record does not decide, '' for none: each of these could be forged in process."""
+    undecided = [test for test in tests if test not in recorded.tests]
+    if not undecided:
+        return ""
+    tried = {test: reasons[test] for test in undecided if test in reasons}
+    reason = most_frequent(tried) if tried else f"only {MAX_TESTS} tests are tried"
+    return f"{len(undecided)} of {len(tests)} tests are not recorded: {reason}"
 
 
 async def _reproduced(
@@ -127,16 +139,16 @@ async def _reproduced(
                 "its calls differ from run to run" if test in unsteady else _difference(calls, answers_given)
             )
             if len(answers_given) == len(calls) and not any("broken" in answer for answer in answers_given):
-                answered_calls = _answered(calls, answers_given)
+                answered_calls = answered(calls, answers_given)
                 unsure[test] = _with_needs(answered_calls, nothing.get(str(number), []))
-                idle[test] = _answered(calls, nothing.get(str(number), []))
+                idle[test] = answered(calls, nothing.get(str(number), []))
         elif canonical(nothing.get(str(number))) == expected:
             reasons[test] = "its answers do not need the solution"
         else:
             accepted[test] = _with_needs(calls, nothing.get(str(number), [])) if recorded.entries else calls
     if accepted:
-        answered = replace(recorded, tests=accepted)
-        run = await examination.trusted_run(list(accepted), accepted, answered.allowed())
+        allowed = replace(recorded, tests=accepted).allowed()
+        run = await examination.trusted_run(list(accepted), accepted, allowed)
         for test in list(accepted):
             if test not in run.passed:
                 outcome = run.outcomes.get(test)
@@ -155,8 +167,7 @@ async def _decided(
     """Return the tests that pass with two sets of the solution's answers, and fail with those of doing nothing."""
     again = await examination.answers(solution, recorded.sent(), recorded.opaque)
     second = {
-        test: _answered(calls, again.get(str(number), []))
-        for number, (test, calls) in enumerate(recorded.tests.items())
+        test: answered(calls, again.get(str(number), [])) for number, (test, calls) in enumerate(recorded.tests.items())
     }
     failed = set(await judged(examination, recorded, solution, recorded.tests))
     failed |= set(await judged(examination, recorded, solution, second))
@@ -168,10 +179,6 @@ def _with_needs(calls: Sequence[Call], nothing: Sequence[Any]) -> list[Call]:
     """Return calls that say whether doing nothing gives another answer."""
     pairs = zip_longest(calls, nothing[: len(calls)])
     return [{**call, "needs": canonical(call["answer"]) != canonical(other)} for call, other in pairs]
-
-
-def _answered(calls: Sequence[Call], answers_given: Sequence[Any]) -> list[Call]:
-    return [{**call, "answer": got} for call, got in zip(calls, answers_given, strict=False)]
 
 
 async def _with_inputs(

@@ -13,8 +13,12 @@ from typing import Any
 
 from ....errors import GraderError
 from ...snapshots.test_run import plugin_imports
+from .named_answers import hidden
 
-_VALUES = ("places", "special_values", "numbering", "value_encoding", "code_encoding", "value_decoding")
+_VALUES = (
+    *("places", "special_values", "trusted_objects", "numbering"),
+    *("value_encoding", "code_encoding", "value_decoding"),
+)
 _BOUNDARY = (*_VALUES, "public_forms", "stand_ins", "call_description", "inner_calls", "boundary")
 
 Call = dict[str, Any]
@@ -55,8 +59,11 @@ class RecordedCalls:
             raise GraderError("the task's recorded calls are damaged; make the task again") from error
 
     def sent(self) -> dict[str, list[Call]]:
-        """Return what a solution's process is given: calls without answers, and no name of a test."""
-        calls = {str(number): _bare(calls) for number, calls in enumerate(self.tests.values())}
+        """Return what a solution's process is given: calls without answers, and no name of a test.
+
+        Arguments that are an earlier answer of the same test name it instead.
+        """
+        calls = {str(number): hidden(calls) for number, calls in enumerate(self.tests.values())}
         inputs = {f"input {target}": _bare(calls) for target, calls in self.inputs.items()}
         sequences = {f"sequence {number}": _bare(calls) for number, calls in enumerate(self.sequences)}
         return {**calls, **inputs, **sequences}
@@ -73,7 +80,8 @@ def _bare(calls: list[Call]) -> list[Call]:
 def _names_in(form: Any) -> Iterator[tuple[str, str]]:
     """Yield module and name of everything that a form names; data that only looks like a name is not one.
 
-    What makes an object has its method, ``new`` or ``call``, before the module.
+    What makes an object has its method, ``new`` or ``call``, before the module. ``method`` stands before the names of
+    bound methods, ``live`` for functions that stayed where they were made.
     """
     if not isinstance(form, list):
         return
@@ -93,11 +101,15 @@ def _names_in(form: Any) -> Iterator[tuple[str, str]]:
     elif tag == "n":
         inner = [parts[1]]
     elif tag == "L":
+        yield "live", ""
         yield from (("attribute", name) for name, _ in parts[1] if name.startswith("__"))
         inner = [pair[1] for pair in parts[1]]
     elif tag == "fn" and len(parts) == 8:
-        yield from (("attribute", name) for name, _ in parts[-1] if not name.startswith("__"))
+        yield from (("attribute", name) for name, _ in parts[-1])
         inner = [pair[1] for pair in parts[-1]]
+    elif tag == "B":
+        yield "method", parts[2]
+        inner = [parts[1]]
     elif tag == "m":
         inner = parts[1:]
     elif tag == "o":
@@ -132,5 +144,6 @@ def boundary_parts() -> tuple[str, ...]:
 @functools.cache
 def worker_parts() -> tuple[str, ...]:
     """Return the texts that run a solution's calls."""
-    worker = [Path(__file__).with_name(f"{name}.py").read_text("utf-8") for name in ("fields", "candidate_worker")]
+    names = ("named_answers", "fields", "candidate_worker")
+    worker = [Path(__file__).with_name(f"{name}.py").read_text("utf-8") for name in names]
     return (Path(plugin_imports.__file__).read_text("utf-8"), *boundary_parts(), *worker)

@@ -26,11 +26,22 @@ if TYPE_CHECKING:  # inside, the text of that file has defined these names alrea
         set_state,
     )
     from .special_values import SIMPLE, found_match, member_again, used_up
+    from .trusted_objects import (
+        CODE,
+        bound_method,
+        checked_filling,
+        checked_maker,
+        checked_object,
+        checked_value,
+        is_plain_attribute,
+        set_checked_state,
+        sets_cell,
+    )
 
 _CONTAINERS: dict[str, Callable[[], Any]] = {"l": list, "d": dict, "S": set, "ba": bytearray}
 _SPECIAL = frozenset(("__wrapped__", "__signature__", "__text_signature__", "__test__", "__class__"))
 """Attributes of a function that Python, pytest and unittest read."""
-_BUILT_IN = (list, dict, set, bytearray, type, types.FunctionType)
+_BUILT_IN = (list, dict, set, bytearray)
 
 
 class Values(CodeEncoder):
@@ -98,10 +109,12 @@ class Values(CodeEncoder):
     def _named(self, module: str, name: str) -> Any:
         if self.allowed is not None and not self.allowed(module, name):
             raise CannotEncode(f"{module}:{name} is not expected here")
-        return resolve(module, name)
+        return resolve(module, name) if self.allowed is None else checked_value(module, name)
 
     def _known(self, number: Any, make: Callable[[], Any]) -> Any:
         if number not in self.objects:
+            if self.allowed is not None and not isinstance(number, str):
+                raise CannotEncode(f"number {number!r} is not an answer's")
             value = make()
             self.objects[number] = value
             self.numbers[id(value)] = number
@@ -129,11 +142,18 @@ class Values(CodeEncoder):
         method, place = maker
         values = [self.decode(item) for item in arguments]  # what made a known object may have changed since
         if number in self.objects:
-            value = self._known_as(number, lambda value: type(value) not in _BUILT_IN)
+            value = self._known_as(number, lambda value: not (type(value) in _BUILT_IN or isinstance(value, CODE)))
         else:
             make = self._maker(method, place)
-            value = self._known(number, lambda: made(method, make, values))
-        set_state(value, self.decode(state))
+            if self.allowed is None:
+                value = self._known(number, lambda: made(method, make, values))
+            else:
+                value = self._made_here(number, checked_object(method, make, values), (state, items, pairs))
+        if self.allowed is None:
+            set_state(value, self.decode(state))
+        else:
+            set_checked_state(value, self.decode(state))
+            checked_filling(value, items, pairs)
         if items is not None:
             replace_items(value, [self.decode(item) for item in items])
         if pairs is not None:
@@ -145,13 +165,21 @@ class Values(CodeEncoder):
                 value[key] = item
         return value
 
+    def _made_here(self, number: Any, value: Any, written: tuple[Any, ...]) -> Any:
+        """Give a new object of the trusted side its number; one that is known already is not written to."""
+        known_number = self.numbers.get(id(value))
+        is_known = known_number is not None and self.objects.get(known_number) is value
+        if is_known and written != (None, None, None):
+            raise CannotEncode(f"a {type(value).__name__} that is known as number {known_number}")
+        return self._known(number, lambda: value)
+
     def _maker(self, method: str, place: Any) -> Any:
         """Return what makes an object; on the trusted side only what has made one in a recorded answer."""
         if self.allowed is None:
             return self.decode(place)
         if place[0] != "g" or not self.allowed(f"{method} {place[1]}", place[2]):
             raise CannotEncode(f"{place!r} is not expected to make an object")
-        return resolve(place[1], place[2])
+        return checked_maker(place[1], place[2], self.packages)
 
     def _known_as(self, number: Any, is_kind: Callable[[Any], bool]) -> Any:
         """Return a known object; on the trusted side a form cannot treat it as one of another kind."""
@@ -165,7 +193,16 @@ class Values(CodeEncoder):
         self._known(number, lambda: match)
         return self._known_as(number, lambda value: isinstance(value, re.Match))
 
+    def _decode_B(self, number: Any, owner: Any, name: Any) -> Any:
+        value = self.decode(owner)
+        if number in self.objects:
+            return self._known_as(number, lambda value: isinstance(value, (types.MethodType, *CODE)))
+        method = getattr(value, name) if self.allowed is None else bound_method(value, name, self.allowed)
+        return self._known(number, lambda: method)
+
     def _decode_n(self, number: Any, kind: Any) -> Any:
+        if self.allowed is not None:
+            raise CannotEncode("a new object is not an answer's")
         created = self.decode(kind)
         return self._known(number, lambda: bare_object(created))
 
@@ -184,6 +221,9 @@ class Values(CodeEncoder):
         value = self._known_as(number, lambda value: self.is_opaque(type(value)))
         if attributes:
             decoded_attributes = {name: self.decode(item) for name, item in attributes}
+            if self.allowed is not None:  # private state is the solution's own, methods are those of the tree
+                pairs_held = decoded_attributes.items()
+                decoded_attributes = {name: item for name, item in pairs_held if is_plain_attribute(value, name, item)}
             value.__dict__.clear()
             value.__dict__.update(decoded_attributes)
         if items is not None:
@@ -200,6 +240,8 @@ class Values(CodeEncoder):
             return self.objects[number]
         if not isinstance(number, str) or not all(self._is_attribute(name) for name, _ in attributes):
             raise CannotEncode("a function of an answer has a number of its own and no special attributes")
+        if self.allowed is not None and not self.allowed("live", ""):
+            raise CannotEncode("a function is not expected here")
         function = self._known(number, lambda: self.live(number, None))
         self._known_as(number, lambda value: isinstance(value, types.FunctionType))
         for name, form in attributes:
@@ -224,16 +266,19 @@ class Values(CodeEncoder):
             function = self._known(number, lambda: types.FunctionType(loaded, scope, name, None, closure))
             scope.update((key, self.decode(form)) for key, form in shared)
             function.__defaults__, function.__kwdefaults__ = (self.decode(form) for form in defaults)
-        function = self._known_as(number, lambda value: isinstance(value, types.FunctionType))
+        is_of_test = isinstance(number, int)
+        function = self._known_as(number, lambda value: is_of_test and isinstance(value, types.FunctionType))
         for position, (_, form) in enumerate(cells):
-            if form:
-                function.__closure__[position].cell_contents = self.decode(form[0])
+            content = self.decode(form[0]) if form else None
+            is_set = self.allowed is None or sets_cell(function.__code__, function.__code__.co_freevars[position])
+            if form and is_set:
+                function.__closure__[position].cell_contents = content
         if self.allowed is not None:  # containers that the function shares are changed in place
             for _, form in shared:
                 if not (isinstance(form, list) and form[0] == "g"):  # a module's own things are the same on both sides
                     self.decode(form)
         for key, form in attributes:
-            if self.allowed is not None and not self.allowed("attribute", key):
+            if self.allowed is not None and not (self._is_attribute(key) and self.allowed("attribute", key)):
                 raise CannotEncode(f"attribute {key} is not expected here")
             setattr(function, key, self.decode(form))
         return function

@@ -17,6 +17,7 @@ whose first element is a tag:
 | ``["m", n, method, pattern, text, start, end]`` | the match that a regular expression's method finds |
 | ``["I", items, exception]`` | an iterator that gives the items, and then raises the exception (or None) |
 | ``["o", n, maker, arguments, state, items, pairs]`` | an object as ``__reduce_ex__`` takes it apart |
+| ``["B", n, owner, name]`` | a bound method |
 | ``["n", n, class]`` | a new *opaque* object, before its ``__init__`` |
 | ``["h", n, attributes]`` | an opaque object that both sides know, with what the caller has changed since |
 | ``["O", n, class, attributes, items, pairs]`` | an opaque object in an answer |
@@ -224,6 +225,8 @@ class Encoder(Numbering):
         if isinstance(reduced, str):
             return ["g", type(value).__module__, reduced]
         make, arguments, state, items, pairs = (tuple(reduced) + (None,) * 5)[:5]
+        if make is getattr:
+            return ["B", number, self.encode(arguments[0]), arguments[1]]
         if make is getattr(copyreg, "__newobj__", None):
             method, make, arguments = "new", arguments[0], arguments[1:]
         elif make is copyreg._reconstructor:  # type: ignore[attr-defined]

@@ -18,8 +18,7 @@ from typing import Any
 import pytest
 
 from etude.environments.grading.collect import changes_of, collect, diff_digest
-from etude.environments.grading.out_of_process.check import _parsed as parsed_answers
-from etude.environments.grading.out_of_process.check import same_answer
+from etude.environments.grading.out_of_process.answers import parsed, same_answer
 from etude.environments.grading.out_of_process.recorded_calls import boundary_parts
 from etude.environments.sandbox import Change, ExecResult
 from etude.environments.snapshots.test_run.test_runner import read_run
@@ -134,7 +133,7 @@ def test_damaged_answers_are_no_right_answers() -> None:
             channel = damaged_bytes(line, chance)
         else:
             channel = json.dumps({"test": "0", "answers": damaged_value(answers, chance)}).encode()
-        got = parsed_answers(channel).get("0")
+        got = parsed(channel).get("0")
         assert got is None or got == answers or not same_answer(answers, got)
 
 

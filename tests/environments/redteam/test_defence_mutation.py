@@ -117,7 +117,7 @@ def without_signatures(patch: pytest.MonkeyPatch) -> None:
 
         return [json.loads(line.split(b" ", 2)[2]) for line in channel.split(b"\n")[:-1]], ""
 
-    patch.setattr(test_runner, "_verified", unsigned)
+    patch.setattr(test_runner, "verified", unsigned)
 
 
 def without_expected_ids(patch: pytest.MonkeyPatch) -> None:

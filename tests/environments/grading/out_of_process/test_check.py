@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from etude.environments.grading import grade, in_process
-from etude.environments.grading.out_of_process.check import Examination, _is_as, _parsed, same_answer
+from etude.environments.grading.out_of_process.answers import MAX_ANSWERS, is_as, parsed, same_answer
+from etude.environments.grading.out_of_process.check import Examination
 from etude.environments.grading.out_of_process.guesses import satisfying_guess
 from etude.environments.grading.out_of_process.record import Recording, record
 from etude.environments.grading.out_of_process.recorded_calls import RecordedCalls
@@ -51,6 +52,36 @@ FORGERIES = {
     "def total(values):\n    later = Later()\n    later.values = list(values)\n    return later\n",
     "early exit": "import os\ndef total(values):\n    os._exit(0)\n",
 }
+
+
+BOMB = """import json, os, sys
+
+def total(values):
+    return sum(values)
+
+_main = sys.modules["__main__"]
+if hasattr(_main, "run_test"):
+    def _bomb(number):
+        form = ["l", f"{number}.900", ["x" * 1000]]
+        for i in range(901, 945):
+            form = ["l", f"{number}.{i}", [form, ["r", form[1]]]]
+        error = [["g", "builtins", "KeyError"], "x", [form]]
+        return {"after": None, "error": error, "result": None, "printed": ""}
+    _main.run_test = lambda job, calls: [_bomb(number) for number in range(len(calls))]
+"""
+"""Answers whose text does not fit into any memory."""
+ODD_FORMS = """import sys
+
+def total(values):
+    return sum(values)
+
+_main = sys.modules["__main__"]
+if hasattr(_main, "run_test"):
+    _odd = [[], ["l", 5], [["l"], 1], ["d", 1, [3]], ["f", 10**400], ["f"], {}, ["t", {}], ["B"], ["o", 1]]
+    _main.run_test = lambda job, calls: [
+        {"after": None, "error": None, "result": _odd[i % len(_odd)], "printed": ""} for i in range(len(calls))
+    ]
+"""
 
 
 def graded(task: Task, text: str) -> Grade:
@@ -171,6 +202,17 @@ def test_a_forgery_scores_zero(examined: Task, name: str) -> None:
     assert graded(examined, FORGERIES[name]).reward.value == 0.0
 
 
+def test_answers_that_end_the_process_of_the_tests_fail_them(examined: Task) -> None:
+    result = graded(examined, BOMB)
+    assert result.reward.value == 0.0 and result.reward.components["behaviour"] == 0.0
+    assert "the answers end the process of the tests" in {failure.cause for failure in result.failures}
+
+
+def test_answers_of_no_known_shape_fail_and_nothing_else(examined: Task) -> None:
+    result = graded(examined, ODD_FORMS)
+    assert result.reward.components["fail_to_pass"] == 1.0 and result.reward.value == 0.0
+
+
 def test_a_forgery_that_passes_every_test_is_rewarded_without_the_record(task: Task, examined: Task) -> None:
     assert graded(task, FORGERIES["equal"]).reward.value == 1.0
     result = graded(examined, FORGERIES["equal"])
@@ -199,6 +241,30 @@ def test_the_calls_are_answered_before_the_code_is_beside_the_tests(
     assert order == ["failed_tests", "_attempt"]
 
 
+def test_a_test_that_only_the_process_with_the_solution_decides_leaves_the_task_in_process(
+    task: Task, snapshot: Snapshot
+) -> None:
+    """That one test could be forged, whatever the seven others say."""
+    path = "tests/test_hidden.py"
+    more = "\n\ndef test_locked():\n    import threading\n\n    assert total(iter([1, len([threading.Lock()])])) == 2\n"
+    unsent = more.replace("iter([1, len([threading.Lock()])])", "Locked([1, 1])").replace(
+        "threading\n\n", "threading\n\n    class Locked(list):\n        lock = threading.Lock()\n\n"
+    )
+    for added, is_complete in ((more, True), (unsent, False)):
+        hidden = (HIDDEN + added).encode()
+        other = task.model_copy(
+            update={
+                "test_patch": make_patch({path: None}, {path: hidden}),
+                "FAIL_TO_PASS": [*task.FAIL_TO_PASS, f"{path}::test_locked"],
+            }
+        )
+        trees = Materials(other, snapshot)
+        found = asyncio.run(record(Examination(other, trees), own_solution(other, trees)))
+        assert found.is_complete == is_complete, found.missing
+    assert found.calls is not None and len(found.calls.tests) == 7
+    assert found.missing.startswith("1 of 8 tests are not recorded")
+
+
 def test_a_task_without_a_function_to_examine_stays_in_process(task: Task, snapshot: Snapshot) -> None:
     trees = Materials(task, snapshot)
     examination = Examination(task, trees)
@@ -221,16 +287,22 @@ def test_a_task_without_a_function_to_examine_stays_in_process(task: Task, snaps
     ],
 )
 def test_what_is_no_answer_is_left_out(line: bytes) -> None:
-    assert _parsed(line + b'\n{"test": "1", "answers": [{}]}\n') == {"1": [{}]}
+    assert parsed(line + b'\n{"test": "1", "answers": [{}]}\n') == {"1": [{}]}
+
+
+def test_too_many_answers_are_none() -> None:
+    line = b'{"test": "1", "answers": [{}]}\n'
+    assert parsed(line * (MAX_ANSWERS // len(line))) == {"1": [{}]}
+    assert parsed(line * (MAX_ANSWERS // len(line) + 1)) == {}
 
 
 def test_output_counts_where_the_tasks_own_solution_printed_some() -> None:
     """A line that is left of a search for a mistake changes no result; the wrong line does."""
     quiet = {"result": 1, "after": None, "error": None, "printed": ""}
     loud = {**quiet, "printed": "one\n"}
-    assert _is_as(quiet, quiet) and _is_as(quiet, loud) and _is_as(loud, loud)
-    assert not _is_as(loud, quiet) and not _is_as(loud, {**quiet, "printed": "two\n"})
-    assert not _is_as(quiet, {**loud, "result": 2}) and not _is_as(quiet, {**quiet, "printed": None})
+    assert is_as(quiet, quiet) and is_as(quiet, loud) and is_as(loud, loud)
+    assert not is_as(loud, quiet) and not is_as(loud, {**quiet, "printed": "two\n"})
+    assert not is_as(quiet, {**loud, "result": 2}) and not is_as(quiet, {**quiet, "printed": None})
 
 
 def test_answers_are_equal_by_type_and_floats_within_a_tolerance() -> None:
@@ -239,5 +311,6 @@ def test_answers_are_equal_by_type_and_floats_within_a_tolerance() -> None:
     assert same_answer(["f", "inf"], ["f", "inf"]) and same_answer(["f", "nan"], ["f", "nan"])
     assert not same_answer(["f", "5.0"], ["f", "inf"]) and not same_answer(["f", "1.0"], ["f", "nan"])
     assert not same_answer(["f", "5.0"], ["f", "x"]) and not same_answer(["f", "5.0"], ["f", None])
+    assert not same_answer(["f", "0.5"], ["f", 10**400])
     assert not same_answer(1, True) and not same_answer(1, ["f", "1.0"]) and not same_answer([1], [1, 2])
     assert same_answer({"a": ["t", [1]]}, {"a": ["t", [1]]})

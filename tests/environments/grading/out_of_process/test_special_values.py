@@ -114,7 +114,8 @@ def test_a_forged_form_is_refused(side: dict[str, Any], form: Any) -> None:
 
     convert.__module__ = "tests.test_any"
     values = side["Values"](
-        allowed=lambda *place: place in {("decimal", "Decimal"), ("attribute", "__original__")}, live=lambda *_: print
+        allowed=lambda *place: place in {("decimal", "Decimal"), ("attribute", "__original__"), ("live", "")},
+        live=lambda *_: print,
     )
     values.begin()
     values.encode([re.compile("a")])
@@ -126,7 +127,8 @@ def test_a_forged_form_is_refused(side: dict[str, Any], form: Any) -> None:
 def test_a_function_of_an_answer_has_the_special_attributes_of_the_tasks_own_solution(side: dict[str, Any]) -> None:
     def function() -> None: ...
 
-    values = side["Values"](allowed=lambda *place: place == ("attribute", "__original__"), live=lambda *_: function)
+    allowed = {("attribute", "__original__"), ("live", "")}
+    values = side["Values"](allowed=lambda *place: place in allowed, live=lambda *_: function)
     values.begin()
     assert values.decode(["L", "0.1", [["__original__", 3]]]).__original__ == 3
     with pytest.raises(side["CannotEncode"]):
