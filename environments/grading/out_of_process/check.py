@@ -24,6 +24,7 @@ from ...snapshots.test_run.test_runner import ENVIRONMENT, START, Crossing, Test
 from ...tasks.task_paths import source_files
 from ...tasks.task_trees import Materials
 from ..placing import KILLED, put_in_place
+from .equal_data import plain_data
 from .places import canonical
 from .public_forms import attribute_names
 from .recorded_calls import Call, RecordedCalls, boundary_parts, worker_parts
@@ -249,8 +250,10 @@ async def judged(
 
 def _is_as(expected: Any, got: Any) -> bool:
     """Return whether an answer is the expected one; output counts where the task's own solution printed some."""
-    has_output = isinstance(got, dict) and isinstance(expected, dict) and isinstance(got.get("printed"), str)
-    return same_answer(expected, {**got, "printed": ""} if has_output and not expected["printed"] else got)
+    if isinstance(got, dict) and isinstance(expected, dict) and isinstance(got.get("printed"), str):
+        got = {**got, "printed": got["printed"] if expected["printed"] else "", "result": plain_data(got.get("result"))}
+        expected = {**expected, "result": plain_data(expected["result"])}
+    return same_answer(expected, got)
 
 
 def same_answer(expected: Any, got: Any, tolerance: float = 1e-9) -> bool:
