@@ -152,7 +152,7 @@ def _questions(calls: Sequence[Call], targets: Sequence[str]) -> list[Call]:
 
 
 def _is_object(form: Any) -> bool:
-    return isinstance(form, list) and form[0] in ("o", "O")
+    return isinstance(form, list) and form[0] in ("o", "O") and plain_data(form) == ["?"]
 
 
 def _key(calls: Sequence[Call]) -> str:
