@@ -6,6 +6,7 @@ import json
 import math
 from typing import Any
 
+from .equal_data import plain_data
 from .recorded_calls import Call
 from .sequences import comparable
 
@@ -42,8 +43,10 @@ def same_answer(expected: Any, got: Any, tolerance: float = 1e-9) -> bool:
 
 def is_as(expected: Any, got: Any) -> bool:
     """Return whether an answer is the expected one; output counts where the task's own solution printed some."""
-    has_output = isinstance(got, dict) and isinstance(expected, dict) and isinstance(got.get("printed"), str)
-    return same_answer(expected, {**got, "printed": ""} if has_output and not expected["printed"] else got)
+    if isinstance(got, dict) and isinstance(expected, dict) and isinstance(got.get("printed"), str):
+        got = {**got, "printed": got["printed"] if expected["printed"] else "", "result": plain_data(got.get("result"))}
+        expected = {**expected, "result": plain_data(expected["result"])}
+    return same_answer(expected, got)
 
 
 def parsed(channel: bytes) -> Answers:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count, zip_longest
 from typing import Any
 
+from .equal_data import plain_data
 from .inputs import at, has, is_plain, renumbered, varied
 from .places import canonical
 from .recorded_calls import Call
@@ -88,15 +89,11 @@ def comparable(call: Call, answer: Any) -> Any:
     if not isinstance(after, list) or len(after) != len(forms):
         return None
     data = [
-        _data(now) if is_plain(before) and _data(now) != _data(before) else None
+        plain_data(now) if is_plain(before) and plain_data(now) != plain_data(before) else None
         for before, now in zip(forms, after, strict=True)
     ]
     error = answer["error"][:1] if isinstance(answer["error"], list) else answer["error"]
-    return {"after": data, "error": error, "printed": answer["printed"], "result": _data(answer["result"])}
-
-
-def _data(form: Any) -> Any:
-    return renumbered(form, count(1)) if is_plain(form) else ["?"]
+    return {"after": data, "error": error, "printed": answer["printed"], "result": plain_data(answer["result"])}
 
 
 def _is_movable(calls: Sequence[Call]) -> bool:
@@ -155,7 +152,7 @@ def _questions(calls: Sequence[Call], targets: Sequence[str]) -> list[Call]:
 
 
 def _is_object(form: Any) -> bool:
-    return isinstance(form, list) and form[0] in ("o", "O")
+    return isinstance(form, list) and form[0] in ("o", "O") and plain_data(form) == ["?"]
 
 
 def _key(calls: Sequence[Call]) -> str:

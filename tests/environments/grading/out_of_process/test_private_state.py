@@ -79,6 +79,11 @@ FORGERIES = {
     + "    box.__dict__.setdefault('_sums', expected)\n    return Sum(box._sums)\n",
     "right for the first call alone": EXPECTED + "    total.calls = getattr(total, 'calls', 0) + 1\n"
     "    return Sum(expected if 'pytest' in sys.modules else sum(box.items) * (total.calls == 1))\n",
+    "output in the place of a result": OWN.replace(
+        "    return Sum(sum(box.items))", "    print(sum(box.items))\n    return _Equal()"
+    ),
+    "an argument without its state": "    is_empty = not box.__dict__.get('items', 1)\n    box.__dict__.clear()\n"
+    "    if is_empty:\n        raise ValueError()\n    return _Equal()\n",
     "an attribute in the place of a method": OWN.replace(
         "    return Sum(sum(box.items))\n",
         "    result = Sum(0)\n    result._eq = 1\n    result.__dict__['__eq__'] = len\n"

@@ -113,6 +113,18 @@ def test_a_returned_object_is_asked_for_its_text_unless_that_is_examined() -> No
         assert all(len(calls) == 1 for calls in found)
 
 
+def test_one_of_pythons_dictionaries_is_compared_as_data_and_not_by_its_text() -> None:
+    form = ["o", "0.1", ["call", ["g", "collections", "defaultdict"]], [["g", "builtins", "list"]], None, None]
+    made = [[call("m:make", number, result=[*form, [["a", number]]])] for number in (1, 9)]
+    found = held_out_sequences(made, ["m:make"], random.Random(2))
+    assert found and all([item["target"] for item in calls] == ["m:make"] for calls in found)
+    own, plain, other = (
+        comparable(made[0][0], answer(form))
+        for form in ([*form, [["a", 1]]], ["d", "0.1", [["a", 1]]], ["d", "0.1", [["a", 2]]])
+    )
+    assert own == plain != other
+
+
 def test_a_sequence_that_needs_a_number_of_private_state_is_left_out() -> None:
     inner = [call("m:make", 1, result=["t", [["o", "0.2", ["new", ["g", "m", "Box"]], [], None, None, None]]])]
     assert held_out_sequences([[*inner, call(ADD, ["r", "0.2"], 4)]], [ADD], random.Random(1)) == []
