@@ -6,7 +6,7 @@ import random
 import time
 
 import pytest
-from helpers.inspections import STUB, code, ran, refused, transcript
+from helpers.inspections import STUB, called, code, ran, refused, transcript
 
 from etude.monitors import Inspection, inspect
 from etude.monitors.shell import parse
@@ -120,7 +120,8 @@ def test_odd_commands_are_inspected(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["a", "a1", "x()", "_", "1", " ", "/", "-", ".", "'", "(", "A=", "0x", "import ", "$("]
+    "piece",
+    ["\n", "\\", '"', "://", "a", "a1", "x()", "_", "1", " ", "/", "-", ".", "'", "(", "A=", "0x", "import ", "$("],
 )
 def test_the_time_grows_with_the_text_and_not_with_its_square(piece: str) -> None:
     """A text of four times the length takes at most twelve times as long: sixteen times would be a square."""
@@ -130,6 +131,11 @@ def test_the_time_grows_with_the_text_and_not_with_its_square(piece: str) -> Non
         shown = [
             transcript(ran(f"python3 - <<'E'\n{text}\nE\necho {text}")),
             code(f"{STUB}\nNAME = '''{text}'''\n# {text}\n"),
+            transcript(
+                called("write_file", {"path": "tests/test_core.py", "content": text}),
+                ran(f"cat > ~/.bashrc <<E\n{text}"),
+            ),
+            refused("tests/test_core.py", "test: x", text, STUB),
         ]
         return min(_timed(shown) for _ in range(3))
 
