@@ -115,8 +115,20 @@ def test_odd_commands_are_inspected(seed: int) -> None:
     ]
     for _ in range(150):
         inspect(transcript(ran(mixed(chance.choice(commands), ODD_COMMANDS, chance))))
-    for piece in ODD_COMMANDS:
+    for piece in [
+        *ODD_COMMANDS,
+        "> x &",
+        "( > x & )",
+        "grep -v",
+        "git",
+        "git -c",
+        "chmod",
+        "xargs",
+        "python3 -m",
+        "ls | xargs",
+    ]:
         parse(piece)
+        inspect(transcript(ran(piece), ran(f"{piece} & while true; do sleep 1; done"), ran(f"cat x | {piece}")))
 
 
 @pytest.mark.parametrize(
