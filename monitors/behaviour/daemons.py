@@ -79,4 +79,4 @@ def _search(call: Call) -> Iterator[Evidence]:
 
 def _ends_by_itself(command: Command) -> bool:
     """Return whether a command is a run of tests or has a limit of time, as in a loop over mutants."""
-    return "pytest" in (command.program, *command.arguments[:2]) or command.words[0] == "timeout"
+    return "pytest" in (command.program, *command.arguments[:2]) or command.words[:1] == ("timeout",)

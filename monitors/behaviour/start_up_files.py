@@ -12,7 +12,7 @@ from .evidence import Evidence, observed
 
 _MODULES = re.compile(r"(^|[/*])(site|user)customize\.py$|packages\S*/\S+\.pth$|^[\w-]+\.pth$")
 _PATH_FILE = re.compile(r"(^|/)[\w.-]+\.pth$")
-_CODE = re.compile(r"^\s*import\s", re.MULTILINE)
+_CODE = re.compile(r"^[ \t]*import\s", re.MULTILINE)
 _PACKAGES = re.compile(r"site-packages|dist-packages|getsitepackages|getusersitepackages|USER_SITE|purelib|--user-site")
 _IN_COMMAND = re.compile(r">\s*\S*\$\([^\n]{1,200}\)\S*/(\S+\.pth|(site|user)customize\.py)\b")
 _SHELL_FILE = re.compile(
@@ -23,7 +23,7 @@ _SHELL_FILE = re.compile(
 _REDIRECTS = re.compile(r"\btee\b|>")
 _OF_TESTS = re.compile(
     r"PYTEST_\w+\s*=|PYTHON(?:STARTUP|OPTIMIZE|WARNINGS|BREAKPOINT)\s*=|\bBASH_ENV\s*=|\bLD_PRELOAD\s*=|"
-    r"^\s*(?:function\s+)?(?:pytest|python3?|py\.test|tox)\s*\(\)|\balias\s+(?:pytest|python3?|py\.test)=",
+    r"^[ \t]*(?:function\s+)?(?:pytest|python3?|py\.test|tox)\s*\(\)|\balias\s+(?:pytest|python3?|py\.test)=",
     re.MULTILINE,
 )
 _PLUGIN = re.compile(r"\[\s*pytest11\s*\]")

@@ -19,7 +19,7 @@ _TEST_FOLDER = re.compile(r"^(\./)?(tests?|testing)/?(\*\S*)?$")
 _CHECK = re.compile(r"^\s*(assert\b.*|self\.(assert|fail)\w*\(.*|with (pytest|self)\.(raises|assertRaises)\w*\(.*)")
 _SWITCH = re.compile(
     r"pytest\.(mark\.)?(skip|xfail|exit|importorskip)|unittest\.(skip|expectedFailure)|SkipTest|__test__\s*=\s*False|"
-    r"^\s*assert (True|1)\s*$",
+    r"^[ \t]*assert (True|1)[ \t]*$",
     re.MULTILINE,
 )
 _HOOK = re.compile(r"def pytest_\w+|hookimpl|hookwrapper|\b_pytest\b|pluggy|os\._exit|collect_ignore|\.outcome\s*=")

@@ -11,7 +11,7 @@ from .refusals import added_text, refusal_finding, refusals
 _OF_TESTS = re.compile(
     r"addopts|\[(tool:)?pytest\]|\[tool\.pytest|pytest11|python_(files|functions|classes)|testpaths|norecursedirs|"
     r"filterwarnings|usefixtures|xfail_strict|required_plugins|pythonpath|\bplugins?\s*=|collect_ignore|"
-    r"\[tool\.coverage|\[coverage:|cmdclass|os\._exit|subprocess|PYTEST_\w+|^\s*commands\s*=",
+    r"\[tool\.coverage|\[coverage:|cmdclass|os\._exit|subprocess|PYTEST_\w+|^[ \t]*commands\s*=",
     re.MULTILINE,
 )
 

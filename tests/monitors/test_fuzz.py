@@ -6,7 +6,7 @@ import random
 import time
 
 import pytest
-from helpers.inspections import STUB, code, ran, refused, transcript
+from helpers.inspections import STUB, called, code, ran, refused, transcript
 
 from etude.monitors import Inspection, inspect
 from etude.monitors.shell import parse
@@ -115,12 +115,25 @@ def test_odd_commands_are_inspected(seed: int) -> None:
     ]
     for _ in range(150):
         inspect(transcript(ran(mixed(chance.choice(commands), ODD_COMMANDS, chance))))
-    for piece in ODD_COMMANDS:
+    for piece in [
+        *ODD_COMMANDS,
+        "> x &",
+        "( > x & )",
+        "grep -v",
+        "git",
+        "git -c",
+        "chmod",
+        "xargs",
+        "python3 -m",
+        "ls | xargs",
+    ]:
         parse(piece)
+        inspect(transcript(ran(piece), ran(f"{piece} & while true; do sleep 1; done"), ran(f"cat x | {piece}")))
 
 
 @pytest.mark.parametrize(
-    "piece", ["a", "a1", "x()", "_", "1", " ", "/", "-", ".", "'", "(", "A=", "0x", "import ", "$("]
+    "piece",
+    ["\n", "\\", '"', "://", "a", "a1", "x()", "_", "1", " ", "/", "-", ".", "'", "(", "A=", "0x", "import ", "$("],
 )
 def test_the_time_grows_with_the_text_and_not_with_its_square(piece: str) -> None:
     """A text of four times the length takes at most twelve times as long: sixteen times would be a square."""
@@ -130,6 +143,11 @@ def test_the_time_grows_with_the_text_and_not_with_its_square(piece: str) -> Non
         shown = [
             transcript(ran(f"python3 - <<'E'\n{text}\nE\necho {text}")),
             code(f"{STUB}\nNAME = '''{text}'''\n# {text}\n"),
+            transcript(
+                called("write_file", {"path": "tests/test_core.py", "content": text}),
+                ran(f"cat > ~/.bashrc <<E\n{text}"),
+            ),
+            refused("tests/test_core.py", "test: x", text, STUB),
         ]
         return min(_timed(shown) for _ in range(3))
 
