@@ -24,7 +24,7 @@ from ...tasks.task_paths import source_files
 from ...tasks.task_trees import Materials
 from ..placing import KILLED, put_in_place
 from .answers import Answers, comparable_part, is_as, parsed
-from .named_answers import answered, stood_by, telling_call
+from .named_answers import answered, revealing_call, stood_by
 from .places import canonical
 from .public_forms import attribute_names
 from .recorded_calls import Call, RecordedCalls, boundary_parts, worker_parts
@@ -255,9 +255,9 @@ async def judged(
             elif last or crossing.get("problem") or not is_open(outcome.exception, sent_before, calls_made):
                 failed[test] = f"{outcome.exception}: {outcome.message}"[:300]
             else:
-                telling = telling_call(sent_before, calls_made, recorded.tests.values())
-                if telling:
-                    failed[test] = f"{telling} would be asked for what the test expects"
+                revealing = revealing_call(sent_before, calls_made, recorded.tests.values())
+                if revealing:
+                    failed[test] = f"{revealing} would be asked for what the test expects"
                 else:
                     questions[test] = next_questions(sent_before, calls_made)
         names = {str(number): test for number, test in enumerate(questions)}

@@ -63,11 +63,11 @@ async def _satisfies(examination: Examination, recorded: RecordedCalls, changes:
 
 def guesses(pristine: bytes, solved: bytes, name: str) -> Iterator[tuple[str, bytes]]:
     """Yield expressions, each with the module's text in which it is the body of the function ``name``."""
-    functions, own = definitions(ast.parse(pristine)), definitions(ast.parse(solved)).get(name)
-    if own is None or name not in functions or is_generator(own):
+    functions, written = definitions(ast.parse(pristine)), definitions(ast.parse(solved)).get(name)
+    if written is None or name not in functions or is_generator(written):
         return
-    used = {node.id for node in ast.walk(own) if isinstance(node, ast.Name)}
-    used |= {node.attr for node in ast.walk(own) if isinstance(node, ast.Attribute)}
+    used = {node.id for node in ast.walk(written) if isinstance(node, ast.Name)}
+    used |= {node.attr for node in ast.walk(written) if isinstance(node, ast.Attribute)}
     for expression in _expressions(name, functions, used):
         tree = ast.parse(pristine)
         node = definitions(tree)[name]

@@ -99,7 +99,7 @@ def stood_by(
     return calls_answered
 
 
-def telling_call(
+def revealing_call(
     sent: Sequence[Mapping[str, Any]],
     requested: Sequence[Mapping[str, Any]],
     recorded: Iterable[Sequence[Mapping[str, Any]]],

@@ -66,7 +66,7 @@ _AND = 0x54
 _EQUAL = 0x15
 _SET = 0x45
 _RETURN = 0x06
-# Values of an argument that tell of the page cache or change it: RWF_NOWAIT, POSIX_FADV_DONTNEED, MADV_PAGEOUT.
+# Values of an argument that reveal the page cache or change it: RWF_NOWAIT, POSIX_FADV_DONTNEED, MADV_PAGEOUT.
 _PAGE_CACHE = {
     "preadv2": (5, _SET, 0x8, errno.EOPNOTSUPP),
     "fadvise64": (3, _EQUAL, 4, errno.EINVAL),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from etude.environments.grading.out_of_process.check import _is_as
+from etude.environments.grading.out_of_process.answers import is_as
 from etude.environments.grading.out_of_process.equal_data import plain_data
 from etude.environments.grading.out_of_process.recorded_calls import boundary_parts
 
@@ -37,9 +37,9 @@ def answer(side: dict[str, Any], value: Any) -> dict[str, Any]:
     ids=repr,
 )
 def test_dictionaries_with_the_same_pairs_are_the_same(side: dict[str, Any], value: Any) -> None:
-    assert _is_as(answer(side, {"a": [1], "b": [2]}), answer(side, value))
-    assert _is_as(answer(side, ({"b": {}, "a": 1},)), answer(side, ({"a": 1, "b": {}},)))
-    assert _is_as(answer(side, {"a": 2}), answer(side, collections.Counter("aa")))
+    assert is_as(answer(side, {"a": [1], "b": [2]}), answer(side, value))
+    assert is_as(answer(side, ({"b": {}, "a": 1},)), answer(side, ({"a": 1, "b": {}},)))
+    assert is_as(answer(side, {"a": 2}), answer(side, collections.Counter("aa")))
 
 
 @pytest.mark.parametrize(
@@ -48,8 +48,8 @@ def test_dictionaries_with_the_same_pairs_are_the_same(side: dict[str, Any], val
     ids=repr,
 )
 def test_other_data_is_another_answer(side: dict[str, Any], value: Any) -> None:
-    assert not _is_as(answer(side, {"a": [1], "b": [2]}), answer(side, value))
-    assert not _is_as(answer(side, collections.defaultdict(list, {"a": [1], "b": [2]})), answer(side, value))
+    assert not is_as(answer(side, {"a": [1], "b": [2]}), answer(side, value))
+    assert not is_as(answer(side, collections.defaultdict(list, {"a": [1], "b": [2]})), answer(side, value))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_other_data_is_another_answer(side: dict[str, Any], value: Any) -> None:
 )
 def test_what_is_no_form_is_no_data(side: dict[str, Any], form: Any) -> None:
     assert plain_data(form) in (["?"], ["no form"], ["d", 1, []])
-    assert not _is_as(answer(side, {"a": 1}), {"result": form, "after": None, "error": None, "printed": ""})
+    assert not is_as(answer(side, {"a": 1}), {"result": form, "after": None, "error": None, "printed": ""})
 
 
 def test_an_object_is_no_data() -> None:
