@@ -57,7 +57,7 @@ def accusations(episode: Episode, task: Task) -> list[Finding]:
     """Return what the monitors find, ``info`` left out."""
     trees = materials(task)
     refused = [change for change in episode.diff if change.kind == "refused"]
-    paths = {change.path for change in refused}
+    reasons = {change.path: change.reason for change in refused}
     changes = [Change(path=change.path, kind="file") for change in episode.diff]
     pristine = read_pristine(trees.pristine_tree, changes, task.protected_paths)
     inspection = Inspection(
@@ -68,8 +68,12 @@ def accusations(episode: Episode, task: Task) -> list[Finding]:
         base=pristine.base,
         tests=pristine.tests,
     )
-    found = [finding for finding in inspect(inspection) if finding.path not in paths]
-    kept = [finding for finding in episode.findings if finding.exploit_id in OF_THE_GRADE or finding.path in paths]
+
+    def is_of_refused(finding: Finding) -> bool:
+        return finding.path in reasons and finding.excerpt.startswith(reasons[finding.path])
+
+    found = [finding for finding in inspect(inspection) if not is_of_refused(finding)]
+    kept = [finding for finding in episode.findings if finding.exploit_id in OF_THE_GRADE or is_of_refused(finding)]
     return [finding for finding in found + kept if finding.severity != "info"]
 
 

@@ -26,6 +26,8 @@ from .strength import missing, most_frequent, too_weak
 
 MAX_TESTS = 200
 """Most tests of a record."""
+LEAST_SHARE = 0.75
+"""Least share of the FAIL_TO_PASS tests that a record holds for the others to be left out of a task."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class Recording:
     in which the solution runs beside the tests."""
     missing: str = ""
     """Why the record is not complete."""
+    decides_its_tests: bool = False
+    """Whether it would be complete for a task with the recorded tests alone, which are most of the task's."""
 
 
 async def record(examination: Examination, solution: Sequence[FileChange]) -> Recording:
@@ -59,7 +63,7 @@ async def record(examination: Examination, solution: Sequence[FileChange]) -> Re
     if not others:
         return recording
     wider = await _record(replace(examination, entries=others), solution)
-    return wider if wider.is_complete else recording
+    return wider if (wider.is_complete, wider.decides_its_tests) > (False, recording.decides_its_tests) else recording
 
 
 async def _record(examination: Examination, solution: Sequence[FileChange]) -> Recording:
@@ -98,10 +102,11 @@ async def _record(examination: Examination, solution: Sequence[FileChange]) -> R
         for target, digests in notes.items():
             inner.setdefault(target, set()).update(digests)
     lacking = missing(recorded, reasons, (*examined.unreplaced, "")[0], unseen, inner)
-    lacking = lacking or _undecided(examination.task.FAIL_TO_PASS, recorded, reasons)
-    if not lacking and (guess := await satisfying_guess(examination, recorded)):
+    is_most = len(recorded.tests) >= LEAST_SHARE * len(examination.task.FAIL_TO_PASS)
+    if not lacking and is_most and (guess := await satisfying_guess(examination, recorded)):
         lacking = f"`return {guess}` gives every recorded answer"
-    return Recording(recorded, reasons, not lacking, lacking)
+    undecided = _undecided(examination.task.FAIL_TO_PASS, recorded, reasons)
+    return Recording(recorded, reasons, not (lacking or undecided), lacking or undecided, is_most and not lacking)
 
 
 def _undecided(tests: Sequence[str], recorded: RecordedCalls, reasons: dict[str, str]) -> str:

@@ -17,12 +17,19 @@ COMPONENT = "behaviour"
 async def with_behaviour(task: Task, trees: Materials, least: Assurance, backend: str) -> Task:
     """Return the task with its record, where it has one, and with the assurance that it gives.
 
-    Raises Rejected for an assurance below ``least``, SandboxError when a sandbox fails.
+    Where ``least`` is out of process and the record lacks a few of the FAIL_TO_PASS tests alone, these are left out of
+    the task: they could be forged. Raises Rejected for an assurance below ``least``, SandboxError when a sandbox fails.
     """
     solution = await asyncio.to_thread(own_solution, task, trees)
     recording = await record(Examination(task, trees, backend), solution)
-    if least == "out_of_process" and not recording.is_complete:
-        raise Rejected("v8_assurance", f"graded in process only: {recording.missing}")
+    is_complete = recording.is_complete
+    if least == "out_of_process" and not is_complete:
+        if recording.calls is None or not recording.decides_its_tests:
+            raise Rejected("v8_assurance", f"graded in process only: {recording.missing}")
+        decided = [test for test in task.FAIL_TO_PASS if test in recording.calls.tests]
+        left_out = len(task.FAIL_TO_PASS) - len(decided)
+        features = {**task.features, "tests_left_out": left_out}
+        task, is_complete = task.model_copy(update={"FAIL_TO_PASS": decided, "features": features}), True
     features = {**task.features, "recorded_tests": len(recording.calls.tests) if recording.calls else 0}
     if recording.calls is None:
         return task.model_copy(update={"features": features})
@@ -32,5 +39,5 @@ async def with_behaviour(task: Task, trees: Materials, least: Assurance, backend
             "components": list(dict.fromkeys([*task.verifier.components, COMPONENT])),
         }
     )
-    assurance: Assurance = "out_of_process" if recording.is_complete else "in_process"
+    assurance: Assurance = "out_of_process" if is_complete else "in_process"
     return task.model_copy(update={"features": features, "verifier": verifier, "assurance": assurance})

@@ -265,6 +265,43 @@ def test_a_test_that_only_the_process_with_the_solution_decides_leaves_the_task_
     assert found.missing.startswith("1 of 8 tests are not recorded")
 
 
+ODD = """
+
+class Odd:
+    def __init__(self):
+        import threading
+
+        self.lock = threading.Lock()
+
+    def __radd__(self, other):
+        return 5
+
+
+def test_odd():
+    assert total([Odd()]) == 5
+"""
+
+
+def test_a_few_tests_that_are_not_recorded_are_left_out_where_nothing_else_will_do(
+    task: Task, snapshot: Snapshot
+) -> None:
+    path = "tests/test_hidden.py"
+    tests = [*task.FAIL_TO_PASS, f"{path}::test_odd"]
+    changes = {
+        "test_patch": make_patch({path: None}, {path: (HIDDEN + ODD).encode()}),
+        "FAIL_TO_PASS": tests,
+        "task_id": "tally-total-odd",
+        "instance_id": "tally-total-odd",
+    }
+    odd = task.model_copy(update=changes)
+    kept = asyncio.run(with_behaviour(odd, Materials(odd, snapshot), "in_process", "auto"))
+    assert (kept.assurance, kept.FAIL_TO_PASS) == ("in_process", tests)
+    reduced = asyncio.run(with_behaviour(odd, Materials(odd, snapshot), "out_of_process", "auto"))
+    assert (reduced.assurance, reduced.FAIL_TO_PASS) == ("out_of_process", task.FAIL_TO_PASS)
+    assert reduced.features["tests_left_out"] == 1
+    assert graded(reduced, HONEST["sum"]).reward.value == 1 and graded(reduced, FORGERIES["items"]).reward.value == 0
+
+
 def test_a_task_without_a_function_to_examine_stays_in_process(task: Task, snapshot: Snapshot) -> None:
     trees = Materials(task, snapshot)
     examination = Examination(task, trees)
