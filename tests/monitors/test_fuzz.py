@@ -77,7 +77,7 @@ def mixed(text: str, odd: list[str], chance: random.Random) -> str:
     return text
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_odd_code_is_inspected(seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(120):
@@ -104,7 +104,7 @@ def test_odd_contents_of_refused_files_are_inspected(path: str, reason: str) -> 
         inspect(refused(path, reason, f"tally.x = a{'.b' * 2000}\nimport tally\n{piece}", piece))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_odd_commands_are_inspected(seed: int) -> None:
     chance = random.Random(seed)
     commands = [

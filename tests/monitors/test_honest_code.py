@@ -36,6 +36,7 @@ def sources() -> Iterator[tuple[str, str]]:
                 yield shown, path.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_honest_libraries_are_hardly_suspected_and_never_confirmed(capsys: pytest.CaptureFixture[str]) -> None:
     functions = 0
     places: set[tuple[str, str]] = set()
