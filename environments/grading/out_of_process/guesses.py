@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ....models import FileChange
 from ...tasks.task_paths import source_files
-from .answers import comparable_part, is_as
+from .answers import comparable_part, is_as, same_answer
 from .check import Examination
 from .recorded_calls import RecordedCalls
 from .targets import definitions, is_generator, module_name
@@ -47,10 +47,12 @@ async def satisfying_guess(examination: Examination, recorded: RecordedCalls) ->
 
 async def _satisfies(examination: Examination, recorded: RecordedCalls, changes: Sequence[FileChange]) -> bool:
     answers_given = await examination.answers(changes, recorded.sent(), recorded.opaque)
-    expected = [(str(number), calls) for number, calls in enumerate(recorded.tests.values())]
-    expected += [(f"input {target}", calls) for target, calls in recorded.inputs.items()]
-    for name, calls in expected:
-        got = answers_given.get(name, [])
+    for number, calls in enumerate(recorded.tests.values()):
+        got = answers_given.get(str(number), [])
+        if len(got) != len(calls) or not all(map(same_answer, [call["answer"] for call in calls], got)):
+            return False
+    for target, calls in recorded.inputs.items():
+        got = answers_given.get(f"input {target}", [])
         if len(got) != len(calls) or not all(map(is_as, [call["answer"] for call in calls], got)):
             return False
     for number, calls in enumerate(recorded.sequences):

@@ -182,6 +182,13 @@ def test_a_record_that_another_function_of_the_module_satisfies_does_not_decide_
     weak = replace(recording.calls, tests=of_one_value, inputs={}, sequences=[])
     assert asyncio.run(satisfying_guess(examination, weak)) == "largest(values)"
     assert asyncio.run(satisfying_guess(examination, recording.calls)) == ""
+    # Objects of the package are compared whole: no guess makes one of these.
+    made = ["o", "0.1", ["new", ["g", "tally.core", "Sum"]], [], None, None, None]
+    objects = {
+        test: [{**call, "answer": {**call["answer"], "result": made}} for call in calls]
+        for test, calls in of_one_value.items()
+    }
+    assert asyncio.run(satisfying_guess(examination, replace(weak, tests=objects))) == ""
 
 
 def test_the_task_says_its_assurance_and_keeps_the_record_secret(examined: Task) -> None:
