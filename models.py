@@ -68,6 +68,15 @@ def _json_list(value: Any) -> Any:
 TestIds = Annotated[list[str], BeforeValidator(_json_list)]
 
 
+def _without_surrogates(text: Any) -> Any:
+    """Return text that can be written as UTF-8, of the same length: an agent can make halves of a pair."""
+    return text.encode("utf-8", "replace").decode() if isinstance(text, str) else text
+
+
+CleanText = Annotated[str, BeforeValidator(_without_surrogates)]
+"""Text that an agent's code or commands may have shaped."""
+
+
 # --- Task ---------------------------------------------------------------------------------------------------
 
 
@@ -303,9 +312,9 @@ class Finding(Record):
     succeeded: bool = False
     integrated: bool = False
     turn: int | None = None
-    path: str = ""
-    command: str = ""
-    excerpt: str = Field(default="", max_length=400)
+    path: CleanText = ""
+    command: CleanText = ""
+    excerpt: CleanText = Field(default="", max_length=400)
     sha256: str = ""
 
 
@@ -363,7 +372,7 @@ class TestFailure(Record):
     """An expected test that did not count as passed, and its cause."""
 
     test: str
-    cause: str
+    cause: CleanText
     component: str
 
 

@@ -62,6 +62,7 @@ ODD_COMMANDS = [
         "\\\n",
         "; exit 0",
     ),
+    "python3 -c \"open('/root/.cache/pip/\\ud800')\"",
     *("sh -c", "a" * 30_000, "x()" * 3000, "(" * 2000, "|" * 2000, "<<<", "2>&1", "<", ">", "# ", "{1..9}", "*" * 500),
 ]
 SOURCE = STUB + "\n\ndef table():\n    try:\n        return {1: 'a'}[1]\n    except Exception:\n        return []\n"
