@@ -121,7 +121,8 @@ def other_task(task: Task, snapshot: Snapshot) -> Task:
 
 @pytest.fixture(scope="module")
 def examined(other_task: Task, snapshot: Snapshot) -> Task:
-    return asyncio.run(with_behaviour(other_task, Materials(other_task, snapshot), "out_of_process", "auto"))
+    """Return the task with its record, which has no held-out call and so does not decide alone."""
+    return asyncio.run(with_behaviour(other_task, Materials(other_task, snapshot), "in_process", "auto"))
 
 
 def graded(task: Task, name: str, body: str) -> Grade:
