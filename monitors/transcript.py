@@ -27,7 +27,7 @@ _STATUS = re.compile(r"(ok|exit -?\d+|timeout [\d.]+s|error \w+: .*|not run: .*)
 _PATCHED = re.compile(r"^(?:\+\+\+ (?:b/)?|\*\*\* (?:Update|Add|Delete) File: )(\S+)", re.MULTILINE)
 _QUOTED_PATH = re.compile(r"""["']([\w./-]*\.\w+)["']""")
 _WRITES_IN_CODE = re.compile(
-    r"\bopen\([^)\n(]{0,200},\s*(?:mode\s*=\s*)?[\"'][wax]|\.write_(?:text|bytes)\(|\.(?:rename|replace|unlink)\("
+    r"\bopen\([^)]{0,200},\s*(?:mode\s*=\s*)?[\"'][wax]|\.write_(?:text|bytes)\(|\.(?:rename|replace|unlink)\("
 )
 
 

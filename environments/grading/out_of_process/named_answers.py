@@ -2,7 +2,7 @@
 
 A test often hands on what it got: ``decode(encode(x))``. The recorded argument is then what the task's own solution
 answered, and a solution that can read the calls ahead would find its answer there. So the argument becomes
-``["a", number, path]``, the part of its own answer to that call; where the answer differs, so does the argument, as in
+``["a", number, path]``, that part of what the solution answered; where the answer differs, so does the argument, as in
 the test. The text of this file also runs where solutions run, on Python 3.8 and later.
 """
 
