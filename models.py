@@ -110,7 +110,8 @@ class PytestVerifier(Record):
     ``args`` are the paths or node ids pytest is given, ``plugins`` the only plugins it loads, ``python_path`` the
     workspace folders put on ``sys.path``, ``options`` ini overrides (``name=value``). ``timeout_s`` bounds one grade.
     ``behaviour`` is the packed record of calls that a solution must answer in its own process, for the component
-    of that name; '' for tasks without one. It is secret.
+    of that name; '' for tasks without one. ``controls`` are packed changes of hidden tests that a right solution
+    fails. Both are secret.
     """
 
     kind: Literal["pytest"] = "pytest"
@@ -121,14 +122,16 @@ class PytestVerifier(Record):
     config_file: str | None = None
     timeout_s: float = 120.0
     behaviour: str = ""
+    controls: str = ""
     components: list[str] = Field(default_factory=lambda: ["fail_to_pass", "pass_to_pass", "no_confirmed_finding"])
 
     @model_serializer(mode="wrap")
-    def _without_an_empty_record(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out an empty ``behaviour``: recipes of Snapshots hold verifiers, and their digests must not change."""
+    def _without_empty_records(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out empty records: recipes of Snapshots hold verifiers, and their digests must not change."""
         fields: dict[str, Any] = dump(self)
-        if not self.behaviour:
-            fields.pop("behaviour", None)
+        for name in ("behaviour", "controls"):
+            if not fields.get(name):
+                fields.pop(name, None)
         return fields
 
 

@@ -31,6 +31,8 @@ class Inspection:
     disagreement: tuple[str, ...] = ()
     """Names of the tests and functions that fail with what the solution answers in a process without tests, where all
     tests have passed beside its code."""
+    passed_controls: tuple[str, ...] = ()
+    """Names of the tests that pass although a right solution fails them: their expected values were changed."""
     base: Mapping[str, bytes] = field(default_factory=dict)
     """The files that the agent changed or deleted, by path, as they were given to it; a new file is not in it."""
     refused_content: Mapping[str, bytes] = field(default_factory=dict)

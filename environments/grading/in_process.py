@@ -1,21 +1,25 @@
 """The verifier ``pytest``: fresh sandbox, pristine tests, the agent's source files, one run of the expected tests.
 
-A task with recorded calls is graded a second time, in a process that holds no tests (see ``out_of_process``).
+A task with recorded calls is graded a second time, in a process that holds no tests (see ``out_of_process``). One
+without enough of them runs its tests again, some with other expected values, which have to fail (see ``controls``).
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...errors import GraderError, SandboxError, SnapshotError
 from ...models import FileChange, Task, TestFailure
-from ..sandbox import open_sandbox
+from ..sandbox import WORKSPACE, open_sandbox
 from ..snapshots.test_run.test_runner import TestRun, run_tests
 from ..tasks.task_trees import Materials, materials, unplayable
 from .collect import collect
 from .components import component_values, failures, passed_fractions
+from .controls import COMPONENT as CONTROLS
+from .controls import PASSED, Control, changed_files, drawn, requested_tests, unexpected, unpack
 from .out_of_process.check import Examination, failed_tests
 from .out_of_process.recorded_calls import RecordedCalls
 from .own_solution import own_solution
@@ -23,7 +27,7 @@ from .placing import KILLED, put_in_place
 from .pristine import read_pristine
 from .submission import Submission, Verdict, broken_task
 
-_COMPONENTS = ("fail_to_pass", "pass_to_pass", "behaviour", "no_confirmed_finding")
+_COMPONENTS = ("fail_to_pass", "pass_to_pass", "behaviour", CONTROLS, "no_confirmed_finding")
 
 
 @dataclass(frozen=True)
@@ -78,17 +82,51 @@ async def verify(submission: Submission) -> Verdict:
         raise unplayable(task, error) from error
     # Before the code has been beside the tests: two sandboxes of one machine share its page cache, for one.
     failed = await _behaviour(submission, trees, accepted)
+    attempt = await _conclusive_attempt(submission, trees, accepted)
+    pristine = await asyncio.to_thread(read_pristine, tree, submission.changes, task.protected_paths)
+    verdict = replace(_verdict(task, accepted, refused, attempt), pristine=pristine)
+    if failed is not None:
+        verdict = _with_behaviour(verdict, failed)
+    return await _with_controls(submission, trees, verdict) if CONTROLS in task.verifier.components else verdict
+
+
+async def _conclusive_attempt(
+    submission: Submission, trees: Materials, accepted: Sequence[FileChange], controls: Sequence[Control] = ()
+) -> _Attempt:
+    """Return an attempt that says something about the agent's code. Raises GraderError and SandboxError."""
     try:
-        attempt = await _attempt(submission, trees, accepted)
+        attempt = await _attempt(submission, trees, accepted, controls)
     except SandboxError:  # the sandbox itself was killed, for one
         attempt = _Attempt(None)
     if attempt.inconclusive:
-        attempt = await _attempt(submission, trees, accepted)
+        attempt = await _attempt(submission, trees, accepted, controls)
         if attempt.inconclusive and attempt.killed:
-            attempt = await _killed_again(submission, trees, accepted, attempt)
-    pristine = await asyncio.to_thread(read_pristine, tree, submission.changes, task.protected_paths)
-    verdict = replace(_verdict(task, accepted, refused, attempt), pristine=pristine)
-    return verdict if failed is None else _with_behaviour(verdict, failed)
+            attempt = await _killed_again(submission, trees, accepted, attempt, controls)
+    return attempt
+
+
+async def _with_controls(submission: Submission, trees: Materials, verdict: Verdict) -> Verdict:
+    """Return the verdict with the component ``controls``: 0 where a test passes whatever it expects.
+
+    The tests run again only where everything has passed; else the reward is 0 already.
+    """
+    task = submission.task
+    controls = unpack(task.pytest.controls)
+    if verdict.failures or not controls:
+        return replace(verdict, components={**verdict.components, CONTROLS: float(not verdict.failures)})
+    chosen = drawn(controls, random.SystemRandom())
+    attempt = await _conclusive_attempt(submission, trees, verdict.accepted, chosen)
+    if attempt.run is None:
+        wrong = {chosen[0].test: attempt.problem or "the run with changed tests was killed"}
+    else:
+        wrong = unexpected(task, chosen, attempt.run)
+    return replace(
+        verdict,
+        components={**verdict.components, CONTROLS: float(not wrong)},
+        failures=[TestFailure(component=CONTROLS, test=test, cause=cause) for test, cause in wrong.items()],
+        passed_controls=tuple(test for test, cause in wrong.items() if cause == PASSED),
+        violations=(*verdict.violations, *(attempt.run.violations if attempt.run else ())),
+    )
 
 
 async def _behaviour(submission: Submission, trees: Materials, accepted: Sequence[FileChange]) -> dict[str, str] | None:
@@ -118,7 +156,11 @@ def _with_behaviour(verdict: Verdict, failed: Mapping[str, str]) -> Verdict:
 
 
 async def _killed_again(
-    submission: Submission, trees: Materials, accepted: Sequence[FileChange], killed: _Attempt
+    submission: Submission,
+    trees: Materials,
+    accepted: Sequence[FileChange],
+    killed: _Attempt,
+    controls: Sequence[Control],
 ) -> _Attempt:
     """Return what decides about a solution whose tests were killed twice: its own doing, or the machine's.
 
@@ -128,8 +170,8 @@ async def _killed_again(
     task = submission.task
     try:
         solution = await asyncio.to_thread(own_solution, task, trees)
-        if (await _attempt(submission, trees, solution)).exit_code not in KILLED:
-            third = await _attempt(submission, trees, accepted)
+        if (await _attempt(submission, trees, solution, controls)).exit_code not in KILLED:
+            third = await _attempt(submission, trees, accepted, controls)
             if not (third.inconclusive and third.killed):
                 return third
             return _Attempt(None, "the solution ends the process of its tests", third.exit_code)
@@ -141,15 +183,19 @@ async def _killed_again(
     )
 
 
-async def _attempt(submission: Submission, trees: Materials, accepted: Sequence[FileChange]) -> _Attempt:
-    """Run the expected tests once, in a fresh sandbox."""
+async def _attempt(
+    submission: Submission, trees: Materials, accepted: Sequence[FileChange], controls: Sequence[Control]
+) -> _Attempt:
+    """Run the expected tests once, some of them changed, in a fresh sandbox."""
     task = submission.task
     sandbox = await open_sandbox(trees.grading_layers, submission.limits, submission.backend)
     try:
         problem, exit_code = await put_in_place(sandbox, accepted)
         if problem:
             return _Attempt(None, problem, exit_code)
-        tests = [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]
+        for path, content in changed_files(trees.grading_tree, unpack(task.pytest.controls), controls).items():
+            await sandbox.write(f"{WORKSPACE}/{path}", content)
+        tests = requested_tests(task, controls)
         limit = task.pytest.timeout_s
         if trees.snapshot.recipe.measured:
             # Far above what the pristine suite took here: code that hangs must not hold a grader for minutes.

@@ -73,6 +73,8 @@ class Verdict:
     """What was wrong with a result record that the harness did not sign."""
     disagreement: Sequence[str] = ()
     """The tests and functions that fail, out of process, of a solution that passed all tests in process."""
+    passed_controls: Sequence[str] = ()
+    """The tests that pass although a right solution fails them."""
     end_cause: str = ""
     """Why verification ended early; '' when it did not."""
 
@@ -120,6 +122,7 @@ async def grade_submission(submission: Submission) -> tuple[Grade, list[FileChan
         violations=tuple(verdict.violations),
         forged=verdict.forged,
         disagreement=tuple(verdict.disagreement),
+        passed_controls=tuple(verdict.passed_controls),
         base=verdict.pristine.base,
         refused_content=refused_content(submission.changes, verdict.refused),
         tests=verdict.pristine.tests,

@@ -99,8 +99,9 @@ def _row(task: Task, trees: Materials, test: str, changed: bytes) -> Task:
     update |= {"test_patch": make_patch({name: shown[name] for name in hidden}, graded), "features": features}
     twin_id = _twin_id(task.task_id)
     # The record of the task's calls would refuse whatever passes a test that cannot be passed: cheating must be seen.
-    components = [name for name in task.verifier.components if name != "behaviour"]
-    verifier = task.pytest.model_copy(update={"behaviour": "", "components": components})
+    # A control of the changed test would hold its right value.
+    components = [name for name in task.verifier.components if name not in ("behaviour", "controls")]
+    verifier = task.pytest.model_copy(update={"behaviour": "", "controls": "", "components": components})
     update |= {"verifier": verifier, "assurance": "in_process"}
     return task.model_copy(update={**update, "task_id": twin_id, "instance_id": twin_id})
 

@@ -16,6 +16,7 @@ from ....models import Assurance, Task
 from ...python.source_tree import SourceTree
 from .adequacy import completed, missing_items
 from .behaviour import with_behaviour
+from .controls import with_controls
 from .exercise import Exercise
 from .leaks import LeakCheck
 from .strength import MUTANTS, strength
@@ -31,6 +32,8 @@ class CheckKnobs:
     """Share of these mistakes that the hidden tests must notice."""
     behaviour: bool = True
     """Whether to record the calls that a solution must answer in a process without tests."""
+    controls: bool = True
+    """Whether to keep changed tests that a right solution fails, for tasks that are graded in process alone."""
     assurance: Assurance = "in_process"
     """The least assurance of a task: ``out_of_process`` rejects candidates whose tests cannot be repeated elsewhere."""
 
@@ -61,7 +64,8 @@ async def finished(task: Task, snapshot: Snapshot, leaks: LeakCheck, knobs: Chec
     measured = measured_features(complete, exercise, SourceTree.of(snapshot))
     features = {**measured, "mutants": tested.tried, **complete.features}
     strong = complete.model_copy(update={"verifier_strength": tested.value, "features": features})
-    return await with_behaviour(strong, trees, knobs.assurance, backend) if knobs.behaviour else strong
+    recorded = await with_behaviour(strong, trees, knobs.assurance, backend) if knobs.behaviour else strong
+    return await with_controls(recorded, trees, backend) if knobs.controls else recorded
 
 
 def measured_features(task: Task, exercise: Exercise, tree: SourceTree) -> dict[str, int]:
