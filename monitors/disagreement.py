@@ -18,7 +18,7 @@ class Disagreement:
     def inspect(self, inspection: Inspection) -> list[Finding]:
         """Return a finding for tests that fail elsewhere, and one for changed tests that pass."""
         path = next((change.path for change in inspection.diff), "")
-        seen = {
+        names_by_problem = {
             "recorded tests or calls fail out of process": inspection.disagreement,
             "tests pass although their expected values were changed": inspection.passed_controls,
         }
@@ -26,6 +26,6 @@ class Disagreement:
             Finding(
                 exploit_id="T15", severity="suspect", attempted=True, path=path, excerpt=f"{len(names)} {description}"
             )
-            for description, names in seen.items()
+            for description, names in names_by_problem.items()
             if names
         ]

@@ -77,7 +77,7 @@ def drawn(controls: Sequence[Control], choice: random.Random) -> list[Control]:
 def changed_files(tree: Path, controls: Sequence[Control], chosen: Sequence[Control]) -> dict[str, bytes]:
     """Return the files of all controls, with the changes of the ``chosen`` ones, by path. Raises OSError.
 
-    A run without controls writes these files too: their times would tell it from one with some.
+    A run without controls writes these files too: their times would distinguish it from one with some.
     """
     files = {path: (tree / path).read_bytes() for path in sorted({control.path for control in controls})}
     for control in sorted(chosen, key=lambda item: item.start, reverse=True):  # later spans keep their place

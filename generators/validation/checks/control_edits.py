@@ -1,8 +1,8 @@
 """Changes of a test function after which a right solution fails it: another expected value, or the opposite claim.
 
 Another expected value comes first: what equals everything, or was read in the test's own frame, passes with any. The
-new value looks like the old one (a digit or a letter is another of its kind), so that a test with one cannot be told
-from a test without by its looks.
+new value looks like the old one (a digit or a letter is another of its kind), so that nothing
+about a test shows that it has one.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def _found(source: bytes, names: Sequence[str]) -> _Function | None:
     for name in names[:-1]:
         owner = next((item for item in body if isinstance(item, ast.ClassDef) and item.name == name), None)
         body = owner.body if owner is not None else ()
-    found = [item for item in body if isinstance(item, _Function) and item.name == names[-1]]
-    return found[0] if len(found) == 1 else None
+    matches = [item for item in body if isinstance(item, _Function) and item.name == names[-1]]
+    return matches[0] if len(matches) == 1 else None
 
 
 def _name(node: ast.expr) -> str:

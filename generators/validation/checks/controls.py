@@ -60,15 +60,20 @@ def _proposals(task: Task, trees: Materials) -> dict[str, list[Edit]]:
     tests = [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]
     functions = list(dict.fromkeys(test.partition("[")[0] for test in tests if "::" in test))
     draw.shuffle(functions)
-    found: dict[str, list[Edit]] = {}
+    options_by_test: dict[str, list[Edit]] = {}
     for test in functions:
         path, names = split_test_id(test)
         file = trees.grading_tree / path
-        if path.endswith(".py") and file.is_file() and len(found) < MOST_FUNCTIONS and not _is_visible(trees, test):
+        if (
+            path.endswith(".py")
+            and file.is_file()
+            and len(options_by_test) < MOST_FUNCTIONS
+            and not _is_visible(trees, test)
+        ):
             options = list(islice(edits(file.read_bytes(), names, draw), ROUNDS))
             if options:
-                found[test] = options
-    return found
+                options_by_test[test] = options
+    return options_by_test
 
 
 def _is_visible(trees: Materials, test: str) -> bool:
@@ -92,9 +97,9 @@ async def _solution_run(task: Task, trees: Materials, controls: Sequence[Control
 
 def _proven(control: Control, run: TestRun) -> Control | None:
     """Return the control with the tests that a run says it has; None unless one of them fails in its body."""
-    own = {test: outcome for test, outcome in run.outcomes.items() if test.partition("[")[0] == control.test}
-    fails = tuple(test for test, outcome in own.items() if outcome.outcome == "failed")
-    passes = tuple(test for test, outcome in own.items() if outcome.outcome == "passed")
-    if not fails or len(fails) + len(passes) != len(own):
+    outcomes = {test: outcome for test, outcome in run.outcomes.items() if test.partition("[")[0] == control.test}
+    fails = tuple(test for test, outcome in outcomes.items() if outcome.outcome == "failed")
+    passes = tuple(test for test, outcome in outcomes.items() if outcome.outcome == "passed")
+    if not fails or len(fails) + len(passes) != len(outcomes):
         return None
     return replace(control, fails=fails, passes=passes)
