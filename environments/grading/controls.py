@@ -2,9 +2,9 @@
 
 pytest runs tests and the code under test in one process, so that code can forge what pytest reports: by a replaced
 report, by an object that equals everything, by the expected value that it reads in the calling frame. Such a forgery
-passes a control as it passes the test itself. Nothing in the process says which of the two it is beside, since a draw
-for each grade decides. When a task is validated, its own solution shows that it fails each control
-(``generators/validation/checks/controls.py``).
+passes a control as it passes the test itself. Nothing in the process says which of the two it is beside: a draw for
+each grade decides in which run a test is changed. When a task is validated, its own solution shows that it fails each
+control (``generators/validation/checks/controls.py``).
 """
 
 from __future__ import annotations
@@ -68,10 +68,14 @@ def unpack(text: str) -> tuple[Control, ...]:
         raise GraderError("the task's controls are damaged; make the task again") from error
 
 
-def drawn(controls: Sequence[Control], choice: random.Random) -> list[Control]:
-    """Return the controls of one grade: each with a chance of one half, at least one where there is one."""
-    chosen = [control for control in controls if choice.random() < 0.5]
-    return chosen or [choice.choice(controls)]
+def drawn_parts(controls: Sequence[Control], choice: random.Random) -> list[list[Control]]:
+    """Return the controls of each further run of one grade: two halves, drawn at random; one run for one control.
+
+    So every test is changed once, and code beside a test cannot know in which of the runs.
+    """
+    shuffled = choice.sample(list(controls), len(controls))
+    middle = (len(shuffled) + choice.randint(0, 1)) // 2
+    return [part for part in (shuffled[:middle], shuffled[middle:]) if part]
 
 
 def changed_files(tree: Path, controls: Sequence[Control], chosen: Sequence[Control]) -> dict[str, bytes]:
@@ -87,13 +91,18 @@ def changed_files(tree: Path, controls: Sequence[Control], chosen: Sequence[Cont
 
 
 def requested_tests(task: Task, controls: Sequence[Control]) -> list[str]:
-    """Return the tests of a run with some controls: as many as without, in the same order of functions."""
+    """Return the tests of a run with some controls: as many as without, in an order that does not depend on them."""
     replaced = {control.test: control for control in controls}
-    tests: dict[str, None] = {}
+    tests: set[str] = set()
+    files: dict[str, None] = {}
     for test in [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]:
         control = replaced.get(test.partition("[")[0])
-        tests.update(dict.fromkeys([test] if control is None else [*control.fails, *control.passes]))
-    return list(tests)
+        tests.update([test] if control is None else [*control.fails, *control.passes])
+        files[test.partition("::")[0]] = None
+    if not task.pytest.controls:
+        return [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]
+    position = {path: number for number, path in enumerate(files)}
+    return sorted(tests, key=lambda test: (position[test.partition("::")[0]], test))
 
 
 def unexpected(task: Task, controls: Sequence[Control], run: TestRun) -> dict[str, str]:

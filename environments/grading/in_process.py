@@ -19,7 +19,7 @@ from ..tasks.task_trees import Materials, materials, unplayable
 from .collect import collect
 from .components import component_values, failures, passed_fractions
 from .controls import COMPONENT as CONTROLS
-from .controls import PASSED, Control, changed_files, drawn, requested_tests, unexpected, unpack
+from .controls import PASSED, Control, changed_files, drawn_parts, requested_tests, unexpected, unpack
 from .out_of_process.check import Examination, failed_tests
 from .out_of_process.recorded_calls import RecordedCalls
 from .own_solution import own_solution
@@ -114,19 +114,26 @@ async def _with_controls(submission: Submission, trees: Materials, verdict: Verd
     controls = unpack(task.pytest.controls)
     if verdict.failures or not controls:
         return replace(verdict, components={**verdict.components, CONTROLS: float(not verdict.failures)})
-    chosen = drawn(controls, random.SystemRandom())
-    attempt = await _conclusive_attempt(submission, trees, verdict.accepted, chosen)
-    if attempt.run is None:
-        wrong = {chosen[0].test: attempt.problem or "the run with changed tests was killed"}
-    else:
-        wrong = unexpected(task, chosen, attempt.run)
+    parts = drawn_parts(controls, random.SystemRandom())
+    runs = await asyncio.gather(*(_control_run(submission, trees, verdict.accepted, part) for part in parts))
+    wrong = {test: cause for failed, _ in runs for test, cause in failed.items()}
     return replace(
         verdict,
         components={**verdict.components, CONTROLS: float(not wrong)},
         failures=[TestFailure(component=CONTROLS, test=test, cause=cause) for test, cause in wrong.items()],
         passed_controls=tuple(test for test, cause in wrong.items() if cause == PASSED),
-        violations=(*verdict.violations, *(attempt.run.violations if attempt.run else ())),
+        violations=(*verdict.violations, *(violation for _, violations in runs for violation in violations)),
     )
+
+
+async def _control_run(
+    submission: Submission, trees: Materials, accepted: Sequence[FileChange], chosen: Sequence[Control]
+) -> tuple[dict[str, str], Sequence[str]]:
+    """Return the tests of a run with some controls that end otherwise than they should, and the violations in it."""
+    attempt = await _conclusive_attempt(submission, trees, accepted, chosen)
+    if attempt.run is None:
+        return {chosen[0].test: attempt.problem or "the run with changed tests was killed"}, ()
+    return unexpected(submission.task, chosen, attempt.run), attempt.run.violations
 
 
 async def _behaviour(submission: Submission, trees: Materials, accepted: Sequence[FileChange]) -> dict[str, str] | None:

@@ -10,7 +10,7 @@ import pytest
 
 from etude.environments.grading import controls as module
 from etude.environments.grading import grade
-from etude.environments.grading.controls import Control, changed_files, drawn, pack, requested_tests, unpack
+from etude.environments.grading.controls import Control, changed_files, drawn_parts, pack, requested_tests, unpack
 from etude.environments.sandbox import Change
 from etude.environments.snapshots import Snapshot, make_patch
 from etude.environments.tasks.task_trees import Materials
@@ -121,26 +121,30 @@ def test_a_wrong_solution_costs_no_second_run(controlled: Task, monkeypatch: pyt
     def refused(*_: object) -> None:
         raise AssertionError("nothing is drawn for a solution that failed")
 
-    monkeypatch.setattr("etude.environments.grading.in_process.drawn", refused)
+    monkeypatch.setattr("etude.environments.grading.in_process.drawn_parts", refused)
     assert graded(controlled, "def total(values):\n    return -1\n").reward.components["controls"] == 0.0
 
 
-def test_the_draw_takes_each_control_about_half_of_the_time_and_one_at_least() -> None:
+def test_every_control_is_in_one_of_two_runs_and_nobody_knows_which() -> None:
     controls = [
-        Control(f"t.py::test_{number}", number, number + 1, "x", (f"t.py::test_{number}",)) for number in range(4)
+        Control(f"t.py::test_{number}", number, number + 1, "x", (f"t.py::test_{number}",)) for number in range(5)
     ]
-    draws = [drawn(controls, random.Random(seed)) for seed in range(400)]
-    assert all(draws)
-    counts = Counter(control.test for draw in draws for control in draw)
-    assert all(160 < count < 260 for count in counts.values())
+    draws = [drawn_parts(controls, random.Random(seed)) for seed in range(400)]
+    assert all(sorted(control.start for part in parts for control in part) == list(range(5)) for parts in draws)
+    assert {tuple(map(len, parts)) for parts in draws} == {(2, 3), (3, 2)}
+    counts = Counter(control.test for parts in draws for control in parts[0])
+    assert all(160 < count < 240 for count in counts.values())
+    assert drawn_parts(controls[:1], random.Random(0)) == [controls[:1]]
 
 
 def test_a_run_has_as_many_tests_with_controls_as_without(controlled: Task) -> None:
     controls = unpack(controlled.pytest.controls)
     without, with_all = requested_tests(controlled, []), requested_tests(controlled, controls)
-    assert without == [*controlled.FAIL_TO_PASS, *controlled.PASS_TO_PASS]
+    assert set(without) == {*controlled.FAIL_TO_PASS, *controlled.PASS_TO_PASS}
     assert len(with_all) == len(without)
     assert with_all != without
+    functions = [[test.partition("[")[0] for test in tests] for tests in (without, with_all)]
+    assert functions[0] == functions[1], "the order would say which run it is"
 
 
 def test_both_runs_write_the_same_files(controlled: Task, snapshot: Snapshot) -> None:
