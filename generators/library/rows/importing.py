@@ -17,11 +17,13 @@ from typing import Any
 from ....environments.snapshots.source.clones import Clones
 from ....environments.snapshots.store.cache import write_whole
 from ....environments.tasks.task_set import write_tasks
+from ....environments.tasks.task_trees import Materials
 from ....errors import GeneratorError, UnknownName
 from ....models import Task
 from ....registry import did_you_mean
 from ...base import Progress, ProgressUpdate, no_progress
 from ...output.card import card
+from ...validation.checks.controls import with_controls
 from .instance import Instance
 from .revalidation import Verdict, revalidate
 from .task_rows import make_task, prove
@@ -149,7 +151,8 @@ async def examine_one(instance: Instance, clones: Clones, settings: Settings) ->
     result = await revalidate(instance, clones, backend=settings.backend, timeout_s=settings.timeout_s)
     verdict, task = result.verdict, None
     if verdict.usable and result.snapshot is not None:
-        task = make_task(instance, result, result.snapshot)
+        bare = make_task(instance, result, result.snapshot)
+        task = await with_controls(bare, Materials(bare, result.snapshot), settings.backend)
         if problem := await prove(instance, task, result.snapshot, settings.backend):
             verdict, task = Verdict(**{**verdict.__dict__, "verdict": "gold_fails", "evidence": problem}), None
     return {"verdict": verdict.row(), "task": task.model_dump(mode="json") if task else None}

@@ -11,6 +11,7 @@ import pytest
 from helpers.row_repository import FILES, TESTS, RowRepository, make_repository
 
 from etude.environments.grading import grade
+from etude.environments.sandbox import Change
 from etude.environments.snapshots import make_workspace, open_snapshot
 from etude.environments.snapshots.source.clones import Clones
 from etude.environments.swe_bench.session import SweBenchSession
@@ -166,6 +167,20 @@ def test_an_import_writes_the_tasks_the_verdicts_and_a_table(imported: Path) -> 
 def test_the_solution_scores_1_and_an_empty_patch_0_on_a_fresh_cache_of_trees(imported: Path) -> None:
     report = validate(imported, skip=["cheater", "trivial", "leaks", "statement", "strength", "duplicates"], runs=2)
     assert report.ok, report.problems
+
+
+def test_what_equals_everything_is_not_paid_for_a_row(imported: Path) -> None:
+    task = next(iter(TaskSet.load(imported)))
+    assert (task.features["controls"], "controls" in task.verifier.components) == (1, True)
+    text = FILES["shapes/__init__.py"] + (
+        "\n\nclass _Any(float):\n    def __eq__(self, other):\n        return True\n\n    __hash__ = float.__hash__\n"
+        "\n\ndef area(*sides):\n    return _Any()\n"
+    )
+    content = text.encode()
+    change = Change(path="shapes/__init__.py", kind="file", size=len(content), content=content)
+    result = asyncio.run(grade(task, [change]))
+    assert result.reward.components["fail_to_pass"] == 1.0
+    assert (result.reward.components["controls"], result.reward.value) == (0.0, 0.0)
 
 
 def test_the_workspace_is_one_commit_without_the_future(imported: Path) -> None:
