@@ -1,6 +1,6 @@
 """Fields that a solution's constructor makes, for objects that were made where it does not run.
 
-The text of this file runs after that of ``value_decoding.py``, in the process of a solution, on Python 3.8 and later.
+The text of this file runs after that of ``code_decoding.py``, in the process of a solution, on Python 3.8 and later.
 An object that a test made has the state that the task's own constructor gives it. Where the solution has changed that
 constructor, the fields that it makes of nothing, such as a cache or a lock, are made here. All of this is the
 solution's own code in its own process; nothing of it is believed elsewhere.
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the text of that file has defined these names already
-    from .value_decoding import Values
+    from .code_decoding import Values
 
     _Setter = Callable[[Any], None]
 
