@@ -53,6 +53,8 @@ class Boundary:
         self.calls: list[dict[str, Any]] = []
         self.problem = ""
         self.values: Any = None
+        self.answered: list[int] = []
+        self.is_unanswered = False
         self.reached: set[str] = set()
         self.entries: set[str] = set()
         self.inner: dict[str, list[str]] = {}
@@ -68,6 +70,7 @@ class Boundary:
             numbers = self.recorded_changes["numbers"].get(test, [])
             self.values.guard = Guard(self.recorded_changes["places"], numbers, self.frozen.get(test, []))
         self.reached, self.entries, self.inner = set(), set(), {}
+        self.answered, self.is_unanswered = [], False
 
     def _is_allowed(self, names: set[tuple[str, str]]) -> Callable[[str, str], bool]:
         is_live = functools.lru_cache(maxsize=1)(lambda: may_be_live(names))
@@ -87,6 +90,7 @@ class Boundary:
         """End a test and return its calls, and why they cannot be repeated elsewhere ('' when they can)."""
         record: dict[str, Any] = {"calls": self.calls, "problem": self.problem, "reached": sorted(self.reached)}
         record.update(entries=sorted(self.entries), inner=self.inner)
+        record.update(answered=self.answered, is_unanswered=self.is_unanswered)
         record["foreign"] = sorted(self.values.guard.foreign, key=str) if self.values.guard else []
         self.test, self.calls, self.problem = "", [], ""
         return record
@@ -205,10 +209,12 @@ class Boundary:
         """Return or raise what the solution answered to this call elsewhere."""
         number, expected = len(self.calls) - 1, (self.answers or {}).get(self.test, [])
         if self.problem or number >= len(expected) or not self._is_same_call(expected[number], call):
+            self.is_unanswered = True
             raise Unanswered(self.problem or f"call {number} of {call['target']}")
         if self.values.guard:
             self.values.guard.begin(call)
         self.is_decoding = True
+        self.answered.append(number)
         try:
             return self._given(call, expected[number]["answer"])
         finally:

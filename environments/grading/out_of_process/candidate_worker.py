@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # inside, the texts of those files have defined these names a
     from .fields import SolutionValues
     from .named_answers import filled
     from .places import CannotEncode
+    from .public_forms import attribute_names
 
 CPU_SECONDS = 30
 """Most seconds of CPU time for the calls of one test."""
@@ -76,7 +77,7 @@ def answer(values: Any, number: int, call: dict[str, Any], earlier: list[dict[st
 
 def run_test(job: dict[str, Any], calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the answers to the calls of one test, in order."""
-    values = SolutionValues(job["opaque"], job["packages"], job["constructors"])
+    values = SolutionValues(job["opaque"], job["packages"], job["constructors"], attribute_names(job["tests"]))
     answers: list[dict[str, Any]] = []
     for number, call in enumerate(calls):
         answers.append(answer(values, number, call, answers))

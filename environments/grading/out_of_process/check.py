@@ -236,7 +236,7 @@ async def judged(
                 failed[test] = run.cause or "not run"
             elif outcome.outcome in ("passed", "xfailed"):
                 continue
-            elif last or crossing.get("problem") or not is_open(outcome.exception, sent_before, calls_made):
+            elif last or crossing.get("problem") or not is_open(outcome.exception, crossing):
                 failed[test] = f"{outcome.exception}: {outcome.message}"[:300]
             else:
                 revealing = revealing_call(sent_before, calls_made, recorded.tests.values())
@@ -247,8 +247,9 @@ async def judged(
         names = {str(number): test for number, test in enumerate(questions)}
         sent = {name: questions[test] for name, test in names.items()}
         answers_given = await examination.answers(changes, sent, recorded.opaque) if sent else {}
+        received = {test: run.crossings.get(test, {}).get("answered", ()) for test in questions}
         open_tests = {
-            test: stood_by(open_tests[test], questions[test], answers_given.get(name, []))
+            test: stood_by(open_tests[test], questions[test], answers_given.get(name, []), received[test])
             for name, test in names.items()
         }
     return failed

@@ -179,7 +179,7 @@ class DataValues(CodeEncoder):
         """Give an object the state, the items and the pairs of its form."""
         state, items, pairs = forms
         if self.allowed is None:
-            self._set_state(value, self.decode(state), is_known and items is None and pairs is None)
+            self._set_state(value, self.decode(state), is_known)
         else:
             set_checked_state(value, self.decode(state))
             checked_filling(value, items, pairs)
