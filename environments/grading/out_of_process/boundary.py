@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # inside, the text of that file has defined these names alrea
     from .changes import Guard, with_contents_left_out
     from .code_decoding import Values
     from .inner_calls import noted_answer, observed, observed_coroutine
+    from .module_state import ModuleState
     from .own_state import set_raw
     from .places import CannotEncode
     from .stand_ins import with_stand_ins
@@ -125,8 +126,9 @@ class Boundary:
             call, positional, named = self._described(target, original, arguments, keywords)
             if self.answers is not None:
                 return self._answer(call)
+            state = ModuleState(self.packages)
             outcome = printed_outcome(original, positional, named)
-            return self._recorded(call, [*positional, *named.values()], outcome)
+            return self._recorded(call, [*positional, *named.values()], outcome, state.changes(self.values))
         finally:
             _busy.reset(token)
 
@@ -192,12 +194,13 @@ class Boundary:
             self.is_encoding = False
         return call, arguments_sent, keywords_sent
 
-    def _recorded(self, call: dict[str, Any], sent: list[Any], outcome: Any) -> Any:
+    def _recorded(self, call: dict[str, Any], sent: list[Any], outcome: Any, modules: Any = None) -> Any:
         """Write down the answer of the original, and return or raise what it gave."""
         result, error, _ = outcome
         if not self.problem:
             try:
                 call["answer"], result = describe_answer(self.values, len(self.calls) - 1, call, sent, outcome)
+                call["answer"].update({"modules": modules} if modules else {})
                 result = self._stand_in(call["answer"]["result"], result)
             except (CannotEncode, RecursionError) as problem:
                 self.problem = f"the result of {call['target']}: {problem}"

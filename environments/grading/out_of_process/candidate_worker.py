@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # inside, the texts of those files have defined these names a
     from ...snapshots.test_run.plugin_imports import activate_environment, environment_folders
     from .call_description import describe_answer, printed_outcome
     from .fields import SolutionValues
+    from .module_state import ModuleState
     from .named_answers import filled
     from .places import CannotEncode
     from .public_forms import attribute_names
@@ -64,11 +65,14 @@ def answer(values: Any, number: int, call: dict[str, Any], earlier: list[dict[st
         function = find_target(values, call["target"])
         if not callable(function):
             return {"broken": f"{call['target']} is not a function"}
+        state = ModuleState(values.packages)
         if inspect.iscoroutinefunction(function):
             outcome = printed_outcome(lambda: asyncio.run(function(*positional, **named)), (), {})
         else:
             outcome = printed_outcome(function, tuple(positional), named)
-        return describe_answer(values, number, call, [*positional, *named.values()], outcome)[0]
+        modules = state.changes(values)
+        described = describe_answer(values, number, call, [*positional, *named.values()], outcome)[0]
+        return {**described, "modules": modules} if modules else described
     except CannotEncode as error:
         return {"broken": str(error)[:300]}
     except Exception as error:  # noqa: BLE001  the solution's own

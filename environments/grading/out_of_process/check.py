@@ -28,6 +28,7 @@ from .named_answers import answered, revealing_call, stood_by
 from .places import canonical
 from .recorded_calls import Call, RecordedCalls, boundary_parts, worker_parts
 from .recorded_changes import NEEDS_CHANGES, answers_with_names, frozen_objects, rules_of
+from .recorded_state import failed_states
 from .rounds import is_open, next_questions
 from .targets import Examined, changed_constructors, examine
 
@@ -200,7 +201,7 @@ async def failed_tests(
     """
     answers_given = await examination.answers(changes, recorded.sent(), recorded.opaque)
     carried = answers_with_names(answers_given, recorded.own_state)
-    failed = failed_held_out(recorded, carried)
+    failed = {**failed_held_out(recorded, carried), **failed_states(recorded, answers_given)}
     open_tests: dict[str, list[Call]] = {}
     for number, (test, calls) in enumerate(recorded.tests.items()):
         answers = answers_given.get(str(number), [])

@@ -23,6 +23,7 @@ from .named_answers import answered
 from .places import canonical
 from .recorded_calls import MAX_BYTES, Call, RecordedCalls
 from .recorded_changes import answers_with_names, calls_with_names, stable_names
+from .recorded_state import incomparable, net_state, net_states, steady_states
 from .sequences import held_out_sequences, kept_sequences
 from .strength import missing, most_frequent, too_weak
 
@@ -77,6 +78,7 @@ async def _record(examination: Examination, solution: Sequence[FileChange]) -> R
     calls_made: dict[str, list[Call]] = {}
     unsteady: set[str] = set()
     own_state = stable_names([_recorded_answers(run) for run in (first, again)])
+    states, states_again = (net_states(_recorded_answers(run)) for run in (first, again))
     for test in tests:
         one, two = first.crossings.get(test, {}), again.crossings.get(test, {})
         if test not in first.passed:
@@ -90,7 +92,12 @@ async def _record(examination: Examination, solution: Sequence[FileChange]) -> R
             if canonical(calls_made[test]) != canonical(calls_with_names(two.get("calls", []), own_state)):
                 unsteady.add(test)
     recorded = RecordedCalls(list(examined.targets), list(examined.opaque), list(examination.packages), calls_made)
-    recorded = replace(recorded, entries=list(examination.entries), own_state=own_state)
+    recorded = replace(
+        recorded,
+        entries=list(examination.entries),
+        own_state=own_state,
+        module_state=steady_states(states, states_again),
+    )
     recorded = await _reproduced(examination, recorded, solution, reasons, unsteady)
     recorded = _within_limit(recorded, reasons)
     if not recorded.tests:
@@ -107,6 +114,7 @@ async def _record(examination: Examination, solution: Sequence[FileChange]) -> R
     lacking = missing(recorded, reasons, (*examined.unreplaced, "")[0], unseen, inner)
     if not (lacking or recorded.inputs or recorded.sequences or unsteady & recorded.tests.keys()):
         lacking = "no held-out call: a table of what the tests ask would satisfy it"
+    lacking = lacking or incomparable(recorded, states)
     is_most = len(recorded.tests) >= LEAST_SHARE * len(examination.task.FAIL_TO_PASS)
     if not lacking and is_most and (guess := await satisfying_guess(examination, recorded)):
         lacking = f"`return {guess}` gives every recorded answer"
@@ -147,6 +155,9 @@ async def _reproduced(
     )
     own_answers = {str(i): [call["answer"] for call in calls] for i, calls in enumerate(recorded.tests.values())}
     own_state = stable_names([own_answers, answered_elsewhere])
+    names = {test: str(number) for number, test in enumerate(recorded.tests)}
+    elsewhere = {test: net_state(answered_elsewhere.get(name, [])) for test, name in names.items()}
+    recorded = replace(recorded, module_state=steady_states(recorded.module_state, elsewhere))
     tests = {test: calls_with_names(calls, own_state) for test, calls in recorded.tests.items()}
     recorded = replace(recorded, own_state=own_state, tests=tests)
     answered_elsewhere, nothing = (answers_with_names(run, own_state) for run in (answered_elsewhere, nothing))

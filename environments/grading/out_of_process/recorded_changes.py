@@ -124,17 +124,20 @@ def _entries(answer: Any) -> dict[Any, tuple[str, dict[str, Any]]]:
 
 
 def with_names(answer: Any, names: Mapping[str, Iterable[str]]) -> Any:
-    """Return an answer that carries of attributes only those with these names. Takes whatever a solution wrote."""
-    if not isinstance(answer, dict) or "raw" not in answer:
+    """Return an answer that carries of attributes only those with these names, and nothing of modules.
+
+    Takes whatever a solution wrote.
+    """
+    if not isinstance(answer, dict) or not {"raw", "modules"} & answer.keys():
         return answer
     entries: list[Any] = []
-    for entry in answer["raw"] if isinstance(answer["raw"], list) else []:
+    for entry in answer["raw"] if isinstance(answer.get("raw"), list) else []:
         if not (isinstance(entry, list) and len(entry) == 3 and isinstance(entry[2], dict)):
             continue
         counted = names.get(entry[1], ()) if isinstance(entry[1], str) else ()
         attributes = {name: form for name, form in entry[2].items() if name in counted}
         entries += [[*entry[:2], attributes]] if counted else []
-    bare = {name: part for name, part in answer.items() if name != "raw"}
+    bare = {name: part for name, part in answer.items() if name not in ("raw", "modules")}
     return {**bare, "raw": entries} if entries else bare
 
 
