@@ -65,7 +65,7 @@ def answer(values: Any, number: int, call: dict[str, Any], earlier: list[dict[st
         function = find_target(values, call["target"])
         if not callable(function):
             return {"broken": f"{call['target']} is not a function"}
-        state = ModuleState(values.packages)
+        state = ModuleState(values.packages, values.state_names)
         if inspect.iscoroutinefunction(function):
             outcome = printed_outcome(lambda: asyncio.run(function(*positional, **named)), (), {})
         else:
@@ -81,7 +81,8 @@ def answer(values: Any, number: int, call: dict[str, Any], earlier: list[dict[st
 
 def run_test(job: dict[str, Any], calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the answers to the calls of one test, in order."""
-    values = SolutionValues(job["opaque"], job["packages"], job["constructors"], attribute_names(job["tests"]))
+    values = SolutionValues(job["opaque"], job["packages"], job["constructors"], job["names"])
+    values.state_names = job["watched"]
     answers: list[dict[str, Any]] = []
     for number, call in enumerate(calls):
         answers.append(answer(values, number, call, answers))
@@ -104,6 +105,7 @@ def serve() -> None:
             importlib.import_module(module)
         except BaseException:  # noqa: BLE001  its calls will say so
             continue
+    job["names"] = attribute_names(job["tests"])
     for test, calls in job["tests"].items():
         sys.stdout.flush()
         child = os.fork()

@@ -28,7 +28,7 @@ from .named_answers import answered, revealing_call, stood_by
 from .places import canonical
 from .recorded_calls import Call, RecordedCalls, boundary_parts, worker_parts
 from .recorded_changes import NEEDS_CHANGES, answers_with_names, frozen_objects, rules_of
-from .recorded_state import failed_states
+from .recorded_state import failed_states, watched_names
 from .rounds import is_open, next_questions
 from .targets import Examined, changed_constructors, examine
 
@@ -64,9 +64,16 @@ class Examination:
         return examine(before, solved, self.task.pytest.python_path, entries)
 
     async def answers(
-        self, changes: Sequence[FileChange], tests: Mapping[str, Sequence[Call]], opaque: Sequence[str]
+        self,
+        changes: Sequence[FileChange],
+        tests: Mapping[str, Sequence[Call]],
+        opaque: Sequence[str],
+        watched: Sequence[str] | None = None,
     ) -> Answers:
-        """Return what a solution answers to the calls of each test. Raises SandboxError when the sandbox fails."""
+        """Return what a solution answers to the calls of each test. Raises SandboxError when the sandbox fails.
+
+        ``watched`` are the names of modules whose changes belong to the answers, None for all.
+        """
         roots = self.task.pytest.python_path
         constructors = await asyncio.to_thread(changed_constructors, self.trees.pristine_tree, changes, roots)
         packages = list(self.packages)
@@ -78,6 +85,7 @@ class Examination:
             "modules": modules,
             "python_path": roots,
             "constructors": constructors,
+            "watched": watched,
         }
         # Held-out calls have arguments of tests, and these are answers of others: neither may see the other's.
         of_tests = {name: calls for name, calls in tests.items() if name.isdigit()}
@@ -199,7 +207,7 @@ async def failed_tests(
 
     Raises SandboxError when no honest verdict exists.
     """
-    answers_given = await examination.answers(changes, recorded.sent(), recorded.opaque)
+    answers_given = await examination.answers(changes, recorded.sent(), recorded.opaque, watched_names(recorded))
     carried = answers_with_names(answers_given, recorded.own_state)
     failed = {**failed_held_out(recorded, carried), **failed_states(recorded, answers_given)}
     open_tests: dict[str, list[Call]] = {}
@@ -247,7 +255,7 @@ async def judged(
                     questions[test] = next_questions(sent_before, calls_made)
         names = {str(number): test for number, test in enumerate(questions)}
         sent = {name: questions[test] for name, test in names.items()}
-        answers_given = await examination.answers(changes, sent, recorded.opaque) if sent else {}
+        answers_given = await examination.answers(changes, sent, recorded.opaque, ()) if sent else {}
         received = {test: run.crossings.get(test, {}).get("answered", ()) for test in questions}
         open_tests = {
             test: stood_by(open_tests[test], questions[test], answers_given.get(name, []), received[test])

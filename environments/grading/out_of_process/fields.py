@@ -36,6 +36,8 @@ class SolutionValues(Values):
         super().__init__(opaque, packages)
         self.constructors = frozenset(constructors)
         self.names = names or {}
+        self.state_names: list[str] | None = None
+        """What is looked at in modules before and after each call; None for everything."""
         self._setters: dict[type, list[tuple[str, _Setter]]] = {}
 
     def _decode_o(self, number: Any, maker: Any, *parts: Any) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the text of that file has defined these names already
-    from .places import canonical, is_of_tests
+    from .places import canonical, is_of_tests, resolve
 
 GONE = ["gone"]
 """Stands for an item that a call removed."""
@@ -25,20 +25,36 @@ _MISSING = types.SimpleNamespace()
 
 
 class ModuleState:
-    """The containers and plain values of modules and classes as they are now; made before a call."""
+    """The containers and plain values of modules and classes as they are now; made before a call.
 
-    def __init__(self, packages: Iterable[str]) -> None:
-        tops = frozenset(packages)
+    ``watched`` are the names that count, ``module:name`` or ``module:class.name``; None for all of the packages.
+    """
+
+    def __init__(self, packages: Iterable[str], watched: Iterable[str] | None = None) -> None:
         self.spaces: list[tuple[str, Any, dict[str, Any]]] = []
-        for module_name, module in list(sys.modules.items()):
-            is_own = module_name.partition(".")[0] in tops and isinstance(module, types.ModuleType)
-            if is_own and not is_of_tests(module_name):
-                self._add(f"{module_name}:", vars(module), module_name)
+        if watched is not None:
+            for name in watched:
+                self._add_one(name)
+        else:
+            tops = frozenset(packages)
+            for module_name, module in list(sys.modules.items()):
+                is_own = module_name.partition(".")[0] in tops and isinstance(module, types.ModuleType)
+                if is_own and not is_of_tests(module_name):
+                    self._add(f"{module_name}:", vars(module), module_name)
         self.held: dict[str, tuple[Any, Any]] = {}
         for prefix, _, names in self.spaces:
             for name, item in names.items():
                 if type(item) in _HOLDERS and len(item) <= MAX_HELD and _is_state(name):
                     self.held[prefix + name] = item, type(item)(item)
+
+    def _add_one(self, name: str) -> None:
+        module, _, path = name.partition(":")
+        owner, _, last = path.rpartition(".")
+        try:
+            space = vars(resolve(module, owner))
+        except (ImportError, AttributeError, TypeError):  # whatever the solution made of it
+            return
+        self.spaces.append((name[: len(name) - len(last)], space, {last: space[last]} if last in space else {}))
 
     def _add(self, prefix: str, space: Any, module: str) -> None:
         names = dict(space)

@@ -56,6 +56,11 @@ def incomparable(recorded: RecordedCalls, states: Mapping[str, NetState]) -> str
     return ""
 
 
+def watched_names(recorded: RecordedCalls) -> list[str]:
+    """Return the names whose changes belong to the answers of a record's tests."""
+    return sorted({name for state in recorded.module_state.values() for name in state})
+
+
 def failed_states(recorded: RecordedCalls, answers_given: Answers) -> dict[str, str]:
     """Return the tests whose calls leave modules otherwise than recorded, with the reason."""
     failed: dict[str, str] = {}

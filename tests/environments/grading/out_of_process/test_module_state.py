@@ -115,14 +115,16 @@ def test_what_a_call_changes_is_named_and_what_is_a_cache_is_not() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(__import__("sys").modules, "ports", module)
         values, state = side["Values"](packages=["ports"]), side["ModuleState"](["ports"])
-        assert state.changes(values) == {}
+        few = side["ModuleState"](["ports"], ["ports:KNOWN", "ports:Kind.made", "ports:NOWHERE", "ports:No.x"])
+        assert state.changes(values) == {} == few.changes(values)
         module.KNOWN.update(a=1, b=2)
         module.NAMES.discard(1)
         module.ORDER.append(2)
         module.LEVEL = 5
         module.Kind.made.append(module)
         module._cache["x"] = 1
-        found = state.changes(values)
+        found, found_by_name = state.changes(values), few.changes(values)
+    assert found_by_name == {name: found[name] for name in ("ports:KNOWN", "ports:Kind.made")}
     assert found == {
         "ports:KNOWN": [["b", 2]],
         "ports:Kind.made": [[None, ["l", "0.1", [["g", "ports", ""]]]]],
