@@ -21,11 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the text of that file has defined these names already
     from .call_description import describe_answer, printed_outcome, same_call, without_defaults
+    from .changes import Guard, with_contents_left_out
+    from .code_decoding import Values
     from .inner_calls import noted_answer, observed, observed_coroutine
+    from .module_state import ModuleState
+    from .own_state import set_raw
     from .places import CannotEncode
     from .stand_ins import with_stand_ins
     from .trusted_objects import may_be_live
-    from .value_decoding import Values
 
 MAX_CALLS = 400
 """Most calls of one test."""
@@ -43,13 +46,16 @@ class Boundary:
         self.answers = job.get("answers")
         self.opaque, self.packages = job["opaque"], job["packages"]
         self.allowed, self.targets = job.get("allowed"), frozenset(job.get("targets", ()))
-        self.recorded_names = job.get("recorded_names")
+        self.recorded_names, self.recorded_changes = job.get("recorded_names"), job.get("recorded_changes")
+        self.own_state, self.frozen = job.get("own_state") or {}, job.get("frozen") or {}
         self.is_observing, self.has_entries = job.get("is_observing", False), job.get("has_entries", False)
         self.originals: dict[str, Callable[..., Any]] = {}
         self.test = ""
         self.calls: list[dict[str, Any]] = []
         self.problem = ""
         self.values: Any = None
+        self.answered: list[int] = []
+        self.is_unanswered = False
         self.reached: set[str] = set()
         self.entries: set[str] = set()
         self.inner: dict[str, list[str]] = {}
@@ -61,7 +67,11 @@ class Boundary:
         names = None if self.allowed is None else {tuple(place) for place in self.allowed}
         allowed = None if names is None else self._is_allowed(names)
         self.values = Values(self.opaque, self.packages, allowed, self._live)
+        if self.recorded_changes:
+            numbers = self.recorded_changes["numbers"].get(test, [])
+            self.values.guard = Guard(self.recorded_changes["places"], numbers, self.frozen.get(test, []))
         self.reached, self.entries, self.inner = set(), set(), {}
+        self.answered, self.is_unanswered = [], False
 
     def _is_allowed(self, names: set[tuple[str, str]]) -> Callable[[str, str], bool]:
         is_live = functools.lru_cache(maxsize=1)(lambda: may_be_live(names))
@@ -81,6 +91,8 @@ class Boundary:
         """End a test and return its calls, and why they cannot be repeated elsewhere ('' when they can)."""
         record: dict[str, Any] = {"calls": self.calls, "problem": self.problem, "reached": sorted(self.reached)}
         record.update(entries=sorted(self.entries), inner=self.inner)
+        record.update(answered=self.answered, is_unanswered=self.is_unanswered)
+        record["foreign"] = sorted(self.values.guard.foreign, key=str) if self.values.guard else []
         self.test, self.calls, self.problem = "", [], ""
         return record
 
@@ -114,8 +126,9 @@ class Boundary:
             call, positional, named = self._described(target, original, arguments, keywords)
             if self.answers is not None:
                 return self._answer(call)
+            state = ModuleState(self.packages)
             outcome = printed_outcome(original, positional, named)
-            return self._recorded(call, [*positional, *named.values()], outcome)
+            return self._recorded(call, [*positional, *named.values()], outcome, state.changes(self.values))
         finally:
             _busy.reset(token)
 
@@ -181,12 +194,13 @@ class Boundary:
             self.is_encoding = False
         return call, arguments_sent, keywords_sent
 
-    def _recorded(self, call: dict[str, Any], sent: list[Any], outcome: Any) -> Any:
+    def _recorded(self, call: dict[str, Any], sent: list[Any], outcome: Any, modules: Any = None) -> Any:
         """Write down the answer of the original, and return or raise what it gave."""
         result, error, _ = outcome
         if not self.problem:
             try:
                 call["answer"], result = describe_answer(self.values, len(self.calls) - 1, call, sent, outcome)
+                call["answer"].update({"modules": modules} if modules else {})
                 result = self._stand_in(call["answer"]["result"], result)
             except (CannotEncode, RecursionError) as problem:
                 self.problem = f"the result of {call['target']}: {problem}"
@@ -197,11 +211,15 @@ class Boundary:
     def _answer(self, call: dict[str, Any]) -> Any:
         """Return or raise what the solution answered to this call elsewhere."""
         number, expected = len(self.calls) - 1, (self.answers or {}).get(self.test, [])
-        if self.problem or number >= len(expected) or not same_call(expected[number], call, self.recorded_names):
+        if self.problem or number >= len(expected) or not self._is_same_call(expected[number], call):
+            self.is_unanswered = True
             raise Unanswered(self.problem or f"call {number} of {call['target']}")
+        if self.values.guard:
+            self.values.guard.begin(call)
         self.is_decoding = True
+        self.answered.append(number)
         try:
-            return self._given(expected[number]["answer"])
+            return self._given(call, expected[number]["answer"])
         finally:
             self.is_decoding = False
 
@@ -234,7 +252,13 @@ class Boundary:
         self.values.objects[f"{number} live"] = live
         return live
 
-    def _given(self, answer: dict[str, Any]) -> Any:
+    def _is_same_call(self, expected: dict[str, Any], call: dict[str, Any]) -> bool:
+        frozen = self.frozen.get(self.test)
+        if frozen:
+            expected, call = (with_contents_left_out(item, frozenset(frozen)) for item in (expected, call))
+        return same_call(expected, call, self.recorded_names)
+
+    def _given(self, call: dict[str, Any], answer: dict[str, Any]) -> Any:
         if "broken" in answer:
             self.problem = f"the solution's call could not be made: {answer['broken']}"
             raise Unanswered(self.problem)
@@ -243,11 +267,16 @@ class Boundary:
         if answer.get("printed"):
             sys.stdout.write(answer["printed"])
         if answer["after"] is not None:
+            if len(answer["after"]) != len(call["arguments"]) + len(call["keywords"]):
+                raise Unanswered("an answer with other arguments than the call")
             for form in answer["after"]:
                 values.decode(form)
-        if answer["error"] is not None:
-            raise values.decode_exception(answer["error"])
-        return values.decode(answer["result"])
+        error = None if answer["error"] is None else values.decode_exception(answer["error"])
+        result = None if error is not None else values.decode(answer["result"])
+        set_raw(values, answer.get("raw", ()), self.own_state)
+        if error is not None:
+            raise error
+        return result
 
 
 def install_boundary(job: dict[str, Any]) -> Boundary:

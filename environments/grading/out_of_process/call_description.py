@@ -13,6 +13,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the text of that file has defined these names already
+    from .own_state import raw_forms
     from .places import canonical
     from .public_forms import public_call
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:  # inside, the text of that file has defined these names alrea
 def describe_answer(values: Any, number: int, call: dict[str, Any], sent: list[Any], outcome: Any) -> tuple[Any, Any]:
     """Return the answer to a call as forms, and its result to hand on. Raises CannotEncode.
 
-    ``after`` are the forms of what the call was given, where the call changed any of it.
+    ``after`` are the forms of what the call was given, where the call changed any of it; ``raw`` are the attributes of
+    objects whose class would set them up again on the way.
     """
     result, error, printed = outcome
     values.begin(answering=str(number))
@@ -36,6 +38,8 @@ def describe_answer(values: Any, number: int, call: dict[str, Any], sent: list[A
         answer["result"], result = values.encode_result(result)
     if values.classes:
         answer["classes"] = values.classes
+    if values.carriers:
+        answer["raw"] = [raw_forms(values, number, value) for number, value in values.carriers]
     return answer, result
 
 

@@ -22,8 +22,10 @@ if TYPE_CHECKING:  # inside, the texts of those files have defined these names a
     from ...snapshots.test_run.plugin_imports import activate_environment, environment_folders
     from .call_description import describe_answer, printed_outcome
     from .fields import SolutionValues
+    from .module_state import ModuleState
     from .named_answers import filled
     from .places import CannotEncode
+    from .public_forms import attribute_names
 
 CPU_SECONDS = 30
 """Most seconds of CPU time for the calls of one test."""
@@ -63,11 +65,14 @@ def answer(values: Any, number: int, call: dict[str, Any], earlier: list[dict[st
         function = find_target(values, call["target"])
         if not callable(function):
             return {"broken": f"{call['target']} is not a function"}
+        state = ModuleState(values.packages, values.state_names)
         if inspect.iscoroutinefunction(function):
             outcome = printed_outcome(lambda: asyncio.run(function(*positional, **named)), (), {})
         else:
             outcome = printed_outcome(function, tuple(positional), named)
-        return describe_answer(values, number, call, [*positional, *named.values()], outcome)[0]
+        modules = state.changes(values)
+        described = describe_answer(values, number, call, [*positional, *named.values()], outcome)[0]
+        return {**described, "modules": modules} if modules else described
     except CannotEncode as error:
         return {"broken": str(error)[:300]}
     except Exception as error:  # noqa: BLE001  the solution's own
@@ -76,7 +81,8 @@ def answer(values: Any, number: int, call: dict[str, Any], earlier: list[dict[st
 
 def run_test(job: dict[str, Any], calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the answers to the calls of one test, in order."""
-    values = SolutionValues(job["opaque"], job["packages"], job["constructors"])
+    values = SolutionValues(job["opaque"], job["packages"], job["constructors"], job["names"])
+    values.state_names = job["watched"]
     answers: list[dict[str, Any]] = []
     for number, call in enumerate(calls):
         answers.append(answer(values, number, call, answers))
@@ -99,6 +105,7 @@ def serve() -> None:
             importlib.import_module(module)
         except BaseException:  # noqa: BLE001  its calls will say so
             continue
+    job["names"] = attribute_names(job["tests"])
     for test, calls in job["tests"].items():
         sys.stdout.flush()
         child = os.fork()

@@ -13,7 +13,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import zip_longest
 from typing import Any
 
 from ....errors import GraderError
@@ -23,13 +22,14 @@ from ...snapshots.test_run.test_runner import ENVIRONMENT, START, Crossing, Test
 from ...tasks.task_paths import source_files
 from ...tasks.task_trees import Materials
 from ..placing import KILLED, put_in_place
-from .answers import Answers, comparable_part, is_as, parsed
+from .answers import Answers, parsed
+from .held_out_answers import failed_held_out
 from .named_answers import answered, revealing_call, stood_by
 from .places import canonical
-from .public_forms import attribute_names
 from .recorded_calls import Call, RecordedCalls, boundary_parts, worker_parts
+from .recorded_changes import NEEDS_CHANGES, answers_with_names, frozen_objects, rules_of
+from .recorded_state import failed_states, watched_names
 from .rounds import is_open, next_questions
-from .sequences import QUESTIONS
 from .targets import Examined, changed_constructors, examine
 
 ROUNDS = 4
@@ -64,9 +64,16 @@ class Examination:
         return examine(before, solved, self.task.pytest.python_path, entries)
 
     async def answers(
-        self, changes: Sequence[FileChange], tests: Mapping[str, Sequence[Call]], opaque: Sequence[str]
+        self,
+        changes: Sequence[FileChange],
+        tests: Mapping[str, Sequence[Call]],
+        opaque: Sequence[str],
+        watched: Sequence[str] | None = None,
     ) -> Answers:
-        """Return what a solution answers to the calls of each test. Raises SandboxError when the sandbox fails."""
+        """Return what a solution answers to the calls of each test. Raises SandboxError when the sandbox fails.
+
+        ``watched`` are the names of modules whose changes belong to the answers, None for all.
+        """
         roots = self.task.pytest.python_path
         constructors = await asyncio.to_thread(changed_constructors, self.trees.pristine_tree, changes, roots)
         packages = list(self.packages)
@@ -78,6 +85,7 @@ class Examination:
             "modules": modules,
             "python_path": roots,
             "constructors": constructors,
+            "watched": watched,
         }
         # Held-out calls have arguments of tests, and these are answers of others: neither may see the other's.
         of_tests = {name: calls for name, calls in tests.items() if name.isdigit()}
@@ -128,15 +136,15 @@ class Examination:
         answers: Mapping[str, Any] | None,
         allowed: Any = None,
         hash_seed: int = 0,
-        recorded_names: Mapping[str, Sequence[str]] | None = None,
+        rules: Mapping[str, Any] | None = None,
     ) -> TestRun:
         """Run tests in the trusted tree; their calls are recorded, or answered from ``answers``, the task's own.
 
-        ``recorded_names`` are the attributes that decide whether a call is the one that was answered; None for all.
-        Raises GraderError where the machine kills the run: no code of a solution is in it.
+        ``rules`` say which answers count as one to a call, and what they may change (see ``rules_of``). Raises
+        GraderError where the machine kills the run: no code of a solution is in it.
         """
         for _ in range(TRIES):
-            run = await self.answered_run(tests, answers, allowed, hash_seed, recorded_names)
+            run = await self.answered_run(tests, answers, allowed, hash_seed, rules)
             if run.exit_code not in KILLED:
                 return run
         raise GraderError(
@@ -150,17 +158,17 @@ class Examination:
         answers: Mapping[str, Any] | None,
         allowed: Any = None,
         hash_seed: int = 0,
-        recorded_names: Mapping[str, Sequence[str]] | None = None,
+        rules: Mapping[str, Any] | None = None,
     ) -> TestRun:
         """Do the same once, however the run ends: a solution's answers may be what ends it."""
         job = {
+            **(rules or {}),
             "answers": answers,
-            "opaque": list(self.examined.opaque),
-            "packages": list(self.packages),
             "allowed": allowed,
-            "recorded_names": recorded_names,
-            "targets": list(self.examined.targets),
             "has_entries": bool(self.entries),
+            "opaque": list(self.examined.opaque),
+            "targets": list(self.examined.targets),
+            "packages": list(self.packages),
         }
         return await self._trusted_process(tests, Crossing(boundary_parts(), job), self.examined.files, hash_seed)
 
@@ -199,34 +207,15 @@ async def failed_tests(
 
     Raises SandboxError when no honest verdict exists.
     """
-    answers_given = await examination.answers(changes, recorded.sent(), recorded.opaque)
-    failed: dict[str, str] = {}
-    for target, calls in recorded.inputs.items():
-        answers = answers_given.get(f"input {target}", [])
-        wrong = [call for call, got in zip(calls, answers, strict=False) if not is_as(call["answer"], got)]
-        if wrong or len(answers) != len(calls):
-            count = len(wrong) + max(len(calls) - len(answers), 0)
-            failed[target] = f"{count or 'all'} of {len(calls)} held-out calls have another result"
-    failed.update(_failed_sequences(recorded, answers_given))
+    answers_given = await examination.answers(changes, recorded.sent(), recorded.opaque, watched_names(recorded))
+    carried = answers_with_names(answers_given, recorded.own_state)
+    failed = {**failed_held_out(recorded, carried), **failed_states(recorded, answers_given)}
     open_tests: dict[str, list[Call]] = {}
     for number, (test, calls) in enumerate(recorded.tests.items()):
         answers = answers_given.get(str(number), [])
-        if canonical(answers) != canonical([call["answer"] for call in calls]):
+        if canonical(carried.get(str(number), [])) != canonical([call["answer"] for call in calls]):
             open_tests[test] = answered(calls, answers)
     return {**failed, **await judged(examination, recorded, changes, open_tests)}
-
-
-def _failed_sequences(recorded: RecordedCalls, answers_given: Answers) -> dict[str, str]:
-    failed: dict[str, str] = {}
-    for number, calls in enumerate(recorded.sequences):
-        answers = answers_given.get(f"sequence {number}", [])
-        for call, got in zip_longest(calls, answers):
-            if call is None or not is_as(call["answer"], comparable_part(call, got)):
-                is_about = call is not None and call["target"] not in QUESTIONS
-                target = call["target"] if is_about else calls[0]["target"]
-                failed[target] = f"a call of held-out sequence {number} has another result"
-                break
-    return failed
 
 
 async def judged(
@@ -244,6 +233,10 @@ async def judged(
         if not open_tests:
             break
         run = await _judging_run(examination, recorded, open_tests)
+        frozen = frozen_objects(run)
+        if frozen:
+            unchanged = await _judging_run(examination, recorded, {test: open_tests[test] for test in frozen}, frozen)
+            failed.update({test: NEEDS_CHANGES for test in frozen if test not in unchanged.passed})
         questions: dict[str, list[Call]] = {}
         for test, sent_before in open_tests.items():
             outcome, crossing = run.outcomes.get(test), run.crossings.get(test, {})
@@ -252,7 +245,7 @@ async def judged(
                 failed[test] = run.cause or "not run"
             elif outcome.outcome in ("passed", "xfailed"):
                 continue
-            elif last or crossing.get("problem") or not is_open(outcome.exception, sent_before, calls_made):
+            elif last or crossing.get("problem") or not is_open(outcome.exception, crossing):
                 failed[test] = f"{outcome.exception}: {outcome.message}"[:300]
             else:
                 revealing = revealing_call(sent_before, calls_made, recorded.tests.values())
@@ -262,9 +255,10 @@ async def judged(
                     questions[test] = next_questions(sent_before, calls_made)
         names = {str(number): test for number, test in enumerate(questions)}
         sent = {name: questions[test] for name, test in names.items()}
-        answers_given = await examination.answers(changes, sent, recorded.opaque) if sent else {}
+        answers_given = await examination.answers(changes, sent, recorded.opaque, ()) if sent else {}
+        received = {test: run.crossings.get(test, {}).get("answered", ()) for test in questions}
         open_tests = {
-            test: stood_by(open_tests[test], questions[test], answers_given.get(name, []))
+            test: stood_by(open_tests[test], questions[test], answers_given.get(name, []), received[test])
             for name, test in names.items()
         }
     return failed
@@ -275,7 +269,10 @@ def _is_killed(run: TestRun) -> bool:
 
 
 async def _judging_run(
-    examination: Examination, recorded: RecordedCalls, open_tests: Mapping[str, Sequence[Call]]
+    examination: Examination,
+    recorded: RecordedCalls,
+    open_tests: Mapping[str, Sequence[Call]],
+    frozen: Mapping[str, Sequence[Any]] | None = None,
 ) -> TestRun:
     """Run tests with a solution's answers. Where these end the process, its ``cause`` says so.
 
@@ -283,13 +280,13 @@ async def _judging_run(
     GraderError. Where only memory was lacking, the first run decides; else another one could have killed it.
     """
     tests, allowed = list(open_tests), recorded.allowed()
-    names = attribute_names([call for calls in recorded.tests.values() for call in calls])
-    run = await examination.answered_run(tests, open_tests, allowed, recorded_names=names)
+    rules = rules_of(recorded, frozen)
+    run = await examination.answered_run(tests, open_tests, allowed, rules=rules)
     if not _is_killed(run):
         return run
-    await examination.trusted_run(tests, {test: recorded.tests[test] for test in tests}, allowed, recorded_names=names)
+    await examination.trusted_run(tests, {test: recorded.tests[test] for test in tests}, allowed, rules=rules)
     if not run.oom_killed:
-        run = await examination.answered_run(tests, open_tests, allowed, recorded_names=names)
+        run = await examination.answered_run(tests, open_tests, allowed, rules=rules)
         if not _is_killed(run):
             return run
     return replace(run, cause="the answers end the process of the tests")

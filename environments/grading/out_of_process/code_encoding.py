@@ -12,6 +12,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the text of that file has defined these names already
+    from .own_state import NO_FORM
     from .places import CannotEncode, canonical, global_names, has_assertion, is_test_class, place_of, replay
     from .special_values import ITERATORS, PLACED, UNNUMBERED
     from .value_encoding import MAX_ITEMS, Encoder
@@ -59,16 +60,9 @@ class CodeEncoder(Encoder):
 
     def texts(self, values: list[Any]) -> list[str]:
         """Return values as texts that differ where they do; '?' for one that cannot be encoded."""
-        found_texts: list[str] = []
-        for value in values:
-            other = type(self)((), self.packages)
-            other.is_digest = True
-            other.begin("0")
-            try:
-                found_texts.append(canonical(other.encode(value)))
-            except (CannotEncode, RecursionError):
-                found_texts.append("?")
-        return found_texts
+        encoder = type(self)((), self.packages)
+        forms = map(encoder.alone, values)
+        return ["?" if form is NO_FORM else canonical(form) for form in forms]
 
     def taken(self, generator: Any) -> Any:
         """Return a generator of what another one gives first; what it gives later is still its own."""

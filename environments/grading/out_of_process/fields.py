@@ -1,6 +1,6 @@
 """Fields that a solution's constructor makes, for objects that were made where it does not run.
 
-The text of this file runs after that of ``value_decoding.py``, in the process of a solution, on Python 3.8 and later.
+The text of this file runs after that of ``code_decoding.py``, in the process of a solution, on Python 3.8 and later.
 An object that a test made has the state that the task's own constructor gives it. Where the solution has changed that
 constructor, the fields that it makes of nothing, such as a cache or a lock, are made here. All of this is the
 solution's own code in its own process; nothing of it is believed elsewhere.
@@ -11,21 +11,33 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the text of that file has defined these names already
-    from .value_decoding import Values
+    from .code_decoding import Values
 
     _Setter = Callable[[Any], None]
 
 
 class SolutionValues(Values):
-    """The values of the calls that a solution answers; ``constructors`` names the classes whose own it has changed."""
+    """The values of the calls that a solution answers; ``constructors`` names the classes whose own it has changed.
 
-    def __init__(self, opaque: Iterable[str], packages: Iterable[str], constructors: Iterable[str] = ()) -> None:
+    ``names`` are the attributes, by class, that the calls show: others belong to the solution alone.
+    """
+
+    def __init__(
+        self,
+        opaque: Iterable[str],
+        packages: Iterable[str],
+        constructors: Iterable[str] = (),
+        names: Mapping[str, Iterable[str]] | None = None,
+    ) -> None:
         super().__init__(opaque, packages)
         self.constructors = frozenset(constructors)
+        self.names = names or {}
+        self.state_names: list[str] | None = None
+        """What is looked at in modules before and after each call; None for everything."""
         self._setters: dict[type, list[tuple[str, _Setter]]] = {}
 
     def _decode_o(self, number: Any, maker: Any, *parts: Any) -> Any:
@@ -35,6 +47,16 @@ class SolutionValues(Values):
                 for name, set_field in self._fields(kind):
                     _add(value, name, set_field)
         return value
+
+    def _set_state(self, value: Any, state: Any, is_known: bool) -> None:
+        """Give an object the state that the test sent, beside what the solution alone has kept in it."""
+        held = dict(getattr(value, "__dict__", None) or {}) if is_known else {}
+        super()._set_state(value, state, is_known)
+        kind = f"{type(value).__module__}:{type(value).__qualname__}"
+        names = frozenset(self.names.get(kind, held))  # nothing is known of a class that no call shows
+        for name, item in held.items():
+            if name not in names and name not in value.__dict__:
+                value.__dict__[name] = item
 
     def _fields(self, kind: type) -> list[tuple[str, _Setter]]:
         if kind not in self._setters:

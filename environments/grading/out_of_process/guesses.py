@@ -16,6 +16,7 @@ from ...tasks.task_paths import source_files
 from .answers import comparable_part, is_as, same_answer
 from .check import Examination
 from .recorded_calls import RecordedCalls
+from .recorded_changes import answers_with_names
 from .targets import definitions, is_generator, module_name
 
 MOST_SIBLINGS = 6
@@ -47,6 +48,7 @@ async def satisfying_guess(examination: Examination, recorded: RecordedCalls) ->
 
 async def _satisfies(examination: Examination, recorded: RecordedCalls, changes: Sequence[FileChange]) -> bool:
     answers_given = await examination.answers(changes, recorded.sent(), recorded.opaque)
+    answers_given = answers_with_names(answers_given, recorded.own_state)
     for number, calls in enumerate(recorded.tests.values()):
         got = answers_given.get(str(number), [])
         if len(got) != len(calls) or not all(map(same_answer, [call["answer"] for call in calls], got)):

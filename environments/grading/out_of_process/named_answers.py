@@ -9,15 +9,21 @@ the test. The text of this file also runs where solutions run, on Python 3.8 and
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 SHORTEST = 3
 """Fewest characters of a string, and fewest items of a tuple, that are named: shorter ones occur by chance."""
 MAX_FILLED = 4 * 1024 * 1024
 """Most characters of the answers that the arguments of one test take the place of."""
-COMPARISONS = frozenset(("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"))
-"""Methods whose argument is what a test expects."""
+COMPARISONS = frozenset(("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__contains__"))
+COMPARISONS |= frozenset(
+    f"__{side}{name}__" for side in ("", "r") for name in ("sub", "add", "mul", "truediv", "mod", "and", "or", "xor")
+)
+"""Methods whose argument may be what a test expects: ``pytest.approx`` subtracts, ``in`` asks a container.
+
+What has no argument (``__bool__``, ``__len__``, ``__hash__``) shows nothing.
+"""
 _PARTS = ("target", "arguments", "keywords")
 _ITEMS: dict[str, tuple[tuple[int, str], ...]] = {
     "t": ((1, "items"),),
@@ -83,19 +89,23 @@ def answered(calls: Sequence[Mapping[str, Any]], answers: Sequence[Any]) -> list
 
 
 def stood_by(
-    earlier: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]], answers: Sequence[Any]
+    earlier: Sequence[Mapping[str, Any]],
+    calls: Sequence[Mapping[str, Any]],
+    answers: Sequence[Any],
+    received: Collection[int] = (),
 ) -> list[dict[str, Any]]:
     """Return a test's calls with a solution's answers when it is asked again for more of them.
 
     An answer that was given stands: by now the solution could have read it in a later call's arguments. From the first
-    call on that is another one, the calls are new.
+    call on that is another one, the calls are new; but those in ``received``, whose answers the test has had, are not.
     """
     calls_answered: list[dict[str, Any]] = []
     is_same = True
     for number, (call, answer) in enumerate(zip(calls, answers)):  # noqa: B905  of Python 3.10
         before = earlier[number] if number < len(earlier) else None
         is_same = is_same and before is not None and all(before[part] == call[part] for part in _PARTS)
-        calls_answered.append({**call, "answer": before["answer"] if before is not None and is_same else answer})
+        stands = before is not None and (is_same or number in received)
+        calls_answered.append({**call, "answer": before["answer"] if before is not None and stands else answer})
     return calls_answered
 
 

@@ -15,12 +15,15 @@ from typing import Any
 
 from ....models import FileChange
 from ...rng import stream
+from ...snapshots.test_run.test_runner import TestRun
 from .check import Examination, judged
 from .guesses import satisfying_guess
 from .inputs import held_out_calls, is_plain
 from .named_answers import answered
 from .places import canonical
 from .recorded_calls import MAX_BYTES, Call, RecordedCalls
+from .recorded_changes import answers_with_names, calls_with_names, stable_names
+from .recorded_state import incomparable, net_state, net_states, steady_states
 from .sequences import held_out_sequences, kept_sequences
 from .strength import missing, most_frequent, too_weak
 
@@ -74,6 +77,8 @@ async def _record(examination: Examination, solution: Sequence[FileChange]) -> R
     reasons: dict[str, str] = {}
     calls_made: dict[str, list[Call]] = {}
     unsteady: set[str] = set()
+    own_state = stable_names([_recorded_answers(run) for run in (first, again)])
+    states, states_again = (net_states(_recorded_answers(run)) for run in (first, again))
     for test in tests:
         one, two = first.crossings.get(test, {}), again.crossings.get(test, {})
         if test not in first.passed:
@@ -83,11 +88,16 @@ async def _record(examination: Examination, solution: Sequence[FileChange]) -> R
         elif not one.get("calls"):
             reasons[test] = "it calls no examined function"
         else:
-            calls_made[test] = one["calls"]
-            if canonical(one["calls"]) != canonical(two.get("calls", [])):
+            calls_made[test] = calls_with_names(one["calls"], own_state)
+            if canonical(calls_made[test]) != canonical(calls_with_names(two.get("calls", []), own_state)):
                 unsteady.add(test)
     recorded = RecordedCalls(list(examined.targets), list(examined.opaque), list(examination.packages), calls_made)
-    recorded = replace(recorded, entries=list(examination.entries))
+    recorded = replace(
+        recorded,
+        entries=list(examination.entries),
+        own_state=own_state,
+        module_state=steady_states(states, states_again),
+    )
     recorded = await _reproduced(examination, recorded, solution, reasons, unsteady)
     recorded = _within_limit(recorded, reasons)
     if not recorded.tests:
@@ -104,11 +114,18 @@ async def _record(examination: Examination, solution: Sequence[FileChange]) -> R
     lacking = missing(recorded, reasons, (*examined.unreplaced, "")[0], unseen, inner)
     if not (lacking or recorded.inputs or recorded.sequences or unsteady & recorded.tests.keys()):
         lacking = "no held-out call: a table of what the tests ask would satisfy it"
+    lacking = lacking or incomparable(recorded, states)
     is_most = len(recorded.tests) >= LEAST_SHARE * len(examination.task.FAIL_TO_PASS)
     if not lacking and is_most and (guess := await satisfying_guess(examination, recorded)):
         lacking = f"`return {guess}` gives every recorded answer"
     undecided = _undecided(examination.task.FAIL_TO_PASS, recorded, reasons)
     return Recording(recorded, reasons, not (lacking or undecided), lacking or undecided, is_most and not lacking)
+
+
+def _recorded_answers(run: TestRun) -> dict[str, list[Any]]:
+    """Return the answers of the task's own solution in a run, by test."""
+    records = run.crossings.items()
+    return {test: [call["answer"] for call in record["calls"]] for test, record in records if not record["problem"]}
 
 
 def _undecided(tests: Sequence[str], recorded: RecordedCalls, reasons: dict[str, str]) -> str:
@@ -136,6 +153,14 @@ async def _reproduced(
         examination.answers(solution, recorded.sent(), recorded.opaque),
         examination.answers([], recorded.sent(), recorded.opaque),
     )
+    own_answers = {str(i): [call["answer"] for call in calls] for i, calls in enumerate(recorded.tests.values())}
+    own_state = stable_names([own_answers, answered_elsewhere])
+    names = {test: str(number) for number, test in enumerate(recorded.tests)}
+    elsewhere = {test: net_state(answered_elsewhere.get(name, [])) for test, name in names.items()}
+    recorded = replace(recorded, module_state=steady_states(recorded.module_state, elsewhere))
+    tests = {test: calls_with_names(calls, own_state) for test, calls in recorded.tests.items()}
+    recorded = replace(recorded, own_state=own_state, tests=tests)
+    answered_elsewhere, nothing = (answers_with_names(run, own_state) for run in (answered_elsewhere, nothing))
     accepted: dict[str, list[Call]] = {}
     unsure: dict[str, list[Call]] = {}
     idle: dict[str, list[Any]] = {}
@@ -155,7 +180,7 @@ async def _reproduced(
             accepted[test] = _with_needs(calls, nothing.get(str(number), [])) if recorded.entries else calls
     if accepted:
         allowed = replace(recorded, tests=accepted).allowed()
-        run = await examination.trusted_run(list(accepted), accepted, allowed)
+        run = await examination.trusted_run(list(accepted), accepted, allowed, rules={"own_state": own_state})
         for test in list(accepted):
             if test not in run.passed:
                 outcome = run.outcomes.get(test)
@@ -202,6 +227,7 @@ async def _with_inputs(
         return recorded
     sent = dict(proposed)
     runs = [await examination.answers(changes, sent, recorded.opaque) for changes in (solution, solution, [])]
+    runs = [answers_with_names(run, {}) for run in runs]
     inputs: dict[str, list[Call]] = {}
     for target, calls in proposed.items():
         first, second, nothing = (run.get(target, []) for run in runs)

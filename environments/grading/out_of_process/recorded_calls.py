@@ -16,8 +16,8 @@ from ...snapshots.test_run import plugin_imports
 from .named_answers import hidden
 
 _VALUES = (
-    *("places", "special_values", "trusted_objects", "numbering"),
-    *("value_encoding", "code_encoding", "value_decoding"),
+    *("places", "special_values", "trusted_objects", "own_state", "module_state", "changes", "numbering"),
+    *("value_encoding", "code_encoding", "value_decoding", "code_decoding"),
 )
 _BOUNDARY = (*_VALUES, "public_forms", "stand_ins", "call_description", "inner_calls", "boundary")
 
@@ -43,6 +43,10 @@ class RecordedCalls:
     """Calls of tests with other data, in order; their answers have only what is compared (see ``sequences.py``)."""
     entries: list[str] = field(default_factory=list)
     """Functions that are not examined themselves, at which calls are recorded because they run the examined ones."""
+    own_state: dict[str, list[str]] = field(default_factory=dict)
+    """Attributes that answers carry beside the state of their objects, by class (see ``own_state.py``)."""
+    module_state: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    """What the calls of a test leave otherwise in modules, by test and name (see ``recorded_state.py``)."""
 
     def pack(self) -> str:
         """Return the record as text for a row."""

@@ -1,4 +1,4 @@
-"""Forms back to values (see ``value_encoding.py``), and functions and classes of tests by value.
+"""Forms back to values (see ``value_encoding.py``); ``code_decoding.py`` has functions and classes of tests.
 
 The text of this file is also run inside sandboxes, after that of ``value_encoding.py``, on Python 3.8 and later. What
 is decoded on the trusted side is limited to names that the task's own solution gave: a solution cannot send code.
@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import base64
 import collections
-import marshal
+import contextlib
 import re
 import types
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the text of that file has defined these names already
+    from .changes import Guard
     from .code_encoding import CodeEncoder
+    from .own_state import has_own_state
     from .places import (
         CannotEncode,
         bare_object,
@@ -35,16 +37,13 @@ if TYPE_CHECKING:  # inside, the text of that file has defined these names alrea
         checked_value,
         is_plain_attribute,
         set_checked_state,
-        sets_cell,
     )
 
 _CONTAINERS: dict[str, Callable[[], Any]] = {"l": list, "d": dict, "S": set, "ba": bytearray}
-_SPECIAL = frozenset(("__wrapped__", "__signature__", "__text_signature__", "__test__", "__class__"))
-"""Attributes of a function that Python, pytest and unittest read."""
 _BUILT_IN = (list, dict, set, bytearray)
 
 
-class Values(CodeEncoder):
+class DataValues(CodeEncoder):
     """Turns the values of one test's calls into forms and back; both sides of the calls keep one for each test.
 
     ``opaque`` names the classes (``module:name``) whose state the two sides do not share. ``allowed`` says which names
@@ -58,6 +57,23 @@ class Values(CodeEncoder):
         super().__init__(opaque, packages)
         self.allowed = allowed
         self.live = live
+        self.guard: Guard | None = None
+        self.made: set[Any] = set()
+        """Numbers of what was made since the message began."""
+
+    def begin(self, answering: str = "") -> None:
+        """Start a message."""
+        super().begin(answering)
+        self.made = set()
+
+    def watched(self, number: Any, value: Any) -> contextlib.AbstractContextManager[None]:
+        """Return what notes a change of a known object meanwhile, on the trusted side."""
+        if self.guard is None or number in self.made:
+            return contextlib.nullcontext()
+        return self.guard.watched(number, value, self._is_same)
+
+    def _is_same(self, before: Any, now: Any) -> bool:
+        return before is now or self.texts([before]) == self.texts([now]) != ["?"]
 
     def decode(self, form: Any) -> Any:
         """Return the value of a form; known containers and objects are changed in place.
@@ -116,6 +132,7 @@ class Values(CodeEncoder):
             if self.allowed is not None and not isinstance(number, str):
                 raise CannotEncode(f"number {number!r} is not an answer's")
             value = make()
+            self.made.add(number)
             self.objects[number] = value
             self.numbers[id(value)] = number
         return self.objects[number]
@@ -124,36 +141,50 @@ class Values(CodeEncoder):
         tag, number, content = form
         self._known(number, _CONTAINERS[tag])
         value = self._known_as(number, lambda value: type(value) is _CONTAINERS[tag])
-        if tag == "l":
-            value[:] = [self.decode(item) for item in content]
-        elif tag == "ba":
-            value[:] = base64.b64decode(content)
-        elif tag == "S":
-            items = [self.decode(item) for item in content]
-            value.clear()
-            value.update(items)
-        else:
-            pairs = [(self.decode(key), self.decode(item)) for key, item in content]
-            value.clear()
-            value.update(pairs)
+        with self.watched(number, value):
+            if tag == "l":
+                value[:] = [self.decode(item) for item in content]
+            elif tag == "ba":
+                value[:] = base64.b64decode(content)
+            elif tag == "S":
+                items = [self.decode(item) for item in content]
+                value.clear()
+                value.update(items)
+            else:
+                pairs = [(self.decode(key), self.decode(item)) for key, item in content]
+                value.clear()
+                value.update(pairs)
         return value
 
     def _decode_o(self, number: Any, maker: Any, arguments: Any, state: Any, items: Any, pairs: Any) -> Any:
         method, place = maker
         values = [self.decode(item) for item in arguments]  # what made a known object may have changed since
-        if number in self.objects:
+        is_known = number in self.objects
+        if is_known:
             value = self._known_as(number, lambda value: not (type(value) in _BUILT_IN or isinstance(value, CODE)))
         else:
             make = self._maker(method, place)
             if self.allowed is None:
                 value = self._known(number, lambda: made(method, make, values))
             else:
-                value = self._made_here(number, checked_object(method, make, values), (state, items, pairs))
+                parts = (state, items, pairs)
+                value = self._made_here(number, checked_object(method, make, values), parts)
+                if parts != (None, None, None) and checked_object(method, make, values) is value:
+                    self.made.discard(number)  # the class hands out what it has: the test may hold it too
+        with self.watched(number, value):
+            self._fill(number, value, (state, items, pairs), is_known)
+        return value
+
+    def _fill(self, number: Any, value: Any, forms: tuple[Any, Any, Any], is_known: bool) -> None:
+        """Give an object the state, the items and the pairs of its form."""
+        state, items, pairs = forms
         if self.allowed is None:
-            set_state(value, self.decode(state))
+            self._set_state(value, self.decode(state), is_known)
         else:
             set_checked_state(value, self.decode(state))
             checked_filling(value, items, pairs)
+            if has_own_state(type(value), self.packages):
+                self.carriers.append((number, value))
         if items is not None:
             replace_items(value, [self.decode(item) for item in items])
         if pairs is not None:
@@ -163,7 +194,19 @@ class Values(CodeEncoder):
                     kind.clear(value)
             for key, item in decoded:
                 value[key] = item
-        return value
+
+    def _set_state(self, value: Any, state: Any, is_known: bool) -> None:
+        """Give an object a state; one that is known, and has this state, stays as it is: its class could heal it."""
+        if is_known and has_own_state(type(value), self.packages):
+            reduced = value.__reduce_ex__(2)
+            held = reduced[2] if isinstance(reduced, tuple) and len(reduced) > 2 else None
+            if self.texts([held]) == self.texts([state]) != ["?"]:
+                return
+        set_state(value, state)
+
+    def decoded_alone(self, form: Any) -> Any:
+        """Return the value of a form that stands alone (see ``own_state.py``)."""
+        return type(self)(self.opaque, self.packages, self.allowed).decode(form)
 
     def _made_here(self, number: Any, value: Any, written: tuple[Any, ...]) -> Any:
         """Give a new object of the trusted side its number; one that is known already is not written to."""
@@ -219,6 +262,12 @@ class Values(CodeEncoder):
         created = self.decode(kind)
         self._known(number, lambda: bare_object(created))
         value = self._known_as(number, lambda value: self.is_opaque(type(value)))
+        with self.watched(number, value):
+            self._fill_opaque(value, attributes, items, pairs)
+        self.synced[number] = self.digests(value)
+        return value
+
+    def _fill_opaque(self, value: Any, attributes: Any, items: Any, pairs: Any) -> None:
         if attributes:
             decoded_attributes = {name: self.decode(item) for name, item in attributes}
             if self.allowed is not None:  # private state is the solution's own, methods are those of the tree
@@ -232,66 +281,3 @@ class Values(CodeEncoder):
             decoded = [(self.decode(key), self.decode(item)) for key, item in pairs]
             dict.clear(value)
             dict.update(value, decoded)
-        self.synced[number] = self.digests(value)
-        return value
-
-    def _decode_L(self, number: Any, attributes: Any) -> Any:
-        if self.live is None:
-            return self.objects[number]
-        if not isinstance(number, str) or not all(self._is_attribute(name) for name, _ in attributes):
-            raise CannotEncode("a function of an answer has a number of its own and no special attributes")
-        if self.allowed is not None and not self.allowed("live", ""):
-            raise CannotEncode("a function is not expected here")
-        function = self._known(number, lambda: self.live(number, None))
-        self._known_as(number, lambda value: isinstance(value, types.FunctionType))
-        for name, form in attributes:
-            setattr(function, name, self.decode(form))
-        return function
-
-    def _is_attribute(self, name: str) -> bool:
-        """Return whether a function of an answer may have an attribute: a special one as the task's own solution."""
-        if not name.startswith("__"):
-            return True
-        is_python_s = hasattr(types.FunctionType, name) or name in _SPECIAL
-        return not is_python_s and bool(self.allowed is None or self.allowed("attribute", name))
-
-    def _decode_fn(self, number: Any, code: str, name: str, module: str, defaults: Any, *held: Any) -> Any:
-        cells, shared, attributes = (*held, [])[:3]
-        if number not in self.objects:
-            if self.allowed is not None:
-                raise CannotEncode("a function by value")
-            scope: dict[str, Any] = {"__name__": module, "__builtins__": __builtins__}
-            closure = tuple(types.CellType() for _ in cells)
-            loaded = marshal.loads(base64.b64decode(code))
-            function = self._known(number, lambda: types.FunctionType(loaded, scope, name, None, closure))
-            scope.update((key, self.decode(form)) for key, form in shared)
-            function.__defaults__, function.__kwdefaults__ = (self.decode(form) for form in defaults)
-        is_of_test = isinstance(number, int)
-        function = self._known_as(number, lambda value: is_of_test and isinstance(value, types.FunctionType))
-        for position, (_, form) in enumerate(cells):
-            content = self.decode(form[0]) if form else None
-            is_set = self.allowed is None or sets_cell(function.__code__, function.__code__.co_freevars[position])
-            if form and is_set:
-                function.__closure__[position].cell_contents = content
-        if self.allowed is not None:  # containers that the function shares are changed in place
-            for _, form in shared:
-                if not (isinstance(form, list) and form[0] == "g"):  # a module's own things are the same on both sides
-                    self.decode(form)
-        for key, form in attributes:
-            if self.allowed is not None and not (self._is_attribute(key) and self.allowed("attribute", key)):
-                raise CannotEncode(f"attribute {key} is not expected here")
-            setattr(function, key, self.decode(form))
-        return function
-
-    def _decode_k(self, number: Any, name: str, module: str, bases: Any, members: Any) -> Any:
-        if number in self.objects or self.allowed is not None:
-            return self.objects[number]
-        created = types.new_class(name, tuple(self.decode(base) for base in bases))
-        created.__module__ = module
-        self._known(number, lambda: created)
-        wrappers: dict[str, Any] = {"staticmethod": staticmethod, "classmethod": classmethod}
-        for member, method, form in members:
-            inner = self.decode(form)
-            wrapped = property(*inner) if method == "property" else wrappers[method](inner) if method else inner
-            setattr(created, member, wrapped)
-        return created

@@ -44,6 +44,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the text of that file has defined these names already
     from .numbering import Numbering
+    from .own_state import NO_FORM, has_own_state
     from .places import CannotEncode, canonical, is_of_tests, place_of, replay, text_of
     from .special_values import ITERATORS, is_text, is_used_up, match_parts, member_of
     from .stand_ins import bases_of
@@ -66,12 +67,14 @@ class Encoder(Numbering):
         self.nodes = 0
         self.classes: dict[str, Any] = {}
         self.is_digest = False
+        self.carriers: list[tuple[Any, Any]] = []
+        """The objects of the message, with their numbers, whose class says itself how they are taken apart."""
         self._written: set[Any] = set()
         self._constants: Any = None
 
     def begin(self, answering: str = "") -> None:
         """Start a message: a call, or the answer to the call ``answering``. Each object is written in full once."""
-        self.nodes, self.classes = 0, {}
+        self.nodes, self.classes, self.carriers = 0, {}, []
         self.number_from(answering)
         self._written = set()
         self._constants = None
@@ -151,16 +154,18 @@ class Encoder(Numbering):
 
     def digests(self, value: Any) -> dict[str, str]:
         """Return each attribute of an object as text that shows whether it has changed."""
-        result = {}
-        for name, item in getattr(value, "__dict__", {}).items():
-            other = type(self)(self.opaque, self.packages)
-            other.is_digest = True
-            other.begin("0")
-            try:
-                result[name] = canonical(other.encode(item))
-            except (CannotEncode, RecursionError):
-                result[name] = f"{id(item)}"
-        return result
+        forms = {name: (self.alone(item), item) for name, item in getattr(value, "__dict__", {}).items()}
+        return {name: f"{id(item)}" if form is NO_FORM else canonical(form) for name, (form, item) in forms.items()}
+
+    def alone(self, value: Any) -> Any:
+        """Return the form of a value with numbers of its own, ``["?"]`` where it has none."""
+        other = type(self)(self.opaque, self.packages)
+        other.is_digest = True
+        other.begin("0")
+        try:
+            return other.encode(value)
+        except (CannotEncode, RecursionError):
+            return NO_FORM
 
     def _sorted(self, values: Iterable[Any]) -> list[Any]:
         return sorted((self.encode(item) for item in values), key=canonical)
@@ -224,6 +229,8 @@ class Encoder(Numbering):
             raise CannotEncode(f"{type(value).__name__}: {type(error).__name__}") from error
         if isinstance(reduced, str):
             return ["g", type(value).__module__, reduced]
+        if self.answering and not self.is_digest and has_own_state(type(value), self.packages):
+            self.carriers.append((number, value))
         make, arguments, state, items, pairs = (tuple(reduced) + (None,) * 5)[:5]
         if make is getattr:
             return ["B", number, self.encode(arguments[0]), arguments[1]]

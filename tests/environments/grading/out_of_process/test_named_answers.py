@@ -109,6 +109,8 @@ def test_an_answer_that_was_given_stands() -> None:
     given, now = [{**calls[0], "answer": "first"}], ["second", "new"]
     assert [item["answer"] for item in stood_by(given, calls, now)] == ["first", "new"]
     assert [item["answer"] for item in stood_by([{**given[0], "target": "m:g"}], calls, now)] == now
+    # What the test has had is no question any more, even where the object of the call is another one by now.
+    assert [item["answer"] for item in stood_by([{**given[0], "target": "m:g"}], calls, now, [0])] == ["first", "new"]
 
 
 def test_an_object_in_the_place_of_data_is_not_asked_what_the_test_expects() -> None:
@@ -121,6 +123,9 @@ def test_an_object_in_the_place_of_data_is_not_asked_what_the_test_expects() -> 
     assert gives_away(compared(own, "expected"), [[compared(own, ["h", 2, []])]])
     assert gives_away(compared(own, 42), [[compared(own, "text")]])
     assert not gives_away(compared(own, "expected"), [[compared(own, "other text")]])
+    for method in ("__contains__", "__rsub__", "__mod__"):
+        assert gives_away({**compared(own, "expected"), "target": f"m:C.{method}"}, [[]])
+    assert not gives_away({**compared(own), "target": "m:C.__len__"}, [[]])
     assert not gives_away(compared(own, ["h", 2, []]), [[]]) and not gives_away(call(1, "expected"), [[]])
 
 

@@ -46,11 +46,10 @@ def test_a_number_stands_for_one_other() -> None:
     assert next_questions(sent, [call("m:f", ["r", "0.2"], 5)])[1:] == sent[1:]
 
 
-def test_a_test_that_had_an_answer_to_the_letter_has_been_judged() -> None:
-    assert is_open("Unanswered", SENT, SENT[:1])
-    assert not is_open("AssertionError", SENT, SENT) and not is_open("AssertionError", SENT, SENT[:2])
-    assert is_open("AssertionError", SENT, [call("m:f", 2)])
-    assert not is_open("AssertionError", SENT, [])
+def test_a_test_that_had_an_answer_to_each_call_has_been_judged() -> None:
+    assert is_open("Unanswered", {"is_unanswered": True}) and is_open("Unanswered", {})
+    assert is_open("KeyError", {"is_unanswered": True})  # the test put another exception in the place of that one
+    assert not is_open("AssertionError", {"is_unanswered": False}) and not is_open("AssertionError", {})
 
 
 def test_calls_that_are_nested_too_deeply_are_sent_alone() -> None:
