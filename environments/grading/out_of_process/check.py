@@ -23,7 +23,7 @@ from ...snapshots.test_run.test_runner import ENVIRONMENT, START, Crossing, Test
 from ...tasks.task_paths import source_files
 from ...tasks.task_trees import Materials
 from ..placing import KILLED, put_in_place
-from .answers import Answers, comparable_part, is_as, parsed
+from .answers import Answers, comparable_part, is_as, is_same_held_out, parsed
 from .named_answers import answered, revealing_call, stood_by
 from .places import canonical
 from .public_forms import attribute_names
@@ -64,21 +64,23 @@ class Examination:
         return examine(before, solved, self.task.pytest.python_path, entries)
 
     async def answers(
-        self, changes: Sequence[FileChange], tests: Mapping[str, Sequence[Call]], opaque: Sequence[str]
+        self,
+        changes: Sequence[FileChange],
+        tests: Mapping[str, Sequence[Call]],
+        opaque: Sequence[str],
+        is_trial: bool = False,
     ) -> Answers:
-        """Return what a solution answers to the calls of each test. Raises SandboxError when the sandbox fails."""
+        """Return what a solution answers to the calls of each test. Raises SandboxError when the sandbox fails.
+
+        A trial has little time, and all its tests share a process.
+        """
         roots = self.task.pytest.python_path
         constructors = await asyncio.to_thread(changed_constructors, self.trees.pristine_tree, changes, roots)
         packages = list(self.packages)
         targets = [call["target"] for calls in tests.values() for call in calls if call["target"][0] != "@"]
         modules = list(dict.fromkeys(target.partition(":")[0] for target in targets))
-        job = {
-            "opaque": list(opaque),
-            "packages": packages,
-            "modules": modules,
-            "python_path": roots,
-            "constructors": constructors,
-        }
+        job: dict[str, Any] = {"opaque": list(opaque), "packages": packages, "modules": modules, "python_path": roots}
+        job |= {"constructors": constructors, "is_trial": is_trial}
         # Held-out calls have arguments of tests, and these are answers of others: neither may see the other's.
         of_tests = {name: calls for name, calls in tests.items() if name.isdigit()}
         held_out = {name: calls for name, calls in tests.items() if not name.isdigit()}
@@ -203,7 +205,7 @@ async def failed_tests(
     failed: dict[str, str] = {}
     for target, calls in recorded.inputs.items():
         answers = answers_given.get(f"input {target}", [])
-        wrong = [call for call, got in zip(calls, answers, strict=False) if not is_as(call["answer"], got)]
+        wrong = [call for call, got in zip(calls, answers, strict=False) if not is_same_held_out(call, got)]
         if wrong or len(answers) != len(calls):
             count = len(wrong) + max(len(calls) - len(answers), 0)
             failed[target] = f"{count or 'all'} of {len(calls)} held-out calls have another result"
