@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -11,6 +12,7 @@ from ....models import FileChange
 from ...rng import stream
 from .check import Examination
 from .inputs import PER_TARGET, held_out_calls, is_plain
+from .literals import character_kinds, literals
 from .mutant_answers import Kills, chosen, killing_calls
 from .places import canonical
 from .recorded_calls import Call, RecordedCalls
@@ -57,7 +59,7 @@ async def with_held_out(
         defaults = refuted_defaults(calls)
         call_kills = [kills.get((f"input {target}", number), frozenset()) for number in range(len(calls))]
         useful = [numbers | more for numbers, more in zip(call_kills, defaults, strict=True)]
-        picked = chosen(useful, ["is_bold" in call for call in calls], PER_TARGET)
+        picked = chosen(useful, ["is_bold" in call for call in calls], PER_TARGET, _furthest(calls))
         if picked:
             inputs[target] = [
                 {name: part for name, part in calls[number].items() if name != "is_bold"} for number in picked
@@ -69,6 +71,25 @@ async def with_held_out(
     recorded = replace(pool, inputs=inputs, sequences=[pool.sequences[number] for number in picked])
     different = frozenset().union(*kills.values())
     return HeldOut(recorded, len(different), len(killed), tuple(n for n in range(len(tried)) if n not in different))
+
+
+def _furthest(calls: Sequence[Call]) -> list[int]:
+    """Return the bold calls that end without an exception: those with new kinds of characters, each set in turn."""
+    kinds = [character_kinds(canonical([*call["arguments"], *call["keywords"].values()])) for call in calls]
+    modest = [number for number, call in enumerate(calls) if "is_bold" not in call]
+    known_kinds = set().union(*(kinds[number] for number in modest))
+    good = [
+        number
+        for number, call in enumerate(calls)
+        if "is_bold" in call and call.get("needs", True) and not call["answer"]["error"]
+    ]
+    turns: Counter[frozenset[str]] = Counter()
+    ranked: list[tuple[bool, int, int]] = []
+    for number in good:
+        new_kinds = frozenset(kinds[number] - known_kinds)
+        ranked.append((not new_kinds, turns[new_kinds], number))
+        turns[new_kinds] += 1
+    return [number for _, _, number in sorted(ranked)]
 
 
 def _of_sequence(kills: Kills, number: int) -> frozenset[int]:
@@ -85,7 +106,8 @@ async def _with_inputs(
     """
     task = examination.task
     draw = stream(task.generator.seed, "inputs", task.task_id)
-    proposed = held_out_calls(list(recorded.tests.values()), draw, is_bold)
+    texts = literals(task, examination.trees) if is_bold else []
+    proposed = held_out_calls(list(recorded.tests.values()), draw, is_bold, texts)
     if not proposed:
         return recorded
     trial = replace(recorded, tests={}, inputs=proposed, sequences=[])

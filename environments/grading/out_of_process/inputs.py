@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
 
+from .literals import alike
 from .places import canonical
 from .recorded_calls import Call
 from .variation import stretched, varied
@@ -20,17 +21,20 @@ from .variation import stretched, varied
 PER_TARGET = 24
 """Most new calls for one function."""
 POOL = 2 * PER_TARGET
-"""Most calls of each kind, bold or not, from which those of a function are chosen."""
+"""Most calls from which those of a function are chosen; of bold ones twice as many."""
 EQUAL = 0.2
 """Share of the calls that get equal values in two places, if their types allow."""
 _PLAIN = frozenset("ifcsbtlSFdo")
 _TRIES = 12
 
 
-def held_out_calls(tests: Sequence[Sequence[Call]], choice: random.Random, is_bold: bool) -> dict[str, list[Call]]:
+def held_out_calls(
+    tests: Sequence[Sequence[Call]], choice: random.Random, is_bold: bool, texts: Sequence[str] = ()
+) -> dict[str, list[Call]]:
     """Return new calls by target, none of which a test makes; ``choice`` draws them.
 
-    Those that go beyond what tests show have ``is_bold``; they are proposed where ``is_bold`` says so.
+    Those that go beyond what tests show have ``is_bold``; they are proposed where ``is_bold`` says so, and may have
+    parts of other ``texts``.
     """
     recorded: dict[str, list[Call]] = {}
     for calls in tests:
@@ -42,8 +46,8 @@ def held_out_calls(tests: Sequence[Sequence[Call]], choice: random.Random, is_bo
         if "@" not in target and shapes:
             keys = {_key(call) for call in calls}
             numbers = count(1)
-            new = _new_calls(shapes, keys, choice, numbers, is_bold=False)
-            new += _new_calls(shapes, keys, choice, numbers, is_bold=True) if is_bold else []
+            new = _new_calls(shapes, keys, choice, numbers)
+            new += _new_calls(shapes, keys, choice, numbers, texts) if is_bold else []
             if new:
                 calls_found[target] = new
     return calls_found
@@ -89,27 +93,38 @@ def _parts(form: list[Any]) -> Iterator[Any]:
 
 
 def _new_calls(
-    shapes: Sequence[Call], keys: set[str], choice: random.Random, numbers: Iterator[int], is_bold: bool
+    shapes: Sequence[Call],
+    keys: set[str],
+    choice: random.Random,
+    numbers: Iterator[int],
+    texts: Sequence[str] | None = None,
 ) -> list[Call]:
-    """Return calls like ``shapes``; ``keys`` are those of the calls that are known, ``numbers`` free ones."""
+    """Return calls like ``shapes``; ``keys`` are those of the calls that are known, ``numbers`` free ones.
+
+    They are bold where there are ``texts``, be it none.
+    """
+    is_bold = texts is not None
+    most = 2 * POOL if is_bold else POOL
     calls_found: list[Call] = []
-    for _ in range(_TRIES * POOL):
-        if len(calls_found) == POOL:
+    for _ in range(_TRIES * most):
+        if len(calls_found) == most:
             break
         model = choice.choice(shapes)
         places: list[int | str] = [*range(len(model["arguments"])), *model["keywords"]]
         new: dict[int | str, Any] = {}
-        beyond = choice.choice(places) if is_bold and places else None
+        plain_places = [place for place in places if is_plain(at(model, place))]
+        beyond = choice.choice(plain_places) if is_bold and plain_places else None
         for place in places:
             others = [at(call, place) for call in shapes if has(call, place)]
             new[place] = choice.choice(others)
             if not is_plain(new[place]):  # what an object holds may belong together
                 continue
             plain = [item for item in others if is_plain(item)]
-            if choice.random() < 0.5:
+            if choice.random() < (0.2 if is_bold else 0.5):
                 new[place] = varied(new[place], plain, choice)
             if place == beyond:
-                new[place] = stretched(new[place], plain, choice)
+                more = alike(new[place], texts or ()) if isinstance(new[place], str) and choice.random() < 0.5 else []
+                new[place] = stretched(new[place], more or plain, choice)
         if len(places) > 1 and choice.random() < EQUAL:
             one, other = choice.sample(places, 2)
             new[other] = new[one] if _kind(new[one]) == _kind(new[other]) else new[other]

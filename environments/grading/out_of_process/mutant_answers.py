@@ -18,6 +18,8 @@ from .recorded_calls import Call, RecordedCalls
 
 AT_ONCE = 2
 """Most mutants that are asked at the same time."""
+MOST_FURTHER = 8
+"""Most calls that go beyond what tests show and kill no mutant that others leave."""
 Place = tuple[str, int]
 """A call: the name of what it was sent with, and its position there."""
 Kills = Mapping[Place, frozenset[int]]
@@ -90,15 +92,18 @@ def _different(recorded: RecordedCalls, answers_given: Answers) -> set[Place]:
     return places.union(unanswered[:1])
 
 
-def chosen(kills: Sequence[frozenset[int]], bold: Sequence[bool], most: int) -> list[int]:
+def chosen(kills: Sequence[frozenset[int]], bold: Sequence[bool], most: int, further: Sequence[int] = ()) -> list[int]:
     """Return which of the proposed calls to keep, in order: those that kill most mutants, then the others.
 
-    ``kills`` has the mutants that each of them kills. Bold ones are kept for mutants that no other one kills.
+    ``kills`` has the mutants that each of them kills. Bold ones are kept for mutants that no other one kills,
+    and up to MOST_FURTHER of the calls ``further``, in that order.
     """
     modest = [number for number in range(len(kills)) if not bold[number]]
     picked = _covering(kills, modest, frozenset(), most)
     covered = frozenset[int]().union(*(kills[number] for number in picked))
     picked += _covering(kills, range(len(kills)), covered, most - len(picked))
+    unused = [number for number in further if number not in picked]
+    picked += unused[: min(MOST_FURTHER, most - len(picked))]
     once_more = [number for number in modest if number not in picked]
     picked += _covering(kills, once_more, frozenset(), most - len(picked))
     others = [number for number in modest if number not in picked]

@@ -15,6 +15,8 @@ from typing import Any
 
 _DATES: dict[str, Any] = {"date": datetime.date, "datetime": datetime.datetime, "time": datetime.time}
 _NUMBER_TEXTS = {("decimal", "Decimal"), ("fractions", "Fraction")}
+_MARKS = r"([^0-9A-Za-z]+)"
+_CORE = re.compile(r"[0-9A-Za-z][0-9A-Za-z._+/:-]*")
 _FIXED = {"re", "builtins", "operator", "functools"}
 """Modules whose functions make objects that are not varied, such as patterns and ranges."""
 
@@ -103,8 +105,10 @@ def _stretched_text(text: str, others: Sequence[str], choice: random.Random) -> 
     """Return a text of another length, in other letters, or with a part of another text."""
     other = choice.choice(others) if others else text
     place = choice.randrange(len(text)) if text else 0
-    parts, other_parts = (re.split(r"([^0-9A-Za-z]+)", item) for item in (text, other))
+    parts, other_parts = (re.split(_MARKS, item) for item in (text, other))
     changed = list(parts)
+    marks = range(1, len(other_parts), 2)
+    suffix = "".join(other_parts[choice.choice(marks) :]) if marks else other
     changed[choice.randrange(len(parts))] = choice.choice(other_parts)
     return choice.choice(
         [
@@ -116,10 +120,23 @@ def _stretched_text(text: str, others: Sequence[str], choice: random.Random) -> 
             text[:place].upper() + text[place:].lower(),
             choice.choice([" ", "\t"]) + text + " ",
             "".join(changed),
-            text + "".join(other_parts[1:]),
+            text + suffix,
+            "".join(parts[: choice.randrange(len(parts) + 1)]) + suffix,
             parts[0],
+            _CORE.sub(lambda _: other, text, count=1),
+            *4 * [text + _aligned_end(text, other)],
         ]
     )
+
+
+def _aligned_end(text: str, other: str) -> str:
+    """Return what another text has after as many parts as the core of a text, if they are alike so far."""
+    core, candidate = _CORE.search(text), _CORE.search(other)
+    if core is None or candidate is None:
+        return ""
+    parts, other_parts = re.split(_MARKS, core[0]), re.split(_MARKS, candidate[0])
+    is_alike = parts[1::2] == other_parts[1 : len(parts) : 2]
+    return "".join(other_parts[len(parts) :]) if is_alike else ""
 
 
 def _resized(items: list[Any], choice: random.Random) -> list[Any]:
