@@ -18,7 +18,7 @@ from .recorded_calls import Call, RecordedCalls
 
 AT_ONCE = 2
 """Most mutants that are asked at the same time."""
-MOST_FURTHER = 8
+MOST_FURTHER = 12
 """Most calls that go beyond what tests show and kill no mutant that others leave."""
 Place = tuple[str, int]
 """A call: the name of what it was sent with, and its position there."""

@@ -29,8 +29,8 @@ async def with_behaviour(task: Task, trees: Materials, least: Assurance, backend
     """
     solution = await asyncio.to_thread(own_solution, task, trees)
     examination = Examination(task, trees, backend)
-    mutants = await asyncio.to_thread(solution_mutants, examination, solution)
-    recording = await record(examination, solution, mutants)
+    mutants, further = await asyncio.to_thread(solution_mutants, examination, solution)
+    recording = await record(examination, solution, [*mutants, *further])
     recording = await _tried(recording, task, trees, mutants, backend)
     is_complete = recording.is_complete
     if least == "out_of_process" and not is_complete:
@@ -64,7 +64,8 @@ async def _tried(
     """
     if not recording.decides_its_tests:
         return recording
-    by_tests = await noticed(task, trees, [mutants[number] for number in recording.survivors[:MOST_SURVIVORS]], backend)
+    survivors = [mutants[number] for number in recording.survivors if number < len(mutants)][:MOST_SURVIVORS]
+    by_tests = await noticed(task, trees, survivors, backend)
     noticeable = recording.mutants + by_tests
     recording = replace(recording, mutants=noticeable)
     if recording.mutants_killed >= LEAST_KILLED * noticeable:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
@@ -24,31 +25,56 @@ from .attempts import open_attempts
 
 MOST = 16
 """Most mutants of a task's solution that its record is tried on."""
+MOST_CALLED = 6
+"""Most mutants of functions that the examined ones call."""
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def solution_mutants(examination: Examination, solution: Sequence[FileChange]) -> list[list[FileChange]]:
-    """Return up to MOST mutants of the task's own solution, drawn by the task's id, taking each kind in turn.
+def solution_mutants(
+    examination: Examination, solution: Sequence[FileChange]
+) -> tuple[list[list[FileChange]], list[list[FileChange]]]:
+    """Return up to MOST mutants of the examined functions, and a few of what these call in their own module.
 
-    The opposite of what the workspace's version answers is one more: it is what one would guess of a mistaken test.
+    They are drawn by the task's id, each kind in turn. The opposite of what the workspace's version answers is one
+    more: a guess where that version is wrong. A partial solution that calls none of the others makes their mistakes.
     """
     task, targets = examination.task, examination.examined.targets
-    pool: list[tuple[FileChange, Mutant]] = []
+    examined: list[tuple[FileChange, Mutant]] = []
+    others: list[tuple[FileChange, Mutant]] = []
     for change in solution:
         module = module_name(change.path, task.pytest.python_path) if change.content else ""
         names = [target.partition(":")[2] for target in targets if target.partition(":")[0] == module]
         if module and names:
-            candidates = _mutants_of(base64.b64decode(change.content or ""), names)
-            pool += [(change, mutant) for mutant in candidates]
-    stream(task.generator.seed, "record mutants", task.task_id).shuffle(pool)
+            source = base64.b64decode(change.content or "")
+            examined += [(change, mutant) for mutant in _mutants_of(source, names)]
+            called = _called(source, names)
+            further_names = [*called, *_called(source, [*names, *called])]
+            others += [(change, mutant) for mutant in _mutants_of(source, further_names)]
+    draw = stream(task.generator.seed, "record mutants", task.task_id)
+    chosen_own, chosen_others = _drawn(examined, MOST, draw), _drawn(others, MOST_CALLED, draw)
+    ordinary = [_replaced(solution, change, mutant.source) for change, mutant in chosen_own]
+    further = [_replaced(solution, change, mutant.source) for change, mutant in chosen_others]
+    return [*_opposites(examination, solution), *ordinary], further
+
+
+def _drawn(pool: list[tuple[FileChange, Mutant]], most: int, draw: random.Random) -> list[tuple[FileChange, Mutant]]:
+    """Return some of the mutants, each kind in turn."""
+    draw.shuffle(pool)
     turns: Counter[str] = Counter()
     ranked: list[tuple[int, FileChange, Mutant]] = []
     for change, mutant in pool:
         turns[mutant.operator] += 1
         ranked.append((turns[mutant.operator], change, mutant))
-    chosen = sorted(ranked, key=lambda item: item[0])[:MOST]
-    ordinary = [_replaced(solution, change, mutant.source) for _, change, mutant in chosen]
-    return [*_opposites(examination, solution), *ordinary]
+    return [(change, mutant) for _, change, mutant in sorted(ranked, key=lambda item: item[0])[:most]]
+
+
+def _called(source: bytes, names: Sequence[str]) -> list[str]:
+    """Return the other functions of a module whose names some functions use."""
+    functions = definitions(ast.parse(source))
+    nodes = [node for name in names if name in functions for node in ast.walk(functions[name])]
+    used = {node.id for node in nodes if isinstance(node, ast.Name)}
+    used |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    return [name for name in functions if name not in names and name.rpartition(".")[2] in used]
 
 
 def _opposites(examination: Examination, solution: Sequence[FileChange]) -> Iterator[list[FileChange]]:
