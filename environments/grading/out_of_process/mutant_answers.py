@@ -44,10 +44,10 @@ async def killing_calls(
 async def different_calls(
     examination: Examination,
     recorded: RecordedCalls,
-    solution: Sequence[FileChange],
+    solution: Sequence[FileChange] | None,
     others: Sequence[Sequence[FileChange]],
 ) -> list[set[Place]]:
-    """Return the calls that each of the ``others`` answers otherwise than recorded, but not the solution itself.
+    """Return the calls that each of the ``others`` answers otherwise than recorded, but not the solution, if given.
 
     Raises SandboxError when a sandbox fails.
     """
@@ -60,7 +60,8 @@ async def different_calls(
             answers_given = await examination.answers(changes, sent, recorded.opaque, is_trial=True)
         return _different(recorded, answers_given)
 
-    expected_differences, *differences = await asyncio.gather(*map(places, [solution, *others]))
+    differences = await asyncio.gather(*map(places, others))
+    expected_differences = await places(solution) if solution is not None else set()
     return [different - expected_differences for different in differences]
 
 
