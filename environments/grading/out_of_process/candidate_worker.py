@@ -2,8 +2,8 @@
 
 The text of this file runs after those of ``plugin_imports.py``, ``value_encoding.py`` and ``boundary.py``, on Python
 3.8 and later. Standard input has one JSON object; each test's calls run in a process of their own, which writes one
-line of JSON. What is written is a claim of the solution's own process and is never trusted: the host compares it, or
-lets the tests judge it elsewhere.
+line of JSON; those of a trial share one. What is written is a claim of the solution's own process and is never trusted:
+the host compares it, or lets the tests judge it elsewhere.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import inspect
 import json
 import os
 import resource
+import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:  # inside, the texts of those files have defined these names a
 
 CPU_SECONDS = 30
 """Most seconds of CPU time for the calls of one test."""
+TRIAL_SECONDS = 3
+"""The same for all tests of a trial: the solution is a mutant of the task's own, which may never end."""
 
 
 def find_target(values: Any, target: str) -> Any:
@@ -106,17 +109,21 @@ def serve() -> None:
         except BaseException:  # noqa: BLE001  its calls will say so
             continue
     job["names"] = attribute_names(job["tests"])
-    for test, calls in job["tests"].items():
+    tests = list(job["tests"].items())
+    for group in [tests] if job["is_trial"] else [[item] for item in tests]:
         sys.stdout.flush()
         child = os.fork()
         if child:
             os.waitpid(child, 0)
             continue
         try:
-            resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-            line = json.dumps({"test": test, "answers": run_test(job, calls)}).encode() + b"\n"
-            while line:
-                line = line[os.write(channel, line) :]
+            seconds = TRIAL_SECONDS if job["is_trial"] else CPU_SECONDS
+            resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+            signal.alarm(10 * seconds if job["is_trial"] else 0)
+            for test, calls in group:
+                line = json.dumps({"test": test, "answers": run_test(job, calls)}).encode() + b"\n"
+                while line:
+                    line = line[os.write(channel, line) :]
         finally:
             os._exit(0)
 

@@ -69,24 +69,20 @@ class Examination:
         tests: Mapping[str, Sequence[Call]],
         opaque: Sequence[str],
         watched: Sequence[str] | None = None,
+        is_trial: bool = False,
     ) -> Answers:
         """Return what a solution answers to the calls of each test. Raises SandboxError when the sandbox fails.
 
-        ``watched`` are the names of modules whose changes belong to the answers, None for all.
+        ``watched`` are the names of modules whose changes belong to the answers, None for all. A trial has little time,
+        and all its tests share a process.
         """
         roots = self.task.pytest.python_path
         constructors = await asyncio.to_thread(changed_constructors, self.trees.pristine_tree, changes, roots)
         packages = list(self.packages)
         targets = [call["target"] for calls in tests.values() for call in calls if call["target"][0] != "@"]
         modules = list(dict.fromkeys(target.partition(":")[0] for target in targets))
-        job = {
-            "opaque": list(opaque),
-            "packages": packages,
-            "modules": modules,
-            "python_path": roots,
-            "constructors": constructors,
-            "watched": watched,
-        }
+        job: dict[str, Any] = {"opaque": list(opaque), "packages": packages, "modules": modules, "python_path": roots}
+        job |= {"constructors": constructors, "watched": watched, "is_trial": is_trial}
         # Held-out calls have arguments of tests, and these are answers of others: neither may see the other's.
         of_tests = {name: calls for name, calls in tests.items() if name.isdigit()}
         held_out = {name: calls for name, calls in tests.items() if not name.isdigit()}

@@ -37,6 +37,8 @@ def _as_data(form: Any) -> Any:
         _, number, _, arguments, _, _, pairs = form
         is_counter = form[2][1][2] == "Counter" and len(arguments) == 1 and arguments[0][0] == "d"
         return ["d", number, _sorted_pairs(arguments[0][2] if is_counter else pairs or [])]
+    if form[0] == "o":
+        return [*form[:3], [_as_data(item) for item in form[3]], *form[4:]]
     return form
 
 

@@ -13,56 +13,86 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ....models import FileChange
 from ...tasks.task_paths import source_files
-from .answers import comparable_part, is_as, same_answer
 from .check import Examination
+from .mutant_answers import different_calls
 from .recorded_calls import RecordedCalls
-from .recorded_changes import answers_with_names
 from .targets import definitions, is_generator, module_name
 
 MOST_SIBLINGS = 6
 """Most other functions that are tried."""
+MOST_GUESSES = 12
+"""Most guesses for single functions."""
+_NEGATED = "_opposite"
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 async def satisfying_guess(examination: Examination, recorded: RecordedCalls) -> str:
     """Return a guess that gives every recorded answer, '' when there is none.
 
-    Only where one function is examined: several have to be guessed together. Raises SandboxError.
+    Where several functions are examined, each is guessed with the others right, and all with one kind of guess.
+    Raises SandboxError.
     """
-    targets = examination.examined.targets
-    if len(targets) != 1 or "#" in targets[0]:
-        return ""
     task, trees = examination.task, examination.trees
-    module, _, name = targets[0].partition(":")
+    called = {call["target"] for calls in recorded.tests.values() for call in calls}
+    targets = [target for target in examination.examined.targets if "#" not in target]
+    others = [target for target in targets if target in called] if len(targets) > 1 else []
+    tried: dict[str, list[FileChange]] = {}
+    together: dict[str, dict[str, bytes]] = {}
     for path in source_files(task):
         pristine, solved = trees.pristine_tree / path, trees.solved_tree / path
-        is_its_file = module_name(path, task.pytest.python_path) == module
-        if not (is_its_file and pristine.is_file() and solved.is_file()):
+        module = module_name(path, task.pytest.python_path)
+        names = [target.partition(":")[2] for target in targets if target.partition(":")[0] == module]
+        if not (module and names and pristine.is_file() and solved.is_file()):
             continue
-        for expression, text in guesses(pristine.read_bytes(), solved.read_bytes(), name):
-            changes = [FileChange(path=path, kind="file", content=base64.b64encode(text).decode())]
-            if await _satisfies(examination, recorded, changes):
-                return expression
-    return ""
+        before, after = pristine.read_bytes(), solved.read_bytes()
+        if len(targets) == 1:
+            tried |= {text: [_change(path, content)] for text, content in guesses(before, after, names[0])}
+        for name in names if others else []:
+            for text, content in [*guesses(after, after, name)][:2] if f"{module}:{name}" in others else []:
+                tried[f"{name}: {text}"] = [_change(path, content)]
+        for kind, content in (guessed_together(before, names) if others else {}).items():
+            together.setdefault(kind, {})[path] = content
+    tried = dict(list(tried.items())[:MOST_GUESSES])
+    tried |= {kind: [_change(path, text) for path, text in files.items()] for kind, files in together.items()}
+    differences = await different_calls(examination, recorded, None, list(tried.values()))
+    return next((expression for expression, different in zip(tried, differences, strict=True) if not different), "")
 
 
-async def _satisfies(examination: Examination, recorded: RecordedCalls, changes: Sequence[FileChange]) -> bool:
-    answers_given = await examination.answers(changes, recorded.sent(), recorded.opaque)
-    answers_given = answers_with_names(answers_given, recorded.own_state)
-    for number, calls in enumerate(recorded.tests.values()):
-        got = answers_given.get(str(number), [])
-        if len(got) != len(calls) or not all(map(same_answer, [call["answer"] for call in calls], got)):
-            return False
-    for target, calls in recorded.inputs.items():
-        got = answers_given.get(f"input {target}", [])
-        if len(got) != len(calls) or not all(map(is_as, [call["answer"] for call in calls], got)):
-            return False
-    for number, calls in enumerate(recorded.sequences):
-        got = answers_given.get(f"sequence {number}", [])
-        answers_seen = [comparable_part(call, one) for call, one in zip(calls, got, strict=False)]
-        if len(got) != len(calls) or not all(map(is_as, [call["answer"] for call in calls], answers_seen)):
-            return False
-    return True
+def _change(path: str, content: bytes) -> FileChange:
+    return FileChange(path=path, kind="file", content=base64.b64encode(content).decode())
+
+
+def guessed_together(pristine: bytes, names: Sequence[str]) -> dict[str, bytes]:
+    """Return a module's text for each kind of guess, with that as the body of all the functions ``names``."""
+    texts: dict[str, bytes] = {}
+    for kind in ("their argument", "the text of their argument", "None"):
+        tree = ast.parse(pristine)
+        functions = definitions(tree)
+        for name in (name for name in names if name in functions and not name.endswith(".__init__")):
+            receiver, parameters = _parameters(functions[name], "." in name)
+            argument = [*parameters, receiver, "None"][0] or "None"
+            text = {"None": "None", "their argument": argument}.get(kind, f"str({argument})")
+            functions[name].body = [ast.Return(ast.parse(text, mode="eval").body)]
+        texts[f"{kind}, of all"] = ast.unparse(ast.fix_missing_locations(tree)).encode() + b"\n"
+    return texts
+
+
+def negated(pristine: bytes, name: str) -> bytes:
+    """Return a module's text in which a function answers the opposite of what it does, b'' where it does nothing."""
+    tree = ast.parse(pristine)
+    node = definitions(tree).get(name)
+    if node is None or is_generator(node) or isinstance(node, ast.AsyncFunctionDef):
+        return b""
+    if isinstance(node.body[-1], ast.Raise | ast.Pass) or not any(
+        isinstance(item, ast.Return) for item in ast.walk(node)
+    ):
+        return b""
+    node.decorator_list.append(ast.Name(_NEGATED))
+    is_head = [isinstance(item, ast.ImportFrom) and item.module == "__future__" for item in tree.body]
+    place = len(is_head) - is_head[::-1].index(True) if any(is_head) else int(ast.get_docstring(tree) is not None)
+    lines = [f"def {_NEGATED}(function):", "    return lambda *values, **named: not function(*values, **named)"]
+    tree.body[place:place] = ast.parse("\n".join(lines)).body
+    return ast.unparse(ast.fix_missing_locations(tree)).encode() + b"\n"
 
 
 def guesses(pristine: bytes, solved: bytes, name: str) -> Iterator[tuple[str, bytes]]:
@@ -72,7 +102,10 @@ def guesses(pristine: bytes, solved: bytes, name: str) -> Iterator[tuple[str, by
         return
     used = {node.id for node in ast.walk(written) if isinstance(node, ast.Name)}
     used |= {node.attr for node in ast.walk(written) if isinstance(node, ast.Attribute)}
+    solution_return = ast.dump(written.body[-1])
     for expression in _expressions(name, functions, used):
+        if solution_return == ast.dump(ast.parse(f"return {expression}").body[0]):  # no guess, but the solution itself
+            continue
         tree = ast.parse(pristine)
         node = definitions(tree)[name]
         wrapper = ast.parse(

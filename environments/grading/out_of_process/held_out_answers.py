@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import zip_longest
 
-from .answers import Answers, comparable_part, is_as
+from .answers import Answers, comparable_part, is_as, is_same_held_out
 from .recorded_calls import RecordedCalls
 from .sequences import QUESTIONS
 
@@ -14,7 +14,7 @@ def failed_held_out(recorded: RecordedCalls, answers_given: Answers) -> dict[str
     failed: dict[str, str] = {}
     for target, calls in recorded.inputs.items():
         answers = answers_given.get(f"input {target}", [])
-        wrong = [call for call, got in zip(calls, answers, strict=False) if not is_as(call["answer"], got)]
+        wrong = [call for call, got in zip(calls, answers, strict=False) if not is_same_held_out(call, got)]
         if wrong or len(answers) != len(calls):
             count = len(wrong) + max(len(calls) - len(answers), 0)
             failed[target] = f"{count or 'all'} of {len(calls)} held-out calls have another result"

@@ -1,92 +1,152 @@
 """Held-out inputs: calls near those of the tests, in the domain that the tests show.
 
-Only functions of modules whose recorded arguments and results are plain data get them. A new call takes each argument
-from what a recorded call gave at the same place, or changes its digits and letters to others of the same kind, other
-characters to such as a test shows there, and its numbers within the range that was seen; so a value keeps its type and
-its shape. What the task's own solution refuses is left out by the caller.
+Functions get them, and methods of objects that cross whole, where arguments and results are plain data. A new call
+takes each argument from what a recorded call gave at the same place, or varies it (see ``variation.py``): a value keeps
+its type and its shape. Some calls are *bold*: they go a little beyond what the tests show, and are kept only where they
+separate a partial solution from the task's own. What the task's own solution refuses is left out by the caller.
 """
 
 from __future__ import annotations
 
 import random
-import string
 from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Any
 
+from .literals import alike
 from .places import canonical
 from .recorded_calls import Call
+from .variation import stretched, varied
 
 PER_TARGET = 24
 """Most new calls for one function."""
-_PLAIN = frozenset("ifcsbtlSFd")
+POOL = 2 * PER_TARGET
+"""Most calls from which those of a function are chosen; of bold ones twice as many."""
+EQUAL = 0.2
+"""Share of the calls that get equal values in two places, if their types allow."""
+_PLAIN = frozenset("ifcsbtlSFdo")
 _TRIES = 12
 
 
-def held_out_calls(tests: Sequence[Sequence[Call]], choice: random.Random) -> dict[str, list[Call]]:
-    """Return new calls by target, none of which a test makes; ``choice`` draws them."""
+def held_out_calls(
+    tests: Sequence[Sequence[Call]], choice: random.Random, is_bold: bool, texts: Sequence[str] = ()
+) -> dict[str, list[Call]]:
+    """Return new calls by target, none of which a test makes; ``choice`` draws them.
+
+    Those that go beyond what tests show have ``is_bold``; they are proposed where ``is_bold`` says so, and may have
+    parts of other ``texts``.
+    """
     recorded: dict[str, list[Call]] = {}
     for calls in tests:
         for call in calls:
             recorded.setdefault(call["target"], []).append(call)
     calls_found: dict[str, list[Call]] = {}
     for target, calls in sorted(recorded.items()):
-        is_plain_function = "." not in target.partition(":")[2] and "@" not in target
-        if is_plain_function and all(_is_plain_call(call) for call in calls):
-            new = _new_calls(target, calls, choice)
+        shapes = [call for call in calls if call["answer"]["error"] is None and _is_plain_call(call)]
+        if "@" not in target and shapes:
+            keys = {_key(call) for call in calls}
+            numbers = count(1)
+            new = _new_calls(shapes, keys, choice, numbers)
+            new += _new_calls(shapes, keys, choice, numbers, texts) if is_bold else []
             if new:
                 calls_found[target] = new
     return calls_found
 
 
 def _is_plain_call(call: Call) -> bool:
-    answer = call["answer"]
-    parts = [*call["arguments"], *call["keywords"].values(), answer["result"]]
-    return answer["after"] is None and all(is_plain(part) for part in parts)
+    """Return whether a call has plain data, or objects that cross whole, and a plain result; it changes nothing."""
+    answer, forms = call["answer"], [*call["arguments"], *call["keywords"].values()]
+    is_given = all(is_plain(form) or _is_whole(form) for form in forms)
+    return answer["after"] is None and is_given and is_plain(answer["result"])
 
 
 def is_plain(form: Any) -> bool:
-    """Return whether a form is data alone: no object, function or iterator, and no container that occurs twice."""
+    """Return whether a form is data alone: no function or iterator, and no container that occurs twice.
+
+    An object is data that is made of plain data and has no state besides, such as a date or a named tuple.
+    """
     if not isinstance(form, list):
         return True
-    if form[0] in ("i", "f", "c", "s", "b"):
+    if form[0] in ("i", "f", "c", "s", "b", "e"):
         return True
+    if form[0] == "o" and (form[2][1][0] != "g" or not form[3] or form[4:] != [None, None, None]):
+        return False
     return form[0] in _PLAIN and all(map(is_plain, _parts(form)))
 
 
+def _is_whole(form: Any) -> bool:
+    """Return whether a form has an object with its state, which no other call has to make first."""
+    if is_plain(form) or form[0] == "g":
+        return True
+    if form[0] == "o":
+        return all(
+            map(_is_whole, [*form[3], form[4], *(form[5] or []), *(part for pair in form[6] or [] for part in pair)])
+        )
+    return form[0] in ("l", "S", "t", "F", "d", "D") and all(
+        _is_whole(part) for item in form[-1] for part in (item if form[0] in ("d", "D") else [item])
+    )
+
+
 def _parts(form: list[Any]) -> Iterator[Any]:
-    for part in form[-1]:
+    for part in form[3] if form[0] == "o" else form[-1]:
         yield from part if form[0] == "d" else [part]
 
 
-def _new_calls(target: str, calls: Sequence[Call], choice: random.Random) -> list[Call]:
-    keys = {_key(call) for call in calls}
-    shapes = [call for call in calls if call["answer"]["error"] is None]
+def _new_calls(
+    shapes: Sequence[Call],
+    keys: set[str],
+    choice: random.Random,
+    numbers: Iterator[int],
+    texts: Sequence[str] | None = None,
+) -> list[Call]:
+    """Return calls like ``shapes``; ``keys`` are those of the calls that are known, ``numbers`` free ones.
+
+    They are bold where there are ``texts``, be it none.
+    """
+    is_bold = texts is not None
+    most = 2 * POOL if is_bold else POOL
     calls_found: list[Call] = []
-    for _ in range(_TRIES * PER_TARGET):
-        if len(calls_found) == PER_TARGET or not shapes:
+    for _ in range(_TRIES * most):
+        if len(calls_found) == most:
             break
         model = choice.choice(shapes)
         places: list[int | str] = [*range(len(model["arguments"])), *model["keywords"]]
-        new: dict[int | str, Any] = {place: at(model, place) for place in places}
+        new: dict[int | str, Any] = {}
+        plain_places = [place for place in places if is_plain(at(model, place))]
+        beyond = choice.choice(plain_places) if is_bold and plain_places else None
         for place in places:
             others = [at(call, place) for call in shapes if has(call, place)]
             new[place] = choice.choice(others)
-            if choice.random() < 0.5:
-                new[place] = varied(new[place], others, choice)
-        numbers = iter(range(1, 1_000_000))
+            if not is_plain(new[place]):  # what an object holds may belong together
+                continue
+            plain = [item for item in others if is_plain(item)]
+            if choice.random() < (0.2 if is_bold else 0.5):
+                new[place] = varied(new[place], plain, choice)
+            if place == beyond:
+                more = alike(new[place], texts or ()) if isinstance(new[place], str) and choice.random() < 0.5 else []
+                new[place] = stretched(new[place], more or plain, choice)
+        if len(places) > 1 and choice.random() < EQUAL:
+            one, other = choice.sample(places, 2)
+            new[other] = new[one] if _kind(new[one]) == _kind(new[other]) else new[other]
         call = {
-            "target": target,
+            "target": model["target"],
             "arguments": [renumbered(new[place], numbers) for place in range(len(model["arguments"]))],
             "keywords": {name: renumbered(new[name], numbers) for name in model["keywords"]},
         }
         if _key(call) not in keys:
             keys.add(_key(call))
-            calls_found.append(call)
+            calls_found.append({**call, "is_bold": True} if is_bold else call)
     return calls_found
 
 
+def _kind(form: Any) -> Any:
+    if isinstance(form, list):
+        return form[2] if form[0] == "o" else form[0]
+    return type(form)
+
+
 def _key(call: Call) -> str:
-    numbers = iter(range(1, 1_000_000))
+    numbers = count(1)
     forms = [renumbered(form, numbers) for form in [*call["arguments"], *call["keywords"].values()]]
     return canonical([forms, list(call["keywords"])])
 
@@ -101,55 +161,24 @@ def at(call: Call, place: int | str) -> Any:
     return call["arguments"][place] if isinstance(place, int) else call["keywords"][place]
 
 
-def varied(form: Any, others: Sequence[Any], choice: random.Random) -> Any:
-    """Return a form of the same type and shape with other content."""
-    if isinstance(form, bool) or form is None:
-        return form
-    if isinstance(form, int):
-        observed = [item for item in others if type(item) is int]
-        return choice.randint(min(observed), max(observed)) if observed else form
-    if isinstance(form, str):
-        marks = [mark for item in others if isinstance(item, str) for mark in item if _is_mark(mark)]
-        return "".join(_other(character, marks, choice) for character in form)
-    if form[0] == "f":
-        seen_floats = [float(item[1]) for item in others if isinstance(item, list) and item[0] == "f"]
-        finite = [value for value in seen_floats if abs(value) < 1e300]
-        return ["f", repr(round(choice.uniform(min(finite), max(finite)), 4))] if finite else form
-    if form[0] in ("l", "t"):
-        items = list(form[-1])
-        items_varied = [varied(item, items, choice) if choice.random() < 0.5 else item for item in items]
-        if form[0] == "l" and choice.random() < 0.5:
-            choice.shuffle(items_varied)
-        return [*form[:-1], items_varied]
-    return form
-
-
-def _is_mark(character: str) -> bool:
-    """Return whether a character is neither a letter, a digit nor a control character."""
-    return not character.isalnum() and character.isprintable()
-
-
-def _other(character: str, marks: Sequence[str], choice: random.Random) -> str:
-    """Return another character of the same kind; of the other characters only those that a test shows at this place."""
-    for group in (string.digits, string.ascii_lowercase, string.ascii_uppercase):
-        if character in group:
-            return choice.choice(group)
-    return choice.choice(marks) if marks and _is_mark(character) and choice.random() < 0.5 else character
-
-
 def renumbered(form: Any, numbers: Iterator[int]) -> Any:
-    """Return a form whose containers count from 1 on, as in a message of its own."""
+    """Return a form whose containers and objects have the next of the numbers, as in a message of its own."""
     if not isinstance(form, list):
         return form
     tag = form[0]
-    if tag in ("l", "S", "d"):
-        number = next(numbers)
-        content = (
-            [[renumbered(key, numbers), renumbered(value, numbers)] for key, value in form[2]]
-            if tag == "d"
-            else [renumbered(item, numbers) for item in form[2]]
-        )
-        return [tag, number, content]
     if tag in ("t", "F"):
         return [tag, [renumbered(item, numbers) for item in form[1]]]
+    if tag in ("l", "S"):
+        return [tag, next(numbers), [renumbered(item, numbers) for item in form[2]]]
+    if tag in ("d", "D"):
+        pairs = [[renumbered(key, numbers), renumbered(value, numbers)] for key, value in form[-1]]
+        return [tag, next(numbers), pairs] if tag == "d" else [tag, pairs]
+    if tag == "o":
+        _, _, maker, arguments, state, items, pairs = form
+        number = next(numbers)
+        return [
+            *("o", number, maker, [renumbered(item, numbers) for item in arguments], renumbered(state, numbers)),
+            None if items is None else [renumbered(item, numbers) for item in items],
+            None if pairs is None else [[renumbered(part, numbers) for part in pair] for pair in pairs],
+        ]
     return form

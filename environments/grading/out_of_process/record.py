@@ -14,18 +14,17 @@ from itertools import zip_longest
 from typing import Any
 
 from ....models import FileChange
-from ...rng import stream
 from ...snapshots.test_run.test_runner import TestRun
 from .check import Examination, judged
 from .guesses import satisfying_guess
-from .inputs import held_out_calls, is_plain
+from .held_out import Mutants, with_held_out
 from .named_answers import answered
 from .places import canonical
 from .recorded_calls import MAX_BYTES, Call, RecordedCalls
 from .recorded_changes import answers_with_names, calls_with_names, stable_names
 from .recorded_state import incomparable, net_state, net_states, steady_states
-from .sequences import held_out_sequences, kept_sequences
-from .strength import missing, most_frequent, too_weak
+from .strength import missing, most_frequent
+from .tables import satisfying_table
 
 MAX_TESTS = 200
 """Most tests of a record."""
@@ -47,10 +46,18 @@ class Recording:
     """Why the record is not complete."""
     decides_its_tests: bool = False
     """Whether it would be complete for a task with the recorded tests alone, which are most of the task's."""
+    mutants: int = 0
+    """Mutants of the task's own solution that some proposed call kills: they answer it otherwise."""
+    mutants_killed: int = 0
+    """Those of them that the record kills."""
+    survivors: tuple[int, ...] = ()
+    """The mutants, by number, that no proposed call kills."""
 
 
-async def record(examination: Examination, solution: Sequence[FileChange]) -> Recording:
+async def record(examination: Examination, solution: Sequence[FileChange], mutants: Mutants = ()) -> Recording:
     """Return the record of a task's FAIL_TO_PASS tests; ``solution`` is its own solution as accepted changes.
+
+    Held-out calls are chosen that kill most of the ``mutants`` of the solution.
 
     Where the calls of the examined functions do not decide alone, those of the functions that tests reach them through
     are tried: what is private between the two needs no form then. Raises SandboxError when a sandbox fails.
@@ -58,18 +65,18 @@ async def record(examination: Examination, solution: Sequence[FileChange]) -> Re
     examined = examination.examined
     if not examined.targets:
         return Recording(None, missing=(examined.unreplaced or ("the solution changes no function",))[0])
-    recording = await _record(examination, solution)
+    recording = await _record(examination, solution, mutants)
     if recording.is_complete or examined.unreplaced:
         return recording
     entries = await examination.entry_functions(examination.task.FAIL_TO_PASS[:MAX_TESTS])
     others = tuple(name for name in entries if name not in examined.targets)
     if not others:
         return recording
-    wider = await _record(replace(examination, entries=others), solution)
+    wider = await _record(replace(examination, entries=others), solution, mutants)
     return wider if (wider.is_complete, wider.decides_its_tests) > (False, recording.decides_its_tests) else recording
 
 
-async def _record(examination: Examination, solution: Sequence[FileChange]) -> Recording:
+async def _record(examination: Examination, solution: Sequence[FileChange], mutants: Mutants) -> Recording:
     examined, tests = examination.examined, examination.task.FAIL_TO_PASS[:MAX_TESTS]
     first, again = await asyncio.gather(
         examination.trusted_run(tests, None), examination.trusted_run(tests, None, hash_seed=1)
@@ -102,24 +109,30 @@ async def _record(examination: Examination, solution: Sequence[FileChange]) -> R
     recorded = _within_limit(recorded, reasons)
     if not recorded.tests:
         return Recording(None, reasons, missing=most_frequent(reasons))
-    recorded = await _with_inputs(examination, recorded, solution)
-    if too_weak(recorded) or not set(examined.targets) <= recorded.inputs.keys():
-        recorded = await _with_sequences(examination, recorded, solution)
     runs = {test: set(crossing["reached"]) & set(examined.targets) for test, crossing in first.crossings.items()}
     unseen = set().union(*runs.values()) - set().union(*(runs[test] for test in recorded.tests))
     inner: dict[str, set[str]] = {}
     for notes in (first.crossings[test]["inner"] for test in recorded.tests):
         for target, digests in notes.items():
             inner.setdefault(target, set()).update(digests)
-    lacking = missing(recorded, reasons, (*examined.unreplaced, "")[0], unseen, inner)
-    if not (lacking or recorded.inputs or recorded.sequences or unsteady & recorded.tests.keys()):
-        lacking = "no held-out call: a table of what the tests ask would satisfy it"
-    lacking = lacking or incomparable(recorded, states)
+
+    def lacks(recorded: RecordedCalls) -> str:
+        reason = missing(recorded, reasons, (*examined.unreplaced, "")[0], unseen, inner)
+        if not (reason or recorded.inputs or recorded.sequences or unsteady & recorded.tests.keys()):
+            reason = "no held-out call: a table of what the tests ask would satisfy it"
+        return reason
+
     is_most = len(recorded.tests) >= LEAST_SHARE * len(examination.task.FAIL_TO_PASS)
+    held_out = await with_held_out(examination, recorded, solution, mutants, lambda pool: is_most and not lacks(pool))
+    recorded = held_out.recorded
+    lacking = lacks(recorded)
+    lacking = lacking or incomparable(recorded, states) or satisfying_table(recorded)
     if not lacking and is_most and (guess := await satisfying_guess(examination, recorded)):
         lacking = f"`return {guess}` gives every recorded answer"
     undecided = _undecided(examination.task.FAIL_TO_PASS, recorded, reasons)
-    return Recording(recorded, reasons, not (lacking or undecided), lacking or undecided, is_most and not lacking)
+    numbers = (held_out.mutants, held_out.killed, held_out.survivors)
+    decides = is_most and not lacking
+    return Recording(recorded, reasons, not (lacking or undecided), lacking or undecided, decides, *numbers)
 
 
 def _recorded_answers(run: TestRun) -> dict[str, list[Any]]:
@@ -211,50 +224,6 @@ def _with_needs(calls: Sequence[Call], nothing: Sequence[Any]) -> list[Call]:
     """Return calls that say whether doing nothing gives another answer."""
     pairs = zip_longest(calls, nothing[: len(calls)])
     return [{**call, "needs": canonical(call["answer"]) != canonical(other)} for call, other in pairs]
-
-
-async def _with_inputs(
-    examination: Examination, recorded: RecordedCalls, solution: Sequence[FileChange]
-) -> RecordedCalls:
-    """Return the record with held-out calls: those to which the solution gives the same plain answer every time.
-
-    Whatever ends with an exception is left out: tests and documents say little about what a function refuses. So are
-    calls that doing nothing answers as well.
-    """
-    task = examination.task
-    proposed = held_out_calls(list(recorded.tests.values()), stream(task.generator.seed, "inputs", task.task_id))
-    if not proposed:
-        return recorded
-    sent = dict(proposed)
-    runs = [await examination.answers(changes, sent, recorded.opaque) for changes in (solution, solution, [])]
-    runs = [answers_with_names(run, {}) for run in runs]
-    inputs: dict[str, list[Call]] = {}
-    for target, calls in proposed.items():
-        first, second, nothing = (run.get(target, []) for run in runs)
-        good = [
-            {**call, "answer": one}
-            for call, one, two, none in zip_longest(calls, first, second, nothing)
-            if one and canonical(one) == canonical(two) != canonical(none)
-            if "broken" not in one and one["error"] is None and one["after"] is None and is_plain(one["result"])
-        ]
-        if good:
-            inputs[target] = good
-    return replace(recorded, inputs=inputs)
-
-
-async def _with_sequences(
-    examination: Examination, recorded: RecordedCalls, solution: Sequence[FileChange]
-) -> RecordedCalls:
-    """Return the record with held-out sequences of calls, which the solution answers the same every time."""
-    task = examination.task
-    draw = stream(task.generator.seed, "sequences", task.task_id)
-    proposed = held_out_sequences(list(recorded.tests.values()), recorded.targets, draw)
-    if not proposed:
-        return recorded
-    trial = replace(recorded, tests={}, inputs={}, sequences=proposed)
-    runs = [await examination.answers(changes, trial.sent(), recorded.opaque) for changes in (solution, solution, [])]
-    first, second, nothing = ([run.get(f"sequence {i}", []) for i in range(len(proposed))] for run in runs)
-    return replace(recorded, sequences=kept_sequences(proposed, (first, second), nothing))
 
 
 def _difference(calls: Sequence[Call], answered_elsewhere: Sequence[Any] | None) -> str:

@@ -15,9 +15,10 @@ from itertools import count, zip_longest
 from typing import Any
 
 from .equal_data import plain_data
-from .inputs import at, has, is_plain, renumbered, varied
+from .inputs import at, has, is_plain, renumbered
 from .places import canonical
 from .recorded_calls import Call
+from .variation import varied
 
 PROPOSED = 72
 """Most sequences that are tried."""
@@ -77,7 +78,7 @@ def kept_sequences(
             is_different |= needs
         if is_different:
             sequences_kept.append(good)
-    return sequences_kept[:KEPT]
+    return sequences_kept
 
 
 def comparable(call: Call, answer: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
+from .call_contents import call_contents
 from .places import canonical
 from .recorded_calls import Call, RecordedCalls
 from .sequences import QUESTIONS, comparable
@@ -49,15 +50,17 @@ def too_weak(recorded: RecordedCalls, inner: Mapping[str, Collection[str]] | Non
     data: dict[str, set[str]] = {}
     texts: dict[tuple[str, str], set[str]] = {}
     examined = {*recorded.targets, *recorded.entries}
+    groups = [*recorded.tests.values(), *recorded.inputs.values(), *recorded.sequences]
+    contents = {id(call): text for calls in groups for call, text in zip(calls, call_contents(calls), strict=True)}
     for calls in [*recorded.tests.values(), *recorded.inputs.values()]:
         for call in (call for call in calls if call.get("needs", True)):
-            arguments.add(canonical([call["target"], call["arguments"], call["keywords"]]))
+            arguments.add(contents[id(call)])
             answers.setdefault(_origin(call["target"], calls), set()).add(canonical(call["answer"]))
             data.setdefault(_origin(call["target"], calls), set()).add(canonical(comparable(call, call["answer"])))
     for calls in recorded.sequences:
         for call in (call for call in calls if call.get("needs", True)):
             if call["target"] in examined or call["target"][0] == "@":
-                arguments.add(canonical([call["target"], call["arguments"], call["keywords"]]))
+                arguments.add(contents[id(call)])
                 data.setdefault(_origin(call["target"], calls), set()).add(canonical(call["answer"]))
             elif call["target"] in QUESTIONS:  # about what an earlier call returned
                 earlier_call = calls[int(call["arguments"][0][1].partition(".")[0])]

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
 
 from ....environments.grading.out_of_process.check import Examination
-from ....environments.grading.out_of_process.record import record
+from ....environments.grading.out_of_process.record import Recording, record
 from ....environments.grading.own_solution import own_solution
 from ....environments.tasks.task_trees import Materials
 from ....errors import Rejected
-from ....models import Assurance, Task
+from ....models import Assurance, FileChange, Task
+from .solution_mutants import noticed, solution_mutants
 
 COMPONENT = "behaviour"
+LEAST_KILLED = 0.6
+"""Least share of the mutants that tests or any proposed call notice which a record has to kill."""
+MOST_SURVIVORS = 5
+"""Most mutants that tests are run on, of those that no proposed call kills."""
 
 
 async def with_behaviour(task: Task, trees: Materials, least: Assurance, backend: str) -> Task:
@@ -21,7 +28,10 @@ async def with_behaviour(task: Task, trees: Materials, least: Assurance, backend
     the task: they could be forged. Raises Rejected for an assurance below ``least``, SandboxError when a sandbox fails.
     """
     solution = await asyncio.to_thread(own_solution, task, trees)
-    recording = await record(Examination(task, trees, backend), solution)
+    examination = Examination(task, trees, backend)
+    mutants, further = await asyncio.to_thread(solution_mutants, examination, solution)
+    recording = await record(examination, solution, [*mutants, *further])
+    recording = await _tried(recording, task, trees, mutants, backend)
     is_complete = recording.is_complete
     if least == "out_of_process" and not is_complete:
         if recording.calls is None or not recording.decides_its_tests:
@@ -31,6 +41,8 @@ async def with_behaviour(task: Task, trees: Materials, least: Assurance, backend
         features = {**task.features, "tests_left_out": left_out}
         task, is_complete = task.model_copy(update={"FAIL_TO_PASS": decided, "features": features}), True
     features = {**task.features, "recorded_tests": len(recording.calls.tests) if recording.calls else 0}
+    if recording.mutants:
+        features |= {"record_mutants": recording.mutants, "record_mutants_killed": recording.mutants_killed}
     if recording.calls is None:
         return task.model_copy(update={"features": features})
     verifier = task.pytest.model_copy(
@@ -41,3 +53,23 @@ async def with_behaviour(task: Task, trees: Materials, least: Assurance, backend
     )
     assurance: Assurance = "out_of_process" if is_complete else "in_process"
     return task.model_copy(update={"features": features, "verifier": verifier, "assurance": assurance})
+
+
+async def _tried(
+    recording: Recording, task: Task, trees: Materials, mutants: Sequence[Sequence[FileChange]], backend: str
+) -> Recording:
+    """Return the recording; one that a partial solution satisfies does not decide.
+
+    A mutant that no proposed call kills may answer as the solution does, or be noticed by tests alone.
+    """
+    if not recording.decides_its_tests:
+        return recording
+    survivors = [mutants[number] for number in recording.survivors if number < len(mutants)][:MOST_SURVIVORS]
+    by_tests = await noticed(task, trees, survivors, backend)
+    noticeable = recording.mutants + by_tests
+    recording = replace(recording, mutants=noticeable)
+    if recording.mutants_killed >= LEAST_KILLED * noticeable:
+        return recording
+    survive = f"{noticeable - recording.mutants_killed} of {noticeable} mutants survive"
+    reason = f"a partial solution satisfies the record: {survive}"
+    return replace(recording, is_complete=False, decides_its_tests=False, missing=reason)

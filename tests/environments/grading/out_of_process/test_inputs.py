@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from etude.environments.grading.out_of_process.inputs import varied
+from etude.environments.grading.out_of_process.variation import varied
 
 
 def test_a_text_keeps_its_shape_and_takes_marks_that_a_test_shows_there() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from etude.environments.grading.out_of_process.check import _failed_sequences
+from etude.environments.grading.out_of_process.held_out_answers import _failed_sequences
 from etude.environments.grading.out_of_process.recorded_calls import RecordedCalls
 from etude.environments.grading.out_of_process.sequences import comparable, held_out_sequences, kept_sequences
 from etude.environments.grading.out_of_process.strength import too_weak

@@ -1,0 +1,170 @@
+"""Adds to a record calls that no test makes, and measures how many mutants of the solution the record kills."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any
+
+from ....models import FileChange
+from ...rng import stream
+from .check import Examination
+from .inputs import PER_TARGET, held_out_calls, is_plain
+from .literals import character_kinds, literals
+from .mutant_answers import Kills, chosen, killing_calls
+from .places import canonical
+from .recorded_calls import Call, RecordedCalls
+from .recorded_changes import answers_with_names
+from .sequences import KEPT, held_out_sequences, kept_sequences
+from .strength import too_weak
+from .tables import refuted_defaults
+
+Mutants = Sequence[Sequence[FileChange]]
+"""Versions of the task's own solution with one mistake call_kills, as accepted changes."""
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """A record with held-out calls and sequences, and the mutants that it kills: those that answer otherwise."""
+
+    recorded: RecordedCalls
+    mutants: int = 0
+    """Mutants of the solution that a proposed call kills."""
+    killed: int = 0
+    """Those of them that the record kills."""
+    survivors: tuple[int, ...] = ()
+    """The mutants, by number, that no proposed call kills."""
+
+
+async def with_held_out(
+    examination: Examination,
+    recorded: RecordedCalls,
+    solution: Sequence[FileChange],
+    mutants: Mutants,
+    is_worth: Callable[[RecordedCalls], bool],
+) -> HeldOut:
+    """Return the record with held-out calls: of all that are proposed those that kill most mutants, then others.
+
+    Mutants are asked only where the record ``is_worth`` it. Raises SandboxError when a sandbox fails.
+    """
+    pool = await _with_inputs(examination, recorded, solution, is_bold=bool(mutants))
+    if too_weak(pool) or not set(recorded.targets) <= pool.inputs.keys():
+        pool = await _with_sequences(examination, pool, solution)
+    tried = mutants if is_worth(pool) else ()
+    kills = await killing_calls(examination, pool, solution, tried) if tried else {}
+    inputs: dict[str, list[Call]] = {}
+    killed = {number for (name, _), numbers in kills.items() if name.startswith("test ") for number in numbers}
+    for target, calls in pool.inputs.items():
+        defaults = refuted_defaults(calls)
+        call_kills = [kills.get((f"input {target}", number), frozenset()) for number in range(len(calls))]
+        useful = [numbers | more for numbers, more in zip(call_kills, defaults, strict=True)]
+        picked = chosen(useful, ["is_bold" in call for call in calls], PER_TARGET, _furthest(calls))
+        if picked:
+            inputs[target] = [
+                {name: part for name, part in calls[number].items() if name != "is_bold"} for number in picked
+            ]
+            killed.update(*(call_kills[number] for number in picked))
+    call_kills = [_of_sequence(kills, number) for number in range(len(pool.sequences))]
+    picked = chosen(call_kills, [False] * len(call_kills), KEPT)
+    killed.update(*(call_kills[number] for number in picked))
+    recorded = replace(pool, inputs=inputs, sequences=[pool.sequences[number] for number in picked])
+    different = frozenset().union(*kills.values())
+    return HeldOut(recorded, len(different), len(killed), tuple(n for n in range(len(tried)) if n not in different))
+
+
+def _furthest(calls: Sequence[Call]) -> list[int]:
+    """Return the bold calls that end without an exception: those with new kinds of characters, each set in turn."""
+    kinds = [character_kinds(canonical([*call["arguments"], *call["keywords"].values()])) for call in calls]
+    modest = [number for number, call in enumerate(calls) if "is_bold" not in call]
+    known_kinds = set().union(*(kinds[number] for number in modest))
+    good = [
+        number
+        for number, call in enumerate(calls)
+        if "is_bold" in call and call.get("needs", True) and not call["answer"]["error"]
+    ]
+    turns: Counter[frozenset[str]] = Counter()
+    ranked: list[tuple[bool, int, int]] = []
+    for number in good:
+        new_kinds = frozenset(kinds[number] - known_kinds)
+        ranked.append((not new_kinds, turns[new_kinds], number))
+        turns[new_kinds] += 1
+    return [number for _, _, number in sorted(ranked)]
+
+
+def _of_sequence(kills: Kills, number: int) -> frozenset[int]:
+    return frozenset().union(*(numbers for (name, _), numbers in kills.items() if name == f"sequence {number}"))
+
+
+async def _with_inputs(
+    examination: Examination, recorded: RecordedCalls, solution: Sequence[FileChange], is_bold: bool
+) -> RecordedCalls:
+    """Return the record with all proposed calls to which the solution gives the same plain answer every time.
+
+    Tests and documents say little about what a function refuses: what ends with an exception is left out, or bold where
+    a test of the function expects one of the same class. Calls that doing nothing answers as well are bold too.
+    """
+    task = examination.task
+    draw = stream(task.generator.seed, "inputs", task.task_id)
+    texts = literals(task, examination.trees) if is_bold else []
+    proposed = held_out_calls(list(recorded.tests.values()), draw, is_bold, texts)
+    if not proposed:
+        return recorded
+    trial = replace(recorded, tests={}, inputs=proposed, sequences=[])
+    runs = [await examination.answers(changes, trial.sent(), recorded.opaque) for changes in (solution, solution, [])]
+    runs = [answers_with_names(run, {}) for run in runs]
+    inputs: dict[str, list[Call]] = {}
+    for target, calls in proposed.items():
+        answers_given = [run.get(f"input {target}", []) for run in runs]
+        errors = _errors(recorded, target)
+        good = [
+            retained
+            for call, *answers in zip_longest(calls, *answers_given)
+            if (retained := _kept(call, answers, errors)) and (is_bold or "is_bold" not in retained)
+        ]
+        if good:
+            inputs[target] = good
+    return replace(recorded, inputs=inputs)
+
+
+def _kept(call: Call, answers: Sequence[Any], errors: Collection[str]) -> Call | None:
+    """Return a call with its answer, None for one that has none, or another one in a second run.
+
+    ``answers`` are two of the solution and that of doing nothing, ``errors`` the classes of exceptions that tests show.
+    """
+    one, two, none = answers
+    if not one or canonical(one) != canonical(two):
+        return None
+    retained = {**call, "answer": one}
+    if canonical(one) == canonical(none):
+        return {**retained, "is_bold": True, "needs": False} if _is_data(one) else None
+    if _is_data(one):
+        return retained
+    return {**retained, "is_bold": True} if one.get("error") and canonical(one["error"][0]) in errors else None
+
+
+def _errors(recorded: RecordedCalls, target: str) -> set[str]:
+    """Return the classes of exceptions that recorded calls of a function raise."""
+    answers = [call["answer"] for calls in recorded.tests.values() for call in calls if call["target"] == target]
+    return {canonical(answer["error"][0]) for answer in answers if answer["error"]}
+
+
+def _is_data(answer: Any) -> bool:
+    is_result = "broken" not in answer and answer["error"] is None and answer["after"] is None
+    return is_result and is_plain(answer["result"])
+
+
+async def _with_sequences(
+    examination: Examination, recorded: RecordedCalls, solution: Sequence[FileChange]
+) -> RecordedCalls:
+    """Return the record with all proposed sequences of calls that the solution answers the same every time."""
+    task = examination.task
+    draw = stream(task.generator.seed, "sequences", task.task_id)
+    proposed = held_out_sequences(list(recorded.tests.values()), recorded.targets, draw)
+    if not proposed:
+        return recorded
+    trial = replace(recorded, tests={}, inputs={}, sequences=proposed)
+    runs = [await examination.answers(changes, trial.sent(), recorded.opaque) for changes in (solution, solution, [])]
+    first, second, nothing = ([run.get(f"sequence {i}", []) for i in range(len(proposed))] for run in runs)
+    return replace(recorded, sequences=kept_sequences(proposed, (first, second), nothing))

@@ -1,0 +1,165 @@
+"""Mutants of the functions that a task examines: a record of calls has to separate them from the solution.
+
+A partial solution leaves something out: a branch, a condition, a step of normalising. The mutants here do that too,
+beside the small mistakes of ``python/mutants.py``.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from ....environments.grading.out_of_process.check import Examination
+from ....environments.grading.out_of_process.guesses import negated
+from ....environments.grading.out_of_process.targets import definitions, module_name
+from ....environments.grading.own_solution import own_solution
+from ....environments.rng import stream
+from ....environments.tasks.task_trees import Materials
+from ....models import FileChange, Task
+from ...python.mutants import Mutant, mutants
+from ...python.source import SyntaxSpans
+from .attempts import open_attempts
+
+MOST = 16
+"""Most mutants of a task's solution that its record is tried on."""
+MOST_CALLED = 6
+"""Most mutants of functions that the examined ones call."""
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def solution_mutants(
+    examination: Examination, solution: Sequence[FileChange]
+) -> tuple[list[list[FileChange]], list[list[FileChange]]]:
+    """Return up to MOST mutants of the examined functions, and a few of what these call in their own module.
+
+    They are drawn by the task's id, each kind in turn. The opposite of what the workspace's version answers is one
+    more: a guess where that version is wrong. A partial solution that calls none of the others makes their mistakes.
+    """
+    task, targets = examination.task, examination.examined.targets
+    examined: list[tuple[FileChange, Mutant]] = []
+    others: list[tuple[FileChange, Mutant]] = []
+    for change in solution:
+        module = module_name(change.path, task.pytest.python_path) if change.content else ""
+        names = [target.partition(":")[2] for target in targets if target.partition(":")[0] == module]
+        if module and names:
+            source = base64.b64decode(change.content or "")
+            examined += [(change, mutant) for mutant in _mutants_of(source, names)]
+            called = _called(source, names)
+            further_names = [*called, *_called(source, [*names, *called])]
+            others += [(change, mutant) for mutant in _mutants_of(source, further_names)]
+    draw = stream(task.generator.seed, "record mutants", task.task_id)
+    chosen_own, chosen_others = _drawn(examined, MOST, draw), _drawn(others, MOST_CALLED, draw)
+    ordinary = [_replaced(solution, change, mutant.source) for change, mutant in chosen_own]
+    further = [_replaced(solution, change, mutant.source) for change, mutant in chosen_others]
+    return [*_opposites(examination, solution), *ordinary], further
+
+
+def _drawn(pool: list[tuple[FileChange, Mutant]], most: int, draw: random.Random) -> list[tuple[FileChange, Mutant]]:
+    """Return some of the mutants, each kind in turn."""
+    draw.shuffle(pool)
+    turns: Counter[str] = Counter()
+    ranked: list[tuple[int, FileChange, Mutant]] = []
+    for change, mutant in pool:
+        turns[mutant.operator] += 1
+        ranked.append((turns[mutant.operator], change, mutant))
+    return [(change, mutant) for _, change, mutant in sorted(ranked, key=lambda item: item[0])[:most]]
+
+
+def _called(source: bytes, names: Sequence[str]) -> list[str]:
+    """Return the other functions of a module whose names some functions use."""
+    functions = definitions(ast.parse(source))
+    nodes = [node for name in names if name in functions for node in ast.walk(functions[name])]
+    used = {node.id for node in nodes if isinstance(node, ast.Name)}
+    used |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    return [name for name in functions if name not in names and name.rpartition(".")[2] in used]
+
+
+def _opposites(examination: Examination, solution: Sequence[FileChange]) -> Iterator[list[FileChange]]:
+    targets = examination.examined.targets
+    for change in solution if len(targets) == 1 else ():
+        module, _, name = targets[0].partition(":")
+        file = examination.trees.pristine_tree / change.path
+        if module_name(change.path, examination.task.pytest.python_path) == module and file.is_file():
+            content = negated(file.read_bytes(), name)
+            if content:
+                yield _replaced(solution, change, content)
+
+
+async def noticed(task: Task, trees: Materials, mutants: Sequence[Sequence[FileChange]], backend: str) -> int:
+    """Return how many mutants fail a test of the task beside the tests. Raises SandboxError."""
+    if not mutants:
+        return 0
+    every_test = task.model_copy(update={"FAIL_TO_PASS": [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]})
+    solution = _contents(own_solution(task, trees))
+    async with open_attempts(every_test, trees, solution, backend) as attempts:
+        return sum([not await attempts.passes(_contents(changes)) for changes in mutants])
+
+
+def _contents(changes: Sequence[FileChange]) -> dict[str, bytes | None]:
+    return {item.path: None if item.content is None else base64.b64decode(item.content) for item in changes}
+
+
+def _replaced(solution: Sequence[FileChange], change: FileChange, source: bytes) -> list[FileChange]:
+    """Return the solution with another text in one of its files."""
+    content = base64.b64encode(source).decode()
+    return [item.model_copy(update={"content": content}) if item is change else item for item in solution]
+
+
+def _mutants_of(source: bytes, names: Sequence[str]) -> list[Mutant]:
+    """Return the mutants of some functions of a module, each text once."""
+    functions = definitions(ast.parse(source))
+    nodes = [functions[name] for name in names if name in functions]
+    lines = {line for node in nodes for line in range(node.body[0].lineno, (node.end_lineno or 0) + 1)}
+    spans = SyntaxSpans(source)
+    partial = (mutant for node in nodes for mutant in _partial(spans, node))
+    by_source = {mutant.source: mutant for mutant in [*mutants(source, lines), *partial] if mutant.changes_code()}
+    return sorted(by_source.values(), key=lambda mutant: (mutant.start, mutant.end, mutant.operator, mutant.text))
+
+
+def _partial(source: SyntaxSpans, function: _Function) -> Iterator[Mutant]:
+    """Yield versions of a function that leave something out."""
+    arguments = [item.arg for item in [*function.args.posonlyargs, *function.args.args] if item.arg != "cls"]
+    argument = next((name for name in arguments if name != "self"), arguments[0] if arguments else "")
+    docstring = ast.get_docstring(function, clean=False)
+    for node in (node for statement in function.body for node in _nodes(statement)):
+        for kind, replaced, text in _omissions(source.text, node, argument):
+            is_docstring = isinstance(node, ast.Constant) and node.value == docstring
+            if not is_docstring:
+                yield Mutant(source.source, kind, *source.span(replaced), text)
+
+
+def _nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield all nodes except annotations and parts of f-strings, whose positions are wrong before Python 3.12."""
+    yield node
+    if not isinstance(node, ast.JoinedStr):
+        for name, value in ast.iter_fields(node):
+            for item in (
+                (value if isinstance(value, list) else [value]) if name not in ("annotation", "returns") else ()
+            ):
+                if isinstance(item, ast.AST):
+                    yield from _nodes(item)
+
+
+def _omissions(text: Callable[[ast.AST], bytes], node: ast.AST, argument: str) -> Iterator[tuple[str, ast.AST, bytes]]:
+    """Yield the kind of an omission, the node that it replaces and the new text."""
+    if isinstance(node, ast.If | ast.IfExp | ast.While):
+        yield "forced condition", node.test, b"False"
+        if not isinstance(node, ast.While):
+            yield "forced condition", node.test, b"True"
+    elif isinstance(node, ast.BoolOp):
+        for value in node.values:
+            yield "dropped condition", node, b"(" + text(value) + b")"
+    elif isinstance(node, ast.Return) and node.value is not None and argument:
+        yield "returned argument", node.value, argument.encode()
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield "text", node, b"''" if node.value else b"'x'"
+    elif isinstance(node, ast.BinOp):
+        yield "dropped operand", node, b"(" + text(node.left) + b")"
+    elif isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.expr):
+            yield "dropped call", node, b"(" + text(node.func.value) + b")"
+        if len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred):
+            yield "dropped call", node, b"(" + text(node.args[0]) + b")"

@@ -1,0 +1,52 @@
+"""Mutants of the examined functions: small mistakes, and versions that leave something out."""
+
+from __future__ import annotations
+
+import ast
+import base64
+from pathlib import Path
+
+import pytest
+from helpers.paths import DATA
+
+from etude.environments.grading.out_of_process.check import Examination
+from etude.environments.grading.own_solution import own_solution
+from etude.environments.tasks.task_set import TaskSet
+from etude.environments.tasks.task_trees import materials
+from etude.generators.generate import generate
+from etude.generators.validation.checks.solution_mutants import MOST, solution_mutants
+from etude.models import FileChange, Task
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    out: Path = tmp_path_factory.mktemp("set")
+    knobs = {"min_lines": 3, "mutants": 0, "behaviour": False}
+    generate([str(DATA / "scales")], generators=["fd_function"], count=1, seed=7, out=out, knobs=knobs)
+    return next(iter(TaskSet.load(out)))
+
+
+def texts(changes: list[FileChange]) -> dict[str, str]:
+    return {item.path: base64.b64decode(item.content or "").decode() for item in changes}
+
+
+def test_each_mutant_compiles_and_changes_one_file_in_the_examined_function(task: Task) -> None:
+    trees = materials(task)
+    examination, solution = Examination(task, trees), own_solution(task, trees)
+    mutants, further = solution_mutants(examination, solution)
+    assert (mutants, further) == solution_mutants(examination, solution), "drawn by the task's id"
+    assert 3 < len(mutants) <= MOST + 1
+    right = texts(solution)
+    name = examination.examined.targets[0].rpartition(":")[2].rpartition(".")[2]
+    contents = set()
+    for changes in mutants:
+        wrong = texts(changes)
+        changed = [path for path in right if wrong[path] != right[path]]
+        assert wrong.keys() == right.keys() and len(changed) == 1
+        functions = [
+            {node.name: ast.dump(node) for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)}
+            for text in (right[changed[0]], wrong[changed[0]])
+        ]
+        assert [one for one in functions[0] if functions[0][one] != functions[1].get(one)] == [name]
+        contents.add(wrong[changed[0]])
+    assert len(contents) == len(mutants)
