@@ -15,10 +15,12 @@ from typing import Any
 
 from ....models import FileChange
 from ...rng import stream
-from .check import Examination, judged
+from .check import Examination, Replies, judged
 from .guesses import satisfying_guess
 from .inputs import held_out_calls, is_plain
 from .named_answers import answered
+from .observation import entry_functions
+from .passing_tests import passing_tests, with_kept_behaviour
 from .places import canonical
 from .recorded_calls import MAX_BYTES, Call, RecordedCalls
 from .sequences import held_out_sequences, kept_sequences
@@ -58,7 +60,7 @@ async def record(examination: Examination, solution: Sequence[FileChange]) -> Re
     recording = await _record(examination, solution)
     if recording.is_complete or examined.unreplaced:
         return recording
-    entries = await examination.entry_functions(examination.task.FAIL_TO_PASS[:MAX_TESTS])
+    entries = await entry_functions(examination, examination.task.FAIL_TO_PASS[:MAX_TESTS])
     others = tuple(name for name in entries if name not in examined.targets)
     if not others:
         return recording
@@ -68,9 +70,7 @@ async def record(examination: Examination, solution: Sequence[FileChange]) -> Re
 
 async def _record(examination: Examination, solution: Sequence[FileChange]) -> Recording:
     examined, tests = examination.examined, examination.task.FAIL_TO_PASS[:MAX_TESTS]
-    first, again = await asyncio.gather(
-        examination.trusted_run(tests, None), examination.trusted_run(tests, None, hash_seed=1)
-    )
+    first, again = await asyncio.gather(examination.trusted_run(tests), examination.trusted_run(tests, hash_seed=1))
     reasons: dict[str, str] = {}
     calls_made: dict[str, list[Call]] = {}
     unsteady: set[str] = set()
@@ -92,19 +92,24 @@ async def _record(examination: Examination, solution: Sequence[FileChange]) -> R
     recorded = _within_limit(recorded, reasons)
     if not recorded.tests:
         return Recording(None, reasons, missing=most_frequent(reasons))
+    decided = list(recorded.tests)
+    passing = await passing_tests(examination, recorded, solution)
     recorded = await _with_inputs(examination, recorded, solution)
+    recorded = replace(recorded, tests={**recorded.tests, **passing.tests}, passing=list(passing.tests))
     if too_weak(recorded) or not set(examined.targets) <= recorded.inputs.keys():
         recorded = await _with_sequences(examination, recorded, solution)
     runs = {test: set(crossing["reached"]) & set(examined.targets) for test, crossing in first.crossings.items()}
-    unseen = set().union(*runs.values()) - set().union(*(runs[test] for test in recorded.tests))
-    inner: dict[str, set[str]] = {}
-    for notes in (first.crossings[test]["inner"] for test in recorded.tests):
+    unseen = set().union(*runs.values()) - set().union(*(runs[test] for test in decided))
+    recorded = await with_kept_behaviour(examination, recorded, solution)
+    inner = passing.inner
+    for notes in (first.crossings[test]["inner"] for test in decided):
         for target, digests in notes.items():
             inner.setdefault(target, set()).update(digests)
     lacking = missing(recorded, reasons, (*examined.unreplaced, "")[0], unseen, inner)
     if not (lacking or recorded.inputs or recorded.sequences or unsteady & recorded.tests.keys()):
         lacking = "no held-out call: a table of what the tests ask would satisfy it"
-    is_most = len(recorded.tests) >= LEAST_SHARE * len(examination.task.FAIL_TO_PASS)
+    lacking = lacking or passing.lacking
+    is_most = len(decided) >= LEAST_SHARE * len(examination.task.FAIL_TO_PASS)
     if not lacking and is_most and (guess := await satisfying_guess(examination, recorded)):
         lacking = f"`return {guess}` gives every recorded answer"
     undecided = _undecided(examination.task.FAIL_TO_PASS, recorded, reasons)
@@ -154,10 +159,10 @@ async def _reproduced(
         else:
             accepted[test] = _with_needs(calls, nothing.get(str(number), [])) if recorded.entries else calls
     if accepted:
-        allowed = replace(recorded, tests=accepted).allowed()
-        run = await examination.trusted_run(list(accepted), accepted, allowed)
+        arguments = Replies(accepted, replace(recorded, tests=accepted).allowed())
+        run = await examination.trusted_run(list(accepted), arguments)
         for test in list(accepted):
-            if test not in run.passed:
+            if test not in run.passed or run.crossings[test].get("unanswered"):
                 outcome = run.outcomes.get(test)
                 reasons[test] = f"with given answers it fails ({outcome.message if outcome else run.cause})"[:300]
                 del accepted[test]

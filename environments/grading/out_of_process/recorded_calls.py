@@ -43,6 +43,8 @@ class RecordedCalls:
     """Calls of tests with other data, in order; their answers have only what is compared (see ``sequences.py``)."""
     entries: list[str] = field(default_factory=list)
     """Functions that are not examined themselves, at which calls are recorded because they run the examined ones."""
+    passing: list[str] = field(default_factory=list)
+    """Those of the tests that doing nothing passes, too: they have to keep passing."""
 
     def pack(self) -> str:
         """Return the record as text for a row."""

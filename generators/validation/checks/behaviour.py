@@ -30,7 +30,9 @@ async def with_behaviour(task: Task, trees: Materials, least: Assurance, backend
         left_out = len(task.FAIL_TO_PASS) - len(decided)
         features = {**task.features, "tests_left_out": left_out}
         task, is_complete = task.model_copy(update={"FAIL_TO_PASS": decided, "features": features}), True
-    features = {**task.features, "recorded_tests": len(recording.calls.tests) if recording.calls else 0}
+    passing = len(recording.calls.passing) if recording.calls else 0
+    decided_count = len(recording.calls.tests) - passing if recording.calls else 0
+    features = {**task.features, "recorded_tests": decided_count, "recorded_passing_tests": passing}
     if recording.calls is None:
         return task.model_copy(update={"features": features})
     verifier = task.pytest.model_copy(
