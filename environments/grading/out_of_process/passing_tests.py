@@ -25,7 +25,7 @@ from .strength import most_frequent
 
 TRIED = 200
 """Most tests whose calls are looked at; of more, this many are drawn."""
-KEPT = 40
+KEPT = 24
 """Most tests that are kept: those that add most calls."""
 LEAST_SHARE = 0.75
 """Least share of the tests that run an examined function whose calls can be repeated elsewhere."""
