@@ -122,7 +122,7 @@ class Examination:
                 [*START, *worker_parts()],
                 stdin=job,
                 env={**ENVIRONMENT, "PYTHONHASHSEED": "0"},
-                timeout_s=MOST_SECONDS,
+                timeout_s=min(MOST_SECONDS, (self.allowance or Allowance()).seconds),
                 cpu_s=CPU_SECONDS,
                 idle_s=CPU_SECONDS,
                 output_limit=4096,
