@@ -52,10 +52,9 @@ class Boundary:
         self.originals: dict[str, Callable[..., Any]] = {}
         self.test = ""
         self.calls: list[dict[str, Any]] = []
-        self.problem = ""
+        self.problem = self.unanswered = ""
         self.values: Any = None
         self.answered: list[int] = []
-        self.is_unanswered = False
         self.reached: set[str] = set()
         self.entries: set[str] = set()
         self.inner: dict[str, list[str]] = {}
@@ -63,7 +62,7 @@ class Boundary:
 
     def start(self, test: str) -> None:
         """Begin a test: its calls are counted from 0, and no object of another test is known."""
-        self.test, self.calls, self.problem = test, [], ""
+        self.test, self.calls, self.problem, self.unanswered = test, [], "", ""
         names = None if self.allowed is None else {tuple(place) for place in self.allowed}
         allowed = None if names is None else self._is_allowed(names)
         self.values = Values(self.opaque, self.packages, allowed, self._live)
@@ -71,7 +70,7 @@ class Boundary:
             numbers = self.recorded_changes["numbers"].get(test, [])
             self.values.guard = Guard(self.recorded_changes["places"], numbers, self.frozen.get(test, []))
         self.reached, self.entries, self.inner = set(), set(), {}
-        self.answered, self.is_unanswered = [], False
+        self.answered = []
 
     def _is_allowed(self, names: set[tuple[str, str]]) -> Callable[[str, str], bool]:
         is_live = functools.lru_cache(maxsize=1)(lambda: may_be_live(names))
@@ -90,8 +89,8 @@ class Boundary:
     def stop(self) -> dict[str, Any]:
         """End a test and return its calls, and why they cannot be repeated elsewhere ('' when they can)."""
         record: dict[str, Any] = {"calls": self.calls, "problem": self.problem, "reached": sorted(self.reached)}
-        record.update(entries=sorted(self.entries), inner=self.inner)
-        record.update(answered=self.answered, is_unanswered=self.is_unanswered)
+        record.update(entries=sorted(self.entries), inner=self.inner, unanswered=self.unanswered)
+        record["answered"] = self.answered
         record["foreign"] = sorted(self.values.guard.foreign, key=str) if self.values.guard else []
         self.test, self.calls, self.problem = "", [], ""
         return record
@@ -110,7 +109,7 @@ class Boundary:
     def call(self, target: str, arguments: tuple[Any, ...], keywords: dict[str, Any], original: Any = None) -> Any:
         """Stand in for a function."""
         if self.is_decoding:  # an answer cannot have the task's own solution run
-            raise Unanswered(f"an answer calls {target}")
+            raise self._without_answer(f"an answer calls {target}")
         original = original or self.originals.get(target)
         if not self.test or _busy.get():
             self.reached.add(target)
@@ -137,7 +136,7 @@ class Boundary:
         result = original(*arguments, **keywords)
         self.problem = self.problem or f"taking an argument apart runs {target}"
         if self.answers is not None:
-            raise Unanswered(self.problem)
+            raise self._without_answer(self.problem)
         return result
 
     async def acall(self, target: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -212,8 +211,7 @@ class Boundary:
         """Return or raise what the solution answered to this call elsewhere."""
         number, expected = len(self.calls) - 1, (self.answers or {}).get(self.test, [])
         if self.problem or number >= len(expected) or not self._is_same_call(expected[number], call):
-            self.is_unanswered = True
-            raise Unanswered(self.problem or f"call {number} of {call['target']}")
+            raise self._without_answer(self.problem or f"call {number} of {call['target']}")
         if self.values.guard:
             self.values.guard.begin(call)
         self.is_decoding = True
@@ -222,6 +220,11 @@ class Boundary:
             return self._given(call, expected[number]["answer"])
         finally:
             self.is_decoding = False
+
+    def _without_answer(self, reason: str) -> Unanswered:
+        """Return the exception for a call, and note it: a test that swallows it has not been judged."""
+        self.unanswered = self.unanswered or reason
+        return Unanswered(reason)
 
     def _stand_in(self, form: Any, result: Any) -> Any:
         """Return a result with stand-ins for functions that stay on the other side, and for those in its parts."""
@@ -261,7 +264,7 @@ class Boundary:
     def _given(self, call: dict[str, Any], answer: dict[str, Any]) -> Any:
         if "broken" in answer:
             self.problem = f"the solution's call could not be made: {answer['broken']}"
-            raise Unanswered(self.problem)
+            raise self._without_answer(self.problem)
         values = self.values
         answer = with_stand_ins(answer, values.allowed) if values.allowed else answer
         if answer.get("printed"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,7 +22,9 @@ from ...sandbox import WORKSPACE, ExecResult, Limits, open_sandbox
 from ...snapshots.test_run.test_runner import ENVIRONMENT, START, Crossing, TestRun, run_tests
 from ...tasks.task_paths import source_files
 from ...tasks.task_trees import Materials
+from ..own_solution import own_solution
 from ..placing import KILLED, put_in_place
+from .allowance import MOST_SECONDS, TRIES, Allowance, OutOfTime, was_ended
 from .answers import Answers, parsed
 from .held_out_answers import failed_held_out
 from .named_answers import answered, revealing_call, stood_by
@@ -35,10 +38,20 @@ from .targets import Examined, changed_constructors, examine
 ROUNDS = 4
 """Most times that a solution is asked for calls that were not recorded."""
 CPU_SECONDS = 60.0
-TRIES = 3
-"""Most times that a process is started which another one kills."""
 TRUSTED_MEMORY = 1024 * 1024 * 1024
 """Most bytes of memory of a run in the trusted tree."""
+
+
+@dataclass(frozen=True)
+class Replies:
+    """What examined functions return in the trusted tree."""
+
+    answers: Mapping[str, Any] | None = None
+    """The calls of each test with their answers; None where the functions run and their calls are recorded."""
+    allowed: Any = None
+    """The classes and functions that answers may name; None for all."""
+    rules: Mapping[str, Any] | None = None
+    """Which answers count as one to a call, and what they may change (see ``rules_of``)."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +64,16 @@ class Examination:
     limits: Limits = field(default_factory=Limits)
     entries: tuple[str, ...] = ()
     """Other functions that end at the boundary: those through which tests reach the examined ones."""
+    allowance: Allowance | None = None
+    """What the solution may still use; None for no limit."""
 
     @cached_property
     def examined(self) -> Examined:
         """Return the functions that the task's own solution changes, and the trusted files."""
-        return self._examined(self.entries)
+        return self.with_entries(self.entries)
 
-    def _examined(self, entries: Sequence[str] | None) -> Examined:
+    def with_entries(self, entries: Sequence[str] | None) -> Examined:
+        """Return the same where other functions end at the boundary too, all that can be replaced for None."""
         paths = source_files(self.task)
         before = {path: file.read_bytes() for path in paths if (file := self.trees.pristine_tree / path).is_file()}
         solved = {path: file.read_bytes() for path in paths if (file := self.trees.solved_tree / path).is_file()}
@@ -71,17 +87,17 @@ class Examination:
         watched: Sequence[str] | None = None,
         is_trial: bool = False,
     ) -> Answers:
-        """Return what a solution answers to the calls of each test. Raises SandboxError when the sandbox fails.
+        """Return what a solution answers to the calls of each test.
 
         ``watched`` are the names of modules whose changes belong to the answers, None for all. A trial has little time,
-        and all its tests share a process.
+        and all its tests share a process. Raises SandboxError when the sandbox fails, GraderError where the machine
+        kills it, OutOfTime.
         """
         roots = self.task.pytest.python_path
         constructors = await asyncio.to_thread(changed_constructors, self.trees.pristine_tree, changes, roots)
-        packages = list(self.packages)
         targets = [call["target"] for calls in tests.values() for call in calls if call["target"][0] != "@"]
-        modules = list(dict.fromkeys(target.partition(":")[0] for target in targets))
-        job: dict[str, Any] = {"opaque": list(opaque), "packages": packages, "modules": modules, "python_path": roots}
+        job: dict[str, Any] = {"opaque": list(opaque), "packages": list(self.packages), "python_path": roots}
+        job |= {"modules": list(dict.fromkeys(target.partition(":")[0] for target in targets))}
         job |= {"constructors": constructors, "watched": watched, "is_trial": is_trial}
         # Held-out calls have arguments of tests, and these are answers of others: neither may see the other's.
         of_tests = {name: calls for name, calls in tests.items() if name.isdigit()}
@@ -91,10 +107,11 @@ class Examination:
         return {name: answers for part in parts for name, answers in part.items()}
 
     async def _worker_answers(self, changes: Sequence[FileChange], job: bytes) -> Answers:
-        for _ in range(TRIES):  # a process that another one killed says nothing yet
-            result = await self._worker(changes, job)
-            if result is None or result.oom_killed or result.exit_code not in KILLED:
-                break
+        async def own() -> ExecResult | None:
+            return await self._worker(await asyncio.to_thread(own_solution, self.task, self.trees), job)
+
+        allowance = self.allowance or Allowance(math.inf)
+        result = await allowance.undisturbed(lambda: self._worker(changes, job), own)
         return {} if result is None else parsed(result.channel)
 
     async def _worker(self, changes: Sequence[FileChange], job: bytes) -> ExecResult | None:
@@ -108,7 +125,7 @@ class Examination:
                 [*START, *worker_parts()],
                 stdin=job,
                 env={**ENVIRONMENT, "PYTHONHASHSEED": "0"},
-                timeout_s=max(300.0, 10 * CPU_SECONDS),
+                timeout_s=min(MOST_SECONDS, (self.allowance or Allowance()).seconds),
                 cpu_s=CPU_SECONDS,
                 idle_s=CPU_SECONDS,
                 output_limit=4096,
@@ -126,21 +143,13 @@ class Examination:
             )
         )
 
-    async def trusted_run(
-        self,
-        tests: Sequence[str],
-        answers: Mapping[str, Any] | None,
-        allowed: Any = None,
-        hash_seed: int = 0,
-        rules: Mapping[str, Any] | None = None,
-    ) -> TestRun:
-        """Run tests in the trusted tree; their calls are recorded, or answered from ``answers``, the task's own.
+    async def trusted_run(self, tests: Sequence[str], replies: Replies = Replies(), hash_seed: int = 0) -> TestRun:
+        """Run tests in the trusted tree; their calls are recorded, or answered with the task's own answers.
 
-        ``rules`` say which answers count as one to a call, and what they may change (see ``rules_of``). Raises
-        GraderError where the machine kills the run: no code of a solution is in it.
+        Raises GraderError where the machine kills the run: no code of a solution is in it.
         """
         for _ in range(TRIES):
-            run = await self.answered_run(tests, answers, allowed, hash_seed, rules)
+            run = await self.answered_run(tests, replies, hash_seed)
             if run.exit_code not in KILLED:
                 return run
         raise GraderError(
@@ -148,39 +157,23 @@ class Examination:
             "kills processes on this machine and grade again"
         )
 
-    async def answered_run(
-        self,
-        tests: Sequence[str],
-        answers: Mapping[str, Any] | None,
-        allowed: Any = None,
-        hash_seed: int = 0,
-        rules: Mapping[str, Any] | None = None,
-    ) -> TestRun:
+    async def answered_run(self, tests: Sequence[str], replies: Replies, hash_seed: int = 0) -> TestRun:
         """Do the same once, however the run ends: a solution's answers may be what ends it."""
         job = {
-            **(rules or {}),
-            "answers": answers,
-            "allowed": allowed,
+            **(replies.rules or {}),
+            "answers": replies.answers,
+            "allowed": replies.allowed,
             "has_entries": bool(self.entries),
             "opaque": list(self.examined.opaque),
             "targets": list(self.examined.targets),
             "packages": list(self.packages),
         }
-        return await self._trusted_process(tests, Crossing(boundary_parts(), job), self.examined.files, hash_seed)
+        return await self.trusted_process(tests, Crossing(boundary_parts(), job), self.examined.files, hash_seed)
 
-    async def entry_functions(self, tests: Sequence[str]) -> list[str]:
-        """Return the functions that tests call and that run an examined one, as far as they can be replaced.
-
-        Raises SandboxError when the sandbox fails.
-        """
-        everything = await asyncio.to_thread(self._examined, None)
-        job: dict[str, Any] = {"opaque": [], "packages": [], "targets": self.examined.targets, "is_observing": True}
-        run = await self._trusted_process(tests, Crossing(boundary_parts(), job), everything.files, 0)
-        return sorted({name for record in run.crossings.values() for name in record["entries"]})
-
-    async def _trusted_process(
-        self, tests: Sequence[str], crossing: Crossing, files: Mapping[str, bytes], hash_seed: int
+    async def trusted_process(
+        self, tests: Sequence[str], crossing: Crossing, files: Mapping[str, bytes], hash_seed: int = 0
     ) -> TestRun:
+        """Run tests in the trusted tree with ``files`` in place of its own. Raises SandboxError."""
         limits = replace(self.limits, memory=min(self.limits.memory, TRUSTED_MEMORY))
         sandbox = await open_sandbox(self.trees.snapshot.layers(self.trees.solved_tree), limits, self.backend)
         try:
@@ -201,8 +194,18 @@ async def failed_tests(
 ) -> dict[str, str]:
     """Return the recorded tests that a solution fails, with the reason; held-out calls count under their target.
 
-    Raises SandboxError when no honest verdict exists.
+    One that takes more than MOST_SECONDS fails all. Raises SandboxError when no honest verdict exists.
     """
+    examination = replace(examination, allowance=Allowance(MOST_SECONDS))
+    try:
+        return await _failed_tests(examination, recorded, changes)
+    except OutOfTime:
+        return dict.fromkeys(recorded.tests, f"the solution takes more than {MOST_SECONDS:.0f} seconds")
+
+
+async def _failed_tests(
+    examination: Examination, recorded: RecordedCalls, changes: Sequence[FileChange]
+) -> dict[str, str]:
     answers_given = await examination.answers(changes, recorded.sent(), recorded.opaque, watched_names(recorded))
     carried = answers_with_names(answers_given, recorded.own_state)
     failed = {**failed_held_out(recorded, carried), **failed_states(recorded, answers_given)}
@@ -229,9 +232,11 @@ async def judged(
         if not open_tests:
             break
         run = await _judging_run(examination, recorded, open_tests)
+        _spend(examination, run)
         frozen = frozen_objects(run)
         if frozen:
             unchanged = await _judging_run(examination, recorded, {test: open_tests[test] for test in frozen}, frozen)
+            _spend(examination, unchanged)
             failed.update({test: NEEDS_CHANGES for test in frozen if test not in unchanged.passed})
         questions: dict[str, list[Call]] = {}
         for test, sent_before in open_tests.items():
@@ -239,10 +244,11 @@ async def judged(
             calls_made = crossing.get("calls", [])
             if outcome is None:
                 failed[test] = run.cause or "not run"
-            elif outcome.outcome in ("passed", "xfailed"):
+            elif outcome.outcome in ("passed", "xfailed") and not crossing.get("unanswered"):
                 continue
             elif last or crossing.get("problem") or not is_open(outcome.exception, crossing):
-                failed[test] = f"{outcome.exception}: {outcome.message}"[:300]
+                reason = f"{outcome.exception}: {outcome.message}" if outcome.exception else crossing.get("unanswered")
+                failed[test] = str(reason)[:300]
             else:
                 revealing = revealing_call(sent_before, calls_made, recorded.tests.values())
                 if revealing:
@@ -260,8 +266,9 @@ async def judged(
     return failed
 
 
-def _is_killed(run: TestRun) -> bool:
-    return not run.timed_out and (run.oom_killed or run.exit_code in KILLED)
+def _spend(examination: Examination, run: TestRun) -> None:
+    if examination.allowance:  # an answer may keep a test busy
+        examination.allowance.spend(run.cpu_seconds)
 
 
 async def _judging_run(
@@ -276,13 +283,13 @@ async def _judging_run(
     GraderError. Where only memory was lacking, the first run decides; else another one could have killed it.
     """
     tests, allowed = list(open_tests), recorded.allowed()
-    rules = rules_of(recorded, frozen)
-    run = await examination.answered_run(tests, open_tests, allowed, rules=rules)
-    if not _is_killed(run):
+    replies = Replies(open_tests, allowed, rules_of(recorded, frozen))
+    run = await examination.answered_run(tests, replies)
+    if not was_ended(run):
         return run
-    await examination.trusted_run(tests, {test: recorded.tests[test] for test in tests}, allowed, rules=rules)
+    await examination.trusted_run(tests, replace(replies, answers={test: recorded.tests[test] for test in tests}))
     if not run.oom_killed:
-        run = await examination.answered_run(tests, open_tests, allowed, rules=rules)
-        if not _is_killed(run):
+        run = await examination.answered_run(tests, replies)
+        if not was_ended(run):
             return run
     return replace(run, cause="the answers end the process of the tests")

@@ -14,15 +14,16 @@ from itertools import zip_longest
 from typing import Any
 
 from ....models import FileChange
-from ...snapshots.test_run.test_runner import TestRun
-from .check import Examination, judged
+from .check import Examination, Replies, judged
 from .guesses import satisfying_guess
 from .held_out import Mutants, with_held_out
 from .named_answers import answered
+from .observation import entry_functions
+from .passing_tests import passing_tests, with_kept_behaviour
 from .places import canonical
 from .recorded_calls import MAX_BYTES, Call, RecordedCalls
 from .recorded_changes import answers_with_names, calls_with_names, stable_names
-from .recorded_state import incomparable, net_state, net_states, steady_states
+from .recorded_state import incomparable, net_state, net_states, recorded_answers, steady_states
 from .strength import missing, most_frequent
 from .tables import satisfying_table
 
@@ -68,7 +69,7 @@ async def record(examination: Examination, solution: Sequence[FileChange], mutan
     recording = await _record(examination, solution, mutants)
     if recording.is_complete or examined.unreplaced:
         return recording
-    entries = await examination.entry_functions(examination.task.FAIL_TO_PASS[:MAX_TESTS])
+    entries = await entry_functions(examination, examination.task.FAIL_TO_PASS[:MAX_TESTS])
     others = tuple(name for name in entries if name not in examined.targets)
     if not others:
         return recording
@@ -78,14 +79,12 @@ async def record(examination: Examination, solution: Sequence[FileChange], mutan
 
 async def _record(examination: Examination, solution: Sequence[FileChange], mutants: Mutants) -> Recording:
     examined, tests = examination.examined, examination.task.FAIL_TO_PASS[:MAX_TESTS]
-    first, again = await asyncio.gather(
-        examination.trusted_run(tests, None), examination.trusted_run(tests, None, hash_seed=1)
-    )
+    first, again = await asyncio.gather(examination.trusted_run(tests), examination.trusted_run(tests, hash_seed=1))
     reasons: dict[str, str] = {}
     calls_made: dict[str, list[Call]] = {}
     unsteady: set[str] = set()
-    own_state = stable_names([_recorded_answers(run) for run in (first, again)])
-    states, states_again = (net_states(_recorded_answers(run)) for run in (first, again))
+    own_state = stable_names([recorded_answers(run) for run in (first, again)])
+    states, states_again = (net_states(recorded_answers(run)) for run in (first, again))
     for test in tests:
         one, two = first.crossings.get(test, {}), again.crossings.get(test, {})
         if test not in first.passed:
@@ -109,10 +108,18 @@ async def _record(examination: Examination, solution: Sequence[FileChange], muta
     recorded = _within_limit(recorded, reasons)
     if not recorded.tests:
         return Recording(None, reasons, missing=most_frequent(reasons))
+    decided = list(recorded.tests)
+    passing = await passing_tests(examination, recorded, solution)
+    recorded = replace(
+        recorded,
+        tests={**recorded.tests, **passing.tests},
+        passing=list(passing.tests),
+        module_state={**recorded.module_state, **passing.module_state},
+    )
     runs = {test: set(crossing["reached"]) & set(examined.targets) for test, crossing in first.crossings.items()}
-    unseen = set().union(*runs.values()) - set().union(*(runs[test] for test in recorded.tests))
-    inner: dict[str, set[str]] = {}
-    for notes in (first.crossings[test]["inner"] for test in recorded.tests):
+    unseen = set().union(*runs.values()) - set().union(*(runs[test] for test in decided))
+    inner = passing.inner
+    for notes in (first.crossings[test]["inner"] for test in decided):
         for target, digests in notes.items():
             inner.setdefault(target, set()).update(digests)
 
@@ -120,11 +127,11 @@ async def _record(examination: Examination, solution: Sequence[FileChange], muta
         reason = missing(recorded, reasons, (*examined.unreplaced, "")[0], unseen, inner)
         if not (reason or recorded.inputs or recorded.sequences or unsteady & recorded.tests.keys()):
             reason = "no held-out call: a table of what the tests ask would satisfy it"
-        return reason
+        return reason or passing.lacking
 
-    is_most = len(recorded.tests) >= LEAST_SHARE * len(examination.task.FAIL_TO_PASS)
+    is_most = len(decided) >= LEAST_SHARE * len(examination.task.FAIL_TO_PASS)
     held_out = await with_held_out(examination, recorded, solution, mutants, lambda pool: is_most and not lacks(pool))
-    recorded = held_out.recorded
+    recorded = await with_kept_behaviour(examination, held_out.recorded, solution)
     lacking = lacks(recorded)
     lacking = lacking or incomparable(recorded, states) or satisfying_table(recorded)
     if not lacking and is_most and (guess := await satisfying_guess(examination, recorded)):
@@ -133,12 +140,6 @@ async def _record(examination: Examination, solution: Sequence[FileChange], muta
     numbers = (held_out.mutants, held_out.killed, held_out.survivors)
     decides = is_most and not lacking
     return Recording(recorded, reasons, not (lacking or undecided), lacking or undecided, decides, *numbers)
-
-
-def _recorded_answers(run: TestRun) -> dict[str, list[Any]]:
-    """Return the answers of the task's own solution in a run, by test."""
-    records = run.crossings.items()
-    return {test: [call["answer"] for call in record["calls"]] for test, record in records if not record["problem"]}
 
 
 def _undecided(tests: Sequence[str], recorded: RecordedCalls, reasons: dict[str, str]) -> str:
@@ -193,9 +194,10 @@ async def _reproduced(
             accepted[test] = _with_needs(calls, nothing.get(str(number), [])) if recorded.entries else calls
     if accepted:
         allowed = replace(recorded, tests=accepted).allowed()
-        run = await examination.trusted_run(list(accepted), accepted, allowed, rules={"own_state": own_state})
+        replies = Replies(accepted, allowed, {"own_state": own_state})
+        run = await examination.trusted_run(list(accepted), replies)
         for test in list(accepted):
-            if test not in run.passed:
+            if test not in run.passed or run.crossings[test].get("unanswered"):
                 outcome = run.outcomes.get(test)
                 reasons[test] = f"with given answers it fails ({outcome.message if outcome else run.cause})"[:300]
                 del accepted[test]

@@ -47,6 +47,8 @@ class RecordedCalls:
     """Attributes that answers carry beside the state of their objects, by class (see ``own_state.py``)."""
     module_state: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     """What the calls of a test leave otherwise in modules, by test and name (see ``recorded_state.py``)."""
+    passing: list[str] = field(default_factory=list)
+    """Those of the tests that doing nothing passes, too: they have to keep passing."""
 
     def pack(self) -> str:
         """Return the record as text for a row."""

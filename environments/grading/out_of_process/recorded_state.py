@@ -9,12 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...snapshots.test_run.test_runner import TestRun
 from .answers import Answers
 from .places import canonical
 from .recorded_calls import RecordedCalls
 
 NetState = dict[str, dict[str, Any]]
 """What a test's calls left otherwise: by name, each item's key as text with its value."""
+
+
+def recorded_answers(run: TestRun) -> dict[str, list[Any]]:
+    """Return the answers of the task's own solution in a run, by test."""
+    records = run.crossings.items()
+    return {test: [call["answer"] for call in record["calls"]] for test, record in records if not record["problem"]}
 
 
 def net_state(answers: Sequence[Any]) -> NetState:

@@ -23,7 +23,7 @@ def is_open(exception: str, crossing: Mapping[str, Any]) -> bool:
     ``exception`` is the class of what it failed with, ``crossing`` what the boundary noted. A test that had an answer
     to each of its calls has been judged: another answer would be a second guess.
     """
-    return exception == "Unanswered" or bool(crossing.get("is_unanswered"))
+    return exception == "Unanswered" or bool(crossing.get("unanswered"))
 
 
 def next_questions(sent: Sequence[Call], requested: Sequence[Call]) -> list[Call]:

@@ -33,17 +33,17 @@ def missing(
         return f"no recorded test runs {min(unseen)}"
     if weak := too_weak(recorded, inner):
         return weak
-    if len(recorded.tests) < len(reasons):
-        return (
-            f"{len(reasons)} of {len(reasons) + len(recorded.tests)} tests are not recorded: {most_frequent(reasons)}"
-        )
+    decided = len(recorded.tests) - len(recorded.passing)
+    if decided < len(reasons):
+        return f"{len(reasons)} of {len(reasons) + decided} tests are not recorded: {most_frequent(reasons)}"
     return ""
 
 
 def too_weak(recorded: RecordedCalls, inner: Mapping[str, Collection[str]] | None = None) -> str:
     """Return why a guess could satisfy the record: few calls, or a function that always answers the same.
 
-    Calls that doing nothing answers as well do not count. ``inner`` are as in ``missing``.
+    Calls that doing nothing answers as well do not count, except that one of a test that has to keep passing may show
+    that answers vary. ``inner`` are as in ``missing``.
     """
     arguments: set[str] = set()
     answers: dict[str, set[str]] = {}
@@ -68,11 +68,21 @@ def too_weak(recorded: RecordedCalls, inner: Mapping[str, Collection[str]] | Non
                 texts.setdefault((_origin(earlier_call["target"], calls), call["target"]), set()).add(answer)
     varying = {name for (name, _), different in texts.items() if len(different) > 1}
     varying |= {name for name, different in (inner or {}).items() if len(different) > 1}
-    varying |= {name for name in answers if len(answers[name]) > 1 or len(data[name]) > 1}
+    retained = _retained_answers(recorded)
+    varying |= {name for name in answers if len(answers[name] | retained.get(name, set())) > 1 or len(data[name]) > 1}
     constant = next((name for name in sorted({*answers, *(inner or {})}) if name not in varying), "")
     if constant:
         return f"every recorded call of {constant} has the same answer"
     return f"only {len(arguments)} different calls are recorded" if len(arguments) < MIN_CALLS else ""
+
+
+def _retained_answers(recorded: RecordedCalls) -> dict[str, set[str]]:
+    """Return the answers of each function that a solution has to keep."""
+    answers: dict[str, set[str]] = {}
+    for calls in (recorded.tests[test] for test in recorded.passing):
+        for call in calls:
+            answers.setdefault(_origin(call["target"], calls), set()).add(canonical(call["answer"]))
+    return answers
 
 
 def _origin(target: str, calls: Sequence[Call]) -> str:

@@ -40,7 +40,9 @@ async def with_behaviour(task: Task, trees: Materials, least: Assurance, backend
         left_out = len(task.FAIL_TO_PASS) - len(decided)
         features = {**task.features, "tests_left_out": left_out}
         task, is_complete = task.model_copy(update={"FAIL_TO_PASS": decided, "features": features}), True
-    features = {**task.features, "recorded_tests": len(recording.calls.tests) if recording.calls else 0}
+    passing = len(recording.calls.passing) if recording.calls else 0
+    decided_count = len(recording.calls.tests) - passing if recording.calls else 0
+    features = {**task.features, "recorded_tests": decided_count, "recorded_passing_tests": passing}
     if recording.mutants:
         features |= {"record_mutants": recording.mutants, "record_mutants_killed": recording.mutants_killed}
     if recording.calls is None:
