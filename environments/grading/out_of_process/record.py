@@ -137,7 +137,9 @@ async def _record(examination: Examination, solution: Sequence[FileChange], muta
     if not lacking and is_most and (guess := await satisfying_guess(examination, recorded)):
         lacking = f"`return {guess}` gives every recorded answer"
     undecided = _undecided(examination.task.FAIL_TO_PASS, recorded, reasons)
-    numbers = (held_out.mutants, held_out.killed, held_out.survivors)
+    # Where answers differ in every run, only the test can judge a mutant.
+    judged_by_tests = bool(unsteady & recorded.tests.keys())
+    numbers = (0, 0, ()) if judged_by_tests else (held_out.mutants, held_out.killed, held_out.survivors)
     decides = is_most and not lacking
     return Recording(recorded, reasons, not (lacking or undecided), lacking or undecided, decides, *numbers)
 

@@ -122,9 +122,8 @@ def test_what_worked_before_has_to_work_out_of_process(examined: Task) -> None:
 
 def test_without_those_tests_a_forgery_that_breaks_them_is_rewarded(examined: Task) -> None:
     recorded = RecordedCalls.unpack(examined.pytest.behaviour)
-    inputs = {target: [call for call in calls if call.get("needs", True)] for target, calls in recorded.inputs.items()}
     tests = {test: recorded.tests[test] for test in SMALL}
-    less = replace(recorded, tests=tests, inputs=inputs, sequences=[], passing=[])
+    less = replace(recorded, tests=tests, inputs={}, sequences=[], passing=[])
     verifier = examined.pytest.model_copy(update={"behaviour": less.pack()})
     assert reward(examined.model_copy(update={"verifier": verifier}), FORGED) == 1.0
 

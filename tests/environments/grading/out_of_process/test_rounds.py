@@ -47,9 +47,9 @@ def test_a_number_stands_for_one_other() -> None:
 
 
 def test_a_test_that_had_an_answer_to_each_call_has_been_judged() -> None:
-    assert is_open("Unanswered", {"is_unanswered": True}) and is_open("Unanswered", {})
-    assert is_open("KeyError", {"is_unanswered": True})  # the test put another exception in the place of that one
-    assert not is_open("AssertionError", {"is_unanswered": False}) and not is_open("AssertionError", {})
+    assert is_open("Unanswered", {"unanswered": "call 1"}) and is_open("Unanswered", {})
+    assert is_open("KeyError", {"unanswered": "call 1"})  # the test put another exception in the place of that one
+    assert not is_open("AssertionError", {"unanswered": ""}) and not is_open("AssertionError", {})
 
 
 def test_calls_that_are_nested_too_deeply_are_sent_alone() -> None:
