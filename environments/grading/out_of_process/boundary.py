@@ -88,6 +88,8 @@ class Boundary:
 
     def stop(self) -> dict[str, Any]:
         """End a test and return its calls, and why they cannot be repeated elsewhere ('' when they can)."""
+        if self.answers is None and any("answer" not in call for call in self.calls):
+            self.problem = self.problem or "a call neither returns nor raises an Exception"
         record: dict[str, Any] = {"calls": self.calls, "problem": self.problem, "reached": sorted(self.reached)}
         record.update(entries=sorted(self.entries), inner=self.inner, unanswered=self.unanswered)
         record["answered"] = self.answered
@@ -155,9 +157,9 @@ class Boundary:
             if self.answers is not None:
                 return self._answer(call)
             try:
-                outcome: Any = (await original(*positional, **named), None, "")
+                outcome: Any = (await original(*positional, **named), None, ("", ""))
             except Exception as error:  # noqa: BLE001  the code's own
-                outcome = None, error, ""
+                outcome = None, error, ("", "")
             return self._recorded(call, [*positional, *named.values()], outcome)
         finally:
             _busy.reset(token)
@@ -269,6 +271,8 @@ class Boundary:
         answer = with_stand_ins(answer, values.allowed) if values.allowed else answer
         if answer.get("printed"):
             sys.stdout.write(answer["printed"])
+        if answer.get("printed_errors"):
+            sys.stderr.write(answer["printed_errors"])
         if answer["after"] is not None:
             if len(answer["after"]) != len(call["arguments"]) + len(call["keywords"]):
                 raise Unanswered("an answer with other arguments than the call")

@@ -24,7 +24,7 @@ def describe_answer(values: Any, number: int, call: dict[str, Any], sent: list[A
     ``after`` are the forms of what the call was given, where the call changed any of it; ``raw`` are the attributes of
     objects whose class would set them up again on the way.
     """
-    result, error, printed = outcome
+    result, error, (printed, printed_errors) = outcome
     values.begin(answering=str(number))
     values.number_first(result)
     after = [None if isinstance(item, types.GeneratorType) else values.encode(item) for item in sent]
@@ -32,6 +32,8 @@ def describe_answer(values: Any, number: int, call: dict[str, Any], sent: list[A
     if not is_changed:
         values.classes = {}
     answer = {"after": after if is_changed else None, "error": None, "result": None, "printed": printed}
+    if printed_errors:
+        answer["printed_errors"] = printed_errors
     if error is not None:
         answer["error"] = values.exception(error)
     else:
@@ -86,15 +88,17 @@ def same_call(expected: dict[str, Any], call: dict[str, Any], recorded_names: An
         return False
 
 
-def printed_outcome(function: Any, arguments: Any, keywords: Any) -> tuple[Any, Any, str]:
-    """Return the result or the exception of a call, and what it printed, which is passed on."""
-    buffer, result, failure = io.StringIO(), None, None
-    with contextlib.redirect_stdout(buffer):
+def printed_outcome(function: Any, arguments: Any, keywords: Any) -> tuple[Any, Any, tuple[str, str]]:
+    """Return the result or the exception of a call, and what it printed on both streams, which is passed on."""
+    buffer, errors, result, failure = io.StringIO(), io.StringIO(), None, None
+    with contextlib.redirect_stdout(buffer), contextlib.redirect_stderr(errors):
         try:
             result = function(*arguments, **keywords)
         except (Exception, SystemExit) as error:  # noqa: BLE001  the code's own
             failure = error
-    printed = buffer.getvalue()
+    printed, printed_errors = buffer.getvalue(), errors.getvalue()
     if printed:
         sys.stdout.write(printed)
-    return result, failure, printed
+    if printed_errors:
+        sys.stderr.write(printed_errors)
+    return result, failure, (printed, printed_errors)

@@ -13,10 +13,12 @@ import functools
 import importlib
 import inspect
 import json
+import logging
 import os
 import resource
 import signal
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the texts of those files have defined these names already
@@ -103,6 +105,9 @@ def serve() -> None:
     folders = list(dict.fromkeys(os.path.normpath(os.path.join(root, part)) for part in [*job["python_path"], "."]))
     sys.path[:0] = folders
     os.environ["PYTHONPATH"] = os.pathsep.join(folders)
+    # pytest keeps both away from the error stream, so that they are no part of what a call prints there.
+    warnings.showwarning = lambda *_, **__: None
+    logging.lastResort = logging.NullHandler()
     for module in job["modules"]:
         try:
             importlib.import_module(module)
