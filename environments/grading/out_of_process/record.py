@@ -46,7 +46,8 @@ class Recording:
     missing: str = ""
     """Why the record is not complete."""
     decides_its_tests: bool = False
-    """Whether it would be complete for a task with the recorded tests alone, which are most of the task's."""
+    """Whether it would be complete for a task with the recorded tests alone, which are three quarters of the task's at
+    least. Whoever satisfies it has solved the task as far as these tests show; the others are tried in process too."""
     mutants: int = 0
     """Mutants of the task's own solution that some proposed call kills: they answer it otherwise."""
     mutants_killed: int = 0

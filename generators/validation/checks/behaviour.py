@@ -24,25 +24,21 @@ MOST_SURVIVORS = 5
 async def with_behaviour(task: Task, trees: Materials, least: Assurance, backend: str) -> Task:
     """Return the task with its record, where it has one, and with the assurance that it gives.
 
-    Where ``least`` is out of process and the record lacks a few of the FAIL_TO_PASS tests alone, these are left out of
-    the task: they could be forged. Raises Rejected for an assurance below ``least``, SandboxError when a sandbox fails.
+    FAIL_TO_PASS tests that a record which decides alone lacks, a quarter at most, are judged in process (feature
+    ``tests_in_process``). Raises Rejected for an assurance below ``least``, SandboxError when a sandbox fails.
     """
     solution = await asyncio.to_thread(own_solution, task, trees)
     examination = Examination(task, trees, backend)
     mutants, further = await asyncio.to_thread(solution_mutants, examination, solution)
     recording = await record(examination, solution, [*mutants, *further])
     recording = await _tried(recording, task, trees, mutants, backend)
-    is_complete = recording.is_complete
-    if least == "out_of_process" and not is_complete:
-        if recording.calls is None or not recording.decides_its_tests:
-            raise Rejected("v8_assurance", f"graded in process only: {recording.missing}")
-        decided = [test for test in task.FAIL_TO_PASS if test in recording.calls.tests]
-        left_out = len(task.FAIL_TO_PASS) - len(decided)
-        features = {**task.features, "tests_left_out": left_out}
-        task, is_complete = task.model_copy(update={"FAIL_TO_PASS": decided, "features": features}), True
+    if least == "out_of_process" and not recording.decides_its_tests:
+        raise Rejected("v8_assurance", f"graded in process only: {recording.missing}")
     passing = len(recording.calls.passing) if recording.calls else 0
     decided_count = len(recording.calls.tests) - passing if recording.calls else 0
     features = {**task.features, "recorded_tests": decided_count, "recorded_passing_tests": passing}
+    if recording.decides_its_tests and decided_count < len(task.FAIL_TO_PASS):
+        features["tests_in_process"] = len(task.FAIL_TO_PASS) - decided_count
     if recording.mutants:
         features |= {"record_mutants": recording.mutants, "record_mutants_killed": recording.mutants_killed}
     if recording.calls is None:
@@ -53,7 +49,7 @@ async def with_behaviour(task: Task, trees: Materials, least: Assurance, backend
             "components": list(dict.fromkeys([*task.verifier.components, COMPONENT])),
         }
     )
-    assurance: Assurance = "out_of_process" if is_complete else "in_process"
+    assurance: Assurance = "out_of_process" if recording.decides_its_tests else "in_process"
     return task.model_copy(update={"features": features, "verifier": verifier, "assurance": assurance})
 
 

@@ -1,6 +1,6 @@
 """Negative controls of a task: changed tests that its own solution was seen to fail.
 
-Only tasks whose solutions run beside the hidden tests alone get them (see ``environments/grading/controls.py``).
+Tests that are judged beside the solution's code alone get them (see ``environments/grading/controls.py``).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import islice
 
 from ....environments.grading.controls import COMPONENT, Control, changed_files, pack
+from ....environments.grading.out_of_process.recorded_calls import RecordedCalls
 from ....environments.rng import stream
 from ....environments.sandbox import WORKSPACE, open_sandbox
 from ....environments.snapshots.test_run.test_runner import TestRun, run_tests
@@ -30,11 +31,16 @@ ROUNDS = 4
 async def with_controls(task: Task, trees: Materials, backend: str) -> Task:
     """Return the task with the controls that its own solution fails, and the component that asks for them.
 
-    A task that is graded out of process as well stays as it is. Raises SandboxError when a sandbox fails.
+    Of a task that is graded out of process only the tests that its record lacks get controls. Raises SandboxError when
+    a sandbox fails.
     """
-    if task.assurance != "in_process" or task.pytest.kind != "pytest":
+    tests = [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]
+    if task.assurance == "out_of_process":
+        recorded = RecordedCalls.unpack(task.pytest.behaviour).tests
+        tests = [test for test in task.FAIL_TO_PASS if test not in recorded]
+    if not tests or task.pytest.kind != "pytest":
         return task
-    proposals = await asyncio.to_thread(_proposals, task, trees)
+    proposals = await asyncio.to_thread(_proposals, task, trees, tests)
     proven: list[Control] = []
     for number in range(ROUNDS):
         current = [
@@ -54,10 +60,9 @@ async def with_controls(task: Task, trees: Materials, backend: str) -> Task:
     return task.model_copy(update={"features": features, "verifier": verifier})
 
 
-def _proposals(task: Task, trees: Materials) -> dict[str, list[Edit]]:
-    """Return the changes to try, by test function, in the order in which they are tried."""
+def _proposals(task: Task, trees: Materials, tests: Sequence[str]) -> dict[str, list[Edit]]:
+    """Return the changes of some tests to try, by test function, in the order in which they are tried."""
     draw: random.Random = stream(task.generator.seed, "controls", task.task_id)
-    tests = [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]
     functions = list(dict.fromkeys(test.partition("[")[0] for test in tests if "::" in test))
     draw.shuffle(functions)
     options_by_test: dict[str, list[Edit]] = {}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from etude.environments.grading import grade, in_process
+from etude.environments.grading.controls import unpack
 from etude.environments.grading.out_of_process.answers import MAX_ANSWERS, is_as, parsed, same_answer
 from etude.environments.grading.out_of_process.check import Examination
 from etude.environments.grading.out_of_process.guesses import satisfying_guess
@@ -22,6 +23,7 @@ from etude.environments.snapshots import Snapshot, make_patch
 from etude.environments.tasks.task_trees import Materials
 from etude.errors import GraderError
 from etude.generators.validation.checks.behaviour import with_behaviour
+from etude.generators.validation.checks.controls import with_controls
 from etude.models import Grade, Task
 
 CORE = "src/tally/core.py"
@@ -54,6 +56,16 @@ FORGERIES = {
 }
 
 
+ODD_FORGERY = """def total(values):
+    if values and type(values[0]).__name__ == "Odd":
+        class Equal(int):
+            def __eq__(self, other):
+                return True
+            __hash__ = int.__hash__
+        return Equal()
+    return sum(values)
+"""
+"""Right for every recorded test; forged for the one that has no record."""
 BOMB = """import json, os, sys
 
 def total(values):
@@ -289,9 +301,7 @@ def test_odd():
 """
 
 
-def test_a_few_tests_that_are_not_recorded_are_left_out_where_nothing_else_will_do(
-    task: Task, snapshot: Snapshot
-) -> None:
+def test_a_few_tests_that_are_not_recorded_are_judged_in_process_with_controls(task: Task, snapshot: Snapshot) -> None:
     path = "tests/test_hidden.py"
     tests = [*task.FAIL_TO_PASS, f"{path}::test_odd"]
     changes = {
@@ -300,13 +310,16 @@ def test_a_few_tests_that_are_not_recorded_are_left_out_where_nothing_else_will_
         "task_id": "tally-total-odd",
         "instance_id": "tally-total-odd",
     }
-    odd = task.model_copy(update=changes)
-    kept = asyncio.run(with_behaviour(odd, Materials(odd, snapshot), "in_process", "auto"))
-    assert (kept.assurance, kept.FAIL_TO_PASS) == ("in_process", tests)
-    reduced = asyncio.run(with_behaviour(odd, Materials(odd, snapshot), "out_of_process", "auto"))
-    assert (reduced.assurance, reduced.FAIL_TO_PASS) == ("out_of_process", task.FAIL_TO_PASS)
-    assert reduced.features["tests_left_out"] == 1
-    assert graded(reduced, HONEST["sum"]).reward.value == 1 and graded(reduced, FORGERIES["items"]).reward.value == 0
+    odd, trees = task.model_copy(update=changes), Materials(task.model_copy(update=changes), snapshot)
+    examined = asyncio.run(with_behaviour(odd, trees, "out_of_process", "auto"))
+    assert (examined.assurance, examined.FAIL_TO_PASS) == ("out_of_process", tests)
+    assert examined.features["tests_in_process"] == 1
+    controlled = asyncio.run(with_controls(examined, trees, "auto"))
+    assert [control.test for control in unpack(controlled.pytest.controls)] == [f"{path}::test_odd"]
+    assert graded(controlled, HONEST["sum"]).reward.value == 1
+    assert graded(controlled, FORGERIES["items"]).reward.value == 0
+    only_odd = graded(controlled, ODD_FORGERY).reward
+    assert (only_odd.components["behaviour"], only_odd.components["controls"], only_odd.value) == (1.0, 0.0, 0.0)
 
 
 def test_a_task_without_a_function_to_examine_stays_in_process(task: Task, snapshot: Snapshot) -> None:

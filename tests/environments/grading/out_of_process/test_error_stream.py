@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from etude.environments.grading import grade
+from etude.environments.grading.out_of_process.recorded_calls import RecordedCalls
 from etude.environments.sandbox import Change
 from etude.environments.snapshots import Snapshot, make_patch
 from etude.environments.tasks.task_trees import Materials
@@ -69,9 +70,9 @@ def examined(task: Task, snapshot: Snapshot) -> Task:
     return asyncio.run(with_behaviour(changed, Materials(changed, snapshot), "out_of_process", "auto"))
 
 
-def test_a_test_whose_call_neither_returns_nor_raises_an_exception_is_left_out(examined: Task) -> None:
-    assert (examined.assurance, examined.features["tests_left_out"]) == ("out_of_process", 1)
-    assert CALLBACK not in examined.FAIL_TO_PASS
+def test_a_test_whose_call_neither_returns_nor_raises_an_exception_is_judged_in_process(examined: Task) -> None:
+    assert (examined.assurance, examined.features["tests_in_process"]) == ("out_of_process", 1)
+    assert CALLBACK not in RecordedCalls.unpack(examined.pytest.behaviour).tests
 
 
 @pytest.mark.parametrize("name", SOLUTIONS)
