@@ -105,7 +105,7 @@ def serve() -> None:
     folders = list(dict.fromkeys(os.path.normpath(os.path.join(root, part)) for part in [*job["python_path"], "."]))
     sys.path[:0] = folders
     os.environ["PYTHONPATH"] = os.pathsep.join(folders)
-    # pytest keeps both away from the error stream, so that they are no part of what a call prints there.
+    # pytest keeps both away from the error stream, which says nothing then about what a call prints there.
     warnings.showwarning = lambda *_, **__: None
     logging.lastResort = logging.NullHandler()
     for module in job["modules"]:
