@@ -9,6 +9,7 @@ from typing import Any
 from .equal_data import is_same_data, plain_data
 from .recorded_calls import Call
 from .sequences import comparable
+from .stand_ins import with_stand_ins
 
 MAX_DEPTH = 200
 """Most levels of lists in an answer."""
@@ -52,7 +53,8 @@ def is_as(expected: Any, got: Any) -> bool:
 def _as_data(answer: dict[str, Any]) -> dict[str, Any]:
     after = answer.get("after")
     data = [None if form is None else plain_data(form) for form in after] if isinstance(after, list) else after
-    return {**answer, "after": data, "result": plain_data(answer.get("result"))}
+    parts: dict[str, Any] = {name: answer[name] for name in ("error", "printed") if name in answer}
+    return {**parts, "after": data, "result": plain_data(answer.get("result"))}
 
 
 def is_same_held_out(call: Call, got: Any) -> bool:
@@ -68,7 +70,18 @@ def is_same_held_out(call: Call, got: Any) -> bool:
         bases = classes.get(name) if isinstance(classes, dict) else None
         if isinstance(bases, list) and expected["error"][0][1:] in bases:
             got = {**got, "error": expected["error"]}
-    return is_as(comparable_part(call, expected), comparable_part(call, got))
+    return is_answer_as(call, comparable_part(call, expected), got)
+
+
+def is_answer_as(call: Call, expected: Any, got: Any) -> bool:
+    """Return whether an answer has the expected data; objects of private classes may stand for the data they hold."""
+    if is_as(expected, comparable_part(call, got)):
+        return True
+    try:
+        plain = with_stand_ins(got, lambda _module, _name: False)
+    except (TypeError, ValueError, LookupError, AttributeError):  # a form of no known shape
+        return False
+    return plain is not got and is_as(expected, comparable_part(call, plain))
 
 
 def parsed(channel: bytes) -> Answers:
