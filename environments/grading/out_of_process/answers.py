@@ -6,9 +6,10 @@ import json
 import math
 from typing import Any
 
-from .equal_data import plain_data
+from .equal_data import is_same_data, plain_data
 from .recorded_calls import Call
 from .sequences import comparable
+from .stand_ins import with_stand_ins
 
 MAX_DEPTH = 200
 """Most levels of lists in an answer."""
@@ -44,9 +45,16 @@ def same_answer(expected: Any, got: Any, tolerance: float = 1e-9) -> bool:
 def is_as(expected: Any, got: Any) -> bool:
     """Return whether an answer is the expected one; output counts where the task's own solution printed some."""
     if isinstance(got, dict) and isinstance(expected, dict) and isinstance(got.get("printed"), str):
-        got = {**got, "printed": got["printed"] if expected["printed"] else "", "result": plain_data(got.get("result"))}
-        expected = {**expected, "result": plain_data(expected["result"])}
-    return same_answer(expected, got)
+        got = {**_as_data(got), "printed": got["printed"] if expected["printed"] else ""}
+        expected = _as_data(expected)
+    return is_same_data(expected, got)
+
+
+def _as_data(answer: dict[str, Any]) -> dict[str, Any]:
+    after = answer.get("after")
+    data = [None if form is None else plain_data(form) for form in after] if isinstance(after, list) else after
+    parts: dict[str, Any] = {name: answer[name] for name in ("error", "printed") if name in answer}
+    return {**parts, "after": data, "result": plain_data(answer.get("result"))}
 
 
 def is_same_held_out(call: Call, got: Any) -> bool:
@@ -62,16 +70,18 @@ def is_same_held_out(call: Call, got: Any) -> bool:
         bases = classes.get(name) if isinstance(classes, dict) else None
         if isinstance(bases, list) and expected["error"][0][1:] in bases:
             got = {**got, "error": expected["error"]}
-    return is_as(*(_with_numbers(comparable_part(call, answer)) for answer in (expected, got)))
+    return is_answer_as(call, comparable_part(call, expected), got)
 
 
-def _with_numbers(form: Any) -> Any:
-    """Return a form with 1 and 0 for true and false, which are equal: no test has looked at the difference."""
-    if isinstance(form, bool):
-        return int(form)
-    if isinstance(form, list):
-        return [_with_numbers(part) for part in form]
-    return {name: _with_numbers(part) for name, part in form.items()} if isinstance(form, dict) else form
+def is_answer_as(call: Call, expected: Any, got: Any) -> bool:
+    """Return whether an answer has the expected data; objects of private classes may stand for the data they hold."""
+    if is_as(expected, comparable_part(call, got)):
+        return True
+    try:
+        plain = with_stand_ins(got, lambda _module, _name: False)
+    except (TypeError, ValueError, LookupError, AttributeError):  # a form of no known shape
+        return False
+    return plain is not got and is_as(expected, comparable_part(call, plain))
 
 
 def parsed(channel: bytes) -> Answers:

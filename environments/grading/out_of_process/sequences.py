@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count, zip_longest
 from typing import Any
 
-from .equal_data import plain_data
+from .equal_data import objects_in, plain_data
 from .inputs import at, has, is_plain, renumbered
 from .places import canonical
 from .recorded_calls import Call
@@ -56,14 +56,15 @@ def kept_sequences(
 ) -> list[list[Call]]:
     """Return the sequences that the task's own solution answers the same in two ``runs``, and doing nothing otherwise.
 
-    Each ends before a call that raises, and has what is compared as the answer of each call.
+    Each ends before a call that raises, be it while its result is used up: another solution may raise at once. It has
+    what is compared as the answer of each call.
     """
     sequences_kept: list[list[Call]] = []
     for calls, first, second, other in zip(proposed, *runs, nothing, strict=False):
         good: list[Call] = []
         is_different = False
         for call, one, two, three in zip_longest(calls, first or [], second or [], other or []):
-            if call is None or not one or not two or "broken" in one or one.get("error") is not None:
+            if call is None or not one or not two or "broken" in one or _raises(one):
                 if call is not None and call["target"] in QUESTIONS:
                     continue
                 break
@@ -81,6 +82,11 @@ def kept_sequences(
     return sequences_kept
 
 
+def _raises(answer: Any) -> bool:
+    result = answer.get("result")
+    return answer.get("error") is not None or isinstance(result, list) and result[0] == "I" and result[2] is not None
+
+
 def comparable(call: Call, answer: Any) -> Any:
     """Return the part of an answer that is data: its result, what it printed, and what data it changed in place."""
     if not isinstance(answer, dict) or "broken" in answer or not {"result", "after", "error", "printed"} <= set(answer):
@@ -89,12 +95,18 @@ def comparable(call: Call, answer: Any) -> Any:
     after = forms if answer["after"] is None else answer["after"]
     if not isinstance(after, list) or len(after) != len(forms):
         return None
+    objects = objects_in(after)
     data = [
-        plain_data(now) if is_plain(before) and plain_data(now) != plain_data(before) else None
+        plain_data(now, objects) if is_plain(before) and plain_data(now, objects) != plain_data(before) else None
         for before, now in zip(forms, after, strict=True)
     ]
     error = answer["error"][:1] if isinstance(answer["error"], list) else answer["error"]
-    return {"after": data, "error": error, "printed": answer["printed"], "result": plain_data(answer["result"])}
+    return {
+        "after": data,
+        "error": error,
+        "printed": answer["printed"],
+        "result": plain_data(answer["result"], objects),
+    }
 
 
 def _is_movable(calls: Sequence[Call]) -> bool:

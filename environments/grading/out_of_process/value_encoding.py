@@ -47,7 +47,7 @@ if TYPE_CHECKING:  # inside, the text of that file has defined these names alrea
     from .own_state import NO_FORM, has_own_state
     from .places import CannotEncode, canonical, is_of_tests, place_of, replay, text_of
     from .special_values import ITERATORS, is_text, is_used_up, match_parts, member_of
-    from .stand_ins import bases_of
+    from .stand_ins import bases_of, place_in_answer
 
 MAX_NODES = 20_000
 """Most parts of the values of one call."""
@@ -249,7 +249,8 @@ class Encoder(Numbering):
 
     def _class(self, kind: Any) -> Any:
         """Return the form of what makes an object, and note what a class of the packages derives from."""
-        form = self.encode(kind)
+        is_answer_s = self.answering and isinstance(kind, type) and id(kind) not in self.numbers
+        form = place_in_answer(kind) if is_answer_s else self.encode(kind)
         bases = bases_of(kind, self.packages) if self.answering and isinstance(kind, type) and form[0] == "g" else []
         if bases:
             self.classes[f"{form[1]}:{form[2]}"] = bases

@@ -9,12 +9,16 @@ from typing import Annotated
 
 from pydantic import Field
 
+from ....environments.grading import grade
 from ....environments.snapshots import Snapshot
+from ....environments.tasks.task_paths import source_files
 from ....environments.tasks.task_trees import Materials
 from ....errors import GeneratorError, Rejected
 from ....models import Assurance, Task
 from ...python.source_tree import SourceTree
+from ..limits import refuse_overload
 from .adequacy import completed, missing_items
+from .attempts import as_changes
 from .behaviour import with_behaviour
 from .controls import with_controls
 from .exercise import Exercise
@@ -65,7 +69,31 @@ async def finished(task: Task, snapshot: Snapshot, leaks: LeakCheck, knobs: Chec
     features = {**measured, "mutants": tested.tried, **complete.features}
     strong = complete.model_copy(update={"verifier_strength": tested.value, "features": features})
     recorded = await with_behaviour(strong, trees, knobs.assurance, backend) if knobs.behaviour else strong
-    return await with_controls(recorded, trees, backend) if knobs.controls else recorded
+    whole = await with_controls(recorded, trees, backend) if knobs.controls else recorded
+    if whole.verifier.components != task.verifier.components:  # the generator's own checks had the others
+        await accepts_its_solution(whole, trees, backend)
+    return whole
+
+
+async def accepts_its_solution(task: Task, trees: Materials, backend: str) -> None:
+    """Grade the task's own solution, and doing nothing, with all components.
+
+    Raises Rejected where the first does not score 1 or the second does not score 0, SandboxError when a sandbox fails.
+    """
+    files = {path: trees.solved_tree / path for path in source_files(task)}
+    contents = {path: file.read_bytes() if file.is_file() else None for path, file in files.items()}
+    result = await grade(task, as_changes(contents), backend=backend, snapshot=trees.snapshot)
+    if result.reward.value != 1.0:
+        if any(failure.cause.startswith("timeout") for failure in result.failures):
+            refuse_overload()
+        zero = ", ".join(name for name, value in result.reward.components.items() if value != 1.0)
+        causes = [
+            f"; {finding.exploit_id}: {finding.excerpt}" for finding in result.findings if finding.severity != "info"
+        ]
+        raise Rejected("v9_own_solution", f"the task's own solution scores 0 for {zero}{''.join(causes[:1])}")
+    nothing = await grade(task, [], backend=backend, snapshot=trees.snapshot)
+    if nothing.reward.value != 0.0:
+        raise Rejected("v9_own_solution", f"doing nothing scores {nothing.reward.value}")
 
 
 def measured_features(task: Task, exercise: Exercise, tree: SourceTree) -> dict[str, int]:

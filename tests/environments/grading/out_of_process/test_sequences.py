@@ -129,3 +129,18 @@ def test_a_sequence_that_needs_a_number_of_private_state_is_left_out() -> None:
     inner = [call("m:make", 1, result=["t", [["o", "0.2", ["new", ["g", "m", "Box"]], [], None, None, None]]])]
     assert held_out_sequences([[*inner, call(ADD, ["r", "0.2"], 4)]], [ADD], random.Random(1)) == []
     assert held_out_sequences([[call(INIT, NEW, 3), call(ADD, ["h", 1, []], 4)], OTHER], [ADD], random.Random(1))
+
+
+def test_a_sequence_ends_before_a_result_that_raises_when_it_is_used_up() -> None:
+    first, second = call("m:f", 1), call("m:f", 2)
+    late = answer(["I", [1], [["g", "builtins", "TypeError"], "", []]])
+    good, at_once = answer(["I", [1, 2], None]), answer(None, error=[["g", "builtins", "TypeError"], "", []])
+    nothing = [answer(None)] * 2
+    assert kept_sequences([[first, second]], ([[late, good]], [[late, good]]), [nothing]) == []
+    kept = kept_sequences([[first, second]], ([[good, late]], [[good, late]]), [nothing])
+    assert [[item["arguments"] for item in calls] for calls in kept] == [[[1]]]
+    wrong = answer(["I", [1, 3], None])
+    for given, is_right in (([good, at_once], True), ([good, late], True), ([wrong, late], False), ([at_once], False)):
+        answers = {"sequence 0": given[: len(kept[0])]}
+        failed = _failed_sequences(RecordedCalls(["m:f"], [], ["m"], {}, {}, kept), answers)
+        assert (failed == {}) is is_right
