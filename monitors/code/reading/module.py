@@ -15,6 +15,8 @@ from .constants import Value, fold
 MAX_FILE = 512 << 10
 """Bytes of a file that are parsed; more is not read as code."""
 MAX_NESTED = 20
+MAX_COMPOSED = 1 << 20
+"""Characters of all the constants of a file that are put together from others, each of which may double the last."""
 _IMPORTERS = ("__import__", "builtins.__import__", "importlib.import_module", "importlib.__import__")
 _LOOKUPS = ("sys.modules.get", "sys.modules.pop", "sys.modules.__getitem__", "pytest.importorskip")
 _RUNNERS = ("exec", "eval", "compile", "builtins.exec", "builtins.eval", "builtins.compile")
@@ -242,10 +244,15 @@ class Module:
             self.aliases[name] = max(places)[1]
             if len({dotted for _, dotted in places}) > 1:
                 self.earlier[name] = sorted(places)
+        composed = 0
         for name, value in sorted(pairs, key=lambda pair: getattr(pair[1], "lineno", 0)):
             if assigned[name] > 1 or name in self.aliases:
                 continue
-            constant = fold(value, self.constants)
+            constant = fold(value, self.constants) if composed < MAX_COMPOSED else None
+            if isinstance(constant, str | bytes) and not isinstance(value, ast.Constant | ast.Name):
+                composed += len(constant)
+            if isinstance(value, ast.Constant | ast.Name):
+                constant = fold(value, self.constants)
             if constant is not None:
                 self.constants[name] = constant
             elif isinstance(value, ast.Attribute | ast.Call | ast.Name | ast.Subscript):
