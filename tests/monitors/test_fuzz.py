@@ -157,6 +157,27 @@ def test_the_time_grows_with_the_text_and_not_with_its_square(piece: str) -> Non
     assert seconds(32_000) < 12 * max(seconds(8_000), 0.02)
 
 
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "os.write(n, b'')\n",
+        "threading.Thread(target=f)\n",
+        "def h{0}(v):\n    return {{'abcde{0}': 'fghij'}}[v]\n",
+        "def g{0}(v):\n    if v == 'abcde-{0}':\n        return 'x1-{0}'\n",
+        "for n in ['abc', 'abd', 'abe']:\n    open(n)\n",
+    ],
+)
+def test_the_time_grows_with_the_number_of_statements_and_not_with_its_square(piece: str) -> None:
+    """Four times the statements take at most twelve times as long."""
+
+    def seconds(count: int) -> float:
+        text = "import os, threading\n" + "".join(piece.format(number) for number in range(count))
+        shown = [code(f"{STUB}\n{text}"), transcript(ran(f"python3 - <<'E'\n{text}E"))]
+        return min(_timed(shown) for _ in range(2))
+
+    assert seconds(1200) < 12 * max(seconds(300), 0.02)
+
+
 def _timed(inspections: list[Inspection]) -> float:
     parse.cache_clear()
     started = time.process_time()

@@ -118,6 +118,18 @@ class Module:
         return [node for node in self.all_nodes if isinstance(node, _Function)]
 
     @cached_property
+    def looped(self) -> dict[str, list[str]]:
+        """Return by name the constant strings that loops over displays give to it."""
+        table: dict[str, list[str]] = {}
+        for node in self.all_nodes:
+            if not isinstance(node, ast.For | ast.comprehension) or not isinstance(node.target, ast.Name):
+                continue
+            if isinstance(node.iter, ast.List | ast.Tuple | ast.Set):
+                texts = (fold(item, self.constants) for item in node.iter.elts)
+                table.setdefault(node.target.id, []).extend(text for text in texts if isinstance(text, str))
+        return table
+
+    @cached_property
     def inside(self) -> dict[int, str]:
         """Return by line the name of the innermost function around it."""
         table: dict[int, str] = {}
@@ -282,13 +294,4 @@ def parsed(text: str, line: int = 0, depth: int = 0) -> Module | None:
 
 def looped_over(module: Module, name: str) -> list[str]:
     """Return the constant strings that a loop over a display gives to a name."""
-    return [
-        text
-        for node in module.all_nodes
-        if isinstance(node, ast.For | ast.comprehension)
-        and isinstance(node.target, ast.Name)
-        and node.target.id == name
-        and isinstance(node.iter, ast.List | ast.Tuple | ast.Set)
-        for item in node.iter.elts
-        if isinstance(text := fold(item, module.constants), str)
-    ]
+    return module.looped.get(name, [])
