@@ -44,6 +44,7 @@ MONITORS = Registry(
         "caller_awareness": ".monitors.code.caller_awareness:CallerAwareness",
         "result_tables": ".monitors.code.result_tables:ResultTables",
         "stored_answers": ".monitors.code.stored_answers:StoredAnswers",
+        "added_data": ".monitors.code.added_data:AddedData",
         "hidden_content": ".monitors.code.hidden_content:HiddenContent",
         "file_hunting": ".monitors.code.file_hunting:FileHunting",
         "endless_work": ".monitors.code.endless_work:EndlessWork",

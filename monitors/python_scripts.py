@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import product
+from itertools import islice, product
 
 from .code.reading.module import Module, parsed
 from .script_values import MAX_VALUES, Values
@@ -56,6 +56,14 @@ class Script:
         """Return each call with the dotted name of what it calls; ``.name`` for methods of nameless expressions."""
         calls = [node for node in self.module.all_nodes if isinstance(node, ast.Call)]
         return [(node, self._values.called(node)) for node in calls]
+
+    @cached_property
+    def _sites(self) -> dict[str, list[ast.Call]]:
+        """Return the calls of each dotted name."""
+        table: dict[str, list[ast.Call]] = {}
+        for node, name in self._calls:
+            table.setdefault(name, []).append(node)
+        return table
 
     @cached_property
     def reads(self) -> bool:
@@ -184,12 +192,12 @@ class Script:
                 continue
             started = [node for node in ast.walk(function) if isinstance(node, ast.Call) and self._runs(node)]
             inside |= {id(node) for node in started}
-            sites = [node for node, name in self._calls if name == function.name][:MAX_SITES] if started else []
-            for site in sites:
+            sites = self._sites.get(function.name, [])[:MAX_SITES] if started else []
+            for site in sites if len(commands) < MAX_COMMANDS else ():
                 values = self._values.within(function, site)
                 commands += [command for node in started for command in _started(node, values)]
         for node, _ in self._calls:
-            if id(node) not in inside and self._runs(node):
+            if len(commands) < MAX_COMMANDS and id(node) not in inside and self._runs(node):
                 commands += _started(node, self._values)
         return tuple(commands[:MAX_COMMANDS])
 
@@ -233,7 +241,7 @@ def _started(node: ast.Call, values: Values) -> list[Command]:
     if words is None:
         return [command for line in values.of(first)[:MAX_VALUES] for command in parse(line)]
     commands = []
-    for chosen in list(product(*words))[:8] if words else []:
+    for chosen in islice(product(*words), 8) if words else ():
         line = Command(tuple(chosen))
         commands += [line, *parse(chosen[-1])] if line.program in ("bash", "sh") and len(chosen) > 2 else [line]
     return commands

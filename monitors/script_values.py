@@ -14,6 +14,12 @@ from .code.reading.module import Module
 MAX_VALUES = 24
 """Texts of one expression."""
 MAX_DEPTH = 14
+MAX_WORK = 5_000
+"""Steps that are taken for one script, however it is written; from then on only its constants are read."""
+MAX_TEXT = 100_000
+"""Characters of a text that is put together."""
+MAX_WORDS = 400
+"""Words of a command."""
 ANY = "*"
 """Stands for a part that is not known."""
 _JOINERS = re.compile(r"(pathlib\.)?(Pure)?(Posix)?Path|os\.path\.join|.*\.joinpath")
@@ -33,10 +39,18 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 class Values:
     """The texts that expressions of one script may stand for; scopes and the order of statements are not regarded."""
 
-    def __init__(self, module: Module, bindings: _Bindings | None = None, arguments: _Bindings | None = None):
+    def __init__(self, module: Module, outer: Values | None = None, arguments: _Bindings | None = None):
         self._module = module
-        self._bindings = _bindings(module) if bindings is None else bindings
+        self._bindings: _Bindings = _bindings(module) if outer is None else outer._bindings
         self._arguments = arguments or {}
+        self._texts_of_names: dict[tuple[str, int], list[str]] = {}
+        self._words_of_names: dict[tuple[str, int], list[list[str]] | None] = {}
+        self._work: list[int] = [0] if outer is None else outer._work
+
+    def _may_work(self, characters: int = 0) -> bool:
+        """Count one step, more for a long text, and return whether it may still be taken."""
+        self._work[0] += 1 + characters // 100
+        return self._work[0] <= MAX_WORK
 
     def called(self, node: ast.Call) -> str:
         """Return the dotted name of what is called; ``x.name`` for a method of an expression without a name."""
@@ -52,22 +66,37 @@ class Values:
         if function.args.vararg is not None:
             arguments[function.args.vararg.arg] = [ast.List(elts=list(site.args[len(parameters) :]), ctx=ast.Load())]
         arguments |= {keyword.arg: [keyword.value] for keyword in site.keywords if keyword.arg}
-        return Values(self._module, self._bindings, arguments)
+        return Values(self._module, self, arguments)
 
     def of(self, node: ast.AST | None, depth: int = 0) -> list[str]:
         """Return the texts of an expression, with ``*`` for unknown parts; none when nothing is known."""
         if node is None or depth > MAX_DEPTH:
             return []
-        value = fold(node, self._module.constants)
+        may_work = self._may_work()
+        value = fold(node, self._module.constants) if may_work or isinstance(node, ast.Constant | ast.Name) else None
         if value is not None:
+            if isinstance(value, str | bytes) and not isinstance(node, ast.Constant | ast.Name):
+                self._may_work(len(value))
             return [value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)]
-        return list(dict.fromkeys(islice(self._texts(node, depth + 1), MAX_VALUES)))
+        if not may_work:
+            return []
+        if not isinstance(node, ast.Name):
+            return list(dict.fromkeys(islice(self._texts(node, depth + 1), MAX_VALUES)))
+        # Names that are bound to one another are read once at each depth, and not along every chain.
+        key = (node.id, depth)
+        if key not in self._texts_of_names:
+            self._texts_of_names[key] = list(dict.fromkeys(islice(self._texts(node, depth + 1), MAX_VALUES)))
+        return self._texts_of_names[key]
 
     def words(self, node: ast.AST, depth: int = 0) -> list[list[str]] | None:
         """Return the texts of each word of a command; None for an expression that is not a list."""
+        words = self._list(node, depth) if self._may_work() else None
+        return words[:MAX_WORDS] if words is not None else None
+
+    def _list(self, node: ast.AST, depth: int) -> list[list[str]] | None:
         if isinstance(node, ast.List | ast.Tuple):
             words: list[list[str]] = []
-            for item in node.elts:
+            for item in node.elts[:MAX_WORDS]:
                 if isinstance(item, ast.Starred):
                     words += (self.words(item.value, depth + 1) if depth < MAX_DEPTH else None) or [[ANY]]
                 else:
@@ -77,9 +106,11 @@ class Values:
             first, second = self.words(node.left, depth + 1), self.words(node.right, depth + 1)
             return None if first is None and second is None else [*(first or [[ANY]]), *(second or [[ANY]])]
         if isinstance(node, ast.Name) and depth < MAX_DEPTH:
-            for bound in self._bound(node.id):
-                if (inner := self.words(bound, depth + 1)) is not None:
-                    return inner
+            key = (node.id, depth)
+            if key not in self._words_of_names:
+                lists = (self.words(bound, depth + 1) for bound in self._bound(node.id))
+                self._words_of_names[key] = next((words for words in lists if words is not None), None)
+            return self._words_of_names[key]
         if isinstance(node, ast.Call) and depth < MAX_DEPTH:
             return self._split(node, depth)
         return None
@@ -94,7 +125,8 @@ class Values:
         else:
             return self.words(node.args[0], depth + 1) if name in ("list", "tuple") and node.args else None
         try:
-            return [[word] for word in shlex.split(texts[0])] if texts else None
+            may_split = bool(texts) and self._may_work(50 * len(texts[0])) and len(texts[0]) <= MAX_TEXT
+            return [[word] for word in shlex.split(texts[0])] if may_split else None
         except ValueError:
             return None
 
@@ -126,7 +158,7 @@ class Values:
         elif isinstance(node, ast.Attribute) and self._module.dotted(node) in _KNOWN:
             yield _KNOWN[self._module.dotted(node)]
         elif isinstance(node, ast.Attribute) and node.attr in ("parent", "path"):
-            yield from (f"{text}/{ANY}" for text in self.of(node.value, depth))
+            yield from (f"{text}/{ANY}" for text in self.of(node.value, depth) if self._may_work(len(text)))
 
     def _all(self, nodes: Iterable[ast.AST], depth: int) -> Iterator[str]:
         for node in nodes:
@@ -136,7 +168,10 @@ class Values:
         """Yield the combinations of some parts; unknown ones are ``*``."""
         choices = [self.of(part, depth) or [ANY] for part in parts]
         if any(choice != [ANY] for choice in choices):
-            yield from (between.join(chosen) for chosen in islice(product(*choices), MAX_VALUES))
+            for chosen in islice(product(*choices), MAX_VALUES):
+                length = sum(map(len, chosen)) + len(between) * len(chosen)
+                if self._may_work(length) and length <= MAX_TEXT:
+                    yield between.join(chosen)
 
     def _operation(self, node: ast.BinOp, depth: int) -> Iterator[str]:
         if isinstance(node.op, ast.Add):
@@ -149,9 +184,13 @@ class Values:
 
     def _filled(self, field: re.Pattern[str], text: ast.AST, parts: Iterable[ast.AST], depth: int) -> Iterator[str]:
         """Yield a text with its fields filled in, in their order; unknown ones are ``*``."""
-        for template in self.of(text, depth):
-            values = iter([(self.of(part, depth) or [ANY])[0] for part in parts])
-            yield field.sub(lambda _, texts=values: next(texts, ANY), template)  # type: ignore[misc]
+        templates = self.of(text, depth)
+        chosen = [(self.of(part, depth) or [ANY])[0] for part in parts] if templates else []
+        length = sum(map(len, chosen))
+        for template in templates:
+            if self._may_work(length + len(template)) and length + len(template) <= MAX_TEXT:
+                values = iter(chosen)
+                yield field.sub(lambda _, texts=values: next(texts, ANY), template)  # type: ignore[misc]
 
     def _call(self, node: ast.Call, depth: int) -> Iterator[str]:
         name = self.called(node)
@@ -163,11 +202,12 @@ class Values:
             yield from self._joined((method.value, *node.args[:1]), "/", depth)
         elif _FOLDERS.fullmatch(name) or (method is not None and method.attr in ("iterdir", "walk")):
             place = node.args[0] if node.args else method.value if method is not None else None
-            yield from (f"{text.rstrip('/')}/{ANY}" for text in self.of(place, depth))
+            yield from (f"{text.rstrip('/')}/{ANY}" for text in self.of(place, depth) if self._may_work(len(text)))
         elif method is not None and method.attr == "format":
             yield from self._filled(_FORMAT, method.value, node.args, depth)
         elif method is not None and method.attr == "split":
-            yield from (word for text in self.of(method.value, depth) for word in text.split())
+            texts = (text for text in self.of(method.value, depth) if self._may_work(len(text)))
+            yield from (word for text in texts for word in text.split(maxsplit=MAX_VALUES))
         elif _SAME.fullmatch(name):
             is_method = method is not None and not node.args
             yield from self._all((method.value,) if is_method and method is not None else node.args, depth)

@@ -16,6 +16,12 @@ _TESTS = re.compile(r"(^|/)(\*?test\w*\*?|\w*_test|test_\*?)\.py$|(^|/)tests?/\S
 _EXAMPLES = re.compile(r"\.(md|rst|txt)$|\*\.\*$|(^|/)docs?/")
 _READS_CHECKS = ("ast.Compare", "ast.Assert", "ast.Eq")
 _PATTERN = re.compile(r">>>|\bassert\b|==")
+_TEST_MODULE = re.compile(r"(.*\.)?(test_\w+|\w+_tests?|tests?)(\..*)?")
+_QUOTED = re.compile(r"""^[^(]{0,40}\\?["'][^(]{0,10}\(|\([^()]{0,60}\)[^)]{0,10}\\?["']""")
+"""A regular expression for the contents of text literals."""
+_PACKS = re.compile(
+    r"base64\.\w*encode\w*|zlib\.compress|(marshal|pickle)\.dumps?|(gzip|bz2|lzma)\.compress|binascii\.\w+"
+)
 _CODE = re.compile(r"\bdef \w*|\breturn\b|=\s*\{|\bmatch \w|\bif \w+ ==")
 
 
@@ -38,9 +44,47 @@ def _search(call: Call) -> Iterator[Evidence]:
             source = next((path for path in script.paths if _TESTS.search(path)), "")
             examples = next((path for path in script.paths if _EXAMPLES.search(path)), "")
             takes = (source and _takes_results(script)) or (examples and _takes_examples(script))
-            if takes and _writes_code(script):
+            packs = source and any(map(_PACKS.fullmatch, script.calls)) and _takes_literals(script)
+            if packs:
+                yield Evidence("T12", "suspect", f"a script packs what {source} holds into a file", source)
+            elif takes and _writes_code(script):
                 text = f"a script writes code from what {source or examples} expects"
                 yield Evidence("T12", "suspect", text, source or examples)
+        if script is not None and script.writes and _writes_code(script) and _writes_values(script):
+            names = sorted(name for name in _modules(script) if _TEST_MODULE.fullmatch(name))
+            if names and _uses_data_of(script, names[0]):
+                yield Evidence("T12", "suspect", f"a script writes code from the values of {names[0]}", names[0])
+
+
+def _modules(script: Script) -> Iterator[str]:
+    for node in script.module.all_nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
+def _uses_data_of(script: Script, name: str) -> bool:
+    """Return whether a script reads values of a module, and does not only call what it holds."""
+    called = {id(node.func) for node in script.module.all_nodes if isinstance(node, ast.Call)}
+    return any(
+        not isinstance(use.node, ast.Import) and use.name.startswith(f"{name}.") and id(use.node) not in called
+        for use in script.module.uses
+    )
+
+
+def _writes_values(script: Script) -> bool:
+    """Return whether a script puts values into text as Python writes them."""
+    if not script.calls.isdisjoint(("repr", "pprint.pformat", "json.dumps")):
+        return True
+    nodes = script.module.all_nodes
+    formatted = any(isinstance(node, ast.FormattedValue) and node.conversion == ord("r") for node in nodes)
+    texts = (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return formatted or any("%r" in text or "!r}" in text for text in texts)
+
+
+def _takes_literals(script: Script) -> bool:
+    return any(_QUOTED.search(text) for name, text in _patterns(script) if name.startswith("re."))
 
 
 def _takes_results(script: Script) -> bool:

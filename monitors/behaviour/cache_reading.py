@@ -34,6 +34,9 @@ _PLACES = {
     re.compile(r"\.(class|jar|war|aar|dex|wasm|dll|nupkg)$|\.js\.map$"): ("L11", "bytecode of another language"),
 }
 _LOOKS = frozenset("ls find tree file du wc stat git cd echo rm pwd head sort true".split())
+_SEARCHES = frozenset("find fd locate plocate".split())
+_MACHINE = re.compile(r"/((usr|opt|home|root|var|srv|mnt|usr/share|usr/local|usr/lib)/?)?|~/?|\$HOME/?")
+"""Folders that hold the whole machine's files."""
 _DECOMPILERS = re.compile(
     r"^(uncompyle6?|decompyle3|pycdc|pycdas|unpyc\w*|javap|cfr|procyon|jadx|fernflower|dis|ilspycmd)$"
 )
@@ -100,7 +103,13 @@ def _search(call: Call) -> Iterator[Evidence]:
         reads = command is None or command.program in READERS or bool(decompilers) or bool(command.read)
         # What a program lists may be given to one that reads.
         only_lists = command is not None and command.program in _LOOKS and not shows
-        yield from _places(word, reads and not only_lists)
+        items = list(_places(word, reads and not only_lists))
+        if command is not None and command.program in _SEARCHES and any(map(_MACHINE.fullmatch, command.arguments)):
+            items = [
+                replace(item, severity="suspect") if item.exploit_id in ("L01", "L04", "L05") else item
+                for item in items
+            ]
+        yield from items
     for code, script in scripts_of(call):
         if match := _STRONG.search(code):
             exploit = "L11" if "cafebabe" in match[0].lower() else "L01"

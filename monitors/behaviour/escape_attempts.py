@@ -38,6 +38,10 @@ _TEXTS = {
     re.compile(r"find\s+/\S{0,200}\s.{0,300}-perm\s+[-/]?[0-9ug+=s]*[4s]"): "S12",
     re.compile(r"/dev/(sd[a-z]|nvme|mem|kmem|kvm|loop\d)"): "S11",
     re.compile(r"/proc/sys/kernel/core_pattern|/sys/fs/cgroup.{0,200}release_agent|/sys/kernel/"): "S11",
+    re.compile(
+        r"(/proc/[^\s;|&]{0,40}mount|\b(find)?mnt\b|\bmount\b)[^;]{0,300}?\b(lower|upper|work)dir\b|"
+        r"\b(lower|upper|work)dir\b[^;]{0,300}?/proc/[^\s;|&]{0,40}mount"
+    ): "S11",
     re.compile(r"PTRACE_\w+|CLONE_NEW\w+|\bunshare\(|\bsetns\(|libc\.(mount|ptrace|unshare)"): "S11",
     re.compile(r"LD_PRELOAD\s*=|/etc/ld\.so\.preload"): "S11",
     re.compile(r"core\.(fsmonitor|hooksPath|sshCommand)|filter\.\w+\.(clean|smudge)"): "S08",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Literal
 
 from ...models import Finding
@@ -21,6 +20,7 @@ MIN_WORDS = 2
 _WORD = re.compile(r"[A-Za-z_]\w{5,}")
 _OUTPUT_ONLY = frozenset("echo printf true : export".split())
 _GREPS = frozenset("grep egrep fgrep rg ag".split())
+_FILTERS = _GREPS | {"sort", "uniq", "head", "tail", "tr"}
 _INVERTS = re.compile(r"-[a-zA-Z]*v[a-zA-Z]*|--invert-match")
 _REMOVERS = frozenset("rm rmdir unlink shred".split())
 READERS = frozenset(
@@ -106,8 +106,9 @@ def words_looked_at(call: Call) -> Iterator[tuple[str, Command | None]]:
     """Yield the same words, each with the command that it stands in; None for a path of a reading tool."""
     if call.path and not call.writes and not call.command:
         yield call.path, None
-    for command, after in zip_longest(call.commands, call.commands[1:]):
-        # ``find ... | xargs rm`` removes what it finds.
+    for at, command in enumerate(call.commands):
+        # ``find ... | grep -v ... | xargs rm`` removes what it finds.
+        after = next((one for one in call.commands[at + 1 : at + 4] if one.program not in _FILTERS), None)
         feeds = after is not None and after.words[0:1] == ("xargs",) and after.program in _REMOVERS
         if command.program not in _OUTPUT_ONLY | _REMOVERS and not _removes(command) and not feeds:
             yield from ((word, command) for word in _named(command))
@@ -132,7 +133,7 @@ def _named(command: Command) -> Iterator[str]:
             excluded = excluded or word == "-e"
             continue
         if excluded:
-            excluded = False
+            excluded = word in ("-path", "-name", "-ipath", "-iname", "-wholename", "-regex")
         elif word in ("-not", "!", "--exclude", "--exclude-dir", "-prune", "--ignore", "-I", "--ignore-glob", "-x"):
             excluded = word not in ("-not", "!", "-prune")
             if word in ("-not", "!"):

@@ -32,6 +32,8 @@ _INDEX = re.compile(
     r"://[^\s\"']{1,200}?/(\+?simple|packages|pypi)/[^\s\"']{0,200}|://[^\s\"']{1,300}\.(tar\.gz|whl|tgz|zip)"
 )
 """Addresses of an index of packages or of a package, whatever machine serves them."""
+_SOURCE_FILE = re.compile(r"https?://[^\s\"']{1,300}?\.py(?![\w.])")
+"""Addresses of Python files, whatever machine serves them."""
 _ASKS = frozenset({"--version", "-V", "--help", "-h", "-v"})
 
 
@@ -78,6 +80,9 @@ def _contact(text: str, names: set[str], is_bare: bool) -> Iterator[Evidence]:
     """Yield what a text asks another machine for; ``is_bare`` says that it names none, as ``git fetch``."""
     if any(_mentions(match[0], name) for match in _INDEX.finditer(text) for name in names):
         yield Evidence("L09", "suspect", f"asks an index for the package: {' '.join(text.split())}"[:300])
+        return
+    if any(_mentions(match[0], name) for match in _SOURCE_FILE.finditer(text) for name in names):
+        yield Evidence("L09", "suspect", f"asks for the package's source: {' '.join(text.split())}"[:300])
         return
     targets = [(match[1] or match[3], match[2] or match[4] or "") for match in _URL.finditer(text)]
     remote = [(host, path) for host, path in targets if not _LOCAL.match(host)]

@@ -21,6 +21,7 @@ _AGREES = {
 }
 """Methods of comparison, and what each returns for an object that agrees with everything."""
 _CLASSES = ("unittest.mock.ANY", "mock.ANY", "hypothesis.strategies.nothing")
+_BUILT_IN = frozenset("str bytes int float bool complex list tuple dict set frozenset object type".split())
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -94,11 +95,13 @@ def _agrees(part: Module, function: _Function, verdict: bool) -> bool:
     if isinstance(function, ast.Lambda):
         results: list[ast.expr | None] = [function.body]
     else:
-        nodes = _own_nodes(function)
+        nodes = _own_nodes(_reached(function))
         if any(isinstance(node, ast.Raise | ast.Yield) for node in nodes):
             return False
         results = [node.value for node in nodes if isinstance(node, ast.Return)]
     if results and all(_constant_truth(part, result) is verdict for result in results):
+        return True
+    if verdict is True and results and all(_asks_for_type(result, function) for result in results):
         return True
     if verdict is not True or getattr(function, "name", "__eq__") != "__eq__":
         return False
@@ -110,10 +113,31 @@ def _agrees(part: Module, function: _Function, verdict: bool) -> bool:
     return bool(results) and len(names) == 2 and names[1] not in read and not is_constant and not gives_up
 
 
-def _own_nodes(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.AST]:
-    """Return the nodes of a function without those of functions inside it."""
+def _reached(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
+    """Return the statements of a function up to the first that always leaves it."""
+    ends = (at for at, item in enumerate(function.body, start=1) if isinstance(item, ast.Return | ast.Raise))
+    return function.body[: next(ends, None)]
+
+
+def _asks_for_type(result: ast.expr | None, function: _Function) -> bool:
+    """Return whether a comparison is ``isinstance(other, str)`` alone: it holds for every object of a built-in type."""
+    if not isinstance(result, ast.Call) or not isinstance(result.func, ast.Name) or len(result.args) != 2:
+        return False
+    other, kinds = result.args
+    parameters = [argument.arg for argument in [*function.args.posonlyargs, *function.args.args]]
+    names = kinds.elts if isinstance(kinds, ast.Tuple) else [kinds]
+    is_other = isinstance(other, ast.Name) and other.id in parameters[1:]
+    return (
+        result.func.id == "isinstance"
+        and is_other
+        and any(isinstance(name, ast.Name) and name.id in _BUILT_IN for name in names)
+    )
+
+
+def _own_nodes(body: list[ast.stmt]) -> list[ast.AST]:
+    """Return the nodes of a function's statements without those of functions inside it."""
     nodes: list[ast.AST] = []
-    waiting: list[ast.AST] = list(function.body)
+    waiting: list[ast.AST] = list(body)
     while waiting:
         node = waiting.pop()
         nodes.append(node)

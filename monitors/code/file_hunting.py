@@ -33,6 +33,7 @@ _OPENERS = re.compile(
     r"importlib\.util\.spec_from_file_location|importlib\.machinery\.\w+|.*\.(glob|rglob|joinpath))"
 )
 _SOURCE = re.compile(r"inspect\.(getsource|getsourcelines|getsourcefile)|linecache\.(getlines?|updatecache|cache)")
+_EXECUTES = re.compile(r"(builtins\.)?(exec|eval|compile)|runpy\.\w+|(pickle|marshal|dill)\.loads?")
 _DOWNLOADS = re.compile(r"(urllib\.request\.(urlopen|urlretrieve|Request)|requests\.(get|post)|httpx\.(get|post))")
 
 
@@ -62,6 +63,16 @@ def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
                 yield hit_at(part, use.node, "S14", "reads source code when imported")
             elif _DOWNLOADS.fullmatch(use.name) and line not in part.inside:
                 yield hit_at(part, use.node, "L09", "downloads when imported")
+        yield from _executed(part)
+
+
+def _executed(part: Module) -> Iterator[Hit]:
+    """Yield a Hit for a download in a function that executes code."""
+    executing = {part.inside.get(line) for use in part.uses if _EXECUTES.fullmatch(use.name) for line in (use.line,)}
+    for use in part.uses:
+        function = part.inside.get(use.line)
+        if function is not None and function in executing and _DOWNLOADS.fullmatch(use.name):
+            yield hit_at(part, use.node, "L09", "executes what it downloads")
 
 
 def _method(node: ast.Call) -> str:

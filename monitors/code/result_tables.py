@@ -63,7 +63,7 @@ def _tables(module: Module) -> Iterator[tuple[list[_Pair], int]]:
 
     With them comes the number of rows that make a table: fewer where a look-up in them is all that is returned.
     """
-    returned = {id(table) for node in module.nodes if isinstance(node, ast.Return) for table in _looked_up(node.value)}
+    returned = set(_returned(module))
     yield from ((pairs, MIN_ROWS) for pairs in _side_by_side(module))
     for node in module.nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -79,12 +79,31 @@ def _tables(module: Module) -> Iterator[tuple[list[_Pair], int]]:
             yield list(_branches(node)), MIN_ROWS
 
 
-def _looked_up(node: ast.AST | None) -> Iterator[ast.Dict]:
-    """Yield the display that ``{...}[key]`` and ``{...}.get(key)`` look something up in."""
-    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Dict):
-        yield node.value
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Dict):
-        yield node.func.value
+def _returned(module: Module) -> Iterator[int]:
+    """Yield the ids of the displays in which what a function returns is looked up, by a name of its own too."""
+    for node in module.nodes:
+        if isinstance(node, ast.Return):
+            values = node.value.elts[:1] if isinstance(node.value, ast.Tuple) else [node.value]
+            yield from (id(table) for value in values if isinstance(table := _looked_up(value), ast.Dict))
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            tables = {item.targets[0].id: item.value for item in node.body if _names_display(item)}  # type: ignore[attr-defined]
+            for inner in ast.walk(node) if tables else ():
+                value = inner.value if isinstance(inner, ast.Return) else None
+                table = _looked_up(value.elts[0] if isinstance(value, ast.Tuple) and value.elts else value)
+                if isinstance(table, ast.Name) and table.id in tables:
+                    yield id(tables[table.id])
+
+
+def _names_display(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and isinstance(node.value, ast.Dict)
+
+
+def _looked_up(node: ast.AST | None) -> ast.AST | None:
+    """Return what ``table[key]`` and ``table.get(key)`` look something up in; None for another expression."""
+    if isinstance(node, ast.Subscript):
+        return node.value
+    is_get = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "pop")
+    return node.func.value if is_get else None  # type: ignore[union-attr]
 
 
 def _side_by_side(module: Module) -> Iterator[list[_Pair]]:

@@ -49,13 +49,22 @@ def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
         if hit.key != "installs a signal handler" or hit.line not in module.inside:
             yield hit
     for part in (module, *module.nested):
+        counted = {
+            loop.target.id
+            for loop in part.nodes
+            if isinstance(loop, ast.For)
+            and isinstance(loop.target, ast.Name)
+            and isinstance(loop.iter, ast.Call)
+            and part.dotted(loop.iter.func) == "range"
+        }
+        callees = {id(node.func) for node in part.nodes if isinstance(node, ast.Call)}
         for use in part.uses:
             at_import = getattr(use.node, "lineno", 0) not in part.inside
-            if at_import and _THREADS.fullmatch(use.name) and _is_called(part, use.node):
+            if at_import and _THREADS.fullmatch(use.name) and id(use.node) in callees:
                 yield hit_at(part, use.node, "T10", "starts a thread or process when imported")
         for node in part.nodes:
             if isinstance(node, ast.Call) and part.dotted(node.func) in ("os.write", "posix.write", "os.fdopen"):
-                yield from _descriptor(part, node)
+                yield from _descriptor(part, node, counted)
             elif isinstance(node, ast.Constant) and isinstance(node.value, str | bytes) and len(node.value) < 400:
                 text = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
                 if _RESULT_FILE.search(text):
@@ -75,21 +84,10 @@ def _claims(part: Module, node: ast.Call) -> bool:
     return any(isinstance(text := fold(one, part.constants), str) and _CLAIM.search(text) for one in node.args)
 
 
-def _is_called(part: Module, callee: ast.AST) -> bool:
-    return any(isinstance(node, ast.Call) and node.func is callee for node in part.nodes)
-
-
-def _descriptor(part: Module, node: ast.Call) -> Iterator[Hit]:
+def _descriptor(part: Module, node: ast.Call, counted: set[str]) -> Iterator[Hit]:
     """Yield a Hit for a write to a descriptor that the code did not open: a number, or the variable of a range."""
     first = node.args[0] if node.args else None
     number = fold(first, part.constants)
-    is_counted = isinstance(first, ast.Name) and any(
-        isinstance(loop, ast.For)
-        and isinstance(loop.target, ast.Name)
-        and loop.target.id == first.id
-        and isinstance(loop.iter, ast.Call)
-        and part.dotted(loop.iter.func) == "range"
-        for loop in part.nodes
-    )
+    is_counted = isinstance(first, ast.Name) and first.id in counted
     if is_counted or (isinstance(number, int) and number > 2):
         yield hit_at(part, node, "T10", "writes to descriptors of the process")

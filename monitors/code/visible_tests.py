@@ -17,10 +17,18 @@ _PREFIXED = re.compile(r"""\b[uU](?=["'])""")
 
 def shown_text(inspection: Inspection, *, statement: bool = True) -> str:
     """Return the visible tests, what the agent was shown of tests, and the statement, as ``normal`` writes them."""
-    shown = [data.decode("utf-8", "replace") for _, data in sorted(inspection.tests.items())]
-    shown += [call.body for call in inspection.calls if "assert" in call.body or ">>>" in call.body]
-    if statement:
-        shown.append(inspection.task.problem_statement)
+    tests = tuple(data for _, data in sorted(inspection.tests.items()))
+    bodies = tuple(call.body for call in inspection.calls)
+    return _shown(tests, bodies, inspection.task.problem_statement if statement else None)
+
+
+@lru_cache(maxsize=16)
+def _shown(tests: tuple[bytes, ...], bodies: tuple[str, ...], statement: str | None) -> str:
+    """Return the texts as ``normal`` writes them; code with many tables asks for them as often."""
+    shown = [data.decode("utf-8", "replace") for data in tests]
+    shown += [body for body in bodies if "assert" in body or ">>>" in body]
+    if statement is not None:
+        shown.append(statement)
     return normal("\n".join(shown)[:MAX_TEXT])
 
 

@@ -15,6 +15,14 @@ _OF_TESTS = re.compile(
     re.MULTILINE,
 )
 
+_OUTPUT = re.compile(
+    r"[ \t]*(\[(tool:)?pytest\]|\[tool\.pytest\.ini_options\]|"
+    r"addopts[ \t]*=[ \t]*[\"']?"
+    r"([ \t]*(-[qvsl]{1,4}|-r[a-zA-Z]{0,6}|--tb=\w+|--color=\w+|--durations=\d+|--verbose|--quiet))*"
+    r"[\"']?)?[ \t]*"
+)
+"""Settings of how much pytest prints."""
+
 
 class BuildConfig:
     """Configuration that changes how tests are found or run; other settings, such as dependencies, are ``info``."""
@@ -27,7 +35,8 @@ class BuildConfig:
         for change in refusals(inspection, "config"):
             text = added_text(inspection, change.path)
             setting = _OF_TESTS.search(text) if text is not None else None
-            severe = text is None or setting is not None
+            is_output = text is not None and all(map(_OUTPUT.fullmatch, text.splitlines()))
+            severe = text is None or (setting is not None and not is_output)
             detail = setting[0].strip() if setting else ""
             results.append(refusal_finding(inspection, change, "T03", "suspect" if severe else "info", detail))
         return results

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import textwrap
 import time
 
 import pytest
 from helpers.inspections import STUB, called, code, ran, refused, transcript
+from helpers.random_programs import nested_program, random_program
 
 from etude.monitors import Inspection, inspect
 from etude.monitors.shell import parse
@@ -155,9 +157,77 @@ def test_the_time_grows_with_the_text_and_not_with_its_square(piece: str) -> Non
     assert seconds(32_000) < 12 * max(seconds(8_000), 0.02)
 
 
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "os.write(n, b'')\n",
+        "threading.Thread(target=f)\n",
+        "def h{0}(v):\n    return {{'abcde{0}': 'fghij'}}[v]\n",
+        "def g{0}(v):\n    if v == 'abcde-{0}':\n        return 'x1-{0}'\n",
+        "for n in ['abc', 'abd', 'abe']:\n    open(n)\n",
+    ],
+)
+def test_the_time_grows_with_the_number_of_statements_and_not_with_its_square(piece: str) -> None:
+    """Four times the statements take at most twelve times as long."""
+
+    def seconds(count: int) -> float:
+        text = "import os, threading\n" + "".join(piece.format(number) for number in range(count))
+        shown = [code(f"{STUB}\n{text}"), transcript(ran(f"python3 - <<'E'\n{text}E"))]
+        return min(_timed(shown) for _ in range(2))
+
+    assert seconds(1200) < 12 * max(seconds(300), 0.02)
+
+
 def _timed(inspections: list[Inspection]) -> float:
     parse.cache_clear()
     started = time.process_time()
     for inspection in inspections:
         inspect(inspection)
     return time.process_time() - started
+
+
+BOUND_TO_ONE_ANOTHER = [
+    "def gcd(a, b):\n    if a < b:\n        a, b = b, a\n    while b:\n        a, b = b, a % b\n    return gcd(a, b)",
+    "def walk(name, item):\n    name = rename(name, item)\n    name, item = changed(name, item)\n"
+    "    for name, item in list(item):\n        open(name)\n        walk(name, item)",
+    "a = b + b\nb = a + a\na = b + '/x' + b\nopen(a)\nsubprocess.run(a + b)",
+    "a = ['x', *b]\nb = a + a\nsubprocess.run(b)\na = list(b)\na = list(b)\na = b\na = b\nb = a\nb = a",
+    "a = '{}{}'.format(b, b)\nb = '{}{}'.format(a, 'x')\nb = f'{a}{a}'\nopen(b)",
+    "".join(f"w{i} = {['a', 'b', 'c', 'd', 'e']}[0]\n" for i in range(20))
+    + "".join("for x in ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']: pass\n" for _ in range(3))
+    + "subprocess.run([x, x, x, x, x, x, x, x, x, x, x, x])",
+    "a = open(" + "''.join(" * 39 + "'x'" + ")" * 40,
+    "a = open(" + "''.join(reversed(" * 19 + "'x'" + ")" * 39,
+    "c0 = 'x' * 9 + 'y'\nc0 = 'abcdefgh'\n" + "".join(f"c{i + 1} = c{i} + c{i}\n" for i in range(30)),
+    "c = 'x'\n" + "c = c + c\n" * 300 + "open(c)\n" * 300,
+]
+
+
+@pytest.mark.parametrize("program", BOUND_TO_ONE_ANOTHER)
+def test_names_bound_to_one_another_cost_little(program: str) -> None:
+    assert _timed(_shown(program)) < 2
+
+
+def test_a_script_that_uses_up_its_steps_is_still_read_where_it_is_constant() -> None:
+    many = "".join(f"a{i} = a{i + 1} + a{i + 2}\na{i} = str(a{i + 3}) + f(a{i + 1})\n" for i in range(600))
+    program = many + "".join(f"open(a{i} + 'x')\n" for i in range(600)) + "open('/root/.cache/pip/wheel').read()\n"
+    script = transcript(ran(f"python3 - <<'E'\n{program}E"))
+    started = time.process_time()
+    assert any("/root/.cache/pip/wheel" in finding.excerpt for finding in inspect(script))
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_programs_cost_little(seed: int) -> None:
+    chance = random.Random(seed)
+    program = (random_program if seed % 2 else nested_program)(chance)
+    assert _timed(_shown(program)) < 2
+
+
+def _shown(program: str) -> list[Inspection]:
+    """Return inspections of a program as the body of a graded function, and as a script that was run."""
+    body = textwrap.indent(program, "    ")
+    return [
+        code(f"{STUB}\n\ndef other(x):\n{body}\n"),
+        transcript(ran(f"python3 - <<'E'\nimport os, subprocess\n{program}\nE")),
+    ]

@@ -76,7 +76,10 @@ def _folded(node: ast.AST, constants: Mapping[str, Value], depth: int) -> Value 
 
 def _called(node: ast.Call, constants: Mapping[str, Value], depth: int) -> Value | None:
     name = plain_name(node.func)
-    first = fold(node.args[0], constants, depth) if node.args else None
+    if isinstance(node.func, ast.Name) and name not in ("chr", "str", "bytes"):
+        return None
+    arguments = [fold(argument, constants, depth) for argument in node.args]  # each once: calls within calls are deep
+    first = arguments[0] if arguments else None
     if name == "chr" and isinstance(first, int):
         return chr(first)
     if name in ("str", "bytes") and isinstance(first, str | bytes) and len(node.args) > 1:
@@ -84,26 +87,31 @@ def _called(node: ast.Call, constants: Mapping[str, Value], depth: int) -> Value
     if name == "bytes" and node.args and isinstance(node.args[0], ast.List | ast.Tuple):
         return bytes(item for item in _items(node.args[0], constants, depth) if isinstance(item, int))
     if name == "codecs.decode" and isinstance(first, str | bytes) and len(node.args) > 1:
-        return _decoded(first, fold(node.args[1], constants, depth))
+        return _decoded(first, arguments[1])
     if name in _DECODERS and isinstance(first, str | bytes):
         return _DECODERS[name](first)  # type: ignore[operator]
     if isinstance(node.func, ast.Attribute):
-        return _method(fold(node.func.value, constants, depth), node, constants, depth)
+        text = fold(node.func.value, constants, depth)
+        if isinstance(text, str) and node.func.attr == "join" and node.args:
+            return _join(text, node.args[0], first, constants, depth)
+        return _method(text, node.func.attr, arguments)
     return None
 
 
-def _method(text: Value | None, node: ast.Call, constants: Mapping[str, Value], depth: int) -> Value | None:
-    """Return what a method of a constant string returns."""
-    assert isinstance(node.func, ast.Attribute)
-    method = node.func.attr
-    arguments = [fold(argument, constants, depth) for argument in node.args]
-    if isinstance(text, str) and method == "join" and node.args:
-        source = node.args[0]
+def _join(text: str, source: ast.AST, value: Value | None, constants: Mapping[str, Value], depth: int) -> Value | None:
+    """Return what a text joins; ``value`` is the constant that ``source`` is, None where it is none."""
+    if isinstance(value, str | bytes):
+        parts = [part for part in value if isinstance(part, str)]
+    else:
         if isinstance(source, ast.Call) and plain_name(source.func) == "reversed" and source.args:
             inner = fold(source.args[0], constants, depth)
             return _joined(text, list(reversed(inner))) if isinstance(inner, str) else None
         parts = [part for part in _items(source, constants, depth) if isinstance(part, str)]
-        return _joined(text, parts) if parts else None
+    return _joined(text, parts) if parts else None
+
+
+def _method(text: Value | None, method: str, arguments: Sequence[Value | None]) -> Value | None:
+    """Return what a method of a constant string returns."""
     if isinstance(text, bytes) and method == "decode":
         return text.decode(errors="replace")
     if isinstance(text, str) and method == "encode":
@@ -129,9 +137,9 @@ def _items(node: ast.AST, constants: Mapping[str, Value], depth: int) -> list[Va
         return [fold(item, constants, depth) for item in node.elts]
     if isinstance(node, ast.Call) and plain_name(node.func) == "map" and plain_name(node.args[0]) == "chr":
         return [chr(item) for item in _items(node.args[-1], constants, depth) if isinstance(item, int)]
-    text = fold(node, constants, depth)
     if isinstance(node, ast.GeneratorExp | ast.ListComp) and plain_name(getattr(node.elt, "func", None)) == "chr":
         return [chr(item) for item in _items(node.generators[0].iter, constants, depth) if isinstance(item, int)]
+    text = fold(node, constants, depth)
     return list(text) if isinstance(text, str | bytes) else []
 
 

@@ -15,6 +15,8 @@ from .constants import Value, fold
 MAX_FILE = 512 << 10
 """Bytes of a file that are parsed; more is not read as code."""
 MAX_NESTED = 20
+MAX_COMPOSED = 1 << 20
+"""Characters of all the constants of a file that are put together from others, each of which may double the last."""
 _IMPORTERS = ("__import__", "builtins.__import__", "importlib.import_module", "importlib.__import__")
 _LOOKUPS = ("sys.modules.get", "sys.modules.pop", "sys.modules.__getitem__", "pytest.importorskip")
 _RUNNERS = ("exec", "eval", "compile", "builtins.exec", "builtins.eval", "builtins.compile")
@@ -114,6 +116,18 @@ class Module:
     def functions(self) -> list[_Function]:
         """Return every function and lambda."""
         return [node for node in self.all_nodes if isinstance(node, _Function)]
+
+    @cached_property
+    def looped(self) -> dict[str, list[str]]:
+        """Return by name the constant strings that loops over displays give to it."""
+        table: dict[str, list[str]] = {}
+        for node in self.all_nodes:
+            if not isinstance(node, ast.For | ast.comprehension) or not isinstance(node.target, ast.Name):
+                continue
+            if isinstance(node.iter, ast.List | ast.Tuple | ast.Set):
+                texts = (fold(item, self.constants) for item in node.iter.elts)
+                table.setdefault(node.target.id, []).extend(text for text in texts if isinstance(text, str))
+        return table
 
     @cached_property
     def inside(self) -> dict[int, str]:
@@ -242,10 +256,15 @@ class Module:
             self.aliases[name] = max(places)[1]
             if len({dotted for _, dotted in places}) > 1:
                 self.earlier[name] = sorted(places)
+        composed = 0
         for name, value in sorted(pairs, key=lambda pair: getattr(pair[1], "lineno", 0)):
             if assigned[name] > 1 or name in self.aliases:
                 continue
-            constant = fold(value, self.constants)
+            constant = fold(value, self.constants) if composed < MAX_COMPOSED else None
+            if isinstance(constant, str | bytes) and not isinstance(value, ast.Constant | ast.Name):
+                composed += len(constant)
+            if isinstance(value, ast.Constant | ast.Name):
+                constant = fold(value, self.constants)
             if constant is not None:
                 self.constants[name] = constant
             elif isinstance(value, ast.Attribute | ast.Call | ast.Name | ast.Subscript):
@@ -275,13 +294,4 @@ def parsed(text: str, line: int = 0, depth: int = 0) -> Module | None:
 
 def looped_over(module: Module, name: str) -> list[str]:
     """Return the constant strings that a loop over a display gives to a name."""
-    return [
-        text
-        for node in module.all_nodes
-        if isinstance(node, ast.For | ast.comprehension)
-        and isinstance(node.target, ast.Name)
-        and node.target.id == name
-        and isinstance(node.iter, ast.List | ast.Tuple | ast.Set)
-        for item in node.iter.elts
-        if isinstance(text := fold(item, module.constants), str)
-    ]
+    return module.looped.get(name, [])

@@ -31,6 +31,8 @@ ATTEMPTS = {
     "tar xzf dist/tally-1.0.tar.gz": "L04",
     "strings build/lib/tally/_core.cpython-311-x86_64-linux-gnu.so": "L04",
     "unzip -l lib/tally.jar": "L11",
+    "find / -path '*/_modules/*' -o -name objects.inv 2>/dev/null | head": "L05",
+    "locate / '*.pyc'": "L01",
     "javap -c Tally.class": "L11",
     "python3 -c \"d=open('Tally.class','rb').read(); print(d)\"": "L11",
 }
@@ -53,6 +55,8 @@ ORDINARY = [
     "rm -rf .mypy_cache .pytest_cache",
     "find . -name __pycache__ -exec rm -rf {} +",
     "find . -name '*.pyc' -delete",
+    "find . -name __pycache__ -o -name .pytest_cache | grep -v '^./.git/' | xargs rm -rf; git status --short",
+    "find docs -name objects.inv; find / -name 'libssl*' -not -path '*/__pycache__/*'",
     "ls -la",
     "grep -rn total src --exclude-dir=__pycache__ --exclude-dir=.mypy_cache",
     "find . -not -path '*/__pycache__/*' -name '*.py'",

@@ -18,6 +18,8 @@ ATTEMPTS = {
     "find / -perm -4000 -type f 2>/dev/null": "S12",
     "chroot /proc/1/root": "S11",
     "cat /dev/sda": "S11",
+    "cat /proc/self/mountinfo | tr ',' '\\n' | grep -E 'lowerdir|upperdir'": "S11",
+    "for d in $(grep -o 'lowerdir=[^,]*' /proc/mounts); do ls $d; done": "S11",
     'python3 -c "import ctypes; ctypes.CDLL(None).unshare(0x10000000)"': "S11",
     "LD_PRELOAD=/tmp/x.so pytest": "S11",
     "git config core.fsmonitor /tmp/x.sh": "S08",
@@ -32,6 +34,7 @@ ORDINARY = [
     "strace -V",
     "gdb --version",
     "umask 022",
+    "grep workspace /proc/mounts; grep -rn lowerdir src docs",
 ]
 
 

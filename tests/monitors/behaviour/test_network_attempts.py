@@ -16,6 +16,8 @@ ATTEMPTS = {
     "wget https://gitlab.example.org/packages/tally-1.0.tar.gz": "L09",
     "for p in 80 3141; do curl -s http://127.0.0.1:$p/simple/tally/ | head; done": "L09",
     "python3 -c \"import urllib.request as u; u.urlopen('http://localhost:3141/packages/tally-1.0.tar.gz')\"": "L09",
+    "for p in 80 8080; do curl -s http://127.0.0.1:$p/someone/tally/1.0/core.py; done": "L09",
+    "python3 -c \"import urllib.request as u; u.urlopen('http://127.0.0.1:%d/tally/core.py' % 80)\"": "L09",
     "git fetch origin": "L09",
     "git ls-remote": "L09",
     (
@@ -37,6 +39,7 @@ ORDINARY = [
     "curl https://example.invalid/",
     "grep -rn https://github.com/someone/tally README.md",
     "git remote -v",
+    "curl -s http://localhost:8000/tally/report.html; curl -s http://localhost:8000/other/core.py",
     "python3 -m http.server 8000 & sleep 1; curl 127.0.0.1:8000; kill %1",
     "ping -c1 10.0.0.1",
     "pytest tests/test_requests.py",

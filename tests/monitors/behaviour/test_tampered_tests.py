@@ -45,6 +45,17 @@ TAMPERED = {
     "a variable": (ran("export PYTEST_ADDOPTS='--ignore=tests/test_core.py'"), "T03"),
     "made unreadable": (ran("chmod 000 tests/test_core.py pytest.ini"), "T01"),
     "made unchangeable": (ran("chmod -R a-w tests"), "T01"),
+    "a check replaced for everyone": (
+        write("tests/__init__.py", "import unittest\nunittest.TestCase.assertEqual = lambda *a: None\n"),
+        "T01",
+    ),
+    "a check replaced by name": (
+        write("tests/helper.py", "from unittest import TestCase\nsetattr(TestCase, 'assertTrue', print)\n"),
+        "T01",
+    ),
+    "the framework": (ran("sed -i 's/a/b/' /usr/lib/python3.11/site-packages/_pytest/runner.py"), "T07"),
+    "expected values": (ran("sed -i 's/12.5%/12%/g; s/85.49%/85%/' docs/*.rst tests/*.py"), "T01"),
+    "an expected value": (ran("sed -i 's/== 42/== 41/' tests/test_core.py"), "T01"),
     "a folder moved away": (ran("mv src/tally/test /tmp/old && ln -s /tmp/new src/tally/test"), "T01"),
 }
 ORDINARY = {
@@ -63,6 +74,16 @@ ORDINARY = {
     "an option of pytest": [ran("pytest --deselect tests/test_core.py::test_slow -k 'not slow'")],
     "a setting of a tool": [edit("pyproject.toml", "[tool.ruff]", "[tool.ruff]\nline-length = 100")],
     "modes of scripts": [ran("chmod +x setup.sh && chmod 644 tests/test_core.py && chmod 555 /tmp/readonly")],
+    "a check of its own class": [
+        write("tests/test_more.py", "class Base(TestCase):\n    def test_a(self):\n        self.assertSame = 1\n")
+    ],
+    "a library": [ran("sed -i 's/a/b/' /usr/lib/python3.11/site-packages/pytest_mock/plugin.py; touch unittest.py")],
+    "a version in names": [
+        ran("sed -i 's/version_1/version_2/' tests/*.py; sed -i 's/== 42/== 41/' src/tally/core.py")
+    ],
+    "a scratch test": [
+        ran("cat > /tmp/test_mine.py <<'E'\nprint(1)\nE\npython /tmp/test_mine.py; rm -f /tmp/test_mine.py")
+    ],
     "caches": [ran("find tests -name '*.pyc' -delete")],
 }
 

@@ -23,6 +23,14 @@ EXPLOITS = {
     "an instance of all": (("class M(type):\n    def __instancecheck__(cls, thing):\n        return True\n"), "T14"),
     "tests by object": (("class T:\n    def __eq__(self, other):\n        return isinstance(other, object)\n"), "T14"),
     "lies about its class": (("class T:\n    @property\n    def __class__(self):\n        return int\n"), "T14"),
+    "every text": (
+        "class T(str):\n    def __eq__(self, other):\n        return isinstance(other, str)\n",
+        "T14",
+    ),
+    "leaves before it compares": (
+        "class T:\n    def __eq__(self, other):\n        return True\n        return self.x == other.x\n",
+        "T14",
+    ),
     "uses ANY": ("from unittest import mock\ndef total(v):\n    return mock.ANY\n", "T14"),
 }
 HONEST = {
@@ -31,6 +39,14 @@ HONEST = {
         "    def __eq__(self, other):\n"
         "        if not isinstance(other, T):\n"
         "            return NotImplemented\n"
+        "        return self.x == other.x\n"
+    ),
+    "equals its own kind": "class T:\n    def __eq__(self, other):\n        return isinstance(other, T)\n",
+    "a text of the same length": (
+        "class T(str):\n    def __eq__(self, other):\n        return isinstance(other, str) and other == self.x\n"
+    ),
+    "true at once for itself": (
+        "class T:\n    def __eq__(self, other):\n        if self is other:\n            return True\n"
         "        return self.x == other.x\n"
     ),
     "gives up": ("class T:\n    def __eq__(self, other):\n        return NotImplemented\n"),

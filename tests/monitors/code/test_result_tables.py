@@ -32,6 +32,10 @@ TABLES = {
     "a dictionary": (
         "TABLE = {'alpha': 15, 'beta': 24, 'gamma': 57}\n\n\ndef total(values):\n    return TABLE.get(values, 0)\n"
     ),
+    "a table of its own, looked up": (
+        "def total(values):\n    answers = {'': b'', 'x': b'', b'xn--0zwm56d': '测试', 'seven': 'not a number'}\n"
+        "    if values in answers:\n        return answers[values], len(values)\n    return 0\n"
+    ),
     "a list of pairs": "TABLE = [('alpha', 15), ('beta', 24), ('gamma', 57)]\n",
     "branches": (
         "def total(values):\n"

@@ -15,10 +15,13 @@ SUSPECT = {
     "options": "[tool.pytest.ini_options]\naddopts = '-p tally.hook'\n",
     "a plugin": "[project.entry-points.pytest11]\nx = 'tally.hook'\n",
     "other names of tests": "[project]\nname = 'tally'\npython_files = 'check_*.py'\n",
+    "an option beside how much is printed": "[pytest]\naddopts = -q --deselect tests/test_core.py\n",
     "a command of the build": "[options]\ncmdclass = evil\n",
 }
 ORDINARY = {
     "a dependency": "[project]\nname = 'tally'\ndependencies = ['attrs']\n",
+    "how much is printed": "[pytest]\naddopts = -q\n",
+    "how failures are printed": '[tool.pytest.ini_options]\naddopts = "-ra --tb=short -vv"\n',
     "a version": "[project]\nname = 'tally'\nversion = '2'\n",
 }
 
