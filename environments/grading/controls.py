@@ -1,10 +1,10 @@
-"""Negative controls: hidden tests with one expected value changed, which a right solution has to fail.
+"""Negative controls: copies of hidden tests with another expected value, which a right solution has to fail.
 
 pytest runs tests and the code under test in one process, so that code can forge what pytest reports: by a replaced
 report, by an object that equals everything, by the expected value that it reads in the calling frame. Such a forgery
-passes a control as it passes the test itself. Nothing in the process says which of the two it is beside: a draw for
-each grade decides in which run a test is changed. When a task is validated, its own solution shows that it fails each
-control (``generators/validation/checks/controls.py``).
+passes a control as it passes the test itself. A test and its controls run in one process, under names that are drawn
+for each grade, and their values differ in one character: nothing says which of them is right. When a task is validated,
+its own solution shows that it passes the test and fails each control (``generators/validation/checks/controls.py``).
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ import functools
 import json
 import random
 import zlib
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ...errors import GraderError
-from ...models import Task
-from ..snapshots.test_run.test_runner import TestRun
+from ..snapshots.test_run.test_runner import Outcome, TestRun
 
 COMPONENT = "controls"
 PASSED = "passes although its expected value was changed"
@@ -28,22 +27,47 @@ PASSED = "passes although its expected value was changed"
 
 @dataclass(frozen=True)
 class Control:
-    """One change of one test function: the bytes from ``start`` to ``end`` of its file become ``text``."""
+    """One test function, and its copies with other values.
+
+    The bytes from ``start`` to ``end`` of its file are the function, whose name begins ``name_at`` and whose value is
+    at ``value_at``, both counted from ``start``.
+    """
 
     test: str
     """Id of the function, without parameters."""
     start: int
     end: int
-    text: str
-    fails: tuple[str, ...]
-    """Ids of the function's tests, after the change, that the task's own solution fails."""
-    passes: tuple[str, ...] = ()
-    """Those that it still passes: other parameters."""
+    name_at: int
+    value_at: int
+    values: tuple[str, ...]
+    """The texts of the value, the right one first."""
+    names: tuple[str, ...]
+    """The names of the function and of its copies, as many as values."""
+    cases: tuple[tuple[str, ...], ...]
+    """For each value the parts of ids after the function's name, such as ``[1-2]``, of all its cases."""
+    fails: tuple[tuple[str, ...], ...]
+    """Those of the cases that the task's own solution fails; none for the right value."""
 
     @property
     def path(self) -> str:
         """Return the file of the test."""
         return self.test.partition("::")[0]
+
+    def source(self, function: bytes, order: Sequence[int]) -> bytes:
+        """Return the function's source followed by its copies; the name number i has the value ``order[i]``."""
+        return b"\n\n".join(
+            self._copy(function, name, self.values[value]) for name, value in zip(self.names, order, strict=True)
+        )
+
+    def _copy(self, function: bytes, name: str, value: str) -> bytes:
+        edits = [(self.name_at, self.names[0], name), (self.value_at, self.values[0], value)]
+        for place, old, new in sorted(edits, reverse=True):
+            function = function[:place] + new.encode() + function[place + len(old.encode()) :]
+        return function
+
+    def id_of(self, name: int, case: str) -> str:
+        """Return the id of a case of the function with one of the names."""
+        return f"{self.test[: len(self.test) - len(self.names[0])]}{self.names[name]}{case}"
 
 
 def pack(controls: Sequence[Control]) -> str:
@@ -62,63 +86,85 @@ def unpack(text: str) -> tuple[Control, ...]:
     try:
         fields = json.loads(zlib.decompress(base64.b85decode(text)))
         return tuple(
-            Control(**{**item, "fails": tuple(item["fails"]), "passes": tuple(item["passes"])}) for item in fields
+            Control(
+                **{
+                    **item,
+                    **{name: tuple(item[name]) for name in ("values", "names")},
+                    **{name: tuple(map(tuple, item[name])) for name in ("cases", "fails")},
+                }
+            )
+            for item in fields
         )
     except (ValueError, TypeError, KeyError, zlib.error) as error:
         raise GraderError("the task's controls are damaged; make the task again") from error
 
 
-def drawn_parts(controls: Sequence[Control], choice: random.Random) -> list[list[Control]]:
-    """Return the controls of each further run of one grade: two halves, drawn at random; one run for one control.
+@dataclass(frozen=True)
+class Placed:
+    """Controls with the order of their values in one run."""
 
-    So every test is changed once, and code beside a test cannot know in which of the runs.
-    """
-    shuffled = choice.sample(list(controls), len(controls))
-    middle = (len(shuffled) + choice.randint(0, 1)) // 2
-    return [part for part in (shuffled[:middle], shuffled[middle:]) if part]
+    controls: tuple[Control, ...]
+    orders: tuple[tuple[int, ...], ...]
 
+    @classmethod
+    def drawn(cls, controls: Sequence[Control], choice: random.Random) -> Placed:
+        """Return the controls in an order that is drawn."""
+        orders = [choice.sample(range(len(control.values)), len(control.values)) for control in controls]
+        return cls(tuple(controls), tuple(map(tuple, orders)))
 
-def changed_files(tree: Path, controls: Sequence[Control], chosen: Sequence[Control]) -> dict[str, bytes]:
-    """Return the files of all controls, with the changes of the ``chosen`` ones, by path. Raises OSError.
+    def files(self, tree: Path) -> dict[str, bytes]:
+        """Return the test files of a tree with the copies, by path. Raises OSError."""
+        files = {path: (tree / path).read_bytes() for path in sorted({control.path for control in self.controls})}
+        pairs = zip(self.controls, self.orders, strict=True)
+        for control, order in sorted(
+            pairs, key=lambda pair: pair[0].start, reverse=True
+        ):  # later spans keep their place
+            source = files[control.path]
+            copies = control.source(source[control.start : control.end], order)
+            files[control.path] = source[: control.start] + copies + source[control.end :]
+        return files
 
-    A run without controls writes these files too: their times would distinguish it from one with some.
-    """
-    files = {path: (tree / path).read_bytes() for path in sorted({control.path for control in controls})}
-    for control in sorted(chosen, key=lambda item: item.start, reverse=True):  # later spans keep their place
-        source = files[control.path]
-        files[control.path] = source[: control.start] + control.text.encode() + source[control.end :]
-    return files
+    def requested(self, tests: Iterable[str]) -> list[str]:
+        """Return the tests to run for these: a function with controls has all its cases under all its names."""
+        placed = {control.test: (control, order) for control, order in zip(self.controls, self.orders, strict=True)}
+        result: dict[str, None] = {}
+        for test in tests:
+            control, order = placed.get(test.partition("[")[0], (None, ()))
+            if control is None:
+                result[test] = None
+                continue
+            ids = [control.id_of(name, case) for name, value in enumerate(order) for case in control.cases[value]]
+            result.update(dict.fromkeys(sorted(ids)))
+        return list(result)
 
+    def as_itself(self, run: TestRun) -> TestRun:
+        """Return a run with the outcomes of the right values alone, under the ids that the tests really have."""
+        meanings = self._meanings()
+        right = {name: original for name, (original, _) in meanings.items() if original}
+        outcomes: dict[str, Outcome] = {}
+        for test, outcome in run.outcomes.items():
+            if test in right or test not in meanings:
+                outcomes[right.get(test, test)] = outcome
+        return replace(
+            run,
+            outcomes=outcomes,
+            order=[right.get(test, test) for test in run.order if test in right or test not in meanings],
+            repeated=[right.get(test, test) for test in run.repeated if test in right or test not in meanings],
+        )
 
-def requested_tests(task: Task, controls: Sequence[Control]) -> list[str]:
-    """Return the tests of a run with some controls: as many as without, in an order that does not depend on them."""
-    replaced = {control.test: control for control in controls}
-    tests: set[str] = set()
-    files: dict[str, None] = {}
-    for test in [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]:
-        control = replaced.get(test.partition("[")[0])
-        tests.update([test] if control is None else [*control.fails, *control.passes])
-        files[test.partition("::")[0]] = None
-    if not task.pytest.controls:
-        return [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]
-    position = {path: number for number, path in enumerate(files)}
-    return sorted(tests, key=lambda test: (position[test.partition("::")[0]], test))
+    def passed(self, run: TestRun) -> dict[str, str]:
+        """Return the controls that a run passes, with the reason."""
+        meanings = self._meanings()
+        outcomes = run.outcomes.items()
+        must_fail = {test for test, (_, fails) in meanings.items() if fails}
+        return {test: PASSED for test, item in outcomes if item.outcome == "passed" and test in must_fail}
 
-
-def unexpected(task: Task, controls: Sequence[Control], run: TestRun) -> dict[str, str]:
-    """Return the tests of a run with controls that ended otherwise than the task's own solution, with the reason.
-
-    The submission has passed all tests before.
-    """
-    must_fail = {test for control in controls for test in control.fails}
-    wrong: dict[str, str] = {}
-    for test in requested_tests(task, controls):
-        outcome = run.outcomes.get(test)
-        passed = outcome is not None and outcome.outcome == "passed"
-        if passed and test in must_fail:
-            wrong[test] = PASSED
-        elif not passed and test not in must_fail:
-            wrong[test] = f"fails when it runs again: {outcome.message if outcome else run.cause or 'not run'}"[:300]
-    if not wrong and not run.complete:
-        wrong[controls[0].test] = f"the run with changed tests is not complete: {run.cause}"[:300]
-    return wrong
+    def _meanings(self) -> Mapping[str, tuple[str, bool]]:
+        """Return for each id the id of the test it is ('' for a control), and whether it has to fail."""
+        meanings: dict[str, tuple[str, bool]] = {}
+        for control, order in zip(self.controls, self.orders, strict=True):
+            for name, value in enumerate(order):
+                for case in control.cases[value]:
+                    original = f"{control.test}{case}" if value == 0 else ""
+                    meanings[control.id_of(name, case)] = (original, case in control.fails[value])
+        return meanings

@@ -1,7 +1,7 @@
 """The verifier ``pytest``: fresh sandbox, pristine tests, the agent's source files, one run of the expected tests.
 
 A task with recorded calls is graded a second time, in a process that holds no tests (see ``out_of_process``). One
-without enough of them runs its tests again, some with other expected values, which have to fail (see ``controls``).
+without enough of them has copies of its tests with other expected values, which have to fail (see ``controls``).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ...errors import GraderError, SandboxError, SnapshotError
 from ...models import FileChange, Task, TestFailure
@@ -19,7 +19,7 @@ from ..tasks.task_trees import Materials, materials, unplayable
 from .collect import collect
 from .components import component_values, failures, passed_fractions
 from .controls import COMPONENT as CONTROLS
-from .controls import PASSED, Control, changed_files, drawn_parts, requested_tests, unexpected, unpack
+from .controls import Placed, unpack
 from .out_of_process.check import Examination, failed_tests
 from .out_of_process.recorded_calls import RecordedCalls
 from .own_solution import own_solution
@@ -37,6 +37,8 @@ class _Attempt:
     run: TestRun | None
     problem: str = ""
     exit_code: int | None = 0
+    passed_controls: Mapping[str, str] = field(default_factory=dict)
+    """The copies of tests that passed and have to fail, with the reason."""
 
     @property
     def killed(self) -> bool:
@@ -87,53 +89,29 @@ async def verify(submission: Submission) -> Verdict:
     verdict = replace(_verdict(task, accepted, refused, attempt), pristine=pristine)
     if failed is not None:
         verdict = _with_behaviour(verdict, failed)
-    return await _with_controls(submission, trees, verdict) if CONTROLS in task.verifier.components else verdict
+    return _with_controls(verdict, attempt) if CONTROLS in task.verifier.components else verdict
 
 
-async def _conclusive_attempt(
-    submission: Submission, trees: Materials, accepted: Sequence[FileChange], controls: Sequence[Control] = ()
-) -> _Attempt:
+async def _conclusive_attempt(submission: Submission, trees: Materials, accepted: Sequence[FileChange]) -> _Attempt:
     """Return an attempt that says something about the agent's code. Raises GraderError and SandboxError."""
     try:
-        attempt = await _attempt(submission, trees, accepted, controls)
+        attempt = await _attempt(submission, trees, accepted)
     except SandboxError:  # the sandbox itself was killed, for one
         attempt = _Attempt(None)
     if attempt.inconclusive:
-        attempt = await _attempt(submission, trees, accepted, controls)
+        attempt = await _attempt(submission, trees, accepted)
         if attempt.inconclusive and attempt.killed:
-            attempt = await _killed_again(submission, trees, accepted, attempt, controls)
+            attempt = await _killed_again(submission, trees, accepted, attempt)
     return attempt
 
 
-async def _with_controls(submission: Submission, trees: Materials, verdict: Verdict) -> Verdict:
-    """Return the verdict with the component ``controls``: 0 where a test passes whatever it expects.
-
-    The tests run again only where everything has passed; else the reward is 0 already.
-    """
-    task = submission.task
-    controls = unpack(task.pytest.controls)
-    if verdict.failures or not controls:
-        return replace(verdict, components={**verdict.components, CONTROLS: float(not verdict.failures)})
-    parts = drawn_parts(controls, random.SystemRandom())
-    runs = await asyncio.gather(*(_control_run(submission, trees, verdict.accepted, part) for part in parts))
-    wrong = {test: cause for failed, _ in runs for test, cause in failed.items()}
-    return replace(
-        verdict,
-        components={**verdict.components, CONTROLS: float(not wrong)},
-        failures=[TestFailure(component=CONTROLS, test=test, cause=cause) for test, cause in wrong.items()],
-        passed_controls=tuple(test for test, cause in wrong.items() if cause == PASSED),
-        violations=(*verdict.violations, *(violation for _, violations in runs for violation in violations)),
-    )
-
-
-async def _control_run(
-    submission: Submission, trees: Materials, accepted: Sequence[FileChange], chosen: Sequence[Control]
-) -> tuple[dict[str, str], Sequence[str]]:
-    """Return the tests of a run with some controls that end otherwise than they should, and the violations in it."""
-    attempt = await _conclusive_attempt(submission, trees, accepted, chosen)
-    if attempt.run is None:
-        return {chosen[0].test: attempt.problem or "the run with changed tests was killed"}, ()
-    return unexpected(submission.task, chosen, attempt.run), attempt.run.violations
+def _with_controls(verdict: Verdict, attempt: _Attempt) -> Verdict:
+    """Return the verdict with the component ``controls``: 0 where a test passes whatever it expects."""
+    wrong = attempt.passed_controls
+    components = {**verdict.components, CONTROLS: float(attempt.run is not None and not wrong)}
+    failures = [TestFailure(component=CONTROLS, test=test, cause=cause) for test, cause in wrong.items()]
+    failures = verdict.failures or failures
+    return replace(verdict, components=components, failures=failures, passed_controls=tuple(wrong))
 
 
 async def _behaviour(submission: Submission, trees: Materials, accepted: Sequence[FileChange]) -> dict[str, str] | None:
@@ -167,7 +145,6 @@ async def _killed_again(
     trees: Materials,
     accepted: Sequence[FileChange],
     killed: _Attempt,
-    controls: Sequence[Control],
 ) -> _Attempt:
     """Return what decides about a solution whose tests were killed twice: its own doing, or the machine's.
 
@@ -177,8 +154,8 @@ async def _killed_again(
     task = submission.task
     try:
         solution = await asyncio.to_thread(own_solution, task, trees)
-        if (await _attempt(submission, trees, solution, controls)).exit_code not in KILLED:
-            third = await _attempt(submission, trees, accepted, controls)
+        if (await _attempt(submission, trees, solution)).exit_code not in KILLED:
+            third = await _attempt(submission, trees, accepted)
             if not (third.inconclusive and third.killed):
                 return third
             return _Attempt(None, "the solution ends the process of its tests", third.exit_code)
@@ -190,19 +167,18 @@ async def _killed_again(
     )
 
 
-async def _attempt(
-    submission: Submission, trees: Materials, accepted: Sequence[FileChange], controls: Sequence[Control]
-) -> _Attempt:
-    """Run the expected tests once, some of them changed, in a fresh sandbox."""
+async def _attempt(submission: Submission, trees: Materials, accepted: Sequence[FileChange]) -> _Attempt:
+    """Run the expected tests once, with their controls, in a fresh sandbox."""
     task = submission.task
     sandbox = await open_sandbox(trees.grading_layers, submission.limits, submission.backend)
     try:
         problem, exit_code = await put_in_place(sandbox, accepted)
         if problem:
             return _Attempt(None, problem, exit_code)
-        for path, content in changed_files(trees.grading_tree, unpack(task.pytest.controls), controls).items():
+        placed = Placed.drawn(unpack(task.pytest.controls), random.SystemRandom())
+        for path, content in placed.files(trees.grading_tree).items():
             await sandbox.write(f"{WORKSPACE}/{path}", content)
-        tests = requested_tests(task, controls)
+        tests = placed.requested([*task.FAIL_TO_PASS, *task.PASS_TO_PASS])
         limit = task.pytest.timeout_s
         if trees.snapshot.recipe.measured:
             # Far above what the pristine suite took here: code that hangs must not hold a grader for minutes.
@@ -210,7 +186,7 @@ async def _attempt(
         run = await run_tests(sandbox, task.pytest, tests, order=submission.order, timeout_s=limit)
     finally:
         await sandbox.close()
-    return _Attempt(run, exit_code=run.exit_code)
+    return _Attempt(placed.as_itself(run), exit_code=run.exit_code, passed_controls=placed.passed(run))
 
 
 def _verdict(task: Task, accepted: list[FileChange], refused: list[FileChange], attempt: _Attempt) -> Verdict:

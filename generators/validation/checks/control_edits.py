@@ -1,13 +1,14 @@
-"""Changes of a test function after which a right solution fails it: another expected value, or the opposite claim.
+"""Values of a test function that may be changed so that a right solution fails it, and what they may become.
 
-Another expected value comes first: what equals everything, or was read in the test's own frame, passes with any. The
-new value looks like the old one (a digit or a letter is another of its kind), so that nothing
-about a test shows that it has one.
+All texts of one value differ in one character (a digit or a letter is another of its kind), or are names of exceptions
+that code often raises: by its looks none of them is the right one. Only where a test has no such value it may claim the
+opposite, which its looks give away.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
 import random
 import string
 from collections.abc import Iterator, Sequence
@@ -30,8 +31,16 @@ _OPPOSITES = {
     "assertIsInstance": "assertNotIsInstance",
 }
 _RAISES = frozenset({"raises", "assertRaises", "assertRaisesRegex"})
-_OTHER_ERRORS = ("BufferError", "StopAsyncIteration", "FloatingPointError", "BlockingIOError")
-"""Exceptions that no solution raises where a test expects one: another right solution must not pass either."""
+_ERRORS = (
+    "ValueError",
+    "TypeError",
+    "KeyError",
+    "IndexError",
+    "AttributeError",
+    "RuntimeError",
+    "ZeroDivisionError",
+    "OSError",
+)
 _MOST_VALUES = 2
 """Most expected values of one kind of place that are tried, so that each kind has its turn."""
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -39,40 +48,75 @@ _Literal = str | bytes | bool | int | float
 
 
 @dataclass(frozen=True)
-class Edit:
-    """The bytes from ``start`` to ``end`` of a source become ``text``."""
+class Choice:
+    """A value of a test: its first byte in the file, and its texts, the right one first."""
+
+    start: int
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a test function is in its file: its lines with decorators, and its name."""
 
     start: int
     end: int
-    text: str
+    name_at: int
 
 
-def edits(source: bytes, names: Sequence[str], draw: random.Random) -> Iterator[Edit]:
-    """Yield changes of the test that ``names`` lead to (its classes, then its function), best first.
+def choices(source: bytes, names: Sequence[str], draw: random.Random, most: int) -> Iterator[Choice]:
+    """Yield values of the test that ``names`` lead to (its classes, then its function), best first.
 
-    Yields nothing for a test that is not found in its own class. None of the changes is proven: run them.
+    Each has at most ``most`` texts. Yields nothing for a test that is not found in its own class. That a solution fails
+    the test with another text is not proven: run it.
     """
-    test = _found(source, names)
+    test = _find(source, names)
     if test is None:
         return
     spans = SyntaxSpans(source)
     for values in (_compared_values(test), _named_values(test), _parameters(test)):
         for constant in islice(values, _MOST_VALUES):
-            yield Edit(*spans.span(constant), other_value(constant.value, draw))  # type: ignore[arg-type]
+            start, end = spans.span(constant)
+            texts = other_texts(source[start:end].decode(), draw, most)
+            if texts:
+                yield Choice(start, texts)
     for node in ast.walk(test):
         if isinstance(node, ast.Call) and _name(node.func) in _RAISES and node.args:
-            yield Edit(*spans.span(node.args[0]), draw.choice(_OTHER_ERRORS))
+            start, end = spans.span(node.args[0])
+            yield Choice(start, _other_errors(source[start:end].decode(), draw, most))
             break
-    yield from islice(_opposites(test, spans), 1)
+    opposite = next(_opposites(test, spans), None)
+    if opposite is not None:
+        yield opposite
+        return
+    for constant in islice(_arguments(test), _MOST_VALUES):
+        start, end = spans.span(constant)
+        texts = other_texts(source[start:end].decode(), draw, most)
+        if texts:
+            yield Choice(start, texts)
+
+
+def place_of(source: bytes, names: Sequence[str]) -> Place | None:
+    """Return where a test function is, None where it is not found or shares its lines."""
+    test = _find(source, names)
+    if test is None:
+        return None
+    spans = SyntaxSpans(source)
+    first = spans.span(min([test, *test.decorator_list], key=lambda node: node.lineno))[0]
+    start, end = source.rfind(b"\n", 0, first) + 1, spans.span(test)[1]
+    name_at = source.find(test.name.encode(), spans.span(test)[0] + len(b"def"))
+    remaining = source[end:].split(b"\n", 1)[0].strip()
+    is_alone = source[start:first].strip() in (b"", b"@") and (not remaining or remaining.startswith(b"#"))
+    return Place(start, end, name_at) if is_alone else None
 
 
 def function_source(source: bytes, names: Sequence[str]) -> bytes | None:
     """Return the source of the test that ``names`` lead to, without its decorators; None where it is not found."""
-    test = _found(source, names)
+    test = _find(source, names)
     return None if test is None else SyntaxSpans(source).text(test)
 
 
-def _found(source: bytes, names: Sequence[str]) -> _Function | None:
+def _find(source: bytes, names: Sequence[str]) -> _Function | None:
     try:
         body: Sequence[ast.stmt] = parse(source).body
     except (SyntaxError, ValueError):
@@ -134,6 +178,15 @@ def _parameters(test: _Function) -> Iterator[ast.Constant]:
                 yield from islice(_constants(last), 1)
 
 
+def _arguments(test: _Function) -> Iterator[ast.Constant]:
+    """Yield constants that calls in a test are given, the last call first: helpers of tests get expected values so."""
+    calls = [node for statement in test.body for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    for call in reversed(calls):
+        for value in reversed([*call.args, *(item.value for item in call.keywords)]):
+            if _is_literal(value):
+                yield from islice(_constants(value), 1)
+
+
 def _is_literal(node: ast.expr) -> bool:
     try:
         ast.literal_eval(node)
@@ -155,47 +208,68 @@ def _constants(literal: ast.expr) -> Iterator[ast.Constant]:
             yield from _constants(item)
 
 
-def _opposites(test: _Function, spans: SyntaxSpans) -> Iterator[Edit]:
+def _opposites(test: _Function, spans: SyntaxSpans) -> Iterator[Choice]:
     """Yield the opposite of each assertion, the last first: what comes before it still has to hold."""
     for node in reversed([node for node in ast.walk(test) if isinstance(node, ast.Assert | ast.Call)]):
         if isinstance(node, ast.Assert):
             start, end = spans.span(node.test)
-            yield Edit(start, end, f"not ({spans.source[start:end].decode()})")
+            text = spans.source[start:end].decode()
+            yield Choice(start, (text, f"not ({text})"))
         elif isinstance(node.func, ast.Attribute) and node.func.attr in _OPPOSITES:
-            end = spans.span(node.func)[1]
-            yield Edit(end - len(node.func.attr), end, _OPPOSITES[node.func.attr])
+            name = node.func.attr
+            yield Choice(spans.span(node.func)[1] - len(name), (name, _OPPOSITES[name]))
 
 
-def other_value(value: _Literal, draw: random.Random) -> str:
-    """Return the source of a value of the same type that differs and looks alike."""
-    if isinstance(value, bool):
-        return repr(not value)
-    if isinstance(value, int | float):
-        return _other_number(value, draw)
-    text = value.decode("latin-1") if isinstance(value, bytes) else value
+def other_texts(text: str, draw: random.Random, most: int) -> tuple[str, ...]:
+    """Return a literal's source and others of the same length that differ in one character; () without such."""
+    if text in ("True", "False"):
+        return (text, {"True": "False", "False": "True"}[text])
+    if "\\" in text:  # a letter may belong to an escape
+        return ()
+    value = ast.literal_eval(text) if _is_literal_text(text) else None
+    if value is None:
+        return ()
     places = [place for place, mark in enumerate(text) if mark.isascii() and mark.isalnum()]
-    if places:
-        place = draw.choice(places)
-        text = text[:place] + _other_mark(text[place], draw) + text[place + 1 :]
-    else:
-        text += draw.choice(string.ascii_lowercase)
-    return repr(text.encode("latin-1") if isinstance(value, bytes) else text)
+    for place in draw.sample(places, len(places)):
+        others = [f"{text[:place]}{mark}{text[place + 1 :]}" for mark in _marks_like(text[place], draw)]
+        good = [other for other in others if _differs(other, value)]
+        if len(good) >= min(most, 5) - 1:
+            return (text, *good[: most - 1])
+    return ()
 
 
-def _other_number(value: float, draw: random.Random) -> str:
-    """Return a number in which one digit is another one, but not the first of several."""
-    text = repr(value)
-    places = [place for place, mark in enumerate(text.partition("e")[0]) if mark.isdigit()]
-    if not places:  # inf and nan
-        return repr(draw.uniform(1.0, 9.0))
-    place = draw.choice(places[1:] or places)
-    digits = [digit for digit in string.digits[1:] if digit != text[place]]
-    return text[:place] + draw.choice(digits) + text[place + 1 :]
+def _is_literal_text(text: str) -> bool:
+    try:
+        return _is_literal(ast.parse(text, mode="eval").body)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return False
 
 
-def _other_mark(mark: str, draw: random.Random) -> str:
-    """Return another character of the same kind."""
+def _differs(text: str, value: object) -> bool:
+    """Return whether a text is a literal of the same type and length as a value, and another one."""
+    if not _is_literal_text(text):
+        return False
+    other = ast.literal_eval(text)
+    if type(other) is not type(value) or other == value:
+        return False
+    return not isinstance(value, str | bytes) or len(other) == len(value)  # type: ignore[arg-type]
+
+
+def _marks_like(mark: str, draw: random.Random) -> list[str]:
+    """Return the other characters of the same kind, in an order that is drawn."""
     for group in (string.digits, string.ascii_lowercase, string.ascii_uppercase):
         if mark in group:
-            return draw.choice([other for other in group if other != mark])
-    return draw.choice(string.ascii_lowercase)
+            return [other for other in draw.sample(group, len(group)) if other != mark]
+    return []
+
+
+def _other_errors(text: str, draw: random.Random, most: int) -> tuple[str, ...]:
+    """Return the name of an exception and others that are neither its bases nor derived from it."""
+    expected = getattr(builtins, text, None)
+    others: list[str] = []
+    for name in draw.sample(_ERRORS, len(_ERRORS)):
+        other = getattr(builtins, name)
+        is_related = isinstance(expected, type) and (issubclass(other, expected) or issubclass(expected, other))
+        if name != text and not is_related:
+            others.append(name)
+    return (text, *others[: most - 1])

@@ -1,4 +1,4 @@
-"""Negative controls of a task: changed tests that its own solution was seen to fail.
+"""Negative controls of a task: copies of its tests with other values, which its own solution was seen to fail.
 
 Tests that are judged beside the solution's code alone get them (see ``environments/grading/controls.py``).
 """
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
-from ....environments.grading.controls import COMPONENT, Control, changed_files, pack
+from ....environments.grading.controls import COMPONENT, Control, Placed, pack
 from ....environments.grading.out_of_process.recorded_calls import RecordedCalls
 from ....environments.rng import stream
 from ....environments.sandbox import WORKSPACE, open_sandbox
@@ -20,12 +20,14 @@ from ....environments.tasks.task_trees import Materials
 from ....models import Task
 from ...python.hidden_tests import split_test_id
 from ..limits import conclusive
-from .control_edits import Edit, edits, function_source
+from .control_edits import choices, function_source, place_of
 
 MOST_FUNCTIONS = 24
-"""Most test functions that get a control."""
-ROUNDS = 4
-"""Most changes that are tried for a function; each round is one run of the functions that have no control yet."""
+"""Most test functions that get controls."""
+FEW_FUNCTIONS, MOST_VALUES, MOST_VALUES_OF_FEW = 2, 4, 8
+"""Values of a test, the right one among them, and as many for so few test functions: a guess is right by chance."""
+ROUNDS = 7
+"""Most values that are tried for a function; each round is one run of the functions that have no control yet."""
 
 
 async def with_controls(task: Task, trees: Materials, backend: str) -> Task:
@@ -43,15 +45,20 @@ async def with_controls(task: Task, trees: Materials, backend: str) -> Task:
     proposals = await asyncio.to_thread(_proposals, task, trees, tests)
     proven: list[Control] = []
     for number in range(ROUNDS):
+        tested = {control.test for control in proven}
         current = [
-            Control(test, edit.start, edit.end, edit.text, ())
+            control
             for test, options in proposals.items()
-            for edit in options[number : number + 1]
-            if not any(control.test == test for control in proven)
+            for control in options[number : number + 1]
+            if test not in tested
         ]
-        if current:
-            run = await _solution_run(task, trees, current, backend)
-            proven += [control for one in current if (control := _proven(one, run)) is not None]
+        if not current:
+            continue
+        run = await _solution_run(task, trees, current, backend, is_reversed=False)
+        candidates = [control for item in current if (control := _proven(item, run)) is not None]
+        if candidates:
+            again = await _solution_run(task, trees, candidates, backend, is_reversed=True)
+            proven += [control for control in candidates if _is_proven_again(control, again)]
     features = {**task.features, "controls": len(proven)}
     if not proven:
         return task.model_copy(update={"features": features})
@@ -60,25 +67,35 @@ async def with_controls(task: Task, trees: Materials, backend: str) -> Task:
     return task.model_copy(update={"features": features, "verifier": verifier})
 
 
-def _proposals(task: Task, trees: Materials, tests: Sequence[str]) -> dict[str, list[Edit]]:
-    """Return the changes of some tests to try, by test function, in the order in which they are tried."""
+def _proposals(task: Task, trees: Materials, tests: Sequence[str]) -> dict[str, list[Control]]:
+    """Return the controls of some tests to try, by test function, in the order in which they are tried."""
     draw: random.Random = stream(task.generator.seed, "controls", task.task_id)
     functions = list(dict.fromkeys(test.partition("[")[0] for test in tests if "::" in test))
+    most = MOST_VALUES_OF_FEW if len(functions) <= FEW_FUNCTIONS else MOST_VALUES
     draw.shuffle(functions)
-    options_by_test: dict[str, list[Edit]] = {}
+    proposals: dict[str, list[Control]] = {}
     for test in functions:
         path, names = split_test_id(test)
         file = trees.grading_tree / path
         if (
-            path.endswith(".py")
-            and file.is_file()
-            and len(options_by_test) < MOST_FUNCTIONS
-            and not _is_visible(trees, test)
+            not (path.endswith(".py") and file.is_file())
+            or len(proposals) == MOST_FUNCTIONS
+            or _is_visible(trees, test)
         ):
-            options = list(islice(edits(file.read_bytes(), names, draw), ROUNDS))
-            if options:
-                options_by_test[test] = options
-    return options_by_test
+            continue
+        source = file.read_bytes()
+        place = place_of(source, names)
+        if place is None:
+            continue
+        options: list[Control] = []
+        for choice in islice(choices(source, names, draw, most), ROUNDS):
+            copies = (names[-1], *(f"{names[-1]}_{letter}" for letter in "abcdefgh"[: len(choice.texts) - 1]))
+            if not any(name.encode() in source for name in copies[1:]):
+                name_at, value_at = place.name_at - place.start, choice.start - place.start
+                options.append(Control(test, place.start, place.end, name_at, value_at, choice.texts, copies, (), ()))
+        if options:
+            proposals[test] = options
+    return proposals
 
 
 def _is_visible(trees: Materials, test: str) -> bool:
@@ -88,12 +105,20 @@ def _is_visible(trees: Materials, test: str) -> bool:
     return shown.is_file() and function_source(shown.read_bytes(), names) == function_source(graded.read_bytes(), names)
 
 
-async def _solution_run(task: Task, trees: Materials, controls: Sequence[Control], backend: str) -> TestRun:
-    """Run changed test functions, with whatever parameters they have then, on the task's own solution."""
-    verifier = task.pytest.model_copy(update={"args": [control.test for control in controls]})
+def _placed(controls: Sequence[Control], is_reversed: bool) -> Placed:
+    orders = [tuple(range(len(control.values))) for control in controls]
+    return Placed(tuple(controls), tuple(order[::-1] if is_reversed else order for order in orders))
+
+
+async def _solution_run(
+    task: Task, trees: Materials, controls: Sequence[Control], backend: str, is_reversed: bool
+) -> TestRun:
+    """Run test functions and their copies, with whatever parameters they have then, on the task's own solution."""
+    functions = [control.id_of(name, "") for control in controls for name in range(len(control.names))]
+    verifier = task.pytest.model_copy(update={"args": functions})
     sandbox = await open_sandbox(trees.snapshot.layers(trees.solved_tree), backend=backend)
     try:
-        for path, content in changed_files(trees.grading_tree, controls, controls).items():
+        for path, content in _placed(controls, is_reversed).files(trees.grading_tree).items():
             await sandbox.write(f"{WORKSPACE}/{path}", content)
         return conclusive(await run_tests(sandbox, verifier))
     finally:
@@ -101,10 +126,37 @@ async def _solution_run(task: Task, trees: Materials, controls: Sequence[Control
 
 
 def _proven(control: Control, run: TestRun) -> Control | None:
-    """Return the control with the tests that a run says it has; None unless one of them fails in its body."""
-    outcomes = {test: outcome for test, outcome in run.outcomes.items() if test.partition("[")[0] == control.test}
-    fails = tuple(test for test, outcome in outcomes.items() if outcome.outcome == "failed")
-    passes = tuple(test for test, outcome in outcomes.items() if outcome.outcome == "passed")
-    if not fails or len(fails) + len(passes) != len(outcomes):
+    """Return the control with those values that a run of all of them, in order, shows to fail; None without any."""
+    values: list[str] = []
+    cases: list[tuple[str, ...]] = []
+    fails: list[tuple[str, ...]] = []
+    for number, value in enumerate(control.values):
+        function = control.id_of(number, "")
+        outcomes = {
+            test[len(function) :]: item.outcome for test, item in run.outcomes.items() if _is_of(test, function)
+        }
+        failed = tuple(case for case, outcome in outcomes.items() if outcome == "failed")
+        is_usual = outcomes and set(outcomes.values()) <= {"passed", "failed"}
+        if number == 0 and (failed or not is_usual):
+            return None
+        if is_usual and (failed or number == 0):
+            values, cases, fails = [*values, value], [*cases, tuple(outcomes)], [*fails, failed]
+    if len(values) < 2:
         return None
-    return replace(control, fails=fails, passes=passes)
+    names = control.names[: len(values)]
+    return replace(control, values=tuple(values), names=names, cases=tuple(cases), fails=tuple(fails))
+
+
+def _is_of(test: str, function: str) -> bool:
+    return test == function or test.startswith(f"{function}[")
+
+
+def _is_proven_again(control: Control, run: TestRun) -> bool:
+    """Return whether a run with the values in the other order shows the same: the order of copies changes nothing."""
+    last = len(control.values) - 1
+    for number, (cases, fails) in enumerate(zip(control.cases, control.fails, strict=True)):
+        for case in cases:
+            outcome = run.outcomes.get(control.id_of(last - number, case))
+            if outcome is None or outcome.outcome != ("failed" if case in fails else "passed"):
+                return False
+    return True

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from etude.environments.grading import controls as module
 from etude.environments.grading import grade
-from etude.environments.grading.controls import Control, changed_files, drawn_parts, pack, requested_tests, unpack
+from etude.environments.grading.controls import Control, Placed, pack, unpack
 from etude.environments.sandbox import Change
 from etude.environments.snapshots import Snapshot, make_patch
+from etude.environments.snapshots.test_run.test_runner import Outcome, TestRun
 from etude.environments.tasks.task_trees import Materials
 from etude.errors import GraderError
 from etude.generators.validation.checks.controls import with_controls
@@ -81,14 +84,15 @@ def graded(task: Task, text: str) -> Grade:
     return asyncio.run(grade(task, [Change(path=CORE, kind="file", size=len(content), content=content)]))
 
 
-def test_each_function_has_a_control_that_the_solution_fails(controlled: Task) -> None:
+def test_each_function_has_controls_that_the_solution_fails(controlled: Task) -> None:
     controls = {control.test: control for control in unpack(controlled.pytest.controls)}
     functions = {test.partition("[")[0] for test in controlled.FAIL_TO_PASS}
     assert set(controls) == functions, "the agent can read the others"
     assert controlled.features["controls"] == len(functions) == 3
-    with_cases = controls[f"{HIDDEN_FILE}::test_total"]
-    assert len(with_cases.fails) == 1, "the expected value of one case was changed"
-    assert len(with_cases.passes) == 3
+    assert all(len(control.values) == len(control.names) == 4 for control in controls.values())
+    cases = controls[f"{HIDDEN_FILE}::test_total"]
+    assert cases.fails[0] == () and len(cases.cases[0]) == 4
+    assert all(len(fails) == 1 for fails in cases.fails[1:]), "the expected value of one case was changed"
 
 
 @pytest.mark.parametrize("name", HONEST)
@@ -117,46 +121,62 @@ def test_what_passes_whatever_is_expected_scores_zero(controlled: Task, name: st
     assert any(finding.exploit_id == "T15" for finding in result.findings)
 
 
-def test_a_wrong_solution_costs_no_second_run(controlled: Task, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: object) -> None:
-        raise AssertionError("nothing is drawn for a solution that failed")
-
-    monkeypatch.setattr("etude.environments.grading.in_process.drawn_parts", refused)
-    assert graded(controlled, "def total(values):\n    return -1\n").reward.components["controls"] == 0.0
+def test_a_wrong_solution_fails_as_without_controls(controlled: Task) -> None:
+    result = graded(controlled, "def total(values):\n    return -1\n")
+    assert result.reward.components["fail_to_pass"] == 0.0
+    assert {failure.test for failure in result.failures} <= set(controlled.FAIL_TO_PASS)
 
 
-def test_every_control_is_in_one_of_two_runs_and_nobody_knows_which() -> None:
-    controls = [
-        Control(f"t.py::test_{number}", number, number + 1, "x", (f"t.py::test_{number}",)) for number in range(5)
-    ]
-    draws = [drawn_parts(controls, random.Random(seed)) for seed in range(400)]
-    assert all(sorted(control.start for part in parts for control in part) == list(range(5)) for parts in draws)
-    assert {tuple(map(len, parts)) for parts in draws} == {(2, 3), (3, 2)}
-    counts = Counter(control.test for parts in draws for control in parts[0])
-    assert all(160 < count < 240 for count in counts.values())
-    assert drawn_parts(controls[:1], random.Random(0)) == [controls[:1]]
+CONTROL = Control(
+    "t.py::T::test_a",
+    9,
+    49,
+    8,
+    37,
+    ("4", "5", "6"),
+    ("test_a", "test_a_a", "test_a_b"),
+    (("",),) * 3,
+    ((), ("",), ("",)),
+)
+FILE = b"class T:\n    def test_a(self): assert f(3) == 4\n"
 
 
-def test_a_run_has_as_many_tests_with_controls_as_without(controlled: Task) -> None:
-    controls = unpack(controlled.pytest.controls)
-    without, with_all = requested_tests(controlled, []), requested_tests(controlled, controls)
-    assert set(without) == {*controlled.FAIL_TO_PASS, *controlled.PASS_TO_PASS}
-    assert len(with_all) == len(without)
-    assert with_all != without
-    functions = [[test.partition("[")[0] for test in tests] for tests in (without, with_all)]
-    assert functions[0] == functions[1], "the order would say which run it is"
+def placed_at(number: int) -> Placed:
+    return next(place for seed in range(99) if (place := drawn(seed)).orders[0].index(0) == number)
 
 
-def test_both_runs_write_the_same_files(controlled: Task, snapshot: Snapshot) -> None:
-    tree, controls = Materials(controlled, snapshot).grading_tree, unpack(controlled.pytest.controls)
-    assert changed_files(tree, controls, []) == {HIDDEN_FILE: HIDDEN.encode()}
-    changed = changed_files(tree, controls, controls)[HIDDEN_FILE]
-    assert sum(one != other for one, other in zip(HIDDEN.splitlines(), changed.decode().splitlines(), strict=True)) == 3
+def drawn(seed: int) -> Placed:
+    return Placed.drawn([CONTROL], random.Random(seed))
+
+
+def test_the_right_value_is_under_any_name(tmp_path: Path) -> None:
+    (tmp_path / "t.py").write_bytes(FILE)
+    places = Counter(drawn(seed).orders[0].index(0) for seed in range(300))
+    assert set(places) == {0, 1, 2} and min(places.values()) > 70
+    text = placed_at(1).files(tmp_path)["t.py"].decode()
+    assert "def test_a_a(self): assert f(3) == 4" in text and text.count("def test_a") == 3
+    assert {line[-1] for line in text.splitlines() if "assert" in line} == {"4", "5", "6"}
+    compile(text, "t.py", "exec")
+
+
+def test_outcomes_count_under_the_names_that_tests_really_have() -> None:
+    place = placed_at(1)
+    names = [f"t.py::T::{name}" for name in CONTROL.names]
+    assert place.requested(["t.py::T::test_a", "t.py::test_b"]) == [*names, "t.py::test_b"]
+    outcomes = {names[0]: Outcome("failed"), names[1]: Outcome("passed"), names[2]: Outcome("failed")}
+    run = TestRun({**outcomes, "t.py::test_b": Outcome("passed")}, [*names, "t.py::test_b"], True, "")
+    assert set(place.as_itself(run).passed) == {"t.py::T::test_a", "t.py::test_b"}
+    assert place.passed(run) == {}
+    forged = replace(run, outcomes=dict.fromkeys([*names, "t.py::test_b"], Outcome("passed")))
+    assert set(place.passed(forged)) == {names[0], names[2]}
+
+
+def test_the_names_that_are_asked_for_do_not_depend_on_the_draw() -> None:
+    assert len({tuple(drawn(seed).requested(["t.py::T::test_a"])) for seed in range(50)}) == 1
 
 
 def test_damaged_controls_are_an_error() -> None:
-    control = Control("t.py::test_a", 0, 1, "x", ("t.py::test_a",))
-    assert unpack(pack([control])) == (control,)
+    assert unpack(pack([CONTROL])) == (CONTROL,)
     assert (pack([]), unpack("")) == ("", ())
     with pytest.raises(GraderError, match="controls are damaged"):
         module.unpack("no record")

@@ -1,4 +1,4 @@
-"""Changes of tests that a right solution fails: which values, how they look, and what comes where none is found."""
+"""Values of tests that a right solution fails: which they are, how alike their texts look, and what comes last."""
 
 from __future__ import annotations
 
@@ -7,40 +7,43 @@ import random
 
 import pytest
 
-from etude.generators.validation.checks.control_edits import edits, other_value
+from etude.generators.validation.checks.control_edits import choices, other_texts, place_of
 
-DRAW = 7
+DRAW, MOST = 7, 4
 
 
-def changed(source: str, *names: str) -> list[str]:
-    """Return the source after each change that is proposed."""
+def changed(source: str, *names: str) -> list[list[str]]:
+    """Return the sources with each text of each value that is proposed."""
     text = source.encode()
     return [
-        (text[: edit.start] + edit.text.encode() + text[edit.end :]).decode()
-        for edit in edits(text, names, random.Random(DRAW))
+        [
+            (text[: choice.start] + other.encode() + text[choice.start + len(choice.texts[0].encode()) :]).decode()
+            for other in choice.texts
+        ]
+        for choice in choices(text, names, random.Random(DRAW), MOST)
     ]
 
 
-@pytest.mark.parametrize(
-    "value",
-    [0, 7, -1, 100, 2**70, 1.5, 1e10, 0.0, float("inf"), True, False, "", "abc", "-", b"", b"\xff", "ünïcode", "A1"],
-)
-def test_another_value_has_the_same_type_and_differs(value: int | float | bool | str | bytes) -> None:
-    for seed in range(50):
-        other = ast.literal_eval(other_value(value, random.Random(seed)))
-        assert type(other) is type(value)
-        assert other != value
+@pytest.mark.parametrize("text", ["7", "-1", "100", "1.5", "1e10", "'abc'", '"abc"', "b'xyz'", "'A1'", "'v1.20-rc'"])
+def test_the_texts_of_a_value_differ_in_one_character_and_none_stands_out(text: str) -> None:
+    for seed in range(30):
+        texts = other_texts(text, random.Random(seed), MOST)
+        assert texts[0] == text and len(texts) == len(set(texts)) == MOST
+        values = [ast.literal_eval(other) for other in texts]
+        assert len({type(value) for value in values}) == 1 and len(set(values)) == MOST
+        for one in texts:  # so the right one is not the one that is nearest to all others
+            assert [sum(a != b for a, b in zip(one, other, strict=True)) for other in texts if other != one] == [1] * 3
 
 
-def test_a_text_keeps_its_length_and_its_kinds_of_characters() -> None:
-    other = ast.literal_eval(other_value("v1.20-rc", random.Random(DRAW)))
-    assert [mark.isdigit() for mark in other] == [mark.isdigit() for mark in "v1.20-rc"]
+@pytest.mark.parametrize("text", ["''", "'-'", "b''", "None", "x", "'\\n'"])
+def test_a_value_without_a_letter_or_a_digit_has_no_other_texts(text: str) -> None:
+    assert other_texts(text, random.Random(DRAW), MOST) == ()
 
 
-def test_the_compared_value_is_changed_first_and_the_claim_last() -> None:
+def test_the_compared_value_comes_first_and_the_opposite_last() -> None:
     first, *_, last = changed("def test_a():\n    assert f(3) == 4\n", "test_a")
-    assert first.startswith("def test_a():\n    assert f(3) == ") and "== 4" not in first
-    assert last == "def test_a():\n    assert not (f(3) == 4)\n"
+    assert all(text.startswith("def test_a():\n    assert f(3) == ") for text in first) and len(set(first)) == MOST
+    assert last == ["def test_a():\n    assert f(3) == 4\n", "def test_a():\n    assert not (f(3) == 4)\n"]
 
 
 @pytest.mark.parametrize(
@@ -51,23 +54,33 @@ def test_the_compared_value_is_changed_first_and_the_claim_last() -> None:
         ("def test_a():\n    assert f(3) is True\n", "f(3) is False"),
         ("def test_a():\n    with pytest.raises(ValueError):\n        f(3)\n", "        f(3)"),
         ("def test_a():\n    assert f(3)\n", "assert not (f(3))"),
+        ("def test_a():\n    check(f(x), 4)\n", "check(f(x), "),
         ("def test_a(self):\n    self.assertTrue(f(3))\n", "self.assertFalse(f(3))"),
     ],
 )
 def test_what_a_test_expects_is_found(source: str, kept: str) -> None:
     first = changed(source, "test_a")[0]
-    assert first != source
-    assert kept in first
-    ast.parse(first)
+    assert first[0] == source and first[1] != source
+    assert kept in first[1]
+    for text in first:
+        ast.parse(text)
+
+
+def test_exceptions_are_neither_bases_of_the_expected_one_nor_derived_from_it() -> None:
+    source = "def test_a():\n    with pytest.raises(LookupError):\n        f(3)\n"
+    texts = {
+        text for seed in range(20) for text in next(choices(source.encode(), ["test_a"], random.Random(seed), 9)).texts
+    }
+    assert "LookupError" in texts and not texts & {"KeyError", "IndexError"} and len(texts) > MOST
 
 
 def test_an_argument_of_a_case_stays() -> None:
     source = "@pytest.mark.parametrize('a, b', [(1, 2), (3, 4)])\ndef test_a(a, b):\n    assert f(a) == b\n"
-    assert all("[(1, " in text and "(3, " in text for text in changed(source, "test_a"))
+    assert all("[(1, " in text and "(3, " in text for texts in changed(source, "test_a") for text in texts)
 
 
 @pytest.mark.parametrize(
-    "source", ["def test_b():\n    assert f() == 1\n", "def test_a(:\n", "def test_a():\n    f(3)\n", "class A: pass\n"]
+    "source", ["def test_b():\n    assert f() == 1\n", "def test_a(:\n", "def test_a():\n    f(x)\n", "class A: pass\n"]
 )
 def test_nothing_is_proposed_where_nothing_is_expected(source: str) -> None:
     assert changed(source, "test_a") == []
@@ -77,3 +90,15 @@ def test_methods_are_found_in_their_class_alone() -> None:
     source = "class TestA:\n    def test_a(self):\n        assert f() == 1\n"
     assert changed(source, "TestA", "test_a")
     assert not changed(source, "TestB", "test_a")
+
+
+def test_a_function_is_its_lines_with_decorators() -> None:
+    source = "import x\n\n\n@x.y(1)\n@x.z\ndef test_a():\n    pass\n\n\nclass T:\n    def test_b(self): pass  # so\n"
+    text = source.encode()
+    place = place_of(text, ["test_a"])
+    assert place is not None
+    assert text[place.start : place.end].decode() == "@x.y(1)\n@x.z\ndef test_a():\n    pass"
+    assert text[place.name_at :].startswith(b"test_a")
+    method = place_of(text, ["T", "test_b"])
+    assert method is not None and text[method.start : method.end] == b"    def test_b(self): pass"
+    assert place_of(b"def test_b(): pass\n", ["test_a"]) is None
