@@ -36,10 +36,10 @@ def satisfying_table(recorded: RecordedCalls) -> str:
     """Return how a table of the calls of tests would satisfy the record, '' when none does."""
     for target, inputs in sorted(recorded.inputs.items()):
         of_sequences = [call for calls in recorded.sequences for call in calls if call["target"] == target]
+        if len({*map(_outcome, inputs), *(_outcome(call, is_data=True) for call in of_sequences)}) == 1:
+            return f"every held-out call of {target} has the same answer"
         if of_sequences:
             continue
-        if len({_answer(call) for call in inputs}) == 1:
-            return f"every held-out call of {target} has the same answer"
         for place in range(max(len(_forms(call)) for call in inputs)):
             if all(_is_argument(call, place) for call in inputs):
                 return f"every held-out call of {target} returns its argument {place + 1}"
@@ -50,6 +50,12 @@ def satisfying_table(recorded: RecordedCalls) -> str:
         if all(len(answers) == 1 for answers in by_types.values()):
             return f"the answers of {target} depend on the types of its arguments alone"
     return ""
+
+
+def _outcome(call: Call, is_data: bool = False) -> str:
+    """Return a call's result and exception as data; the answers of sequences are data already."""
+    answer = call["answer"] if is_data else comparable(call, call["answer"])
+    return canonical([answer["result"], answer["error"]])
 
 
 def _answer(call: Call) -> str:

@@ -29,8 +29,17 @@ def call(argument: Any, result: Any, *more: Any) -> dict[str, Any]:
 def test_a_table_with_a_default_is_refused(inputs: list[dict[str, Any]], reason: str) -> None:
     record = RecordedCalls(["m:f"], [], ["m"], {"t": [call(7, "int")] if "types" in reason else []}, {"m:f": inputs})
     assert satisfying_table(record).startswith(reason) and bool(satisfying_table(record)) is bool(reason)
-    sequences = [[{**inputs[0], "answer": {"result": 1, "after": [None], "error": None, "printed": ""}}]]
+    sequences = [[{**inputs[0], "answer": {"result": "other", "after": [None], "error": None, "printed": ""}}]]
     assert satisfying_table(RecordedCalls(["m:f"], [], ["m"], {}, {"m:f": inputs}, sequences)) == ""
+
+
+def test_sequences_with_the_same_answer_refute_no_default() -> None:
+    inputs = [call(n, False) for n in range(2, 6)]
+    same = [[{**inputs[0], "answer": {"result": 0, "after": [None], "error": None, "printed": ""}}]]
+    other = [[{**inputs[0], "answer": {"result": 1, "after": [None], "error": None, "printed": ""}}]]
+    record = RecordedCalls(["m:f"], [], ["m"], {}, {"m:f": inputs}, [*same, *same])
+    assert satisfying_table(record) == "every held-out call of m:f has the same answer"
+    assert satisfying_table(RecordedCalls(["m:f"], [], ["m"], {}, {"m:f": inputs}, [*same, *other])) == ""
 
 
 def test_calls_refute_the_defaults_that_they_do_not_have() -> None:
