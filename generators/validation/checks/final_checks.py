@@ -20,6 +20,7 @@ from ..limits import refuse_overload
 from .adequacy import completed, missing_items
 from .attempts import as_changes
 from .behaviour import with_behaviour
+from .compiled import compiled_copy
 from .controls import with_controls
 from .exercise import Exercise
 from .leaks import LeakCheck
@@ -60,6 +61,8 @@ async def finished(task: Task, snapshot: Snapshot, leaks: LeakCheck, knobs: Chec
     task_leaks = await asyncio.to_thread(leaks.find, complete, trees, exercise)
     if task_leaks:
         raise Rejected("v4_leak", str(task_leaks[0]))
+    if copy := await asyncio.to_thread(compiled_copy, trees.agent_tree, exercise.pieces):
+        raise Rejected("v4_leak", copy)
     tested = await strength(complete, trees, exercise, most=knobs.mutants, backend=backend)
     if tested.value is not None and tested.value < knobs.min_strength:
         missed = ", ".join(tested.survivors[:3])
