@@ -22,7 +22,7 @@ def side() -> dict[str, Any]:
 
 def answer(side: dict[str, Any], value: Any) -> dict[str, Any]:
     values = side["Values"]()
-    given, _ = side["describe_answer"](values, 0, {"arguments": [], "keywords": {}}, [], (value, None, ""))
+    given, _ = side["describe_answer"](values, 0, {"arguments": [], "keywords": {}}, [], (value, None, ("", "")))
     assert isinstance(given, dict)
     return given
 
@@ -109,7 +109,7 @@ def held_out(side: dict[str, Any], function: Any) -> tuple[dict[str, Any], dict[
     values.begin()
     argument = [[1], [2]]
     call = {"target": "m:f", "arguments": [values.encode(argument)], "keywords": {}}
-    given, _ = side["describe_answer"](values, 0, call, [argument], (function(argument), None, ""))
+    given, _ = side["describe_answer"](values, 0, call, [argument], (function(argument), None, ("", "")))
     return call, given
 
 

@@ -31,7 +31,7 @@ def answer(side: dict[str, Any], sent: list[Any], result: Any) -> tuple[Any, dic
     values = side["Values"]([f"{__name__}:Page"], [__name__.partition(".")[0]])
     values.begin()
     call = {"arguments": [values.new_object(item) if type(item) is Page else values.encode(item) for item in sent]}
-    given, _ = side["describe_answer"](values, 0, {**call, "keywords": {}}, sent, (result, None, ""))
+    given, _ = side["describe_answer"](values, 0, {**call, "keywords": {}}, sent, (result, None, ("", "")))
     return values.numbers, given
 
 
@@ -58,7 +58,7 @@ def test_a_cache_in_an_argument_shifts_no_number_of_the_result(side: dict[str, A
         call = {"arguments": [values.encode(address)], "keywords": {}}
         if has_cache:
             address.cache = {1: [], 2: result, 3: {}}  # type: ignore[attr-defined]
-        side["describe_answer"](values, 0, call, [address], (result, None, ""))
+        side["describe_answer"](values, 0, call, [address], (result, None, ("", "")))
         shown = [values.numbers[id(item)] for item in (result[0], result[1], result[1][0])]
         assert shown == ["0.1", "0.2", "0.3"]
 
@@ -71,7 +71,7 @@ def test_an_object_of_a_later_answer_has_a_number_of_its_own(side: dict[str, Any
     seen = set()
     for number in range(3):
         page.url = Address("a")  # type: ignore[attr-defined]
-        side["describe_answer"](values, number, {"arguments": [], "keywords": {}}, [page], (None, None, ""))
+        side["describe_answer"](values, number, {"arguments": [], "keywords": {}}, [page], (None, None, ("", "")))
         seen.add(values.numbers[id(page.url)])  # type: ignore[attr-defined]
         assert values.objects[values.numbers[id(page.url)]] is page.url  # type: ignore[attr-defined]
     assert len(seen) == 3

@@ -55,7 +55,7 @@ def local() -> Any:
 
 def given(side: dict[str, Any], result: Any, error: Any = None) -> dict[str, Any]:
     values = side["Values"]()
-    answer, _ = side["describe_answer"](values, 0, {"arguments": [], "keywords": {}}, [], (result, error, ""))
+    answer, _ = side["describe_answer"](values, 0, {"arguments": [], "keywords": {}}, [], (result, error, ("", "")))
     assert isinstance(answer, dict)
     return answer
 
