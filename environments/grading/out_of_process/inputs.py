@@ -29,12 +29,12 @@ _TRIES = 12
 
 
 def held_out_calls(
-    tests: Sequence[Sequence[Call]], choice: random.Random, is_bold: bool, texts: Sequence[str] = ()
+    tests: Sequence[Sequence[Call]], choice: random.Random, is_bold: bool, texts: Sequence[str] = (), first: int = 1
 ) -> dict[str, list[Call]]:
     """Return new calls by target, none of which a test makes; ``choice`` draws them.
 
     Those that go beyond what tests show have ``is_bold``; they are proposed where ``is_bold`` says so, and may have
-    parts of other ``texts``.
+    parts of other ``texts``. Their containers and objects are numbered from ``first`` on.
     """
     recorded: dict[str, list[Call]] = {}
     for calls in tests:
@@ -45,7 +45,7 @@ def held_out_calls(
         shapes = [call for call in calls if call["answer"]["error"] is None and _is_plain_call(call)]
         if "@" not in target and shapes:
             keys = {_key(call) for call in calls}
-            numbers = count(1)
+            numbers = count(first)
             new = _new_calls(shapes, keys, choice, numbers)
             new += _new_calls(shapes, keys, choice, numbers, texts) if is_bold else []
             if new:

@@ -29,6 +29,8 @@ TRIED = 200
 """Most tests whose calls are looked at; of more, this many are drawn."""
 KEPT = 24
 """Most tests that are kept: those that add most calls."""
+_FIRST_NUMBER = 500_000
+"""First number of an object in a call of ``with_kept_behaviour``: a process has one object of each number."""
 LEAST_SHARE = 0.75
 """Least share of the tests that run an examined function whose calls can be repeated elsewhere."""
 
@@ -186,9 +188,10 @@ async def with_kept_behaviour(
     task = examination.task
     draw = stream(task.generator.seed, "inputs of passing tests", task.task_id)
     registered = {target: {_text(call) for call in calls} for target, calls in recorded.inputs.items()}
+    new = held_out_calls(list(recorded.tests.values()), draw, is_bold=False, first=_FIRST_NUMBER)
     proposed = {
         target: [call for call in calls if _text(call) not in registered.get(target, ())]
-        for target, calls in held_out_calls(list(recorded.tests.values()), draw, is_bold=False).items()
+        for target, calls in new.items()
     }
     if not any(proposed.values()):
         return recorded

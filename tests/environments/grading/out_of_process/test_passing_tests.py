@@ -112,6 +112,8 @@ def test_tests_that_add_calls_are_recorded_and_others_are_not(examined: Task) ->
     assert all(call.get("needs", True) for test in SMALL for call in recorded.tests[test])
     inputs = recorded.inputs["tally.core:total"]
     assert any(call.get("needs", True) for call in inputs) and not all(call.get("needs", True) for call in inputs)
+    numbers = [call["arguments"][0][1] for call in inputs]
+    assert len(numbers) == len(set(numbers)), "one process answers these calls: a number is one object"
     assert (examined.features["recorded_tests"], examined.features["recorded_passing_tests"]) == (7, 5)
 
 
