@@ -1,6 +1,7 @@
 """Negative controls of a task: copies of its tests with other values, which its own solution was seen to fail.
 
-Tests that are judged beside the solution's code alone get them (see ``environments/grading/controls.py``).
+Tests that are judged beside the solution's code alone get them (see ``environments/grading/controls.py``), and a few of
+the others: a solution may be right where calls are recorded, and forge what has to keep passing.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from ..limits import conclusive
 from .control_edits import choices, function_source, place_of
 
 MOST_FUNCTIONS = 24
-"""Most test functions that get controls."""
+"""Most test functions that get controls because they are judged beside the solution's code alone."""
+MOST_OTHERS = 6
+"""Most other test functions that get controls, in a task that is graded out of process."""
 FEW_FUNCTIONS, MOST_VALUES, MOST_VALUES_OF_FEW = 2, 4, 8
 """Values of a test, the right one among them, and as many for so few test functions: a guess is right by chance."""
 ROUNDS = 7
@@ -33,16 +36,18 @@ ROUNDS = 7
 async def with_controls(task: Task, trees: Materials, backend: str) -> Task:
     """Return the task with the controls that its own solution fails, and the component that asks for them.
 
-    Of a task that is graded out of process only the tests that its record lacks get controls. Raises SandboxError when
-    a sandbox fails.
+    Of a task that is graded out of process the tests that its record lacks get controls, and a few of the others.
+    Raises SandboxError when a sandbox fails.
     """
-    tests = [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]
+    tests, others = [*task.FAIL_TO_PASS, *task.PASS_TO_PASS], list[str]()
     if task.assurance == "out_of_process":
         recorded = RecordedCalls.unpack(task.pytest.behaviour).tests
-        tests = [test for test in task.FAIL_TO_PASS if test not in recorded]
-    if not tests or task.pytest.kind != "pytest":
+        tests, others = [test for test in task.FAIL_TO_PASS if test not in recorded], [*tests]
+    if task.pytest.kind != "pytest":
         return task
-    proposals = await asyncio.to_thread(_proposals, task, trees, tests)
+    proposals = await asyncio.to_thread(_proposals, task, trees, tests, MOST_FUNCTIONS)
+    others = [test for test in others if test.partition("[")[0] not in proposals]
+    proposals |= await asyncio.to_thread(_proposals, task, trees, others, MOST_OTHERS)
     proven: list[Control] = []
     for number in range(ROUNDS):
         tested = {control.test for control in proven}
@@ -67,7 +72,7 @@ async def with_controls(task: Task, trees: Materials, backend: str) -> Task:
     return task.model_copy(update={"features": features, "verifier": verifier})
 
 
-def _proposals(task: Task, trees: Materials, tests: Sequence[str]) -> dict[str, list[Control]]:
+def _proposals(task: Task, trees: Materials, tests: Sequence[str], most_functions: int) -> dict[str, list[Control]]:
     """Return the controls of some tests to try, by test function, in the order in which they are tried."""
     draw: random.Random = stream(task.generator.seed, "controls", task.task_id)
     functions = list(dict.fromkeys(test.partition("[")[0] for test in tests if "::" in test))
@@ -79,7 +84,7 @@ def _proposals(task: Task, trees: Materials, tests: Sequence[str]) -> dict[str, 
         file = trees.grading_tree / path
         if (
             not (path.endswith(".py") and file.is_file())
-            or len(proposals) == MOST_FUNCTIONS
+            or len(proposals) == most_functions
             or _is_visible(trees, test)
         ):
             continue

@@ -315,11 +315,50 @@ def test_a_few_tests_that_are_not_recorded_are_judged_in_process_with_controls(t
     assert (examined.assurance, examined.FAIL_TO_PASS) == ("out_of_process", tests)
     assert examined.features["tests_in_process"] == 1
     controlled = asyncio.run(with_controls(examined, trees, "auto"))
-    assert [control.test for control in unpack(controlled.pytest.controls)] == [f"{path}::test_odd"]
+    functions = [control.test for control in unpack(controlled.pytest.controls)]
+    assert functions == [f"{path}::test_odd", f"{path}::test_total"], "the test without a record comes first"
     assert graded(controlled, HONEST["sum"]).reward.value == 1
     assert graded(controlled, FORGERIES["items"]).reward.value == 0
     only_odd = graded(controlled, ODD_FORGERY).reward
     assert (only_odd.components["behaviour"], only_odd.components["controls"], only_odd.value) == (1.0, 0.0, 0.0)
+
+
+REST = """
+
+def test_largest():
+    from tally import largest
+    assert largest([3, 7, 5]) == 7
+"""
+BROKEN_REST = """import sys
+if 'pytest' in sys.modules:
+    import _pytest.python as p
+    p.Function.runtest = lambda self: None
+
+def total(values):
+    return sum(values)
+
+def largest(values):
+    raise NotImplementedError
+"""
+"""Right for every recorded test; what has to keep working is broken, and its test forged."""
+
+
+def test_what_has_to_keep_passing_cannot_be_forged_beside_a_right_solution(task: Task, snapshot: Snapshot) -> None:
+    path = "tests/test_hidden.py"
+    changes = {
+        "test_patch": make_patch({path: None}, {path: (HIDDEN + REST).encode()}),
+        "PASS_TO_PASS": [f"{path}::test_largest"],
+        "task_id": "tally-total-rest",
+        "instance_id": "tally-total-rest",
+    }
+    kept, trees = task.model_copy(update=changes), Materials(task.model_copy(update=changes), snapshot)
+    examined = asyncio.run(with_behaviour(kept, trees, "out_of_process", "auto"))
+    assert graded(examined, BROKEN_REST).reward.components["behaviour"] == 1.0
+    controlled = asyncio.run(with_controls(examined, trees, "auto"))
+    assert f"{path}::test_largest" in {control.test for control in unpack(controlled.pytest.controls)}
+    forged = graded(controlled, BROKEN_REST).reward
+    assert (forged.components["pass_to_pass"], forged.components["controls"], forged.value) == (1.0, 0.0, 0.0)
+    assert graded(controlled, HONEST["sum"]).reward.value == 1.0
 
 
 def test_a_task_without_a_function_to_examine_stays_in_process(task: Task, snapshot: Snapshot) -> None:
