@@ -22,6 +22,8 @@ from etude.models import Task
 
 SAMPLE = DATA / "scales"
 KNOBS = {"min_lines": 3}
+LIGHT = {"behaviour": False, "controls": False, "mutants": 0}
+"""Knobs that leave the slow parts of validation out."""
 
 
 def make_set(source: Path, out: Path, **more):
@@ -227,10 +229,11 @@ def test_a_request_is_refused_before_any_snapshot_is_built(tmp_path, arguments, 
 
 
 def test_a_knob_is_accepted_when_one_of_the_generators_has_it(tmp_path):
-    report = make_set(SAMPLE, tmp_path, generators=["fd_function", "fd_method"], count=1, knobs={"dunder": True})
+    knobs = {"dunder": True, **LIGHT}
+    report = make_set(SAMPLE, tmp_path, generators=["fd_function", "fd_method"], count=1, knobs=knobs)
     assert report.candidates >= 1
     with pytest.raises(GeneratorError, match="unknown knob 'dunder'"):
-        make_set(SAMPLE, tmp_path / "other", knobs={"dunder": True})
+        make_set(SAMPLE, tmp_path / "other", knobs=knobs)
 
 
 @pytest.mark.slow

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
-from ....models import FileChange
+from ....models import FileChange, Task
 from ...rng import stream
+from ...tasks.task_paths import source_files
 from .check import Examination
 from .inputs import PER_TARGET, held_out_calls, is_plain
 from .literals import character_kinds, literals
 from .mutant_answers import Kills, chosen, killing_calls
+from .parameters import Options, unused_options
 from .places import canonical
 from .recorded_calls import Call, RecordedCalls
 from .recorded_changes import answers_with_names
 from .sequences import KEPT, held_out_sequences, kept_sequences
 from .strength import too_weak
 from .tables import refuted_defaults
+from .value_objects import value_classes
 
 Mutants = Sequence[Sequence[FileChange]]
 """Versions of the task's own solution with one mistake call_kills, as accepted changes."""
@@ -75,8 +79,14 @@ async def with_held_out(
 
 
 def _furthest(calls: Sequence[Call]) -> list[int]:
-    """Return the bold calls that end without an exception: those with new kinds of characters, each set in turn."""
-    kinds = [character_kinds(canonical([*call["arguments"], *call["keywords"].values()])) for call in calls]
+    """Return the bold calls that end without an exception: those with new options or kinds of characters.
+
+    Each set of these has its turn.
+    """
+    kinds = [
+        character_kinds(canonical([*call["arguments"], *call["keywords"].values()])) | {*call["keywords"]}
+        for call in calls
+    ]
     modest = [number for number, call in enumerate(calls) if "is_bold" not in call]
     known_kinds = set().union(*(kinds[number] for number in modest))
     good = [
@@ -108,30 +118,48 @@ async def _with_inputs(
     task = examination.task
     draw = stream(task.generator.seed, "inputs", task.task_id)
     texts = literals(task, examination.trees) if is_bold else []
-    proposed = held_out_calls(list(recorded.tests.values()), draw, is_bold, texts)
+    options = _options(examination, recorded, texts) if is_bold else {}
+    proposed = held_out_calls(list(recorded.tests.values()), draw, is_bold, texts, options)
     if not proposed:
         return recorded
     trial = replace(recorded, tests={}, inputs=proposed, sequences=[])
     runs = [await examination.answers(changes, trial.sent(), recorded.opaque) for changes in (solution, solution, [])]
     runs = [answers_with_names(run, {}) for run in runs]
     inputs: dict[str, list[Call]] = {}
+    documented = _documented(task)
     for target, calls in proposed.items():
         answers_given = [run.get(f"input {target}", []) for run in runs]
         errors = _errors(recorded, target)
         good = [
             retained
             for call, *answers in zip_longest(calls, *answers_given)
-            if (retained := _kept(call, answers, errors)) and (is_bold or "is_bold" not in retained)
+            if (retained := _kept(call, answers, errors, documented)) and (is_bold or "is_bold" not in retained)
         ]
         if good:
             inputs[target] = good
     return replace(recorded, inputs=inputs)
 
 
-def _kept(call: Call, answers: Sequence[Any], errors: Collection[str]) -> Call | None:
+def _options(examination: Examination, recorded: RecordedCalls, texts: Sequence[str]) -> Options:
+    """Return values for the optional parameters that no recorded call passes."""
+    task, tree = examination.task, examination.trees.solved_tree
+    sources = {path: (tree / path).read_bytes() for path in source_files(task) if (tree / path).is_file()}
+    calls = [call for calls in recorded.tests.values() for call in calls]
+    draw = stream(task.generator.seed, "options", task.task_id)
+    return unused_options(sources, task.pytest.python_path, calls, texts, draw)
+
+
+def _documented(task: Task) -> set[str]:
+    """Return the names of exceptions in a task's statement."""
+    statement = "\n".join([task.problem_statement, *(f"{item.name} {item.signature}" for item in task.interface)])
+    return set(re.findall(r"\b\w+(?:Error|Exception|Invalid|Warning)\b", statement))
+
+
+def _kept(call: Call, answers: Sequence[Any], errors: Collection[str], documented: Collection[str]) -> Call | None:
     """Return a call with its answer, None for one that has none, or another one in a second run.
 
-    ``answers`` are two of the solution and that of doing nothing, ``errors`` the classes of exceptions that tests show.
+    ``answers`` are two of the solution and that of doing nothing, ``errors`` the classes of exceptions that tests show,
+    ``documented`` the names of those in the statement.
     """
     one, two, none = answers
     if not one or canonical(one) != canonical(two):
@@ -141,7 +169,9 @@ def _kept(call: Call, answers: Sequence[Any], errors: Collection[str]) -> Call |
         return {**retained, "is_bold": True, "needs": False} if _is_data(one) else None
     if _is_data(one):
         return retained
-    return {**retained, "is_bold": True} if one.get("error") and canonical(one["error"][0]) in errors else None
+    kind = one["error"][0] if one.get("error") else None
+    is_known = kind is not None and (canonical(kind) in errors or str(kind[-1]).rpartition(".")[2] in documented)
+    return {**retained, "is_bold": True} if is_known else None
 
 
 def _errors(recorded: RecordedCalls, target: str) -> set[str]:
@@ -161,7 +191,9 @@ async def _with_sequences(
     """Return the record with all proposed sequences of calls that the solution answers the same every time."""
     task = examination.task
     draw = stream(task.generator.seed, "sequences", task.task_id)
-    proposed = held_out_sequences(list(recorded.tests.values()), recorded.targets, draw)
+    options = _options(examination, recorded, literals(task, examination.trees))
+    is_value_class = value_classes(examination.trees.solved_tree, task.pytest.python_path)
+    proposed = held_out_sequences(list(recorded.tests.values()), recorded.targets, draw, options, is_value_class)
     if not proposed:
         return recorded
     trial = replace(recorded, tests={}, inputs={}, sequences=proposed)

@@ -9,11 +9,12 @@ separate a partial solution from the task's own. What the task's own solution re
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
 from .literals import alike
+from .parameters import Options
 from .places import canonical
 from .recorded_calls import Call
 from .variation import stretched, varied
@@ -29,12 +30,18 @@ _TRIES = 12
 
 
 def held_out_calls(
-    tests: Sequence[Sequence[Call]], choice: random.Random, is_bold: bool, texts: Sequence[str] = (), first: int = 1
+    tests: Sequence[Sequence[Call]],
+    choice: random.Random,
+    is_bold: bool,
+    texts: Sequence[str] = (),
+    options: Options | None = None,
+    first: int = 1,
 ) -> dict[str, list[Call]]:
     """Return new calls by target, none of which a test makes; ``choice`` draws them.
 
     Those that go beyond what tests show have ``is_bold``; they are proposed where ``is_bold`` says so, and may have
-    parts of other ``texts``. Their containers and objects are numbered from ``first`` on.
+    parts of other ``texts`` and ``options`` that no test passes. Their containers and objects are numbered from
+    ``first`` on.
     """
     recorded: dict[str, list[Call]] = {}
     for calls in tests:
@@ -47,7 +54,8 @@ def held_out_calls(
             keys = {_key(call) for call in calls}
             numbers = count(first)
             new = _new_calls(shapes, keys, choice, numbers)
-            new += _new_calls(shapes, keys, choice, numbers, texts) if is_bold else []
+            more = (options or {}).get(target, {})
+            new += _new_calls(shapes, keys, choice, numbers, texts, more) if is_bold else []
             if new:
                 calls_found[target] = new
     return calls_found
@@ -56,7 +64,7 @@ def held_out_calls(
 def _is_plain_call(call: Call) -> bool:
     """Return whether a call has plain data, or objects that cross whole, and a plain result; it changes nothing."""
     answer, forms = call["answer"], [*call["arguments"], *call["keywords"].values()]
-    is_given = all(is_plain(form) or _is_whole(form) for form in forms)
+    is_given = all(is_plain(form) or is_whole(form) for form in forms)
     return answer["after"] is None and is_given and is_plain(answer["result"])
 
 
@@ -74,16 +82,16 @@ def is_plain(form: Any) -> bool:
     return form[0] in _PLAIN and all(map(is_plain, _parts(form)))
 
 
-def _is_whole(form: Any) -> bool:
+def is_whole(form: Any) -> bool:
     """Return whether a form has an object with its state, which no other call has to make first."""
     if is_plain(form) or form[0] == "g":
         return True
     if form[0] == "o":
         return all(
-            map(_is_whole, [*form[3], form[4], *(form[5] or []), *(part for pair in form[6] or [] for part in pair)])
+            map(is_whole, [*form[3], form[4], *(form[5] or []), *(part for pair in form[6] or [] for part in pair)])
         )
     return form[0] in ("l", "S", "t", "F", "d", "D") and all(
-        _is_whole(part) for item in form[-1] for part in (item if form[0] in ("d", "D") else [item])
+        is_whole(part) for item in form[-1] for part in (item if form[0] in ("d", "D") else [item])
     )
 
 
@@ -98,10 +106,11 @@ def _new_calls(
     choice: random.Random,
     numbers: Iterator[int],
     texts: Sequence[str] | None = None,
+    options: Mapping[str, Sequence[Any]] | None = None,
 ) -> list[Call]:
     """Return calls like ``shapes``; ``keys`` are those of the calls that are known, ``numbers`` free ones.
 
-    They are bold where there are ``texts``, be it none.
+    They are bold where there are ``texts``, be it none; some of these pass one of the ``options``.
     """
     is_bold = texts is not None
     most = 2 * POOL if is_bold else POOL
@@ -128,15 +137,24 @@ def _new_calls(
         if len(places) > 1 and choice.random() < EQUAL:
             one, other = choice.sample(places, 2)
             new[other] = new[one] if _kind(new[one]) == _kind(new[other]) else new[other]
+        option = with_option(options or {}, choice)
         call = {
             "target": model["target"],
             "arguments": [renumbered(new[place], numbers) for place in range(len(model["arguments"]))],
-            "keywords": {name: renumbered(new[name], numbers) for name in model["keywords"]},
+            "keywords": {**{name: renumbered(new[name], numbers) for name in model["keywords"]}, **option},
         }
         if _key(call) not in keys:
             keys.add(_key(call))
             calls_found.append({**call, "is_bold": True} if is_bold else call)
     return calls_found
+
+
+def with_option(options: Mapping[str, Sequence[Any]], choice: random.Random) -> dict[str, Any]:
+    """Return one of the options with one of its values, for a third of the calls."""
+    if not options or choice.random() > 1 / 3:
+        return {}
+    name = choice.choice(sorted(options))
+    return {name: choice.choice(options[name])}
 
 
 def _kind(form: Any) -> Any:

@@ -15,9 +15,11 @@ from itertools import count, zip_longest
 from typing import Any
 
 from .equal_data import objects_in, plain_data
-from .inputs import at, has, is_plain, renumbered
+from .inputs import at, has, is_plain, renumbered, with_option
+from .parameters import Options
 from .places import canonical
 from .recorded_calls import Call
+from .value_objects import IsValueClass, is_object, other_object
 from .variation import varied
 
 PROPOSED = 72
@@ -33,16 +35,24 @@ _UNSTEADY = re.compile(r" at 0x[0-9a-f]+|\d\.\d{12,}")
 
 
 def held_out_sequences(
-    tests: Sequence[Sequence[Call]], targets: Sequence[str], choice: random.Random
+    tests: Sequence[Sequence[Call]],
+    targets: Sequence[str],
+    choice: random.Random,
+    options: Options | None = None,
+    is_value_class: IsValueClass = lambda *_: False,
 ) -> list[list[Call]]:
-    """Return new sequences of calls, each with other data than every test's; ``choice`` draws them."""
+    """Return new sequences of calls, each with other data than every test's; ``choice`` draws them.
+
+    Some calls pass one of the ``options``, which no test passes. Objects that no call made are exchanged; those of a
+    class that ``is_value_class`` names get other data too.
+    """
     models = [list(calls[:LONGEST]) for calls in tests if _is_movable(calls[:LONGEST])]
     keys_known = {_key(model) for model in models}
     sequences: list[list[Call]] = []
     for _ in range(4 * PROPOSED):
         if len(sequences) == PROPOSED or not models:
             break
-        new = _changed(choice.choice(models), models, choice)
+        new = _changed(choice.choice(models), models, choice, options or {}, is_value_class)
         if _key(new) not in keys_known:
             keys_known.add(_key(new))
             sequences.append(new + _questions(new, targets))
@@ -132,24 +142,57 @@ def _names(form: Any) -> Iterator[str]:
             yield from _names(part)
 
 
-def _changed(model: Sequence[Call], models: Sequence[Sequence[Call]], choice: random.Random) -> list[Call]:
-    """Return the calls with some of their plain arguments replaced or varied."""
+def _changed(
+    model: Sequence[Call],
+    models: Sequence[Sequence[Call]],
+    choice: random.Random,
+    options: Options,
+    is_value_class: IsValueClass,
+) -> list[Call]:
+    """Return the calls with some of their plain arguments and objects replaced or varied, and some with an option."""
     numbers = count(_FIRST_NUMBER)
+    named = {
+        form[1]
+        for call in model
+        for item in [*call["arguments"], *call["keywords"].values()]
+        for form in _forms(item)
+        if form[0] in ("r", "h") and type(form[1]) is int
+    }
     calls: list[Call] = []
     for call in model:
         new: dict[int | str, Any] = {}
         for place in [*range(len(call["arguments"])), *call["keywords"]]:
             form = at(call, place)
+            same = [item for calls in models for item in calls if item["target"] == call["target"]]
             if is_plain(form) and form is not None and choice.random() < 0.7:
-                same = [item for calls in models for item in calls if item["target"] == call["target"]]
                 others = [at(item, place) for item in same if has(item, place) and is_plain(at(item, place))]
                 form = choice.choice(others) if choice.random() < 0.5 else form
                 form = varied(form, others, choice) if choice.random() < 0.6 else form
                 form = renumbered(form, numbers)
+            elif is_object(form) and not named.intersection(_numbers(form)):  # else a later call needs this one
+                others = [at(item, place) for item in same if has(item, place)]
+                form = renumbered(other_object(form, others, is_value_class, choice), numbers)
             new[place] = form
         arguments = [new[place] for place in range(len(call["arguments"]))]
-        calls.append({**call, "arguments": arguments, "keywords": {name: new[name] for name in call["keywords"]}})
+        option = with_option(options.get(call["target"], {}), choice)
+        keywords = {**{name: new[name] for name in call["keywords"]}, **option}
+        calls.append({**call, "arguments": arguments, "keywords": keywords})
     return calls
+
+
+def _forms(form: Any) -> Iterator[list[Any]]:
+    """Yield a form and those in it; lists of forms are taken for forms too."""
+    if isinstance(form, list):
+        if len(form) > 1:
+            yield form
+        for part in form:
+            yield from _forms(part)
+
+
+def _numbers(form: Any) -> set[int]:
+    """Return the numbers of the containers and objects in a form."""
+    numbers = (item[1] for item in _forms(form) if item[0] in ("l", "S", "d", "o"))
+    return {number for number in numbers if type(number) is int}
 
 
 def _questions(calls: Sequence[Call], targets: Sequence[str]) -> list[Call]:
@@ -172,7 +215,11 @@ def _key(calls: Sequence[Call]) -> str:
     numbers = count(1)
     return canonical(
         [
-            [call["target"], [renumbered(form, numbers) for form in [*call["arguments"], *call["keywords"].values()]]]
+            [
+                call["target"],
+                [renumbered(form, numbers) for form in [*call["arguments"], *call["keywords"].values()]],
+                list(call["keywords"]),
+            ]
             for call in calls
         ]
     )

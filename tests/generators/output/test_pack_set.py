@@ -18,13 +18,15 @@ from etude.generators.generate import generate
 from etude.generators.output.pack_set import pack_set, unpack_set, with_field
 
 SAMPLE = DATA / "scales"
+LIGHT = {"min_lines": 3, "behaviour": False, "controls": False, "mutants": 0}
+"""Knobs that leave the slow parts of validation out."""
 UNREACHABLE = {"PIP_INDEX_URL": "http://127.0.0.1:9/", "PIP_NO_INDEX": "1"}
 
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("plain") / "set"
-    generate([str(SAMPLE)], generators=["fd_function"], count=2, seed=7, jobs=2, knobs={"min_lines": 3}, out=out)
+    generate([str(SAMPLE)], generators=["fd_function"], count=2, seed=7, jobs=2, knobs=LIGHT, out=out)
     return out
 
 
@@ -51,7 +53,7 @@ def test_packing_changes_only_the_field_blobs(task_set: Path, plain: Path) -> No
 
 
 def test_generate_packs_and_continues_to_pack_when_it_runs_again(tmp_path: Path) -> None:
-    more = {"generators": ["fd_function"], "count": 1, "seed": 7, "knobs": {"min_lines": 3}, "out": tmp_path / "set"}
+    more = {"generators": ["fd_function"], "count": 1, "seed": 7, "knobs": LIGHT, "out": tmp_path / "set"}
     generate([str(SAMPLE)], pack=True, **more)
     packed = (tmp_path / "set" / "tasks.jsonl").read_bytes()
     assert all(task.blobs for task in TaskSet.load(tmp_path / "set"))
