@@ -126,14 +126,14 @@ async def _with_inputs(
     runs = [await examination.answers(changes, trial.sent(), recorded.opaque) for changes in (solution, solution, [])]
     runs = [answers_with_names(run, {}) for run in runs]
     inputs: dict[str, list[Call]] = {}
-    documented = _documented(task)
+    documented = documented_errors(task)
     for target, calls in proposed.items():
         answers_given = [run.get(f"input {target}", []) for run in runs]
         errors = _errors(recorded, target)
         good = [
             retained
             for call, *answers in zip_longest(calls, *answers_given)
-            if (retained := _kept(call, answers, errors, documented)) and (is_bold or "is_bold" not in retained)
+            if (retained := kept_call(call, answers, errors, documented)) and (is_bold or "is_bold" not in retained)
         ]
         if good:
             inputs[target] = good
@@ -149,13 +149,13 @@ def _options(examination: Examination, recorded: RecordedCalls, texts: Sequence[
     return unused_options(sources, task.pytest.python_path, calls, texts, draw)
 
 
-def _documented(task: Task) -> set[str]:
+def documented_errors(task: Task) -> set[str]:
     """Return the names of exceptions in a task's statement."""
     statement = "\n".join([task.problem_statement, *(f"{item.name} {item.signature}" for item in task.interface)])
     return set(re.findall(r"\b\w+(?:Error|Exception|Invalid|Warning)\b", statement))
 
 
-def _kept(call: Call, answers: Sequence[Any], errors: Collection[str], documented: Collection[str]) -> Call | None:
+def kept_call(call: Call, answers: Sequence[Any], errors: Collection[str], documented: Collection[str]) -> Call | None:
     """Return a call with its answer, None for one that has none, or another one in a second run.
 
     ``answers`` are two of the solution and that of doing nothing, ``errors`` the classes of exceptions that tests show,
