@@ -16,7 +16,7 @@ from .check import Examination
 from .inputs import PER_TARGET, held_out_calls, is_plain
 from .literals import character_kinds, literals
 from .mutant_answers import Kills, chosen, killing_calls
-from .parameters import Options, unused_options
+from .parameters import Options, is_free, unused_options
 from .places import canonical
 from .recorded_calls import Call, RecordedCalls
 from .recorded_changes import answers_with_names
@@ -67,7 +67,8 @@ async def with_held_out(
         picked = chosen(useful, ["is_bold" in call for call in calls], PER_TARGET, _furthest(calls))
         if picked:
             inputs[target] = [
-                {name: part for name, part in calls[number].items() if name != "is_bold"} for number in picked
+                {name: part for name, part in calls[number].items() if name not in ("is_bold", "option")}
+                for number in picked
             ]
             killed.update(*(call_kills[number] for number in picked))
     call_kills = [_of_sequence(kills, number) for number in range(len(pool.sequences))]
@@ -162,7 +163,7 @@ def kept_call(call: Call, answers: Sequence[Any], errors: Collection[str], docum
     ``documented`` the names of those in the statement.
     """
     one, two, none = answers
-    if not one or canonical(one) != canonical(two):
+    if not one or canonical(one) != canonical(two) or not is_free(call, [one]):
         return None
     retained = {**call, "answer": one}
     if canonical(one) == canonical(none):

@@ -40,8 +40,8 @@ def held_out_calls(
     """Return new calls by target, none of which a test makes; ``choice`` draws them.
 
     Those that go beyond what tests show have ``is_bold``; they are proposed where ``is_bold`` says so, and may have
-    parts of other ``texts`` and ``options`` that no test passes. Their containers and objects are numbered from
-    ``first`` on.
+    parts of other ``texts`` and ``options`` that no test passes (``option`` names it). Their containers and objects
+    are numbered from ``first`` on.
     """
     recorded: dict[str, list[Call]] = {}
     for calls in tests:
@@ -145,6 +145,7 @@ def _new_calls(
         }
         if _key(call) not in keys:
             keys.add(_key(call))
+            call = {**call, "option": next(iter(option))} if option else call
             calls_found.append({**call, "is_bold": True} if is_bold else call)
     return calls_found
 

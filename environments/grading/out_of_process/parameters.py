@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .literals import alike
+from .places import canonical
 from .recorded_calls import Call
 from .targets import definitions, module_name
 
@@ -48,6 +49,15 @@ def unused_options(
                 if values:
                     options.setdefault(target, {})[parameter] = values[:MOST_VALUES]
     return options
+
+
+def is_free(call: Call, answers: Sequence[Any]) -> bool:
+    """Return whether a call's ``option`` may be any text: its text is in an answer. Other types always are.
+
+    A text that is not may be one of a few that have a meaning, and what others do is for each solution to say.
+    """
+    value = call["keywords"].get(call.get("option"))
+    return not isinstance(value, str) or canonical(value)[1:-1] in canonical(answers)
 
 
 def _passed_by_name(calls: Sequence[Call]) -> dict[str, list[Any]]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from .equal_data import objects_in, plain_data
 from .inputs import at, has, is_plain, renumbered, with_option
-from .parameters import Options
+from .parameters import Options, is_free
 from .places import canonical
 from .recorded_calls import Call
 from .value_objects import IsValueClass, is_object, other_object
@@ -43,8 +43,8 @@ def held_out_sequences(
 ) -> list[list[Call]]:
     """Return new sequences of calls, each with other data than every test's; ``choice`` draws them.
 
-    Some calls pass one of the ``options``, which no test passes. Objects that no call made are exchanged; those of a
-    class that ``is_value_class`` names get other data too.
+    Some calls pass one of the ``options``, which no test passes; ``option`` names it. Objects that no call made are
+    exchanged; those of a class that ``is_value_class`` names get other data too.
     """
     models = [list(calls[:LONGEST]) for calls in tests if _is_movable(calls[:LONGEST])]
     keys_known = {_key(model) for model in models}
@@ -56,9 +56,8 @@ def held_out_sequences(
         if _key(new) not in keys_known:
             keys_known.add(_key(new))
             sequences.append(new + _questions(new, targets))
-    return [
-        [{name: call[name] for name in ("target", "arguments", "keywords")} for call in calls] for calls in sequences
-    ]
+    parts = ("target", "arguments", "keywords", "option")
+    return [[{name: call[name] for name in parts if name in call} for call in calls] for calls in sequences]
 
 
 def kept_sequences(
@@ -87,8 +86,9 @@ def kept_sequences(
             needs = canonical(answer) != canonical(comparable(call, three))
             good.append({**call, "answer": answer, "needs": needs})
             is_different |= needs
-        if is_different:
-            sequences_kept.append(good)
+        answers = [call["answer"] for call in good]
+        if is_different and all(is_free(call, answers) for call in good):
+            sequences_kept.append([{name: call[name] for name in call if name != "option"} for call in good])
     return sequences_kept
 
 
@@ -177,6 +177,8 @@ def _changed(
         option = with_option(options.get(call["target"], {}), choice)
         keywords = {**{name: new[name] for name in call["keywords"]}, **option}
         calls.append({**call, "arguments": arguments, "keywords": keywords})
+        if option:
+            calls[-1]["option"] = next(iter(option))
     return calls
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from etude.environments.grading.out_of_process.inputs import held_out_calls
-from etude.environments.grading.out_of_process.parameters import unused_options
+from etude.environments.grading.out_of_process.parameters import is_free, unused_options
 from etude.environments.grading.out_of_process.sequences import held_out_sequences
 
 SOURCE = b"""
@@ -64,6 +64,16 @@ def test_bold_calls_pass_options(is_bold: bool) -> None:
     passing = [item for item in new if "mark" in item["keywords"]]
     assert {item["keywords"]["mark"] for item in passing} == ({"?", "."} if is_bold else set())
     assert all("is_bold" in item for item in passing) and len(passing) < len(new)
+
+
+@pytest.mark.parametrize(
+    ("value", "answer", "expected"),
+    [("gz", "1.2.3-gz.1", True), ("gz", "1.2.3", False), (True, "1.2.3", True), (7, [], True), ('a"b', 'a"b', True)],
+)
+def test_a_text_is_free_where_an_answer_has_it(value: Any, answer: Any, expected: bool) -> None:
+    passing = {**call("m:quiet", "a", mark=value), "option": "mark"}
+    assert is_free(passing, [{"result": answer}]) is expected
+    assert is_free(call("m:quiet", "a", mark=value), [{"result": answer}]), "a test passes this one"
 
 
 def test_sequences_pass_options() -> None:
