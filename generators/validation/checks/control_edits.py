@@ -1,7 +1,8 @@
 """Values of a test function that may be changed so that a right solution fails it, and what they may become.
 
 All texts of one value differ in one character (a digit or a letter is another of its kind), or are names of exceptions
-that code often raises: by its looks none of them is the right one. Only where a test has no such value it may claim the
+that code often raises: by its looks none of them is the right one. The word that is changed is one that the rest of the
+file has in all texts or in none, where there is such a place. Only where a test has no such value it may claim the
 opposite, which its looks give away.
 """
 
@@ -10,8 +11,9 @@ from __future__ import annotations
 import ast
 import builtins
 import random
+import re
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -53,6 +55,8 @@ class Choice:
 
     start: int
     texts: tuple[str, ...]
+    is_hidden: bool = False
+    """Whether the words of the file's remainder say nothing about which text is right."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +80,7 @@ def choices(source: bytes, names: Sequence[str], draw: random.Random, most: int)
     spans = SyntaxSpans(source)
     for values in (_compared_values(test), _named_values(test), _parameters(test)):
         for constant in islice(values, _MOST_VALUES):
-            start, end = spans.span(constant)
-            texts = other_texts(source[start:end].decode(), draw, most)
-            if texts:
-                yield Choice(start, texts)
+            yield from _choice(source, spans.span(constant), draw, most)
     for node in ast.walk(test):
         if isinstance(node, ast.Call) and _name(node.func) in _RAISES and node.args:
             start, end = spans.span(node.args[0])
@@ -90,10 +91,15 @@ def choices(source: bytes, names: Sequence[str], draw: random.Random, most: int)
         yield opposite
         return
     for constant in islice(_arguments(test), _MOST_VALUES):
-        start, end = spans.span(constant)
-        texts = other_texts(source[start:end].decode(), draw, most)
-        if texts:
-            yield Choice(start, texts)
+        yield from _choice(source, spans.span(constant), draw, most)
+
+
+def _choice(source: bytes, span: tuple[int, int], draw: random.Random, most: int) -> Iterator[Choice]:
+    start, end = span
+    words = frozenset(re.findall(r"[A-Za-z0-9]+", (source[:start] + b" " + source[end:]).decode("utf-8", "replace")))
+    texts = other_texts(source[start:end].decode(), draw, most, words)
+    if texts:
+        yield Choice(start, texts, len({_changed_word(text, texts) in words for text in texts}) == 1)
 
 
 def place_of(source: bytes, names: Sequence[str]) -> Place | None:
@@ -220,8 +226,12 @@ def _opposites(test: _Function, spans: SyntaxSpans) -> Iterator[Choice]:
             yield Choice(spans.span(node.func)[1] - len(name), (name, _OPPOSITES[name]))
 
 
-def other_texts(text: str, draw: random.Random, most: int) -> tuple[str, ...]:
-    """Return a literal's source and others of the same length that differ in one character; () without such."""
+def other_texts(text: str, draw: random.Random, most: int, words: Collection[str] = ()) -> tuple[str, ...]:
+    """Return a literal's source and others of the same length that differ in one character; () without such.
+
+    ``words`` are those of the file around it: the word that is changed is preferably in all texts one of them, or in
+    none, and a number rather than a word.
+    """
     if text in ("True", "False"):
         return (text, {"True": "False", "False": "True"}[text])
     if "\\" in text:  # a letter may belong to an escape
@@ -230,12 +240,29 @@ def other_texts(text: str, draw: random.Random, most: int) -> tuple[str, ...]:
     if value is None:
         return ()
     places = [place for place, mark in enumerate(text) if mark.isascii() and mark.isalnum()]
-    for place in draw.sample(places, len(places)):
+    least = min(most, 5) - 1
+    revealing: tuple[str, ...] = ()
+    for place in sorted(draw.sample(places, len(places)), key=lambda place: not text[place].isdigit()):
         others = [f"{text[:place]}{mark}{text[place + 1 :]}" for mark in _marks_like(text[place], draw)]
         good = [other for other in others if _differs(other, value)]
-        if len(good) >= min(most, 5) - 1:
-            return (text, *good[: most - 1])
-    return ()
+        is_near = _word(text, place) in words
+        alike = [other for other in good if (_word(other, place) in words) is is_near]
+        if len(alike) >= least:
+            return (text, *alike[: most - 1])
+        if len(good) >= least:
+            revealing = revealing or (text, *good[: most - 1])
+    return revealing
+
+
+def _word(text: str, place: int) -> str:
+    """Return the letters and digits around a place."""
+    return next(match[0] for match in re.finditer(r"[A-Za-z0-9]+", text) if match.start() <= place < match.end())
+
+
+def _changed_word(text: str, texts: Sequence[str]) -> str:
+    """Return the word of one of the texts that is another one in others."""
+    place = next((place for place, marks in enumerate(zip(*texts, strict=False)) if len(set(marks)) > 1), 0)
+    return _word(text, place) if place < len(text) and text[place].isalnum() else text
 
 
 def _is_literal_text(text: str) -> bool:

@@ -10,7 +10,6 @@ import asyncio
 import random
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
 
 from ....environments.grading.controls import COMPONENT, Control, Placed, pack
 from ....environments.grading.out_of_process.recorded_calls import RecordedCalls
@@ -93,7 +92,8 @@ def _proposals(task: Task, trees: Materials, tests: Sequence[str], most_function
         if place is None:
             continue
         options: list[Control] = []
-        for choice in islice(choices(source, names, draw, most), ROUNDS):
+        proposed = sorted(choices(source, names, draw, most), key=lambda choice: not choice.is_hidden)
+        for choice in proposed[:ROUNDS]:
             copies = (names[-1], *(f"{names[-1]}_{letter}" for letter in "abcdefgh"[: len(choice.texts) - 1]))
             if not any(name.encode() in source for name in copies[1:]):
                 name_at, value_at = place.name_at - place.start, choice.start - place.start

@@ -35,6 +35,31 @@ def test_the_texts_of_a_value_differ_in_one_character_and_none_stands_out(text: 
             assert [sum(a != b for a, b in zip(one, other, strict=True)) for other in texts if other != one] == [1] * 3
 
 
+@pytest.mark.parametrize(
+    ("text", "words", "word", "are_among_them"),
+    [
+        ("'alpha-7'", {"alpha"}, "7", False),
+        ("'alpha-beta'", {"alpha"}, "beta", False),
+        ("'7'", {"1", "2", "3", "7", "9"}, "7", True),
+        ("'alpha'", {"alpha"}, "alpha", False),
+    ],
+)
+def test_the_changed_word_is_not_given_away_by_the_words_around(
+    text: str, words: set[str], word: str, are_among_them: bool
+) -> None:
+    for seed in range(20):
+        texts = other_texts(text, random.Random(seed), MOST, words)
+        changed_words = {other.strip("'").split("-")[-1 if "-" in text else 0] for other in texts}
+        assert word in changed_words and len(changed_words) == MOST
+        assert all((other in words) is are_among_them for other in changed_words - {word})
+
+
+def test_a_choice_says_whether_the_file_gives_its_value_away() -> None:
+    source = b"NAME = 'alpha'\n\ndef test_a():\n    assert f(3) == 'alpha'\n    assert f(4) == 41\n"
+    hidden = {choice.texts[0]: choice.is_hidden for choice in choices(source, ["test_a"], random.Random(DRAW), MOST)}
+    assert hidden["'alpha'"] is False and hidden["41"] is True
+
+
 @pytest.mark.parametrize("text", ["''", "'-'", "b''", "None", "x", "'\\n'"])
 def test_a_value_without_a_letter_or_a_digit_has_no_other_texts(text: str) -> None:
     assert other_texts(text, random.Random(DRAW), MOST) == ()
