@@ -15,14 +15,14 @@ from .evidence import Evidence, looked_at, observed, scripts_of
 _ALL_REFS = re.compile(r"--(all|reflog|branches|remotes|tags|walk-reflogs)$|^-g$|^(origin|upstream)/|@\{")
 _PAST = re.compile(r"^[0-9a-f]{7,40}([~^:].*)?$|^HEAD([~^@]|$)|ORIG_HEAD|FETCH_HEAD|stash@|^refs/|^v?\d+\.\d+")
 _OBJECTS = re.compile(
-    r"\.git/(objects|packed-refs|logs|refs|ORIG_HEAD|FETCH_HEAD|MERGE_HEAD|stash|lost-path_read|index|worktrees|modules|lfs)"
+    r"\.git/(objects|packed-refs|logs|refs|ORIG_HEAD|FETCH_HEAD|MERGE_HEAD|stash|lost-found|index|worktrees|modules|lfs)"
 )
 _CODE = re.compile(
     r"\.git\b.{0,300}?(objects|packs?|zlib)|zlib\.decompress.{0,300}\.git|(dulwich|pygit2|gitdb)\b|\bgit\.Repo\(",
     re.DOTALL,
 )
 _DIGGING = frozenset(
-    "reflog fsck cat-file unpack-objects verify-pack rev-list show-ref for-each-ref lost-path_read bundle".split()
+    "reflog fsck cat-file unpack-objects verify-pack rev-list show-ref for-each-ref lost-found bundle".split()
 )
 _SEARCHERS = frozenset("grep egrep rg ag zgrep strings xxd tar cp".split())
 _WHOLE = re.compile(r"^(\S*/)?\.git/?$")

@@ -13,6 +13,7 @@ from ..python_scripts import script
 from ..shell import Command
 from ..transcript import Call, relative
 from .evidence import Evidence, made_before, observed
+from .lost_tests import lost
 
 _TEST_FILE = re.compile(r"(^|/)(test_\w*|\w+_tests?)\.py$")
 _TEST_FOLDER = re.compile(r"^(\./)?(tests?|testing)/?(\*\S*)?$")
@@ -62,6 +63,7 @@ class TamperedTests:
         def search(call: Call) -> Iterator[Evidence]:
             for command in call.commands:
                 yield from (item for item in _command(command, folders) if not _is_own(call, item.path))
+            yield from (item for item in lost(call) if not _is_own(call, item.path))
             for path, text in call.writes:
                 if _FRAMEWORK.search(path):
                     yield Evidence("T07", "suspect", f"changes what runs the tests: {path}"[:300], path)
