@@ -13,6 +13,7 @@ _HEREDOC = re.compile(
     r"(?<!<)<<(?!<)-?[ \t]*(['\"]?)([\w.-]+)\1([^\n]*)\n(.*?)(?:^[ \t]*\2[ \t]*$|\Z)", re.DOTALL | re.MULTILINE
 )
 _OPERATOR = re.compile(r"[;&|()<>]+")
+_ENDS_LINE = re.compile(r"[;&|()<>]*\n[;&|()<>\n]*")
 _PYTHON = re.compile(r"(?:python|pypy|ipython)[\d.]*")
 _SHELLS = ("bash", "sh", "zsh", "dash")
 _PREFIXES = frozenset(
@@ -149,10 +150,10 @@ def parse(line: str, depth: int = 0) -> tuple[Command, ...]:
     text = _HEREDOC.sub(cut, line[:MAX_LENGTH].translate(_NO_MARKS)).replace("\\\n", " ")
     for escaped, mark in _ESCAPED.items():
         text = text.replace(escaped, mark)
-    lexer = shlex.shlex(text.replace("\n", " ; "), posix=True, punctuation_chars=";&|()<>")
-    lexer.whitespace_split, lexer.commenters = True, ""
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=";&|()<>\n")
+    lexer.whitespace_split, lexer.commenters, lexer.whitespace = True, "", " \t\r"
     try:
-        tokens = list(lexer)
+        tokens = [part for token in lexer for part in _by_lines(token)]
     except ValueError:  # a quote is not closed
         tokens = re.sub(r"([;&|()<>]+)", r" \1 ", text.replace("\n", " ; ")).split()
     commands: list[Command] = []
@@ -188,6 +189,13 @@ def parse(line: str, depth: int = 0) -> tuple[Command, ...]:
                 commands += [command, *_nested(command, depth), *_run(encoded, text, depth)]
             words, redirected, read, heredoc, to_file, skip = [], [], [], "", False, ""
     return tuple(commands)
+
+
+def _by_lines(token: str) -> list[str]:
+    """Return an operator with ``;`` for each end of a line; an end of a line inside quotes stays in its word."""
+    if not _ENDS_LINE.fullmatch(token):
+        return [token]
+    return [";" if part == "\n" else part for part in re.findall(r"\n|[^\n]+", token)]
 
 
 def _unmarked(token: str) -> str:

@@ -172,7 +172,7 @@ def _git(words: tuple[str, ...], text: str) -> Iterator[Evidence]:
         every = action == "rev-parse" and "--all" in options
         if back or every:
             yield Evidence("L07", "suspect" if action != "rev-parse" else "info", text)
-    elif action == "notes" and options[:1] in (("show",), ("list",)) or action == "cat-file" and _AT_HEAD.fullmatch(options[-1] if options else ""):
+    elif action == "notes" or (action == "cat-file" and _AT_HEAD.fullmatch(options[-1] if options else "")):
         yield Evidence("L07", "info", text)
     elif action in _DIGGING:
         severe = action not in ("rev-list", "show-ref", "for-each-ref") or any(map(_ALL_REFS.search, options))
