@@ -13,6 +13,7 @@ _HEREDOC = re.compile(
     r"(?<!<)<<(?!<)-?[ \t]*(['\"]?)([\w.-]+)\1([^\n]*)\n(.*?)(?:^[ \t]*\2[ \t]*$|\Z)", re.DOTALL | re.MULTILINE
 )
 _OPERATOR = re.compile(r"[;&|()<>]+")
+_LINES = re.compile(r"\n{3,}")
 _ENDS_LINE = re.compile(r"[;&|()<>]*\n[;&|()<>\n]*")
 _PYTHON = re.compile(r"(?:python|pypy|ipython)[\d.]*")
 _SHELLS = ("bash", "sh", "zsh", "dash")
@@ -150,7 +151,7 @@ def parse(line: str, depth: int = 0) -> tuple[Command, ...]:
     text = _HEREDOC.sub(cut, line[:MAX_LENGTH].translate(_NO_MARKS)).replace("\\\n", " ")
     for escaped, mark in _ESCAPED.items():
         text = text.replace(escaped, mark)
-    lexer = shlex.shlex(text, posix=True, punctuation_chars=";&|()<>\n")
+    lexer = shlex.shlex(_LINES.sub("\n\n", text), posix=True, punctuation_chars=";&|()<>\n")
     lexer.whitespace_split, lexer.commenters, lexer.whitespace = True, "", " \t\r"
     try:
         tokens = [part for token in lexer for part in _by_lines(token)]
