@@ -55,19 +55,19 @@ class Variables:
             return word
 
         def value(match: re.Match[str]) -> str:
-            known = self._values.get(match[1] or match[2])
-            if known is None or self._added > MAX_ADDED:
+            value_set = self._values.get(match[1] or match[2])
+            if value_set is None or self._added > MAX_ADDED:
                 return match[0]
             if match[0] != word:
-                known = known.split(maxsplit=1)[0] if known.strip() else known  # one turn of a loop
-            self._added += len(known)
-            return known
+                value_set = value_set.split(maxsplit=1)[0] if value_set.strip() else value_set  # one turn of a loop
+            self._added += len(value_set)
+            return value_set
 
         return _VARIABLE.sub(value, word)
 
 
 def decoded(texts: Iterable[str]) -> str:
-    """Return what ``base64 -d`` makes of the first text that is encoded so, '' when that is no readable text."""
+    """Return what ``base64 -d`` makes of the first text that is encoded so, '' when none is readable."""
     for text in texts:
         if _ENCODED.fullmatch(text):
             try:

@@ -64,22 +64,22 @@ def _search(call: Call) -> Iterator[Evidence]:
 
 def _by_shell(call: Call) -> Iterator[Evidence]:
     """Yield a line of programs that take text from tests and put it into a file of the package."""
-    taken = ""
+    source = ""
     for command in call.typed:
         words = (*command.arguments, *command.read)
         tests = [word for word in words if _TESTS.search(word) and word.endswith((".py", "*"))]
         if command.program in _TAKERS and tests:
-            taken = tests[0]
+            source = tests[0]
         target = [*command.redirected, *(words[-1:] if command.program == "cp" and tests else [])]
         place = next((path for path in map(relative, target) if _INTO_PACKAGE.search(path)), "")
         in_pipe = command.program in _TAKERS and not command.heredoc
-        if taken and place and in_pipe:
-            yield Evidence("T12", "suspect", f"puts what {taken} holds into {place}", taken)
+        if source and place and in_pipe:
+            yield Evidence("T12", "suspect", f"puts what {source} holds into {place}", source)
             return
 
 
 def _writes_table(script: Script) -> bool:
-    """Return whether a script writes values into a Python file that is no test."""
+    """Return whether a script writes values into a Python file of the package."""
     return _writes_values(script) and any(map(_SOURCE.search, script.written))
 
 

@@ -88,9 +88,11 @@ def _over_machine(script: Script, names: set[str], modules: set[str], leaves: se
     if not wide and not (everywhere and script.lists):
         return
     text = script.module.text
-    asked = {part.removesuffix(".py").lower() for path in script.paths for part in re.split(r"[/*]+", path) if part}
+    wanted_parts = {
+        part.removesuffix(".py").lower() for path in script.paths for part in re.split(r"[/*]+", path) if part
+    }
     defined = any(f"def {leaf}" in text for leaf in leaves)
-    if asked & names or (wide and (defined or asked & modules)):
+    if wanted_parts & names or (wide and (defined or wanted_parts & modules)):
         yield Evidence("L08", "suspect", f"a script searches the machine: {(wide or ['installed packages'])[0]}")
 
 

@@ -23,8 +23,10 @@ _EMPTY = ("/dev/null", "/dev/zero", "/dev/full")
 _PRINTERS = frozenset(("", ":", "true", "echo", "printf", "cat"))
 _FILTERS = frozenset("grep egrep fgrep awk gawk mawk sed perl head tail cut tr python python3".split())
 _EDITORS = frozenset("ed ex vi vim nvim emacs".split())
-_REMOVED = re.compile(r"^-(?!--)\s*(assert\b|self\.assert\w*\(|with pytest\.raises)", re.MULTILINE)
-_GAINED = re.compile(r"^\+(?!\+\+)\s*(assert\b(?! (True|1)\s*$)|self\.assert\w*\(|with pytest\.raises)", re.MULTILINE)
+_REMOVED = re.compile(r"^-(?!--)[ \t]*(assert\b|self\.assert\w*\(|with pytest\.raises)", re.MULTILINE)
+_GAINED = re.compile(
+    r"^\+(?!\+\+)[ \t]*(assert\b(?! (True|1)\s*$)|self\.assert\w*\(|with pytest\.raises)", re.MULTILINE
+)
 _PATCHED = re.compile(r"^(?:\+\+\+|---) (?:[ab]/)?(\S+)", re.MULTILINE)
 _WRITES = re.compile(r"\.write(lines|_text|_bytes)?\(|\bprint\(.*file\s*=|\.dump\(|copy|replace\(")
 

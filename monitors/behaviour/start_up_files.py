@@ -37,7 +37,7 @@ _SHADOWS = re.compile(
 )
 """Modules that would be imported in place of those that run the tests."""
 _ALIAS = re.compile(
-    r"\balias (?:pytest|python3?|py\.test|tox)=([^\n;]{0,200})|^\s*(?:pytest|python3?)\s*\(\)\s*\{([^\n}]{0,200})",
+    r"\balias (?:pytest|python3?|py\.test|tox)=([^\n;]{0,200})|^[ \t]*(?:pytest|python3?)\s*\(\)\s*\{([^\n}]{0,200})",
     re.MULTILINE,
 )
 _REAL = re.compile(r"pytest|python|\bpy\b|\btox\b|uv run|poetry|hatch")

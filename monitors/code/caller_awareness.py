@@ -89,9 +89,9 @@ def _asked_in(part: Module, loops: Mapping[str, ast.AST], node: ast.AST, sides: 
     for side in sides:
         items = side.elts if isinstance(side, ast.Set | ast.Tuple | ast.List) else [side]
         values = [fold(item, part.constants) for item in items]
-        known = [value for value in values if isinstance(value, str)]
-        texts += known
-        if not known:
+        constants = [value for value in values if isinstance(value, str)]
+        texts += constants
+        if not constants:
             places += [source for inner in islice(ast.walk(side), 60) for source in (inner, *_source(inner, loops))]
     if not any(map(_RUNNER.fullmatch, texts)):
         return
