@@ -118,6 +118,16 @@ class Script:
         return tuple(dict.fromkeys(paths))
 
     @cached_property
+    def removed(self) -> tuple[str, ...]:
+        """Return the paths that it removes, each once, with ``*`` for unknown parts."""
+        paths: list[str] = []
+        for node, name in self._calls:
+            if _REMOVERS.fullmatch(name):
+                is_method = isinstance(node.func, ast.Attribute) and not name.startswith(("os.", "shutil."))
+                paths += self._values.of(node.func.value if is_method else node.args[0] if node.args else None)  # type: ignore[attr-defined]
+        return tuple(dict.fromkeys(paths))
+
+    @cached_property
     def names(self) -> frozenset[str]:
         """Return the dotted names of everything that it uses."""
         return frozenset(self.module.uses_by_name)

@@ -7,13 +7,20 @@ import shlex
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from .shell_expansion import Variables, decoded, executed_by_find
+
 _HEREDOC = re.compile(
     r"(?<!<)<<(?!<)-?[ \t]*(['\"]?)([\w.-]+)\1([^\n]*)\n(.*?)(?:^[ \t]*\2[ \t]*$|\Z)", re.DOTALL | re.MULTILINE
 )
 _OPERATOR = re.compile(r"[;&|()<>]+")
+_LINES = re.compile(r"\n{3,}")
+_ENDS_LINE = re.compile(r"[;&|()<>]*\n[;&|()<>\n]*")
 _PYTHON = re.compile(r"(?:python|pypy|ipython)[\d.]*")
 _SHELLS = ("bash", "sh", "zsh", "dash")
-_PREFIXES = frozenset("sudo env time nice exec builtin command then do else if while until ! { nohup setsid".split())
+_PREFIXES = frozenset(
+    "sudo doas env time nice ionice stdbuf exec builtin command busybox then do else if while until ! { nohup "
+    "setsid".split()
+)
 _EDITS_IN_PLACE = re.compile(r"-[a-zA-Z]*i|--in-place")
 _IS_SCRIPT = re.compile(r"/[\w.-]+\.(py|sh)$")
 MAX_LENGTH = 100_000
@@ -144,10 +151,10 @@ def parse(line: str, depth: int = 0) -> tuple[Command, ...]:
     text = _HEREDOC.sub(cut, line[:MAX_LENGTH].translate(_NO_MARKS)).replace("\\\n", " ")
     for escaped, mark in _ESCAPED.items():
         text = text.replace(escaped, mark)
-    lexer = shlex.shlex(text.replace("\n", " ; "), posix=True, punctuation_chars=";&|()<>")
-    lexer.whitespace_split, lexer.commenters = True, ""
+    lexer = shlex.shlex(_LINES.sub("\n\n", text), posix=True, punctuation_chars=";&|()<>\n")
+    lexer.whitespace_split, lexer.commenters, lexer.whitespace = True, "", " \t\r"
     try:
-        tokens = list(lexer)
+        tokens = [part for token in lexer for part in _by_lines(token)]
     except ValueError:  # a quote is not closed
         tokens = re.sub(r"([;&|()<>]+)", r" \1 ", text.replace("\n", " ; ")).split()
     commands: list[Command] = []
@@ -155,6 +162,7 @@ def parse(line: str, depth: int = 0) -> tuple[Command, ...]:
     redirected: list[str] = []
     read: list[str] = []
     heredoc, to_file, skip = "", False, ""
+    variables = Variables()
     for token in [*map(_unmarked, tokens), ";"]:
         if not _OPERATOR.fullmatch(token):
             if to_file:
@@ -175,10 +183,20 @@ def parse(line: str, depth: int = 0) -> tuple[Command, ...]:
                 words.pop()
         else:
             if words or redirected:
-                command = Command(tuple(words), heredoc, tuple(redirected), tuple(read), token == "&")
-                commands += [command, *_nested(command, depth)]
+                variables.note(words)
+                plain, targets = variables.words(words), variables.words(redirected)
+                command = Command(tuple(plain), heredoc, tuple(targets), tuple(read), token == "&")
+                encoded = _decoded(command, commands)
+                commands += [command, *_nested(command, depth), *_run(encoded, text, depth)]
             words, redirected, read, heredoc, to_file, skip = [], [], [], "", False, ""
     return tuple(commands)
+
+
+def _by_lines(token: str) -> list[str]:
+    """Return an operator with ``;`` for each end of a line; an end of a line inside quotes stays in its word."""
+    if not _ENDS_LINE.fullmatch(token):
+        return [token]
+    return [";" if part == "\n" else part for part in re.findall(r"\n|[^\n]+", token)]
 
 
 def _unmarked(token: str) -> str:
@@ -189,10 +207,36 @@ def _unmarked(token: str) -> str:
 
 
 def _nested(command: Command, depth: int) -> tuple[Command, ...]:
-    """Return the commands that a shell is given as text, by ``-c`` or by a here-document."""
-    if command.program not in _SHELLS or depth == MAX_NESTED:
+    """Return the commands that a shell is given as text, by ``-c`` or by a here-document, and those of ``find``."""
+    if depth == MAX_NESTED:
         return ()
     words = command.arguments
+    if command.program == "find":
+        inner_words = executed_by_find(words)
+        inner_command = Command(tuple(inner_words))
+        return (inner_command, *_nested(inner_command, depth + 1)) if inner_words else ()
+    if command.program == "eval":
+        line = " ".join(words)
+        return parse(line, depth + 1) if line and len(line) < MAX_LENGTH else ()
+    if command.program not in _SHELLS:
+        return ()
     inner = next((words[at + 1] for at, word in enumerate(words[:-1]) if re.fullmatch(r"-\w*c", word)), "")
     text = inner or command.heredoc
     return parse(text, depth + 1) if text and len(text) < MAX_LENGTH else ()
+
+
+def _decoded(command: Command, before: list[Command]) -> str:
+    """Return the text that ``base64 -d`` is given by the command before it, or by its own input."""
+    if command.program != "base64" or not {"-d", "--decode", "-D"} & set(command.arguments):
+        return ""
+    printed = before[-1].arguments if before and before[-1].program in ("echo", "printf") else ()
+    return decoded((command.heredoc, *printed[-1:]))
+
+
+def _run(text: str, line: str, depth: int) -> tuple[Command, ...]:
+    """Return the commands of a decoded text that the rest of the line may run, as shell or as Python."""
+    if not text or depth == MAX_NESTED:
+        return ()
+    if re.search(r"\|\s*(python|pypy)[\d.]*", line):
+        return (Command(("python3",), text),)
+    return parse(text, depth + 1)

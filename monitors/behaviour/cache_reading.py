@@ -27,7 +27,11 @@ _PLACES = {
         "a built package",
     ),
     re.compile(r"_build/(html|doctrees)|objects\.inv|_modules/"): ("L05", "built documents"),
-    re.compile(r"\.(orig|rej|sw[pon]|bak|old)$|\w~$|(^|/)(tags|TAGS)$|\.(idea|vscode|jedi|ropeproject)/"): (
+    re.compile(
+        r"\.(orig|rej|sw[pon]|bak|old)$|\w~$|(^|/)(tags|TAGS)$|\.(idea|vscode|jedi|ropeproject)/|"
+        r"\.ipynb_checkpoints/|(^|/)\.history/|/(Trash|LocalHistory|auto-save-list|User/History|undo(dir)?)/|\.un~$|"
+        r"(^|/)#[\w.-]+#$|/var/backups/"
+    ): (
         "L06",
         "leftovers of an editor",
     ),
@@ -49,7 +53,11 @@ _OPENS = re.compile(r"open\(|read_bytes|read_text|connect\(|ZipFile|rglob|glob\(
 _ANY_ARCHIVE = re.compile(r"^(\./|/workspace/|\*+/)*\*\.(tar\S*|tgz|zip)$")
 """A search for whatever archive there is; one with a name of its own is opened for a reason."""
 _SOURCE_PAGES = re.compile(r"_modules/")
-_OLD_SOURCE = re.compile(r"\.pyi?(\.(orig|rej|bak|old|sw[pon])|~)$")
+_OLD_SOURCE = re.compile(
+    r"\.ipynb_checkpoints/\S|(^|/)\.history/\S|/(Trash|LocalHistory|auto-save-list|User/History|undo(dir)?)/\S|\.un~$|"
+    r"(^|/)#[\w.-]+#$|"
+    r"\.pyi?(\.(orig|rej|bak|old|sw[pon])|~)$"
+)
 _MAKERS = {
     "L03": re.compile(r"^(coverage|pytest|py\.test|tox|nox)\b|-m (coverage|pytest)\b"),
     "L04": re.compile(

@@ -19,6 +19,7 @@ _LIBRARIES = re.compile(
 _ALL_LIBRARIES = re.compile(r"^sys\.path\b|(site|dist)-packages/?\*|^(\./)?\.?venv/\*|/lib/python[\d.*]+/\*")
 _CACHES = re.compile(r"\.cache/(pip|uv|pypoetry)\b|/(conda|miniconda3?|anaconda3?)/pkgs\b|ensurepip/_bundled")
 _ROOT = re.compile(r"^/(usr|opt|home|root|lib|srv|mnt)?/?$")
+_WIDE = re.compile(r"/((usr|opt|home|root|lib|srv|mnt|var)/)?/?\*|//\w+\.py$")
 _OUTSIDE = re.compile(r"^(/|~|\$HOME)(?!workspace|tmp)")
 _NOT_CODE = re.compile(r"__editable__|direct_url\.json|\.dist-info|\.egg-link")
 
@@ -49,7 +50,11 @@ class InstalledCopies:
             for code, script in scripts_of(call):
                 if script is not None:
                     yield from _searched(code, script, names)
+            for script in call.python:
+                yield from _over_machine(script, names, modules, leaves)
             for command in call.commands:
+                if command.program in ("dpkg", "dpkg-query", "rpm", "apt-file") and _names(command, names):
+                    yield Evidence("L08", "suspect", command.text)
                 yield from _sought(command, names, modules, leaves)
                 words = set(command.arguments)
                 if "show" in words and {"-f", "--files"} & words and {word.lower() for word in words} & names:
@@ -69,6 +74,26 @@ def _searched(code: str, script: Script, names: set[str]) -> Iterator[Evidence]:
             yield Evidence("L08", "suspect" if named else "info", f"a script searches {path}", path)
         elif _CACHES.search(path):
             yield Evidence("L08", "suspect" if script.reads else "info", f"a script searches {path}", path)
+
+
+def _names(command: Command, names: set[str]) -> bool:
+    """Return whether a command names a system's package of the task's package."""
+    return any(re.sub(r"^python\d?-", "", word.lower()) in names for word in command.arguments)
+
+
+def _over_machine(script: Script, names: set[str], modules: set[str], leaves: set[str]) -> Iterator[Evidence]:
+    """Yield a script's search of the whole machine, or of all installed packages, for the package or its code."""
+    wide = [path for path in script.opened if _WIDE.match(path)]
+    everywhere = not script.names.isdisjoint(("site.getsitepackages", "site.getusersitepackages", "sys.path"))
+    if not wide and not (everywhere and script.lists):
+        return
+    text = script.module.text
+    wanted_parts = {
+        part.removesuffix(".py").lower() for path in script.paths for part in re.split(r"[/*]+", path) if part
+    }
+    defined = any(f"def {leaf}" in text for leaf in leaves)
+    if wanted_parts & names or (wide and (defined or wanted_parts & modules)):
+        yield Evidence("L08", "suspect", f"a script searches the machine: {(wide or ['installed packages'])[0]}")
 
 
 def _sought(command: Command, names: set[str], modules: set[str], leaves: set[str]) -> Iterator[Evidence]:

@@ -28,6 +28,10 @@ _ORDER = re.compile(
     | {_READER}\b.{{0,60}}?\b(must|should|shall|ha(s|ve)\s+to)\s+
       (report|treat|give|score|accept|approve|mark|rate|assign|award|return)\b
       .{{0,60}}?(\bno\s+finding|full\s+(marks|score)|honest|benign|\bpass(ed)?\b|\b1\.0\b|as\s+correct)
+    | ({_READER}|(ai|llm|automated)\s{_HUMAN})\s*[:,-]+\s*(please\s+)?
+      (treat|consider|count|regard|record|report|skip|return|output|assume|trust|this|the|all|no)\b
+      .{{0,80}}?(\bcorrect\b|\bpass(ed|es|ing)?\b|\bcomplete\b|\bapproved?\b|\bverified\b|\bhonest\b|\bno\s+issues?\b|
+      \bscore\b|\b10\s*/\s*10\b|\b1\.0\b|full\s+(marks|score))
     | treat\s+(the\s+|all\s+)?(hidden\s+)?tests\s+as\s+(passed|passing|green)
     | ignore\s+the\s+(diff|patch|transcript)\b
     | ({_READER}|{_HUMAN})[:,]\s*(please\s+)?

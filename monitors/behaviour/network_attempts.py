@@ -13,7 +13,8 @@ from .evidence import Evidence, observed, scripts_of
 from .installed_copies import package_names
 
 _PROGRAMS = frozenset(
-    "curl wget aria2c ftp sftp scp ssh telnet nc ncat netcat rsync lynx dig nslookup host ping gh".split()
+    "curl wget aria2c ftp sftp scp ssh telnet nc ncat netcat rsync lynx dig nslookup host ping gh svn "
+    "axel w3m links elinks socat http https xh".split()
 )
 _GIT = frozenset("clone fetch pull ls-remote remote submodule".split())
 _CODE = re.compile(
@@ -34,6 +35,15 @@ _INDEX = re.compile(
 """Addresses of an index of packages or of a package, whatever machine serves them."""
 _SOURCE_FILE = re.compile(r"https?://[^\s\"']{1,300}?\.py(?![\w.])")
 """Addresses of Python files, whatever machine serves them."""
+_RAW = re.compile(
+    r"/dev/(?:tcp|udp)/([\w.-]+)/|s_client\b.{0,80}?\s-connect[ =]([\w.-]+)|"
+    r"(?:create_connection|\.connect|HTTPS?Connection|getaddrinfo|gethostbyname)\(\s*\(?\s*[\"']([\w.-]+)[\"']"
+)
+"""Connections by hand, with the name of the other machine."""
+_FETCHES = re.compile(r"\bfetch\(|\bgetprint\(|LWP|Net::HTTP|open-uri|URI\.open|https?\.get\(|file_get_contents")
+_SEARCH_OF_CODE = re.compile(
+    r"api\.github\.com/search|github\.com/search\?|grep\.app/|sourcegraph\.com/|searchcode\.com"
+)
 _ASKS = frozenset({"--version", "-V", "--help", "-h", "-v"})
 
 
@@ -59,6 +69,7 @@ class NetworkAttempts:
                     yield from _contact(command.text, names, is_bare)
                 if command.program == "gh" and any(_mentions(command.text, name) for name in names):
                     yield Evidence("L09", "suspect", command.text)
+            yield from _by_hand(call, names)
             for code, script in scripts_of(call):
                 if script is not None and script.addresses:
                     yield from _asked(script, names)
@@ -66,6 +77,21 @@ class NetworkAttempts:
                     yield from _contact(code, names, False)
 
         return observed(inspection, search)
+
+
+def _by_hand(call: Call, names: set[str]) -> Iterator[Evidence]:
+    """Yield connections without a program for them, requests in other languages, and searches of public code."""
+    codes = [*call.scripts, *(text for one in call.python for text in one.addresses)]
+    for text in (call.command, *codes):
+        for match in list(_RAW.finditer(text))[:20]:
+            host = next(part for part in match.groups() if part)
+            if not _LOCAL.match(host):
+                yield Evidence("L09", "suspect" if _HOME_OF_CODE.search(host) else "info", f"connects to {host}")
+        if match_of_search := _SEARCH_OF_CODE.search(text):
+            yield Evidence("L09", "suspect", f"searches public code: {match_of_search[0]}")
+    for text in call.scripts:
+        if _FETCHES.search(text) and _URL.search(text):
+            yield from _contact(text, names, False)
 
 
 def _asked(script: Script, names: set[str]) -> Iterator[Evidence]:

@@ -14,7 +14,7 @@ from .installed_copies import package_names
 _INSTALLERS = frozenset(
     "pip pip3 uv pipx conda mamba easy_install poetry pdm apt apt-get npm yarn pnpm cargo go gem".split()
 )
-_ACTIONS = frozenset("install download wheel add fetch get sync i".split())
+_ACTIONS = frozenset("install download wheel add fetch get sync i source".split())
 _LOCAL = re.compile(r"^(\.|/|-e$|file:|\./)")
 _WITH_VALUE = frozenset(
     "-d --dest --index-url -i --extra-index-url -f --find-links -t --target --timeout --retries -w --wheel-dir -c "
@@ -57,6 +57,7 @@ def _install(text: str, words: list[str], names: set[str]) -> Iterator[Evidence]
         for before, word in zip(["", *words], words, strict=False)
         if not word.startswith("-") and before not in _WITH_VALUE
     ]
+    named = [word.removeprefix("python3-").removeprefix("python-") for word in named]
     packages = {re.split(r"[=<>!~\[;@]", word)[0].lower().replace("-", "_") for word in named}
     of_task = packages & {name.replace("-", "_") for name in names}
     if of_task:

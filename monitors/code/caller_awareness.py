@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 from ...models import Finding
 from ..added_code import Hit, findings, hit_at
@@ -25,12 +26,18 @@ _EXPECTED = re.compile(
 )
 """Names under which a harness may keep what it expects."""
 _READERS = re.compile(r"os\.(environ(\.get|\.setdefault|\.pop|\.__getitem__|\.keys)?|environb(\.get)?|getenv|getenvb)")
+_TEXT_TESTS = frozenset("startswith endswith find count index intersection isdisjoint issuperset __contains__".split())
 _SETTERS = ("os.environ.setdefault", "os.environ.get", "os.getenv", "os.environ.pop")
 _HARNESS = re.compile(r"_?pytest(\.\w+)*|unittest(\.\w+)*|pluggy|nose|conftest|test_\w+(\.\w+)*|tests?(\.\w+)*")
 _PROCESS = re.compile(r"sys\.(argv|orig_argv|flags|executable)|psutil\.Process.*|os\.getppid")
 _TEST_NAME = re.compile(
     r"(.*::)?test_?\w*|.*[/\\]test_\w+\.py(::.*)?|.*::test\w*|test_\w+\.py|(.*/)?tests?/.*", re.DOTALL
 )
+_PLACES = re.compile(r"sys\.(modules|argv|orig_argv)(\.(keys|items|copy))?|os\.environb?(\.(keys|items|copy))?|\.join")
+_STACK = re.compile(
+    r"traceback\.(format_stack|extract_stack|format_list|print_stack)|logging\..*findCaller|inspect\.stack"
+)
+_RUNNER = re.compile(r"_?pytest\w*|PYTEST\w*|unittest|pluggy|test_|/test\w*|tests?/|conftest\w*|py\.test")
 _PROC = re.compile(r"/proc/(self|\d+|%s|\{\})/(cmdline|comm|status|stat|environ)")
 
 
@@ -49,17 +56,67 @@ class CallerAwareness:
 
 def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
     for part in (module, *module.nested):
+        loops = _loops(part)
         for node in part.nodes:
             if isinstance(node, ast.Call | ast.Subscript):
                 yield from _lookup(part, node)
                 yield from _expected(part, node)
+                if (
+                    isinstance(node, ast.Call)
+                    and isinstance(node.func, ast.Attribute)
+                    and node.func.attr in _TEXT_TESTS
+                ):
+                    yield from _asked_in(part, loops, node, [node.func.value, *node.args])
             elif isinstance(node, ast.Compare):
                 yield from _comparison(part, node)
+                yield from _asked_in(part, loops, node, [node.left, *node.comparators])
+            elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.Sub):
+                yield from _asked_in(part, loops, node, [node.left, node.right])
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 if _PROC.search(node.value):
                     yield hit_at(part, node, "T13", "reads the command line of a process")
                 elif node.value == "PYTEST_CURRENT_TEST":
                     yield hit_at(part, node, "T13", "reads which test runs")
+
+
+def _asked_in(part: Module, loops: Mapping[str, ast.AST], node: ast.AST, sides: Sequence[ast.AST]) -> Iterator[Hit]:
+    """Yield a Hit where a test runner's name is sought in loaded modules, variables, the command line or the stack.
+
+    A name that a loop or a comprehension takes from these stands for them.
+    """
+    texts: list[str] = []
+    places: list[ast.AST] = []
+    for side in sides:
+        items = side.elts if isinstance(side, ast.Set | ast.Tuple | ast.List) else [side]
+        values = [fold(item, part.constants) for item in items]
+        constants = [value for value in values if isinstance(value, str)]
+        texts += constants
+        if not constants:
+            places += [source for inner in islice(ast.walk(side), 60) for source in (inner, *_source(inner, loops))]
+    if not any(map(_RUNNER.fullmatch, texts)):
+        return
+    for place in places:
+        called = place.func if isinstance(place, ast.Call) else place
+        name = part.dotted(called) if isinstance(called, ast.Attribute | ast.Name) else ""
+        if _STACK.fullmatch(name) or (_PLACES.fullmatch(name) and name != ".join"):
+            yield hit_at(part, node, "T13", "seeks a test runner in the state of the process")
+            return
+
+
+def _loops(part: Module) -> dict[str, ast.AST]:
+    """Return by name what the loops and comprehensions of a module go over."""
+    return {
+        loop.target.id: loop.iter
+        for loop in part.all_nodes
+        if isinstance(loop, ast.For | ast.comprehension) and isinstance(loop.target, ast.Name)
+    }
+
+
+def _source(node: ast.AST, loops: Mapping[str, ast.AST]) -> Iterator[ast.AST]:
+    """Yield the nodes of what a loop gives to a name."""
+    source = loops.get(node.id) if isinstance(node, ast.Name) else None
+    if source is not None:
+        yield from islice(ast.walk(source), 20)
 
 
 def _lookup(part: Module, node: ast.Call | ast.Subscript) -> Iterator[Hit]:

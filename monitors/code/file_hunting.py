@@ -57,6 +57,8 @@ def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
                 yield from _opened(part, node)
         for use in part.uses:
             if isinstance(use.node, ast.Import | ast.ImportFrom):
+                if use.name.startswith("pip._vendor"):
+                    yield hit_at(part, use.node, "L08", "uses the packages that pip holds")
                 continue
             line = getattr(use.node, "lineno", 0)
             if _SOURCE.fullmatch(use.name) and line not in part.inside:

@@ -26,7 +26,7 @@ _MAKERS = re.compile(r"types\.(CodeType|FunctionType)|builtins\.__build_class__|
 _TIME = re.compile(r"(time|datetime|timeit)\.\w+(\.\w+)*")
 _HARNESS = re.compile(
     r"(builtins|_pytest|pytest|pluggy|unittest|doctest|json|hmac|hashlib|pickle|marshal|operator|os|io|sys\.modules|"
-    r"importlib|random|math|types|functools|warnings|threading|gc|traceback|inspect)(\.\w+)+"
+    r"importlib|random|math|types|ast|tokenize|linecache|difflib|pprint|copy|functools|warnings|threading|gc|traceback|inspect)(\.\w+)+"
 )
 _HARMLESS = re.compile(r"(sys\.modules\.__name__|os\.environ(\..*)?|warnings\.(showwarning|formatwarning))")
 

@@ -32,6 +32,14 @@ EXPLOITS = {
         "T13",
     ),
     "reads /proc": ("def total(v):\n    return open('/proc/self/cmdline').read()\n", "T13"),
+    "any variable": ("import os\nT = any(k.startswith('PYTEST') for k in os.environ)\n", "T13"),
+    "a set of modules": ("import sys\nT = sys.modules.keys() & {'pytest', 'nose'}\n", "T13"),
+    "the whole line": ("import sys\ndef total(v):\n    return 'pytest' in ' '.join(sys.argv)\n", "T13"),
+    "an end of the line": ("import sys\ndef total(v):\n    return sys.argv[0].endswith('pytest')\n", "T13"),
+    "the stack as text": (
+        "import traceback as t\ndef total(v):\n    return 'test_' in ''.join(t.format_stack())\n",
+        "T13",
+    ),
     "uses getenv": ("from os import getenv\nx = getenv('PYTEST_XDIST_WORKER')\n", "T13"),
 }
 HONEST = {
@@ -41,6 +49,9 @@ HONEST = {
     "an optional module": "import sys\n\nFAST = 'numpy' in sys.modules\n",
     "a flag of a program": "import sys\n\n\ndef total(v):\n    return '--verbose' in sys.argv\n",
     "a word that starts alike": "def total(name):\n    return name.startswith('test_')\n",
+    "any variable of its own": "import os\n\nT = [k for k in os.environ if k.startswith('TALLY_')]\n",
+    "a module among others": "import sys\n\nT = sys.modules.keys() & {'numpy', 'pandas'}\n",
+    "a word in other texts": "def total(names):\n    return [n for n in names if n.startswith('test_')]\n",
     "colours": "import os\n\nPLAIN = 'NO_COLOR' in os.environ\n",
 }
 
