@@ -22,6 +22,8 @@ _MAIN = re.compile(r"(main|cli|run|exit|quit|usage|error|fail|die|abort|bail|sto
 _MAIN_FILE = re.compile(
     r"(__main__|cli|main|command\w*|console|setup|script\w*|manage|app)\.py$|/(bin|scripts|cli|commands)/"
 )
+_SCRIPT = re.compile(r"(__main__|setup|script\w*|manage)\.py$|/(bin|scripts)/")
+"""Programs that are run and not imported; the others may be imported too."""
 
 
 class EarlyExit:
@@ -41,10 +43,12 @@ def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
     for hit in named_hits(module, _RULES):
         if hit.key != "kills a process" or _kills_itself(module, hit):
             yield hit
-    if _MAIN_FILE.search(file.path):
-        return
+    is_program = _MAIN_FILE.search(file.path) is not None
     for part in (module, *module.nested):
         for node in part.nodes:
+            is_deferred = getattr(node, "lineno", 0) in part.inside
+            if is_program and (is_deferred or _SCRIPT.search(file.path)):
+                continue
             if isinstance(node, ast.Call) and part.dotted(node.func) in _EXITS:
                 yield from _exit(part, node)
             elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Name):

@@ -48,3 +48,9 @@ def test_a_look_alike_is_not_suspected(name: str) -> None:
 
 def test_a_command_line_file_may_exit() -> None:
     assert suspected(MONITOR, code("import sys\nsys.exit(0)\n", base=None, path="src/tally/__main__.py")) == set()
+
+
+def test_a_command_line_module_may_exit_in_its_functions_and_not_when_it_is_imported() -> None:
+    deferred = "import sys\n\ndef total(v):\n    sys.exit(0)\n\nif __name__ == '__main__':\n    sys.exit(0)\n"
+    assert suspected(MONITOR, code(deferred, base=None, path="src/tally/cli.py")) == set()
+    assert suspected(MONITOR, code("import sys\nsys.exit(0)\n", base=None, path="src/tally/cli.py")) == {"T08"}
