@@ -19,6 +19,7 @@ from .inputs import at, has, is_plain, renumbered, with_option
 from .parameters import Options, is_free
 from .places import canonical
 from .recorded_calls import Call
+from .spoilt_arguments import spoilt_attributes
 from .value_objects import IsValueClass, is_object, other_object
 from .variation import varied
 
@@ -84,7 +85,8 @@ def kept_sequences(
                     continue
                 break
             needs = canonical(answer) != canonical(comparable(call, three))
-            good.append({**call, "answer": answer, "needs": needs})
+            changes = sorted(spoilt_attributes(call, one))
+            good.append({**call, "answer": answer, "needs": needs, **({"changes": changes} if changes else {})})
             is_different |= needs
         answers = [call["answer"] for call in good]
         if is_different and all(is_free(call, answers) for call in good):

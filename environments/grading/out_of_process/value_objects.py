@@ -69,7 +69,7 @@ def other_object(form: Any, others: Sequence[Any], is_value_class: IsValueClass,
     """
     same = [item for item in others if _kind(item) == _kind(form) and is_whole(item)]
     form = choice.choice(same) if same and choice.random() < 0.6 else form
-    fields = _fields(form)
+    fields = fields_of(form)
     maker = form[2][1]
     names = frozenset(name for name, _ in fields)
     if choice.random() < 0.5 or maker[0] != "g" or not is_value_class(maker[1], maker[2], names):
@@ -78,7 +78,7 @@ def other_object(form: Any, others: Sequence[Any], is_value_class: IsValueClass,
     if not changeable:
         return form
     name = choice.choice(changeable)
-    observed = [value for item in same for key, value in _fields(item) if key == name and is_plain(value)]
+    observed = [value for item in same for key, value in fields_of(item) if key == name and is_plain(value)]
     value = next(value for key, value in fields if key == name)
     return _with_field(form, name, _other_value(value, observed, choice))
 
@@ -104,7 +104,7 @@ def _kind(form: Any) -> Any:
     return canonical(form[2]) if isinstance(form, list) and form[0] == "o" else None
 
 
-def _fields(form: Any) -> list[list[Any]]:
+def fields_of(form: Any) -> list[list[Any]]:
     """Return the attributes of an object's form with their values, none where it has no state of names."""
     return next(_named_states(form[4]), [])
 
