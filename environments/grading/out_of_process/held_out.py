@@ -23,7 +23,7 @@ from .recorded_changes import answers_with_names
 from .sequences import KEPT, held_out_sequences, kept_sequences
 from .strength import too_weak
 from .tables import refuted_defaults
-from .value_objects import value_classes
+from .value_objects import is_object, other_object, value_classes
 
 Mutants = Sequence[Sequence[FileChange]]
 """Versions of the task's own solution with one mistake call_kills, as accepted changes."""
@@ -120,7 +120,12 @@ async def _with_inputs(
     draw = stream(task.generator.seed, "inputs", task.task_id)
     texts = literals(task, examination.trees) if is_bold else []
     options = _options(examination, recorded, texts) if is_bold else {}
-    proposed = held_out_calls(list(recorded.tests.values()), draw, is_bold, texts, options)
+    is_value_class = value_classes(examination.trees.solved_tree, task.pytest.python_path)
+
+    def changed_object(form: Any, others: Sequence[Any]) -> Any:
+        return other_object(form, others, is_value_class, draw) if is_object(form) else form
+
+    proposed = held_out_calls(list(recorded.tests.values()), draw, is_bold, texts, options, other_object=changed_object)
     if not proposed:
         return recorded
     trial = replace(recorded, tests={}, inputs=proposed, sequences=[])

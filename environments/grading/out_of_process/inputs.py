@@ -9,7 +9,7 @@ separate a partial solution from the task's own. What the task's own solution re
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -36,12 +36,13 @@ def held_out_calls(
     texts: Sequence[str] = (),
     options: Options | None = None,
     first: int = 1,
+    other_object: Callable[[Any, Sequence[Any]], Any] = lambda form, _: form,
 ) -> dict[str, list[Call]]:
     """Return new calls by target, none of which a test makes; ``choice`` draws them.
 
     Those that go beyond what tests show have ``is_bold``; they are proposed where ``is_bold`` says so, and may have
     parts of other ``texts`` and ``options`` that no test passes (``option`` names it). Their containers and objects
-    are numbered from ``first`` on.
+    are numbered from ``first`` on. ``other_object`` returns an object with other data, given those of other calls.
     """
     recorded: dict[str, list[Call]] = {}
     for calls in tests:
@@ -53,9 +54,9 @@ def held_out_calls(
         if "@" not in target and shapes:
             keys = {_key(call) for call in calls}
             numbers = count(first)
-            new = _new_calls(shapes, keys, choice, numbers)
+            new = _new_calls(shapes, keys, choice, numbers, other_object)
             more = (options or {}).get(target, {})
-            new += _new_calls(shapes, keys, choice, numbers, texts, more) if is_bold else []
+            new += _new_calls(shapes, keys, choice, numbers, other_object, texts, more) if is_bold else []
             if new:
                 calls_found[target] = new
     return calls_found
@@ -105,6 +106,7 @@ def _new_calls(
     keys: set[str],
     choice: random.Random,
     numbers: Iterator[int],
+    other_object: Callable[[Any, Sequence[Any]], Any],
     texts: Sequence[str] | None = None,
     options: Mapping[str, Sequence[Any]] | None = None,
 ) -> list[Call]:
@@ -127,6 +129,7 @@ def _new_calls(
             others = [at(call, place) for call in shapes if has(call, place)]
             new[place] = choice.choice(others)
             if not is_plain(new[place]):  # what an object holds may belong together
+                new[place] = other_object(new[place], others)
                 continue
             plain = [item for item in others if is_plain(item)]
             if choice.random() < (0.2 if is_bold else 0.5):

@@ -38,7 +38,7 @@ def _spoilt(before: Any, now: Any) -> list[str]:
     if not is_object or is_plain(before) or now[1] != before[1]:
         return []
     values = dict(fields_of(now))
-    kept = [(name, value) for name, value in fields_of(before) if value is not None and is_plain(value)]
+    held = [(name, value) for name, value in fields_of(before) if value is not None and is_plain(value)]
     return [
-        name for name, value in kept if name in values and not is_same_data(plain_data(value), plain_data(values[name]))
+        name for name, value in held if name in values and not is_same_data(plain_data(value), plain_data(values[name]))
     ]

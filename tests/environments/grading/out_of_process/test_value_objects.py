@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from etude.environments.grading.out_of_process.inputs import held_out_calls
 from etude.environments.grading.out_of_process.sequences import held_out_sequences
 from etude.environments.grading.out_of_process.value_objects import is_object, other_object, value_classes
 
@@ -103,3 +104,17 @@ def test_an_object_that_a_later_call_gets_again_stays() -> None:
         assert (numbers != {1}) is is_exchanged
         moved = [calls for calls in new if own.get(calls[0]["arguments"][1]) not in (None, calls[0]["arguments"][0][4])]
         assert bool(moved) or not is_exchanged
+
+
+def test_held_out_calls_get_other_objects_too(tree: Path) -> None:
+    tests = [[call(version(number, number, "rc.1"), "a")] for number in range(1, 4)]
+    choice, is_value_class = random.Random(4), value_classes(tree, ["src"])
+    new = held_out_calls(
+        tests,
+        choice,
+        is_bold=False,
+        other_object=lambda form, others: other_object(form, others, is_value_class, choice),
+    )
+    objects = [item["arguments"][0] for item in new["pkg.core:f"]]
+    assert len({item[1] for item in objects}) == len(objects), "each is numbered anew"
+    assert {str(item[4]) for item in objects} - {str(calls[0]["arguments"][0][4]) for calls in tests}
