@@ -86,12 +86,9 @@ def choices(source: bytes, names: Sequence[str], draw: random.Random, most: int)
             start, end = spans.span(node.args[0])
             yield Choice(start, _other_errors(source[start:end].decode(), draw, most))
             break
-    opposite = next(_opposites(test, spans), None)
-    if opposite is not None:
-        yield opposite
-        return
     for constant in islice(_arguments(test), _MOST_VALUES):
         yield from _choice(source, spans.span(constant), draw, most)
+    yield from islice(_opposites(test, spans), 1)
 
 
 def _choice(source: bytes, span: tuple[int, int], draw: random.Random, most: int) -> Iterator[Choice]:
