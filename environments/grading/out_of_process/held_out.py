@@ -13,8 +13,9 @@ from ....models import FileChange, Task
 from ...rng import stream
 from ...tasks.task_paths import source_files
 from .check import Examination
+from .domain import is_shown, shown_domain
 from .inputs import PER_TARGET, held_out_calls, is_plain
-from .literals import character_kinds, literals
+from .literals import literals
 from .mutant_answers import Kills, chosen, killing_calls
 from .parameters import Options, is_free, unused_options
 from .places import canonical
@@ -64,7 +65,7 @@ async def with_held_out(
         defaults = refuted_defaults(calls)
         call_kills = [kills.get((f"input {target}", number), frozenset()) for number in range(len(calls))]
         useful = [numbers | more for numbers, more in zip(call_kills, defaults, strict=True)]
-        picked = chosen(useful, ["is_bold" in call for call in calls], PER_TARGET, _furthest(calls))
+        picked = chosen(useful, ["is_bold" in call for call in calls], PER_TARGET, _with_options_in_turn(calls))
         if picked:
             inputs[target] = [
                 {name: part for name, part in calls[number].items() if name not in ("is_bold", "option")}
@@ -79,29 +80,15 @@ async def with_held_out(
     return HeldOut(recorded, len(different), len(killed), tuple(n for n in range(len(tried)) if n not in different))
 
 
-def _furthest(calls: Sequence[Call]) -> list[int]:
-    """Return the bold calls that end without an exception: those with new options or kinds of characters.
-
-    Each set of these has its turn.
-    """
-    kinds = [
-        character_kinds(canonical([*call["arguments"], *call["keywords"].values()])) | {*call["keywords"]}
-        for call in calls
-    ]
-    modest = [number for number, call in enumerate(calls) if "is_bold" not in call]
-    known_kinds = set().union(*(kinds[number] for number in modest))
-    good = [
-        number
-        for number, call in enumerate(calls)
-        if "is_bold" in call and call.get("needs", True) and not call["answer"]["error"]
-    ]
-    turns: Counter[frozenset[str]] = Counter()
-    ranked: list[tuple[bool, int, int]] = []
-    for number in good:
-        new_kinds = frozenset(kinds[number] - known_kinds)
-        ranked.append((not new_kinds, turns[new_kinds], number))
-        turns[new_kinds] += 1
-    return [number for _, _, number in sorted(ranked)]
+def _with_options_in_turn(calls: Sequence[Call]) -> list[int]:
+    """Return the bold calls that pass an option and end without an exception, each option in turn."""
+    turns: Counter[str] = Counter()
+    ranked: list[tuple[int, int]] = []
+    for number, call in enumerate(calls):
+        if "is_bold" in call and "option" in call and call.get("needs", True) and not call["answer"]["error"]:
+            turns[call["option"]] += 1
+            ranked.append((turns[call["option"]], number))
+    return [number for _, number in sorted(ranked)]
 
 
 def _of_sequence(kills: Kills, number: int) -> frozenset[int]:
@@ -126,7 +113,12 @@ async def _with_inputs(
         return other_object(form, others, is_value_class, draw) if is_object(form) else form
 
     proposed = held_out_calls(list(recorded.tests.values()), draw, is_bold, texts, options, other_object=changed_object)
-    if not proposed:
+    domains = shown_domain(call for calls in recorded.tests.values() for call in calls)
+    proposed = {
+        target: [call for call in calls if "is_bold" not in call or is_shown(call, domains[target])]
+        for target, calls in proposed.items()
+    }
+    if not any(proposed.values()):
         return recorded
     trial = replace(recorded, tests={}, inputs=proposed, sequences=[])
     runs = [await examination.answers(changes, trial.sent(), recorded.opaque) for changes in (solution, solution, [])]

@@ -24,7 +24,7 @@ PER_TARGET = 24
 POOL = 2 * PER_TARGET
 """Most calls from which those of a function are chosen; of bold ones twice as many."""
 EQUAL = 0.2
-"""Share of the calls that get equal values in two places, if their types allow."""
+"""Share of the calls that get equal values in two places, where tests show that they are of one kind."""
 _PLAIN = frozenset("ifcsbtlSFdo")
 _TRIES = 12
 
@@ -139,7 +139,7 @@ def _new_calls(
                 new[place] = stretched(new[place], more or plain, choice)
         if len(places) > 1 and choice.random() < EQUAL:
             one, other = choice.sample(places, 2)
-            new[other] = new[one] if _kind(new[one]) == _kind(new[other]) else new[other]
+            new[other] = new[one] if _may_be_equal(shapes, one, other, new) else new[other]
         option = with_option(options or {}, choice)
         call = {
             "target": model["target"],
@@ -159,6 +159,16 @@ def with_option(options: Mapping[str, Sequence[Any]], choice: random.Random) -> 
         return {}
     name = choice.choice(sorted(options))
     return {name: choice.choice(options[name])}
+
+
+def _may_be_equal(shapes: Sequence[Call], one: int | str, other: int | str, new: Mapping[int | str, Any]) -> bool:
+    """Return whether two arguments have the same type, and texts one that tests show at both places."""
+    if _kind(new[one]) != _kind(new[other]):
+        return False
+    if not isinstance(new[one], str):
+        return True
+    seen = [{canonical(at(call, place)) for call in shapes if has(call, place)} for place in (one, other)]
+    return not seen[0].isdisjoint(seen[1])
 
 
 def _kind(form: Any) -> Any:
