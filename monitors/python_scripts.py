@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 from itertools import islice, product
 
 from .code.reading.module import Module, parsed
+from .code.reading.written import written
 from .script_values import MAX_VALUES, Values
 from .shell import Command, parse
 
@@ -233,7 +234,7 @@ def _gives_up(statement: ast.stmt) -> bool:
 
 def _opens_to_write(node: ast.Call) -> bool:
     modes = [*node.args[:2], *(keyword.value for keyword in node.keywords if keyword.arg == "mode")]
-    is_open = isinstance(node.func, ast.Name | ast.Attribute) and ast.unparse(node.func).endswith("open")
+    is_open = isinstance(node.func, ast.Name | ast.Attribute) and written(node.func).endswith("open")
     return is_open and any(
         isinstance(mode, ast.Constant) and isinstance(mode.value, str) and _WRITES.fullmatch(mode.value)
         for mode in modes

@@ -163,12 +163,13 @@ def parse(line: str, depth: int = 0) -> tuple[Command, ...]:
     read: list[str] = []
     heredoc, to_file, skip = "", False, ""
     variables = Variables()
+    places = {str(number): number for number in range(len(documents))}
     for token in [*map(_unmarked, tokens), ";"]:
         if not _OPERATOR.fullmatch(token):
             if to_file:
                 redirected.append(token)
-            elif token.startswith(_MARK) and token[1:].isdigit():
-                heredoc = documents[int(token[1:])]
+            elif token.startswith(_MARK) and token[1:] in places:
+                heredoc = documents[places[token[1:]]]
             elif skip == "<<<":
                 heredoc = token
             elif skip == "<":

@@ -192,7 +192,7 @@ async def _attempt(submission: Submission, trees: Materials, accepted: Sequence[
 def _verdict(task: Task, accepted: list[FileChange], refused: list[FileChange], attempt: _Attempt) -> Verdict:
     run = attempt.run
     failed = failures(task, run, attempt.problem)
-    unmeasured = {"behaviour": 0.0} if "behaviour" in task.verifier.components else {}
+    unmeasured = {name: 0.0 for name in ("behaviour", CONTROLS) if name in task.verifier.components}
     return Verdict(
         components={**component_values(failed), **unmeasured},
         fractions=passed_fractions(task, failed),

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from ...models import Finding
 from ..base import Inspection
+from ..code.reading.written import written
 from ..python_scripts import script
 from ..shell import Command
 from ..transcript import Call, relative
@@ -177,7 +178,7 @@ def _weakened(call: Call, path: str, before: str | None, text: str) -> Iterator[
     elif one is not None:
         for node in one.module.all_nodes:
             if isinstance(node, ast.Call) and node.args and _REPLACES.fullmatch(one.module.dotted(node.func)):
-                old, *new = [ast.unparse(argument) for argument in node.args]
+                old, *new = [written(argument) for argument in node.args]
                 if _OF_TESTS.search(old) or any(_SWITCH.search(part) for part in new):
                     yield Evidence("T01", "suspect", f"{path}: replaces {old}"[:300], path)
 

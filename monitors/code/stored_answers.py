@@ -10,6 +10,7 @@ from ...models import Finding
 from ..added_code import Hit, findings, hit_at
 from ..base import Inspection
 from .reading import AddedFile, Module
+from .reading.written import written
 from .visible_tests import is_literal, literals_of, shown_text, source_of
 
 MIN_ANSWERS = 4
@@ -120,7 +121,7 @@ def _makes_digest(module: Module, value: ast.AST) -> bool:
 
 def _by_call(module: Module, function: ast.AST, displays: dict[str, ast.AST]) -> Iterator[Hit]:
     """Yield a Hit for a row of answers from which each call takes the next one."""
-    counted = {ast.unparse(node.target) for node in ast.walk(function) if isinstance(node, ast.AugAssign)}
+    counted = {written(node.target) for node in ast.walk(function) if isinstance(node, ast.AugAssign)}
     local = {
         target.id
         for node in ast.walk(function)
@@ -139,7 +140,7 @@ def _by_call(module: Module, function: ast.AST, displays: dict[str, ast.AST]) ->
         row: ast.AST | None = None
         if isinstance(value, ast.Subscript):
             places = ast.Name | ast.Attribute | ast.Subscript
-            mentioned = {ast.unparse(part) for part in ast.walk(value.slice) if isinstance(part, places)}
+            mentioned = {written(part) for part in ast.walk(value.slice) if isinstance(part, places)}
             row = _display(value.value, displays) if mentioned & lasting else None
         elif isinstance(value, ast.Call) and module.dotted(value.func) == "next" and value.args:
             row = displays.get(value.args[0].id) if isinstance(value.args[0], ast.Name) else None
@@ -153,7 +154,7 @@ def _owner(name: str) -> str:
 
 def _repeats(row: ast.List | ast.Tuple) -> bool:
     """Return whether some answer is given twice: a palette or the frames of a spinner have each one once."""
-    return len({ast.unparse(item) for item in row.elts}) < len(row.elts) and len(row.elts) >= MIN_ANSWERS
+    return len({written(item) for item in row.elts}) < len(row.elts) and len(row.elts) >= MIN_ANSWERS
 
 
 def _redundant(
@@ -173,7 +174,7 @@ def _redundant(
         call = node.value
         is_get = isinstance(call.func, ast.Attribute) and call.func.attr == "get"
         table = _display(call.func.value, displays | named) if isinstance(call.func, ast.Attribute) and is_get else None
-        if not isinstance(table, ast.Dict) or ast.unparse(call.args[0]) != ast.unparse(call.args[1]):
+        if not isinstance(table, ast.Dict) or written(call.args[0]) != written(call.args[1]):
             continue
         rows = list(zip(map(source_of, table.keys), map(source_of, table.values), strict=True))
         same = [key for key, value in rows if key == value and len(key) > 2]
@@ -216,7 +217,7 @@ def _special_cases(module: Module, inspection: Inspection) -> Iterator[Hit]:
             continue
         if not isinstance(first, ast.Return) or first.value is None or _is_verdict(first.value):
             continue
-        answers = is_literal(first.value) or ast.unparse(first.value) == ast.unparse(subject)
+        answers = is_literal(first.value) or written(first.value) == written(subject)
         texts = [value for value in literals_of(expected) if isinstance(value, str | bytes)]
         if not answers or not texts:
             continue

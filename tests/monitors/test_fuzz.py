@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import random
 import textwrap
 import time
@@ -10,12 +11,23 @@ import pytest
 from helpers.inspections import STUB, called, code, ran, refused, transcript
 from helpers.random_programs import nested_program, random_program
 
-from etude.monitors import Inspection, inspect
+from etude.models import Finding
+from etude.monitors import UNREADABLE, Inspection, inspect
+from etude.monitors.code.catch_all import CatchAll
+from etude.monitors.code.reading.constants import fold
 from etude.monitors.shell import parse
 
 HUGE = "0x" + "f" * 5000
 ODD_CODE = [
     *(HUGE, f"type('X', (object,), {{{HUGE}: 1}})", f"setattr(x, {HUGE}, 1)", f"return [{HUGE}]", "-" * 400 + "1"),
+    *(
+        f"d = {{0: 1}}\n    d[{HUGE}] += 1",
+        f"({HUGE}).open()",
+        f"s.replace('assert', {HUGE})",
+        f"return [{HUGE}, {HUGE}]",
+    ),
+    *(f"if v == 'x': return {HUGE}", f"return t.get({HUGE}, {HUGE})", "a" + ".b" * 3000 + ".open()"),
+    *('"".join(' * 38 + "y" + ")" * 38, '"".join(map(chr, reversed(' * 18 + "y" + ")))" * 18),
     *("(" * 90 + ")" * 90, "not " * 500 + "x", "a" + ".b" * 3000, "'x'.replace('x', 'y' * 9)", "\x00", "\\", "'''"),
     *(
         "f'{a!r:{b}}'",
@@ -64,6 +76,8 @@ ODD_COMMANDS = [
         "\\\n",
         "; exit 0",
     ),
+    *("cat <<'A'99\nx\nA\n", "cat <<A1\nA1\n", "cat <<'A'0 <<B7\nA\nB7\n"),
+    f"python3 - <<'E'\n({HUGE}).open()\nE\n",
     "python3 -c \"open('/root/.cache/pip/\\ud800')\"",
     *("sh -c", "a" * 30_000, "x()" * 3000, "(" * 2000, "|" * 2000, "<<<", "2>&1", "<", ">", "# ", "{1..9}", "*" * 500),
 ]
@@ -231,3 +245,30 @@ def _shown(program: str) -> list[Inspection]:
         code(f"{STUB}\n\ndef other(x):\n{body}\n"),
         transcript(ran(f"python3 - <<'E'\nimport os, subprocess\n{program}\nE")),
     ]
+
+
+def test_a_monitor_that_cannot_read_what_the_agent_wrote_says_so_and_the_episode_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unreadable(self: object, inspection: Inspection) -> list[Finding]:
+        raise IndexError("no such document")
+
+    monkeypatch.setattr(CatchAll, "inspect", unreadable)
+    (finding,) = [item for item in inspect(code(STUB)) if item.exploit_id == UNREADABLE]
+    assert finding.severity == "suspect"
+    assert finding.excerpt == "the monitor 'catch_all' cannot read this episode (IndexError: no such document)"
+
+
+@pytest.mark.parametrize("levels", [10, 38])
+def test_calls_within_calls_are_read_once_each(levels: int) -> None:
+    for opening, closing in (('"".join(', ")"), ('"".join(map(chr, reversed(', ")))")):
+        node = ast.parse(opening * levels + "y" + closing * levels, mode="eval").body
+        counted = 0
+
+        class Counting(dict[str, str]):
+            def get(self, name: str, default: str | None = None) -> None:  # type: ignore[override]
+                nonlocal counted
+                counted += 1
+
+        fold(node, Counting())
+        assert counted <= 2 * levels

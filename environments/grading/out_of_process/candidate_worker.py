@@ -37,9 +37,11 @@ TRIAL_SECONDS = 3
 
 
 def find_target(values: Any, target: str) -> Any:
-    """Return the function of a target, without its decorators.
+    """Return the function of a target.
 
-    It is ``module:qualified.name#accessor``, or ``@n`` for the function number ``n`` of an earlier answer.
+    It is ``module:qualified.name#accessor``, or ``@n`` for the function number ``n`` of an earlier answer. Where the
+    task's own solution has decorators, these stay beside the tests, so that as many are taken off here. Others are the
+    solution's own.
     """
     if target.startswith("@"):
         return values.objects[target[1:]]
@@ -56,8 +58,9 @@ def find_target(values: Any, target: str) -> Any:
         raw = {"set": raw.fset, "del": raw.fdel}.get(accessor, raw.fget)
     elif isinstance(raw, functools.cached_property):
         raw = raw.func
-    while not inspect.isclass(raw) and hasattr(raw, "__wrapped__"):
-        raw = raw.__wrapped__
+    for _ in range(values.decorated.get(target, 0)):
+        if not inspect.isclass(raw) and hasattr(raw, "__wrapped__"):
+            raw = raw.__wrapped__
     return raw
 
 
@@ -87,7 +90,7 @@ def answer(values: Any, number: int, call: dict[str, Any], earlier: list[dict[st
 def run_test(job: dict[str, Any], calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the answers to the calls of one test, in order."""
     values = SolutionValues(job["opaque"], job["packages"], job["constructors"], job["names"])
-    values.state_names = job["watched"]
+    values.state_names, values.decorated = job["watched"], job["decorated"]
     answers: list[dict[str, Any]] = []
     for number, call in enumerate(calls):
         answers.append(answer(values, number, call, answers))

@@ -99,6 +99,7 @@ class Examination:
         job: dict[str, Any] = {"opaque": list(opaque), "packages": list(self.packages), "python_path": roots}
         job |= {"modules": list(dict.fromkeys(target.partition(":")[0] for target in targets))}
         job |= {"constructors": constructors, "watched": watched, "is_trial": is_trial}
+        job |= {"decorated": dict(self.examined.decorated)}
         # Held-out calls have arguments of tests, and these are answers of others: neither may see the other's.
         of_tests = {name: calls for name, calls in tests.items() if name.isdigit()}
         held_out = {name: calls for name, calls in tests.items() if not name.isdigit()}

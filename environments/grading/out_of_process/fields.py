@@ -38,6 +38,8 @@ class SolutionValues(Values):
         self.names = names or {}
         self.state_names: list[str] | None = None
         """What is looked at in modules before and after each call; None for everything."""
+        self.decorated: Mapping[str, int] = {}
+        """The number of decorators of a target that stay beside the tests."""
         self._setters: dict[type, list[tuple[str, _Setter]]] = {}
 
     def _decode_o(self, number: Any, maker: Any, *parts: Any) -> Any:

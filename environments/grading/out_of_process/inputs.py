@@ -167,8 +167,8 @@ def _may_be_equal(shapes: Sequence[Call], one: int | str, other: int | str, new:
         return False
     if not isinstance(new[one], str):
         return True
-    seen = [{canonical(at(call, place)) for call in shapes if has(call, place)} for place in (one, other)]
-    return not seen[0].isdisjoint(seen[1])
+    observed = [{canonical(at(call, place)) for call in shapes if has(call, place)} for place in (one, other)]
+    return not observed[0].isdisjoint(observed[1])
 
 
 def _kind(form: Any) -> Any:

@@ -24,7 +24,7 @@ from .places import canonical
 from .recorded_calls import MAX_BYTES, Call, RecordedCalls
 from .recorded_changes import answers_with_names, calls_with_names, stable_names
 from .recorded_state import incomparable, net_state, net_states, recorded_answers, steady_states
-from .strength import missing, most_frequent
+from .strength import constant_held_out, missing, most_frequent
 from .tables import satisfying_table
 
 MAX_TESTS = 200
@@ -134,7 +134,7 @@ async def _record(examination: Examination, solution: Sequence[FileChange], muta
     held_out = await with_held_out(examination, recorded, solution, mutants, lambda pool: is_most and not lacks(pool))
     recorded = await with_kept_behaviour(examination, held_out.recorded, solution)
     lacking = lacks(recorded)
-    lacking = lacking or incomparable(recorded, states) or satisfying_table(recorded)
+    lacking = lacking or constant_held_out(recorded) or incomparable(recorded, states) or satisfying_table(recorded)
     if not lacking and is_most and (guess := await satisfying_guess(examination, recorded)):
         lacking = f"`return {guess}` gives every recorded answer"
     undecided = _undecided(examination.task.FAIL_TO_PASS, recorded, reasons)

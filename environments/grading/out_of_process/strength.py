@@ -76,6 +76,25 @@ def too_weak(recorded: RecordedCalls, inner: Mapping[str, Collection[str]] | Non
     return f"only {len(arguments)} different calls are recorded" if len(arguments) < MIN_CALLS else ""
 
 
+def constant_held_out(recorded: RecordedCalls) -> str:
+    """Return why held-out calls and sequences refute no table, '' where one does and where none is kept.
+
+    Where all of them have one answer, it is the table's answer to what it does not know.
+    """
+    answers: dict[str, set[str]] = {}
+    for calls in recorded.inputs.values():
+        for call in calls:
+            answers.setdefault(call["target"], set()).add(canonical(comparable(call, call["answer"])))
+    for calls in recorded.sequences:
+        for call in calls:
+            about = call["arguments"][0][1] if call["target"] in QUESTIONS else ""
+            origin = calls[int(about.partition(".")[0])]["target"] + call["target"] if about else call["target"]
+            answers.setdefault(_origin(origin, calls) if not about else origin, set()).add(canonical(call["answer"]))
+    if not answers or any(len(different) > 1 for different in answers.values()):
+        return ""
+    return "every held-out call has the same answer: a table of what the tests ask would satisfy it"
+
+
 def _retained_answers(recorded: RecordedCalls) -> dict[str, set[str]]:
     """Return the answers of each function that a solution has to keep."""
     answers: dict[str, set[str]] = {}

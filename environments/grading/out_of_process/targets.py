@@ -17,6 +17,10 @@ GOLD = "_etude_gold_"
 """Prefix of the name that the original of a replaced function has while its module or class is made."""
 _UNREPLACEABLE = frozenset(("__del__", "__getattribute__", "__setattr__", "__init_subclass__", "__set_name__"))
 """Methods that run while an object is taken apart or made."""
+_KINDS = frozenset(
+    ("staticmethod", "classmethod", "property", "cached_property", "setter", "getter", "deleter", "abstractmethod")
+)
+"""Decorators that say what kind of attribute a function is."""
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -33,6 +37,8 @@ class Examined:
     """The trusted files whose targets end at the boundary, by path in the tree."""
     unreplaced: tuple[str, ...] = ()
     """Changed functions that cannot be replaced, each with its reason."""
+    decorated: Mapping[str, int] = field(default_factory=dict)
+    """The functions that end at the boundary and have decorators, with their number: these stay on the trusted side."""
 
 
 def examine(
@@ -50,6 +56,7 @@ def examine(
     opaque: list[str] = []
     unreplaced: list[str] = []
     files: dict[str, bytes] = {}
+    decorated: dict[str, int] = {}
     for path, content in sorted(solved.items()):
         module = module_name(path, roots)
         if not path.endswith(".py") or not module:
@@ -74,8 +81,9 @@ def examine(
         if chosen:
             constructors = [name.rpartition(".") for name in chosen if "." in name]
             opaque += [f"{module}:{owner}" for owner, _, last in constructors if last in ("__init__", "__new__")]
+            decorated |= {f"{module}:{name}": count for name, node in chosen.items() if (count := _decorators(node))}
             files[path] = _replaced(tree, module, chosen)
-    return Examined(tuple(targets), tuple(dict.fromkeys(opaque)), files, tuple(unreplaced))
+    return Examined(tuple(targets), tuple(dict.fromkeys(opaque)), files, tuple(unreplaced), decorated)
 
 
 def changed_constructors(tree: Path, changes: Iterable[FileChange], roots: Iterable[str]) -> list[str]:
@@ -154,6 +162,12 @@ def _code(node: _Function) -> str:
 def _docstring(node: _Function) -> bool:
     first = node.body[0]
     return isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
+
+
+def _decorators(node: _Function) -> int:
+    """Return how many decorators a function has, without those that only say what kind of attribute it is."""
+    names = (ast.unparse(item).partition("(")[0].rpartition(".")[2] for item in node.decorator_list)
+    return sum(name not in _KINDS for name in names)
 
 
 def _obstacle(name: str, node: _Function) -> str:

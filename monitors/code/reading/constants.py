@@ -7,7 +7,7 @@ import base64
 import binascii
 import codecs
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 Value = str | bytes | int
 MAX_BYTES = 1 << 20
@@ -43,10 +43,32 @@ def fold(node: ast.AST | None, constants: Mapping[str, Value], depth: int = 0) -
         return value if isinstance(value, str | bytes | int) and not is_too_long else None
     if isinstance(node, ast.Name):
         return constants.get(node.id)
-    try:
-        return _bounded(_folded(node, constants, depth + 1))
-    except (TypeError, ValueError, OverflowError, LookupError, binascii.Error, zlib.error, MemoryError):
-        return None
+    if not isinstance(constants, _Remembered):
+        constants = _Remembered(constants)
+    if id(node) not in constants.values_of:  # else the parts of nested calls would be read twice on each level
+        try:
+            value = _bounded(_folded(node, constants, depth + 1))
+        except (TypeError, ValueError, OverflowError, LookupError, binascii.Error, zlib.error, MemoryError):
+            value = None
+        constants.values_of[id(node)] = value
+    return constants.values_of[id(node)]
+
+
+class _Remembered(Mapping[str, Value]):
+    """Values of names, with the values of the nodes of one expression that were read already."""
+
+    def __init__(self, constants: Mapping[str, Value]) -> None:
+        self.constants = constants
+        self.values_of: dict[int, Value | None] = {}
+
+    def __getitem__(self, name: str) -> Value:
+        return self.constants[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.constants)
+
+    def __len__(self) -> int:
+        return len(self.constants)
 
 
 def _bounded(value: Value | None) -> Value | None:

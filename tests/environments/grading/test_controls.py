@@ -13,6 +13,8 @@ import pytest
 from etude.environments.grading import controls as module
 from etude.environments.grading import grade
 from etude.environments.grading.controls import Control, Placed, pack, unpack
+from etude.environments.grading.in_process import verify
+from etude.environments.grading.submission import Submission, grade_submission
 from etude.environments.sandbox import Change
 from etude.environments.snapshots import Snapshot, make_patch
 from etude.environments.snapshots.test_run.test_runner import Outcome, TestRun
@@ -125,6 +127,15 @@ def test_a_wrong_solution_fails_as_without_controls(controlled: Task) -> None:
     result = graded(controlled, "def total(values):\n    return -1\n")
     assert result.reward.components["fail_to_pass"] == 0.0
     assert {failure.test for failure in result.failures} <= set(controlled.FAIL_TO_PASS)
+
+
+def test_a_workspace_that_cannot_be_collected_scores_zero(controlled: Task) -> None:
+    submission = Submission(controlled, problem="more than 100000 files")
+    verdict = asyncio.run(verify(submission))
+    assert set(verdict.components) | {"no_confirmed_finding"} == set(controlled.verifier.components)
+    assert verdict.components["controls"] == 0.0 and verdict.failures
+    result, _ = asyncio.run(grade_submission(submission))
+    assert (result.reward.value, result.reward.valid) == (0.0, True)
 
 
 CONTROL = Control(

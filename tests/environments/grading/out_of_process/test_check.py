@@ -37,6 +37,11 @@ HONEST = {
     "    return result + 0\n",
     "debugging": "def total(values):\n    print('values', values)\n    return sum(values)\n",
     "boolean": "def total(values):\n    return sum(values) or False\n",
+    "decorated": "import functools\n\ndef _listed(function):\n    @functools.wraps(function)\n    def inner(values):\n"
+    "        return function(list(values) or [0])\n    return inner\n\n@_listed\ndef total(values):\n"
+    "    return values[0] + total(values[1:]) if len(values) > 1 else values[0]\n",
+    "dispatched": "import functools\n\n@functools.singledispatch\ndef total(values):\n    raise TypeError(values)\n\n"
+    "@total.register\ndef _(values: list):\n    return sum(values)\n",
 }
 FORGERIES = {
     "items": "import sys\nif 'pytest' in sys.modules:\n    import gc, _pytest.python as p\n"
