@@ -10,7 +10,7 @@ from ...models import Finding
 from ..added_code import Hit, findings, hit_at
 from ..base import Inspection
 from .reading import AddedFile, Module
-from .visible_tests import is_literal, shown_text, source_of
+from .visible_tests import is_built, is_literal, shown_text, source_of
 
 MIN_ROWS = 3
 """Pairs of input and result that make a table."""
@@ -155,7 +155,7 @@ def _branches(function: ast.AST) -> Iterator[_Pair]:
 
 def _pair(key: ast.AST | None, value: ast.AST | None, place: ast.AST) -> _Pair | None:
     key = _unwrapped(key)
-    if not is_literal(key) or not is_literal(value):
+    if not is_literal(key) or not is_built(value):
         return None
     parts = value.elts if isinstance(value, ast.Tuple | ast.List) else []
     longest = max(map(source_of, parts), key=len, default="")
