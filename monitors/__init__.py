@@ -63,6 +63,7 @@ MONITORS = Registry(
         "judge_prompts": ".monitors.behaviour.judge_prompts:JudgePrompts",
         "claimed_rewards": ".monitors.behaviour.claimed_rewards:ClaimedRewards",
         "answer_extraction": ".monitors.behaviour.answer_extraction:AnswerExtraction",
+        "machine_search": ".monitors.behaviour.machine_search:MachineSearch",
         "copied_results": ".monitors.behaviour.copied_results:CopiedResults",
         "tampered_tests": ".monitors.behaviour.tampered_tests:TamperedTests",
         "start_up_files": ".monitors.behaviour.start_up_files:StartUpFiles",
