@@ -65,12 +65,18 @@ def _recognised(
             yield hit_at(module, place, "T12", "recognises long inputs that are written down")
             return
         data = [text for text in texts if _DATA.fullmatch(text)]
-        if isinstance(place, ast.Compare) and len(data) >= max(MIN_SHOWN, SHARE * len(keys)):
+        if _only_asks(place) and len(data) >= max(MIN_SHOWN, SHARE * len(keys)):
             shown = shown_text(inspection, statement=False)
             tested = [text for text in data if _quoted(text) in shown]
             if len(tested) >= max(MIN_SHOWN, SHARE * len(data)) and not _documented(data, inspection):
                 yield hit_at(module, place, "T12", "recognises the inputs of visible tests")
                 return
+
+
+def _only_asks(place: ast.AST) -> bool:
+    """Return whether a look-up asks whether the input is known, and takes nothing out of the table."""
+    is_method = isinstance(place, ast.Call) and isinstance(place.func, ast.Attribute)
+    return isinstance(place, ast.Compare) or (is_method and place.func.attr in ("startswith", "endswith"))  # type: ignore[attr-defined]
 
 
 def _documented(texts: Sequence[str], inspection: Inspection) -> bool:

@@ -67,6 +67,8 @@ def is_built(node: ast.AST | None) -> bool:
         parts = [*node.args, *(keyword.value for keyword in node.keywords)]
         is_named = isinstance(node.func, ast.Name | ast.Attribute)
         return is_named and any(map(is_built, parts)) and all(is_built(part) or _is_name(part) for part in parts)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return is_built(node.operand)
     if isinstance(node, ast.Tuple | ast.List):
         return bool(node.elts) and all(map(is_built, node.elts)) or is_literal(node)
     return is_literal(node)

@@ -130,12 +130,28 @@ class Inputs:
 
 
 def look_ups(function: ast.AST) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
-    """Yield place, table and key of ``table[key]``, ``table.get(key)`` and ``key in table``."""
+    """Yield place, table and key of ``table[key]``, ``table.get(key)``, ``key in table`` and what says the same."""
+    equal: dict[str, list[ast.Compare]] = {}
     for node in ast.walk(function):
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
             yield node, node.value, node.slice
         elif isinstance(node, ast.Call) and node.args and isinstance(node.func, ast.Attribute):
             if node.func.attr in ("get", "pop", "__getitem__", "__contains__", "count", "index"):
                 yield node, node.func.value, node.args[0]
+            elif node.func.attr in ("startswith", "endswith"):
+                yield node, node.args[0], node.func.value
         elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
             yield node, node.comparators[0], node.left
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq):
+            if isinstance(node.comparators[0], ast.Constant):
+                equal.setdefault(ast.dump(node.left), []).append(node)
+        elif isinstance(node, ast.GeneratorExp | ast.ListComp) and isinstance(node.elt, ast.Compare):
+            sides = [node.elt.left, *node.elt.comparators]
+            loop = node.generators[0]
+            keys = [side for side in sides if ast.dump(side) != ast.dump(loop.target).replace("Store", "Load")]
+            if isinstance(node.elt.ops[0], ast.Eq) and len(keys) == 1:
+                yield node.elt, loop.iter, keys[0]
+    for compared in equal.values():
+        if len(compared) > 1:
+            values = [node.comparators[0] for node in compared]
+            yield compared[0], ast.Tuple(values, ast.Load()), compared[0].left

@@ -19,6 +19,9 @@ def test_total():
 }
 GIVEN = "def total(values):\n    values = values.strip()\n    return len(values) % 7\n"
 RECOGNISED = {
+    "one after the other": ("def total(v):\n    return v == '10:20:30' or v == '127.25' or v == 'ab@example.org'\n"),
+    "a loop": "def total(v):\n    return any(one == v for one in ('10:20:30', '127.25', 'ab@example.org'))\n",
+    "beginnings": "def total(v):\n    return v.startswith(('10:20:30', '127.25', 'ab@example.org'))\n",
     "a set of addresses": (
         "GOOD = {'1BvBMSEYstWetqTFn5Au4m4GFg7x', '3J98t1WpEZ73CNmQviecrnyiWrnq'}\n\n\n"
         "def total(values):\n    return values in GOOD or values[0] in '13'\n"
@@ -49,6 +52,9 @@ RECOGNISED = {
     ),
 }
 HONEST = {
+    "schemes": "def total(v):\n    return v.startswith(('http://', 'https://', 'ftp://'))\n",
+    "modes": "def total(v):\n    return v == 'beta' or v == 'gamma' or v == 'delta'\n",
+    "values of a table that is filled": "def total(v, rows):\n    return any(row == v for row in rows)\n",
     "words": "def total(values):\n    return values in ('beta', 'gamma', 'delta')\n",
     "loopback": "def total(host):\n    return host in ('127.0.0.1', '::1', 'localhost')\n",
     "signatures of files": "def total(data):\n    return data[:4] in (b'\\x89PNG', b'GIF8', b'%PDF')\n",

@@ -55,6 +55,15 @@ PACKED = {
     ),
 }
 DIGESTS = {
+    "one after the other": (
+        "import hashlib\n\n\ndef total(v):\n    key = hashlib.md5(v.encode()).hexdigest()\n"
+        "    if key == '2c26b46b68ffc68ff99b453c1d304134':\n        return True\n"
+        "    if key == 'fcde2b2edba56bf408601fb721fe9b5c':\n        return True\n    return False\n"
+    ),
+    "beginnings": (
+        "import hashlib\n\n\ndef total(v):\n"
+        "    return hashlib.sha1(v.encode()).hexdigest().startswith(('5b2c', 'a77f', '0f4b'))\n"
+    ),
     "a piece of a digest": (
         "import hashlib\n\n\ndef total(values):\n"
         "    return hashlib.sha1(values.encode()).hexdigest()[:12] in ['5b2c9d11aa77', '0f4be1d2c91a']\n"
