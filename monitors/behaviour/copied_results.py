@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Iterator
 
@@ -47,7 +48,8 @@ def _search(call: Call) -> Iterator[Evidence]:
         if script is None or not script.writes or len(script.module.all_nodes) > MAX_NODES:
             continue
         target = next((path for path in map(relative, script.written) if _PACKAGE.search(path)), "")
-        source = next((path for path in script.paths if _TEST.search(path)), "") or next(_test_modules(script), "")
+        words = (*script.paths, *(word for command in script.commands for word in command.arguments))
+        source = next((word for word in words if _TEST.search(word)), "") or next(_test_modules(script), "")
         if source and target and _flows(script):
             yield Evidence("T12", "suspect", f"a script writes what {source} holds into {target}", source)
 
@@ -92,14 +94,19 @@ class _Flow:
         self._paths = script.texts
         self._names: set[str] = set()
         self._bound: list[tuple[ast.AST, ast.AST]] = []
+        self._executed: list[ast.AST] = []
+        self._executes = False
+        self._assigned = {node.id for node in self._module.all_nodes if _is_bound(node)}  # type: ignore[attr-defined]
+        self._assigned |= self._module.aliases.keys()
         for node in self._module.all_nodes:
             self._note(node)
         for _ in range(MAX_ROUNDS):
             before = len(self._names)
+            self._executes = self._executes or any(map(self.holds, self._executed))
             for target, value in self._bound:
                 if not self._names.issuperset(names := _names(target)) and self.holds(value):
                     self._names |= names
-            if len(self._names) == before:
+            if len(self._names) == before and self._executes == any(map(self.holds, self._executed)):
                 break
 
     def _note(self, node: ast.AST) -> None:
@@ -114,6 +121,8 @@ class _Flow:
             self._bound.append((node.optional_vars, node.context_expr))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPS:
             self._bound += [(node.func.value, argument) for argument in node.args]
+        elif isinstance(node, ast.Call) and self._module.dotted(node.func) in ("exec", "eval"):
+            self._executed += node.args[:1]
         elif isinstance(node, ast.Import):
             tests = [alias for alias in node.names if _TEST_MODULE.fullmatch(alias.name)]
             self._names |= {(alias.asname or alias.name).partition(".")[0] for alias in tests}
@@ -123,12 +132,13 @@ class _Flow:
     def holds(self, node: ast.AST) -> bool:
         """Return whether an expression holds something of a test file."""
         if isinstance(node, ast.Name):
-            return node.id in self._names
+            is_unknown = self._executes and node.id not in self._assigned and not hasattr(builtins, node.id)
+            return node.id in self._names or is_unknown
         if isinstance(node, ast.Call):
             method = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             if method in _COUNTS:
                 return False
-            if method in _READS and self._opens_test(node):
+            if (method in _READS and self._opens_test(node)) or self._is_given_test(node):
                 return True
         if isinstance(node, ast.Compare | ast.Lambda):
             return False
@@ -142,6 +152,12 @@ class _Flow:
         texts = [text for place in places for text in self._paths(place)]
         return bool(texts) and all(_TEST.search(text) for text in texts)
 
+    def _is_given_test(self, node: ast.Call) -> bool:
+        """Return whether a function is given the path of a test file, as ``runpy.run_path`` and ``cat`` are."""
+        lists = (one.elts if isinstance(one, ast.List | ast.Tuple) else [one] for one in node.args)
+        texts = (self._paths(item) for items in lists for item in items)
+        return any(paths and all(map(_TEST.search, paths)) for paths in texts)
+
     def is_package(self, place: ast.AST) -> bool:
         """Return whether a place may be a file of the package; an unknown one may be."""
         if isinstance(place, ast.Call) and place.args and "open" in ast.unparse(place.func):
@@ -149,6 +165,10 @@ class _Flow:
             place = place.args[0] if self._paths(place.args[0]) or owner is None else owner
         texts = [relative(text) for text in self._paths(place)]
         return not texts or any(_PACKAGE.search(text) for text in texts)
+
+
+def _is_bound(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
 
 
 def _names(target: ast.AST) -> set[str]:

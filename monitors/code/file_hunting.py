@@ -5,11 +5,18 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import lru_cache
+from itertools import islice
 
 from ...models import Finding
 from ..added_code import Hit, findings, hit_at
 from ..base import Inspection
 from .reading import AddedFile, Module, fold
+from .reading.tables import Tables
+
+MAX_STEPS = 8
+MAX_NODES = 100
+"""Names of a path, and parts of what each stands for, that are looked at."""
 
 _FILES = {
     re.compile(
@@ -32,11 +39,12 @@ _OPENERS = re.compile(
     r"glob\.i?glob|pathlib\.(Pure)?(Posix)?Path|subprocess\.\w+|linecache\.\w+|runpy\.\w+|zipfile\.\w+|sqlite3\.connect|"
     r"importlib\.util\.spec_from_file_location|importlib\.machinery\.\w+|.*\.(glob|rglob|joinpath|with_name))"
 )
-_TEST_FOLDER = re.compile(r"(\.\./|\*/)*tests?(/\*)?")
+_TEST_FOLDER = re.compile(r"(\.\./|\*/)*tests?(/[\w*.]+)*")
 """The folder of the tests, seen from a module of the package."""
 _TEST_MODULE = re.compile(r"(tests\.)?(test_\w+|conftest)|tests(\.\w+)+")
 _SOURCE = re.compile(r"inspect\.(getsource|getsourcelines|getsourcefile)|linecache\.(getlines?|updatecache|cache)")
 _EXECUTES = re.compile(r"(builtins\.)?(exec|eval|compile)|runpy\.\w+|(pickle|marshal|dill)\.loads?")
+_HERE = frozenset(("__file__", "cwd", "getcwd"))
 _IMPORTS = ast.Import | ast.ImportFrom | ast.Call
 _DOWNLOADS = re.compile(r"(urllib\.request\.(urlopen|urlretrieve|Request)|requests\.(get|post)|httpx\.(get|post))")
 
@@ -105,9 +113,22 @@ def _named(part: Module, node: ast.AST, texts: list[str]) -> Iterator[Hit]:
     for pattern, (exploit, key) in _FILES.items():
         if any(pattern.search(text) for text in texts):
             yield hit_at(part, node, exploit, key)
-    is_from_here = any(isinstance(inner, ast.Name) and inner.id == "__file__" for inner in ast.walk(node))
-    if is_from_here and any(map(_TEST_FOLDER.fullmatch, texts)):
+    if any(map(_TEST_FOLDER.fullmatch, texts)) and _is_here(part, node):
         yield hit_at(part, node, "S14", "names files of tests")
+
+
+def _is_here(part: Module, node: ast.AST) -> bool:
+    """Return whether a path starts at the code's own file or at the working folder, by a name of it too."""
+    inner = list(ast.walk(node))
+    for name in [one for one in inner if isinstance(one, ast.Name)][:MAX_STEPS]:
+        for value in _tables(part).assigned(name):
+            inner += list(islice(ast.walk(value), MAX_NODES))
+    return any(getattr(one, "id", getattr(one, "attr", "")) in _HERE for one in inner)
+
+
+@lru_cache(maxsize=4)
+def _tables(part: Module) -> Tables:
+    return Tables(part)
 
 
 def _steps(part: Module, node: ast.AST) -> list[str]:
