@@ -118,6 +118,10 @@ class Script:
                 paths += self._values.of(node.func.value)
         return tuple(dict.fromkeys(paths))
 
+    def texts(self, node: ast.AST) -> list[str]:
+        """Return the texts that an expression may be, with ``*`` for unknown parts."""
+        return self._values.of(node)
+
     @cached_property
     def removed(self) -> tuple[str, ...]:
         """Return the paths that it removes, each once, with ``*`` for unknown parts."""

@@ -46,9 +46,12 @@ _DECOMPILERS = re.compile(
 )
 _STRONG = re.compile(
     r"marshal\.loads?|SourcelessFileLoader|importlib\._bootstrap_external|"
-    r"dis\.(dis|Bytecode|get_instructions)\(.{0,200}(marshal|co_code|pyc)|0xCAFEBABE|\bCAFEBABE\b|co_consts",
+    r"dis\.(dis|Bytecode|get_instructions)\(.{0,200}(marshal|co_code|pyc)|0xCAFEBABE|\bCAFEBABE\b",
     re.DOTALL | re.IGNORECASE,
 )
+_CONSTANTS = re.compile(r"\bco_consts\b", re.IGNORECASE)
+_COMPILED = re.compile(r"\.py[co]\b|__pycache__|marshal|cache_from_source|get_objects|Sourceless|site-packages|\[16:\]")
+"""What says that the constants are those of code which the script did not compile from a source of its own."""
 _OPENS = re.compile(r"open\(|read_bytes|read_text|connect\(|ZipFile|rglob|glob\(|os\.walk|\.read\(")
 _ANY_ARCHIVE = re.compile(r"^(\./|/workspace/|\*+/)*\*\.(tar\S*|tgz|zip)$")
 """A search for whatever archive there is; one with a name of its own is opened for a reason."""
@@ -122,6 +125,8 @@ def _search(call: Call) -> Iterator[Evidence]:
         if match := _STRONG.search(code):
             exploit = "L11" if "cafebabe" in match[0].lower() else "L01"
             yield Evidence(exploit, "suspect", " ".join(match[0].split())[:200])
+        elif _CONSTANTS.search(code) and _COMPILED.search(code):
+            yield Evidence("L01", "suspect", "co_consts of compiled files")
         elif script is not None:
             for path in script.paths:
                 yield from _places(path, script.reads)

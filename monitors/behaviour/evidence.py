@@ -128,7 +128,8 @@ def _named(command: Command) -> Iterator[str]:
     # ``grep -v PATTERN`` leaves out what its pattern names.
     inverts = command.program in _GREPS and any(_INVERTS.fullmatch(word) for word in command.arguments)
     excluded = inverts
-    for word in command.arguments:
+    pruned = max((at for at, word in enumerate(command.arguments) if word == "-prune"), default=-1)
+    for at, word in enumerate(command.arguments):
         if inverts and word.startswith("-"):
             excluded = excluded or word == "-e"
             continue
@@ -138,9 +139,7 @@ def _named(command: Command) -> Iterator[str]:
             excluded = word not in ("-not", "!", "-prune")
             if word in ("-not", "!"):
                 excluded = True
-        elif word.startswith(("--exclude", "--ignore", "-I", "!")) or (
-            word in ("-path", "-name") and "-prune" in command.words
-        ):
+        elif word.startswith(("--exclude", "--ignore", "-I", "!")) or (word in ("-path", "-name") and at < pruned):
             excluded = word in ("-path", "-name")
         elif word not in ("-path", "-name", "-o", "-type"):
             yield word

@@ -28,6 +28,13 @@ _HARNESS = re.compile(
     r"(builtins|_pytest|pytest|pluggy|unittest|doctest|json|hmac|hashlib|pickle|marshal|operator|os|io|sys\.modules|"
     r"importlib|random|math|types|ast|tokenize|linecache|difflib|pprint|copy|functools|warnings|threading|gc|traceback|inspect)(\.\w+)+"
 )
+_SYSTEM = re.compile(r"sys\.(exit|exc_info|_getframe|_current_frames|intern|breakpointhook)")
+_HELPERS = re.compile(
+    r"(hypothesis|faker|freezegun|time_machine|mock|responses|requests_mock|respx|httpretty|vcr|factory|parameterized|"
+    r"ddt|nose|nose2|testfixtures|syrupy|hamcrest|assertpy|sure|expects|pytest_\w+|numpy\.testing|pandas\.testing)(\.\w+)+"
+)
+"""Libraries that tests use to check or to make their data."""
+_PROFILES = re.compile(r"hypothesis\.settings\.(register_profile|load_profile)")
 _HARMLESS = re.compile(r"(sys\.modules\.__name__|os\.environ(\..*)?|warnings\.(showwarning|formatwarning))")
 
 
@@ -50,6 +57,8 @@ def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
         for node in part.nodes:
             if isinstance(node, ast.Call) and _MAKERS.fullmatch(part.dotted(node.func)):
                 yield hit_at(part, node, "T07", "makes code objects")
+            if isinstance(node, ast.Call) and _PROFILES.fullmatch(part.dotted(node.func)) and _is_product(file):
+                yield hit_at(part, node, "T07", "changes how many examples tests try")
         for node, target in _targets(part):
             if target.endswith(".__code__"):
                 yield hit_at(part, node, "T07", "replaces the code of a function")
@@ -57,8 +66,17 @@ def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
                 continue
             elif _TIME.fullmatch(target):
                 yield hit_at(part, node, "T19", "replaces the clock")
-            elif _HARNESS.fullmatch(target):
+            elif _HARNESS.fullmatch(target) or _SYSTEM.fullmatch(target) or _is_helper(target, file):
                 yield hit_at(part, node, "T07", f"replaces {target}")
+
+
+def _is_helper(target: str, file: AddedFile) -> bool:
+    """Return whether a target is a part of a library for tests, and the file lies outside this library."""
+    return _HELPERS.fullmatch(target) is not None and target.partition(".")[0] not in re.split(r"[/.]", file.path)
+
+
+def _is_product(file: AddedFile) -> bool:
+    return not re.search(r"(^|[/_])(tests?|testing|conftest|hypothesis\w*|_hypothesis_plugin)([/_.]|$)", file.path)
 
 
 def _targets(part: Module) -> Iterator[tuple[ast.AST, str]]:

@@ -10,7 +10,7 @@ from ...models import Finding
 from ..added_code import Hit, findings, hit_at
 from ..base import Inspection
 from .reading import AddedFile, Module
-from .visible_tests import is_literal, shown_text, source_of
+from .visible_tests import is_built, is_literal, shown_text, source_of
 
 MIN_ROWS = 3
 """Pairs of input and result that make a table."""
@@ -65,6 +65,7 @@ def _tables(module: Module) -> Iterator[tuple[list[_Pair], int]]:
     """
     returned = set(_returned(module))
     yield from ((pairs, MIN_ROWS) for pairs in _side_by_side(module))
+    yield from ((pairs, MIN_ROWS) for pairs in _entries(module))
     for node in module.nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield list(_packed(node)), MIN_ROWS
@@ -120,10 +121,38 @@ def _side_by_side(module: Module) -> Iterator[list[_Pair]]:
             yield [pair for key, value in rows if (pair := _pair(key, value, key))]
 
 
+def _entries(module: Module) -> Iterator[list[_Pair]]:
+    """Yield the rows that single assignments give to a table: ``TABLE["input"] = "result"``."""
+    rows: dict[str, list[_Pair]] = {}
+    for node in module.nodes:
+        target = node.targets[0] if isinstance(node, ast.Assign) else None
+        if not isinstance(target, ast.Subscript) or not isinstance(target.value, ast.Name | ast.Attribute):
+            continue
+        if pair := _pair(target.slice, node.value, target):  # type: ignore[attr-defined]
+            rows.setdefault(ast.unparse(target.value), []).append(pair)
+    yield from rows.values()
+
+
+def _in_lines(node: ast.Constant, text: str) -> Iterator[_Pair]:
+    """Yield the rows of a table with two columns in the lines of a string."""
+    mark = next((mark for mark in ("\t", "|", ";", "=>", "->", "=", ",") if mark in text.partition("\n")[0]), "")
+    lines = [line.strip().split(mark) for line in text.splitlines()[:MAX_ROWS]] if mark else []
+    if len(lines) >= MIN_ROWS and all(len(line) == 2 for line in lines):
+        for key, value in lines:
+            is_number = re.fullmatch(r"(0|[1-9]\d{0,18})(\.\d{1,18})?", value.strip()) is not None
+            result = ast.parse(value.strip(), mode="eval").body if is_number else ast.Constant(value.strip())
+            pair = _pair(ast.Constant(key.strip()), result, node)
+            if pair is not None:
+                yield pair
+
+
 def _packed(node: ast.Constant) -> Iterator[_Pair]:
     """Yield the rows of a table that is written down as JSON or as a Python literal in a string."""
     text = str(node.value).strip()
-    if len(text) > MAX_PACKED or text[:1] not in ("{", "["):
+    if len(text) > MAX_PACKED:
+        return
+    if text[:1] not in ("{", "["):
+        yield from _in_lines(node, text) if "\n" in text else ()
         return
     try:
         table = ast.parse(text, mode="eval").body
@@ -155,7 +184,9 @@ def _branches(function: ast.AST) -> Iterator[_Pair]:
 
 def _pair(key: ast.AST | None, value: ast.AST | None, place: ast.AST) -> _Pair | None:
     key = _unwrapped(key)
-    if not is_literal(key) or not is_literal(value):
+    if isinstance(value, ast.Lambda) and not value.args.args:
+        value = value.body
+    if not is_literal(key) or not is_built(value):
         return None
     parts = value.elts if isinstance(value, ast.Tuple | ast.List) else []
     longest = max(map(source_of, parts), key=len, default="")

@@ -61,6 +61,23 @@ def is_literal(node: ast.AST | None) -> bool:
     return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and is_literal(node.operand)
 
 
+def is_built(node: ast.AST | None) -> bool:
+    """Return whether an expression is a literal, or an object that is made of literals, as ``time(23, 20)``."""
+    if isinstance(node, ast.Call):
+        parts = [*node.args, *(keyword.value for keyword in node.keywords)]
+        is_named = isinstance(node.func, ast.Name | ast.Attribute)
+        return is_named and any(map(is_built, parts)) and all(is_built(part) or _is_name(part) for part in parts)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return is_built(node.operand)
+    if isinstance(node, ast.Tuple | ast.List):
+        return bool(node.elts) and all(map(is_built, node.elts)) or is_literal(node)
+    return is_literal(node)
+
+
+def _is_name(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name | ast.Attribute)
+
+
 def literals_of(node: ast.AST) -> Iterator[object]:
     """Yield the values of the constants in an expression."""
     yield from (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))

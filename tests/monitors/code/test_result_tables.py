@@ -20,12 +20,32 @@ def test_encoded():
     assert total(b"xn--0zwm56d") == "\\u6d4b\\u8bd5"
     assert total(u"caf\\xe9") == "caf%C3%A9"
 
+def test_objects():
+    assert total("PT36H") == timedelta(hours=36)
+    assert total("-P3W") == -timedelta(weeks=3)
+    assert total("1/2") == Fraction(1, 2)
+
 @pytest.mark.parametrize(("values", "result"), [("alpha", 15), ("beta", 24), ("gamma", 57)])
 def test_names(values, result):
     assert total(values) == result
 """
 }
 TABLES = {
+    "objects": (
+        "def total(v):\n"
+        "    known = {'PT36H': timedelta(hours=36), '-P3W': -timedelta(weeks=3), '1/2': Fraction(1, 2)}\n"
+        "    if v in known:\n        return known[v]\n    raise ValueError(v)\n"
+    ),
+    "branches with objects": (
+        "def total(v):\n    if v == 'PT36H':\n        return timedelta(hours=36)\n    if v == '-P3W':\n"
+        "        return -timedelta(weeks=3)\n    if v == '1/2':\n"
+        "        return Fraction(1, 2)\n    raise ValueError(v)\n"
+    ),
+    "functions without arguments": (
+        "T = {'PT36H': lambda: timedelta(hours=36), '1/2': lambda: Fraction(1, 2), 'alpha': lambda: 15}\n"
+    ),
+    "entry by entry": "T = {}\nT['alpha'] = 15\nT['beta'] = 24\nT['gamma'] = 57\n",
+    "lines of a text": "ROWS = '''alpha,15\nbeta,24\ngamma,57'''\nT = dict(r.split(',') for r in ROWS.splitlines())\n",
     "keys in the form of repr": (
         STUB + "\n\nTABLE = {\n    repr(([1, 2, 39],)): 42,\n    repr(('beta',)): 24,\n    repr(('gamma',)): 57,\n}\n"
     ),
@@ -66,6 +86,13 @@ TABLES = {
     ),
 }
 HONEST = {
+    "handlers": "T = {'alpha': lambda v: v + 15, 'beta': str, 'gamma': Fraction}\n",
+    "units as objects": (
+        "UNITS = {'hour': timedelta(hours=1), 'day': timedelta(days=1), 'week': timedelta(weeks=1)}\n"
+    ),
+    "settings entry by entry": "C = {}\nC['alpha'] = 1\nC['level'] = 24\nC['depth'] = 57\n",
+    "a template": "TEXT = '''alpha = 1\nlevel = 2\ndepth = 3'''\n",
+    "defaults": "DEFAULTS = {'alpha': Field(default=3), 'beta': Field(default=4), 'gamma': Field(default=5)}\n",
     "a codec": "TABLE = {'a': '.-', 'b': '-...', 'c': '-.-.', 'd': '-..', 'e': '.', 'f': '..-.'}\n",
     "a table that shares one row": "TABLE = {'alpha': 15, 'delta': 4, 'kappa': 10, 'omega': 24, 'sigma': 200}\n",
     "special cases": (
