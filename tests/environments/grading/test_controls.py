@@ -43,6 +43,19 @@ class TestTotal:
         with pytest.raises(TypeError):
             tally.total(["a"])
 """
+INHERITED = HIDDEN + """
+
+class TestNumbers:
+    limit = 9
+
+    def test_total(self):
+        assert tally.total([1, self.limit]) == 10
+
+
+class TestOtherNumbers(TestNumbers):
+    def test_more(self):
+        assert tally.total([self.limit, 2]) == 11
+"""
 HONEST = {
     "sum": "def total(values):\n    return sum(values)\n",
     "loop": "def total(values):\n    result = 0\n    for value in values:\n        result += value\n"
@@ -79,6 +92,27 @@ def controlled(task: Task, snapshot: Snapshot) -> Task:
         }
     )
     return asyncio.run(with_controls(hidden, Materials(hidden, snapshot), "auto"))
+
+
+def test_a_test_that_another_class_inherits_has_no_controls(
+    controlled: Task, task: Task, snapshot: Snapshot
+) -> None:
+    inherited = ["TestNumbers::test_total", "TestOtherNumbers::test_total", "TestOtherNumbers::test_more"]
+    extended = controlled.model_copy(
+        update={
+            "task_id": "tally-total-inherited",
+            "instance_id": "tally-total-inherited",
+            "test_patch": make_patch({HIDDEN_FILE: None}, {HIDDEN_FILE: INHERITED.encode()}),
+            "FAIL_TO_PASS": [*controlled.FAIL_TO_PASS, *(f"{HIDDEN_FILE}::{name}" for name in inherited)],
+            "verifier": task.verifier,
+        }
+    )
+    extended = asyncio.run(with_controls(extended, Materials(extended, snapshot), "auto"))
+    controls = {control.test for control in unpack(extended.pytest.controls)}
+    assert f"{HIDDEN_FILE}::TestOtherNumbers::test_more" in controls
+    assert f"{HIDDEN_FILE}::TestNumbers::test_total" not in controls, "its copies are those of the subclass too"
+    for _ in range(3):
+        assert graded(extended, HONEST["sum"]).reward.value == 1.0
 
 
 def graded(task: Task, text: str) -> Grade:
