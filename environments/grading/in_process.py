@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from ...errors import GraderError, SandboxError, SnapshotError
 from ...models import FileChange, Task, TestFailure
-from ..sandbox import WORKSPACE, open_sandbox
+from ..sandbox import open_sandbox
 from ..snapshots.test_run.test_runner import TestRun, run_tests
 from ..tasks.task_trees import Materials, materials, unplayable
 from .collect import collect
@@ -172,12 +172,10 @@ async def _attempt(submission: Submission, trees: Materials, accepted: Sequence[
     task = submission.task
     sandbox = await open_sandbox(trees.grading_layers, submission.limits, submission.backend)
     try:
-        problem, exit_code = await put_in_place(sandbox, accepted)
+        placed = Placed.drawn(unpack(task.pytest.controls), random.SystemRandom())
+        problem, exit_code = await put_in_place(sandbox, accepted, placed.files(trees.grading_tree))
         if problem:
             return _Attempt(None, problem, exit_code)
-        placed = Placed.drawn(unpack(task.pytest.controls), random.SystemRandom())
-        for path, content in placed.files(trees.grading_tree).items():
-            await sandbox.write(f"{WORKSPACE}/{path}", content)
         tests = placed.requested([*task.FAIL_TO_PASS, *task.PASS_TO_PASS])
         limit = task.pytest.timeout_s
         if trees.snapshot.recipe.measured:

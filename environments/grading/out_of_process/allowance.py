@@ -40,8 +40,8 @@ class Allowance:
             raise OutOfTime
 
     async def undisturbed(
-        self, run: Callable[[], Awaitable[ExecResult | None]], run_own: Callable[[], Awaitable[ExecResult | None]]
-    ) -> ExecResult | None:
+        self, run: Callable[[], Awaitable[ExecResult]], run_own: Callable[[], Awaitable[ExecResult]]
+    ) -> ExecResult:
         """Return the result of a run that nothing killed, or of the last one where the solution kills it.
 
         ``run_own`` does the same with the task's own solution. Raises GraderError where that is killed as well:
@@ -49,8 +49,6 @@ class Allowance:
         """
         while True:
             result = await run()
-            if result is None:
-                return None
             self.spend(result.seconds)
             if result.oom_killed or result.exit_code not in KILLED:
                 return result
@@ -69,6 +67,6 @@ def was_ended(run: TestRun) -> bool:
     return not run.timed_out and (run.oom_killed or run.exit_code in KILLED)
 
 
-def is_killed(result: ExecResult | None) -> bool:
+def is_killed(result: ExecResult) -> bool:
     """Return whether another process killed a run, not a limit of its sandbox."""
-    return result is not None and not result.oom_killed and result.exit_code in KILLED
+    return not result.oom_killed and result.exit_code in KILLED

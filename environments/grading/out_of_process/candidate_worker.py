@@ -8,7 +8,6 @@ the host compares it, or lets the tests judge it elsewhere.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import importlib
 import inspect
@@ -75,6 +74,8 @@ def answer(values: Any, number: int, call: dict[str, Any], earlier: list[dict[st
             return {"broken": f"{call['target']} is not a function"}
         state = ModuleState(values.packages, values.state_names)
         if inspect.iscoroutinefunction(function):
+            import asyncio  # takes longer to load than most calls take
+
             outcome = printed_outcome(lambda: asyncio.run(function(*positional, **named)), (), {})
         else:
             outcome = printed_outcome(function, tuple(positional), named)

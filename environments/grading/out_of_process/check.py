@@ -18,12 +18,13 @@ from typing import Any
 
 from ....errors import GraderError
 from ....models import FileChange, Task
-from ...sandbox import WORKSPACE, ExecResult, Limits, open_sandbox
+from ...sandbox import ExecResult, Limits, open_sandbox
+from ...snapshots.test_run.placed_files import WRITE_FILES, write_files
 from ...snapshots.test_run.test_runner import ENVIRONMENT, START, Crossing, TestRun, run_tests
 from ...tasks.task_paths import source_files
 from ...tasks.task_trees import Materials
 from ..own_solution import own_solution
-from ..placing import KILLED, put_in_place
+from ..placing import KILLED, packed_changes
 from .allowance import MOST_SECONDS, TRIES, Allowance, OutOfTime, was_ended
 from .answers import Answers, parsed
 from .held_out_answers import failed_held_out
@@ -108,23 +109,20 @@ class Examination:
         return {name: answers for part in parts for name, answers in part.items()}
 
     async def _worker_answers(self, changes: Sequence[FileChange], job: bytes) -> Answers:
-        async def own() -> ExecResult | None:
+        async def own() -> ExecResult:
             return await self._worker(await asyncio.to_thread(own_solution, self.task, self.trees), job)
 
         allowance = self.allowance or Allowance(math.inf)
         result = await allowance.undisturbed(lambda: self._worker(changes, job), own)
-        return {} if result is None else parsed(result.channel)
+        return parsed(result.channel)
 
-    async def _worker(self, changes: Sequence[FileChange], job: bytes) -> ExecResult | None:
-        """Run a job in a fresh sandbox with the solution; None where its files cannot be put in place."""
+    async def _worker(self, changes: Sequence[FileChange], job: bytes) -> ExecResult:
+        """Run a job in a fresh sandbox with the solution; without answers where its files cannot be written."""
         sandbox = await open_sandbox(self.trees.agent_layers, self.limits, self.backend)
         try:
-            problem, _ = await put_in_place(sandbox, changes)
-            if problem:
-                return None
             return await sandbox.exec(
-                [*START, *worker_parts()],
-                stdin=job,
+                [*START, WRITE_FILES, *worker_parts()],
+                stdin=packed_changes(changes) + job,
                 env={**ENVIRONMENT, "PYTHONHASHSEED": "0"},
                 timeout_s=min(MOST_SECONDS, (self.allowance or Allowance()).seconds),
                 cpu_s=CPU_SECONDS,
@@ -178,8 +176,7 @@ class Examination:
         limits = replace(self.limits, memory=min(self.limits.memory, TRUSTED_MEMORY))
         sandbox = await open_sandbox(self.trees.snapshot.layers(self.trees.solved_tree), limits, self.backend)
         try:
-            for path, content in files.items():
-                await sandbox.write(f"{WORKSPACE}/{path}", content)
+            await write_files(sandbox, files)
             limit = self.task.pytest.timeout_s
             if self.trees.snapshot.recipe.measured:  # an answer may keep a test busy
                 limit = min(limit, max(60.0, 20.0 * self.trees.snapshot.baseline.seconds))

@@ -14,11 +14,12 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from ....environments.sandbox import WORKSPACE, Limits, Sandbox, open_sandbox
+from ....environments.sandbox import Limits, open_sandbox
 from ....environments.snapshots import Snapshot, scratch_tree
 from ....environments.snapshots.builder.specification import BuiltEnvironment
 from ....environments.snapshots.builder.specified import build_commit
 from ....environments.snapshots.source.clones import Clones
+from ....environments.snapshots.test_run.placed_files import write_files
 from ....environments.snapshots.test_run.test_runner import TestRun, run_tests
 from ....errors import PatchError, SnapshotError
 from ....models import PytestVerifier, UnittestVerifier
@@ -234,22 +235,13 @@ async def _runs(
             for files, finished in zip(({}, solution), runs, strict=True):
                 for order, seed in _RUNS:
                     await sandbox.reset()
-                    await _put_in_place(sandbox, files)
+                    await write_files(sandbox, files)
                     finished.append(await run_tests(sandbox, verifier, order=order, hash_seed=seed))
         finally:
             await sandbox.close()
     finally:
         await asyncio.to_thread(stack.close)
     return runs
-
-
-async def _put_in_place(sandbox: Sandbox, files: Mapping[str, bytes | None]) -> None:
-    deleted = [path for path, content in files.items() if content is None]
-    if deleted:
-        await sandbox.exec(["rm", "-f", "--", *deleted])
-    for path, content in files.items():
-        if content is not None:
-            await sandbox.write(f"{WORKSPACE}/{path}", content)
 
 
 def _verifier(instance: Instance, snapshot: Snapshot, timeout_s: float) -> PytestVerifier:

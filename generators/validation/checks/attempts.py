@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from ....environments.grading import grade
-from ....environments.sandbox import WORKSPACE, Change, Sandbox, open_sandbox
+from ....environments.sandbox import Change, Sandbox, open_sandbox
+from ....environments.snapshots.test_run.placed_files import write_files
 from ....environments.snapshots.test_run.test_runner import TestRun, run_tests
 from ....environments.tasks.task_trees import Materials
 from ....models import Task
@@ -37,11 +38,7 @@ class Attempts:
         return run.complete and set(run.passed) >= set(self.task.FAIL_TO_PASS)
 
     async def _run(self, files: Contents) -> TestRun:
-        for path, content in files.items():
-            if content is None:
-                await self.sandbox.exec(["rm", "-f", "--", path])
-            else:
-                await self.sandbox.write(f"{WORKSPACE}/{path}", content)
+        await write_files(self.sandbox, files)
         tests, limit = self.task.FAIL_TO_PASS, self.limit
         return conclusive(
             await run_tests(

@@ -14,7 +14,8 @@ from dataclasses import replace
 from ....environments.grading.controls import COMPONENT, Control, Placed, pack
 from ....environments.grading.out_of_process.recorded_calls import RecordedCalls
 from ....environments.rng import stream
-from ....environments.sandbox import WORKSPACE, open_sandbox
+from ....environments.sandbox import open_sandbox
+from ....environments.snapshots.test_run.placed_files import write_files
 from ....environments.snapshots.test_run.test_runner import TestRun, run_tests
 from ....environments.tasks.task_trees import Materials
 from ....models import Task
@@ -136,8 +137,7 @@ async def _solution_run(
     verifier = task.pytest.model_copy(update={"args": functions})
     sandbox = await open_sandbox(trees.snapshot.layers(trees.solved_tree), backend=backend)
     try:
-        for path, content in _placed(controls, is_reversed).files(trees.grading_tree).items():
-            await sandbox.write(f"{WORKSPACE}/{path}", content)
+        await write_files(sandbox, _placed(controls, is_reversed).files(trees.grading_tree))
         return conclusive(await run_tests(sandbox, verifier))
     finally:
         await sandbox.close()

@@ -43,7 +43,9 @@ class TestTotal:
         with pytest.raises(TypeError):
             tally.total(["a"])
 """
-INHERITED = HIDDEN + """
+INHERITED = (
+    HIDDEN
+    + """
 
 class TestNumbers:
     limit = 9
@@ -56,6 +58,7 @@ class TestOtherNumbers(TestNumbers):
     def test_more(self):
         assert tally.total([self.limit, 2]) == 11
 """
+)
 HONEST = {
     "sum": "def total(values):\n    return sum(values)\n",
     "loop": "def total(values):\n    result = 0\n    for value in values:\n        result += value\n"
@@ -94,9 +97,7 @@ def controlled(task: Task, snapshot: Snapshot) -> Task:
     return asyncio.run(with_controls(hidden, Materials(hidden, snapshot), "auto"))
 
 
-def test_a_test_that_another_class_inherits_has_no_controls(
-    controlled: Task, task: Task, snapshot: Snapshot
-) -> None:
+def test_a_test_that_another_class_inherits_has_no_controls(controlled: Task, task: Task, snapshot: Snapshot) -> None:
     inherited = ["TestNumbers::test_total", "TestOtherNumbers::test_total", "TestOtherNumbers::test_more"]
     extended = controlled.model_copy(
         update={

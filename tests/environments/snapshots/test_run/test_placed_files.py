@@ -1,0 +1,81 @@
+"""Files are written into a sandbox with one command, whatever their names and contents are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import pytest
+
+from etude.environments.sandbox import Sandbox, open_sandbox
+from etude.environments.snapshots import Snapshot, make_workspace
+from etude.environments.snapshots.test_run.placed_files import NotWritten, write_files
+
+Result = TypeVar("Result")
+ODD = 'a b/-n/it\'s "new"\n.py'
+
+
+def inside(snapshot: Snapshot, action: Callable[[Sandbox], Awaitable[Result]]) -> Result:
+    async def run() -> Result:
+        sandbox = await open_sandbox(snapshot.layers(make_workspace(snapshot, git=False).path))
+        try:
+            return await action(sandbox)
+        finally:
+            await sandbox.close()
+
+    return asyncio.run(run())
+
+
+def test_files_are_written_deleted_and_made_executable(snapshot: Snapshot) -> None:
+    async def action(sandbox: Sandbox) -> dict[str, tuple[str, bytes | None, bool]]:
+        files = {
+            ODD: b"odd",
+            "new/deep/er.py": bytes(range(256)) * 3000,
+            "pyproject.toml": b"new",
+            "tests/test_hidden.py": None,
+        }
+        await write_files(sandbox, {**files, "missing.py": None, "empty": b""}, {"pyproject.toml"})
+        return {change.path: (change.kind, change.content, change.executable) for change in await sandbox.changes()}
+
+    changes = inside(snapshot, action)
+    assert changes == {
+        ODD: ("file", b"odd", False),
+        "new/deep/er.py": ("file", bytes(range(256)) * 3000, False),
+        "pyproject.toml": ("file", b"new", True),
+        "empty": ("file", b"", False),
+        "tests/test_hidden.py": ("deleted", None, False),
+    }
+
+
+def test_a_file_may_become_a_folder(snapshot: Snapshot) -> None:
+    async def action(sandbox: Sandbox) -> bytes:
+        await write_files(sandbox, {"pyproject.toml/inner.py": b"inner", "pyproject.toml": None})
+        return await sandbox.read("pyproject.toml/inner.py")
+
+    assert inside(snapshot, action) == b"inner"
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("tests", "cannot write tests: not a regular file"),
+        ("pyproject.toml/inner.py", "cannot write pyproject.toml/inner.py: File exists"),
+        ("x" * 300, f"cannot write {'x' * 300}: File name too long"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_named(snapshot: Snapshot, path: str, message: str) -> None:
+    async def action(sandbox: Sandbox) -> None:
+        await write_files(sandbox, {path: b"text"})
+
+    with pytest.raises(NotWritten) as raised:
+        inside(snapshot, action)
+    assert (str(raised.value), raised.value.exit_code) == (message, 1)
+
+
+def test_a_folder_is_not_deleted(snapshot: Snapshot) -> None:
+    async def action(sandbox: Sandbox) -> None:
+        await write_files(sandbox, {"tests": None})
+
+    with pytest.raises(NotWritten, match="cannot delete tests: Is a directory"):
+        inside(snapshot, action)
