@@ -6,11 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
 from etude.environments.sandbox import available
 from etude.environments.sandbox.conformance.escapes.run import ESCAPES, GAPS
+from etude.environments.sandbox.conformance.ordinary_user import OrdinaryUser
 from etude.environments.sandbox.conformance.suite import CHECKS, NEEDS
 
 ROOT = os.geteuid() == 0
@@ -26,20 +29,30 @@ EXCUSED: dict[str, set[str]] = {
 }
 MODES = list(EXCUSED) if ROOT else ["bubblewrap-rootless", "process-rootless", "docker", "podman"]
 
+ENGINES = ("docker", "podman")
 SLOW_MODES = ("podman", "process-rootless")
 """Modes whose backend is checked in another mode, or by another engine, as well."""
 
 
+AT_ONCE = 2
+"""Runs of the suite at the same time: they wait more than they work."""
+
+
 @pytest.fixture(scope="module")
-def results() -> dict[str, dict[str, str]]:
+def results(request: pytest.FixtureRequest) -> Iterator[dict[str, Future[dict[str, str]]]]:
     """Each mode's verdicts, one run of the suite each."""
-    return {}
+    chosen = [item.callspec.params.get("mode") for item in request.session.items if hasattr(item, "callspec")]
+    modes = [mode for mode in MODES if mode in chosen and not (mode in ENGINES and available()[mode])]
+    user = request.getfixturevalue("ordinary_user") if any(mode.endswith("-rootless") for mode in modes) else None
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        yield {mode: pool.submit(_run, mode, user) for mode in modes}
 
 
-def _run(mode: str, request: pytest.FixtureRequest) -> dict[str, str]:
+def _run(mode: str, user: OrdinaryUser | None) -> dict[str, str]:
     arguments = ["-m", "etude.environments.sandbox.conformance.suite", mode.removesuffix("-rootless")]
     if mode.endswith("-rootless"):
-        done = request.getfixturevalue("ordinary_user").run(arguments)
+        assert user is not None
+        done = user.run(arguments)
     else:
         command = [sys.executable, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, cwd="/", timeout=500, check=False)
@@ -52,13 +65,11 @@ def _run(mode: str, request: pytest.FixtureRequest) -> dict[str, str]:
 @pytest.mark.parametrize(
     "mode", [pytest.param(mode, marks=[pytest.mark.slow] * (mode in SLOW_MODES)) for mode in MODES]
 )
-def test_conforms(mode: str, check: str, results: dict[str, dict[str, str]], request: pytest.FixtureRequest) -> None:
-    if mode in ("docker", "podman") and (why_not := available()[mode]):
+def test_conforms(mode: str, check: str, results: dict[str, Future[dict[str, str]]]) -> None:
+    if mode in ENGINES and (why_not := available()[mode]):
         # Where CI=true, setup.sh has started both.
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"{mode}: {why_not}")
-    if mode not in results:
-        results[mode] = _run(mode, request)
-    verdict = results[mode][check]
+    verdict = results[mode].result()[check]
     guarantee = {**NEEDS, **GAPS}.get(check)
     if guarantee in EXCUSED[mode]:
         assert verdict in ("ok", f"excused: {guarantee}")
