@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -34,6 +34,7 @@ from .recorded_calls import Call, RecordedCalls, boundary_parts, worker_parts
 from .recorded_changes import NEEDS_CHANGES, answers_with_names, frozen_objects, rules_of
 from .recorded_state import failed_states, watched_names
 from .rounds import is_open, next_questions
+from .separation import groups_of_tests
 from .targets import Examined, changed_constructors, examine
 
 ROUNDS = 4
@@ -87,12 +88,13 @@ class Examination:
         opaque: Sequence[str],
         watched: Sequence[str] | None = None,
         is_trial: bool = False,
+        groups: Sequence[Collection[str]] = (),
     ) -> Answers:
         """Return what a solution answers to the calls of each test.
 
         ``watched`` are the names of modules whose changes belong to the answers, None for all. A trial has little time,
-        and all its tests share a process. Raises SandboxError when the sandbox fails, GraderError where the machine
-        kills it, OutOfTime.
+        and all its tests share a process. The tests of each of the ``groups`` have a sandbox of their own. Raises
+        SandboxError when the sandbox fails, GraderError where the machine kills it, OutOfTime.
         """
         roots = self.task.pytest.python_path
         constructors = await asyncio.to_thread(changed_constructors, self.trees.pristine_tree, changes, roots)
@@ -102,9 +104,10 @@ class Examination:
         job |= {"constructors": constructors, "watched": watched, "is_trial": is_trial}
         job |= {"decorated": dict(self.examined.decorated)}
         # Held-out calls have arguments of tests, and these are answers of others: neither may see the other's.
-        of_tests = {name: calls for name, calls in tests.items() if name.isdigit()}
-        held_out = {name: calls for name, calls in tests.items() if not name.isdigit()}
-        jobs = [{**job, "tests": part} for part in (of_tests, held_out) if part]
+        held_out = [name for name in tests if not name.isdigit()]
+        apart = [*(groups or [[name for name in tests if name.isdigit()]]), held_out]
+        parts_sent = [{name: calls for name, calls in tests.items() if name in names} for names in apart]
+        jobs = [{**job, "tests": part} for part in parts_sent if part]
         parts = await asyncio.gather(*(self._worker_answers(changes, json.dumps(part).encode()) for part in jobs))
         return {name: answers for part in parts for name, answers in part.items()}
 
@@ -204,7 +207,9 @@ async def failed_tests(
 async def _failed_tests(
     examination: Examination, recorded: RecordedCalls, changes: Sequence[FileChange]
 ) -> dict[str, str]:
-    answers_given = await examination.answers(changes, recorded.sent(), recorded.opaque, watched_names(recorded))
+    groups = groups_of_tests({str(number): calls for number, calls in enumerate(recorded.tests.values())})
+    watched = watched_names(recorded)
+    answers_given = await examination.answers(changes, recorded.sent(), recorded.opaque, watched, groups=groups)
     carried = answers_with_names(answers_given, recorded.own_state)
     failed = {**failed_held_out(recorded, carried), **failed_states(recorded, answers_given)}
     open_tests: dict[str, list[Call]] = {}

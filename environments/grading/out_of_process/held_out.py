@@ -73,9 +73,14 @@ async def with_held_out(
             ]
             killed.update(*(call_kills[number] for number in picked))
     call_kills = [_of_sequence(kills, number) for number in range(len(pool.sequences))]
-    picked = chosen(call_kills, [False] * len(call_kills), KEPT)
+    bold = ["is_bold" in calls[-1] for calls in pool.sequences]
+    picked = chosen(call_kills, bold, KEPT, [number for number, is_bold in enumerate(bold) if is_bold])
     killed.update(*(call_kills[number] for number in picked))
-    recorded = replace(pool, inputs=inputs, sequences=[pool.sequences[number] for number in picked])
+    sequences = [
+        [{name: part for name, part in call.items() if name != "is_bold"} for call in pool.sequences[number]]
+        for number in picked
+    ]
+    recorded = replace(pool, inputs=inputs, sequences=sequences)
     different = frozenset().union(*kills.values())
     return HeldOut(recorded, len(different), len(killed), tuple(n for n in range(len(tried)) if n not in different))
 
@@ -168,8 +173,13 @@ def kept_call(call: Call, answers: Sequence[Any], errors: Collection[str], docum
     if _is_data(one):
         return retained
     kind = one["error"][0] if one.get("error") else None
-    is_known = kind is not None and (canonical(kind) in errors or str(kind[-1]).rpartition(".")[2] in documented)
+    is_known = kind is not None and is_known_error(kind, errors, documented)
     return {**retained, "is_bold": True} if is_known else None
+
+
+def is_known_error(kind: Any, errors: Collection[str], documented: Collection[str]) -> bool:
+    """Return whether tests show the class of an exception, or the statement names it (see ``kept_call``)."""
+    return canonical(kind) in errors or str(kind[-1]).rpartition(".")[2] in documented
 
 
 def _errors(recorded: RecordedCalls, target: str) -> set[str]:
@@ -197,4 +207,9 @@ async def _with_sequences(
     trial = replace(recorded, tests={}, inputs={}, sequences=proposed)
     runs = [await examination.answers(changes, trial.sent(), recorded.opaque) for changes in (solution, solution, [])]
     first, second, nothing = ([run.get(f"sequence {i}", []) for i in range(len(proposed))] for run in runs)
-    return replace(recorded, sequences=kept_sequences(proposed, (first, second), nothing))
+    documented = documented_errors(task)
+
+    def is_known(call: Call, kind: Any) -> bool:
+        return is_known_error(kind, _errors(recorded, call["target"]), documented)
+
+    return replace(recorded, sequences=kept_sequences(proposed, (first, second), nothing, is_known))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import zip_longest
 
-from .answers import Answers, is_answer_as, is_same_held_out
+from .answers import Answers, is_same_held_out, is_same_step
 from .recorded_calls import RecordedCalls
 from .sequences import QUESTIONS
 
@@ -26,7 +26,7 @@ def _failed_sequences(recorded: RecordedCalls, answers_given: Answers) -> dict[s
     for number, calls in enumerate(recorded.sequences):
         answers = answers_given.get(f"sequence {number}", [])
         for call, got in zip_longest(calls, answers):
-            if call is None or not is_answer_as(call, call["answer"], got):
+            if call is None or not is_same_step(call, got):
                 is_about = call is not None and call["target"] not in QUESTIONS
                 target = call["target"] if is_about else calls[0]["target"]
                 failed[target] = f"a call of held-out sequence {number} has another result"

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from typing import Any
 
 from ....models import FileChange
-from .answers import Answers, is_answer_as, is_same_held_out, same_answer
+from .answers import Answers, is_same_held_out, is_same_step, same_answer
 from .check import Examination
 from .recorded_calls import Call, RecordedCalls
 from .recorded_changes import answers_with_names
@@ -91,7 +91,7 @@ def _different(recorded: RecordedCalls, answers_given: Answers) -> set[Place]:
     for target, calls in recorded.inputs.items():
         compare(f"input {target}", calls, is_same_held_out)
     for number, calls in enumerate(recorded.sequences):
-        compare(f"sequence {number}", calls, lambda call, got: is_answer_as(call, call["answer"], got))
+        compare(f"sequence {number}", calls, is_same_step)
     return places.union(unanswered[:1])
 
 

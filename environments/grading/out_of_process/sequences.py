@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count, zip_longest
 from typing import Any
 
 from .equal_data import objects_in, plain_data
 from .inputs import at, has, is_plain, renumbered, with_option
+from .own_state import NO_FORM
 from .parameters import Options, is_free
 from .places import canonical
 from .recorded_calls import Call
@@ -62,21 +63,28 @@ def held_out_sequences(
 
 
 def kept_sequences(
-    proposed: Sequence[Sequence[Call]], runs: Sequence[Sequence[Any]], nothing: Sequence[Sequence[Any]]
+    proposed: Sequence[Sequence[Call]],
+    runs: Sequence[Sequence[Any]],
+    nothing: Sequence[Sequence[Any]],
+    is_shown: Callable[[Call, Any], bool] = lambda _call, _error: False,
 ) -> list[list[Call]]:
     """Return the sequences that the task's own solution answers the same in two ``runs``, and doing nothing otherwise.
 
-    Each ends before a call that raises, be it while its result is used up: another solution may raise at once. It has
-    what is compared as the answer of each call.
+    Each ends before a call that raises, be it while its result is used up: another solution may raise at once. Where
+    tests or the statement show the class of the exception (``is_shown``), another sequence has that call as its last
+    one, with ``is_bold``. Each has what is compared as the answer of each call.
     """
     sequences_kept: list[list[Call]] = []
     for calls, first, second, other in zip(proposed, *runs, nothing, strict=False):
         good: list[Call] = []
-        is_different = False
+        is_different, last = False, None
         for call, one, two, three in zip_longest(calls, first or [], second or [], other or []):
             if call is None or not one or not two or "broken" in one or _raises(one):
                 if call is not None and call["target"] in QUESTIONS:
                     continue
+                error = _common_error(one, two)
+                if call is not None and error is not None and is_shown(call, error):
+                    last = {**call, "answer": comparable(call, one), "is_bold": True}
                 break
             answer = comparable(call, one)
             is_steady = canonical(answer) == canonical(comparable(call, two))
@@ -89,9 +97,17 @@ def kept_sequences(
             good.append({**call, "answer": answer, "needs": needs, **({"changes": changes} if changes else {})})
             is_different |= needs
         answers = [call["answer"] for call in good]
-        if is_different and all(is_free(call, answers) for call in good):
-            sequences_kept.append([{name: call[name] for name in call if name != "option"} for call in good])
+        if all(is_free(call, answers) for call in good):
+            bare = [{name: call[name] for name in call if name != "option"} for call in good]
+            sequences_kept += [bare] if is_different else []
+            sequences_kept += [[*bare, last]] if last is not None and "option" not in last else []
     return sequences_kept
+
+
+def _common_error(one: Any, two: Any) -> Any:
+    """Return the class of the exception that two answers have, None where one has none or another one."""
+    errors = [answer["error"] for answer in (one, two) if isinstance(answer, dict) and answer.get("error")]
+    return errors[0][0] if len(errors) == 2 and canonical(errors[0][0]) == canonical(errors[1][0]) else None
 
 
 def _raises(answer: Any) -> bool:
@@ -100,7 +116,10 @@ def _raises(answer: Any) -> bool:
 
 
 def comparable(call: Call, answer: Any) -> Any:
-    """Return the part of an answer that is data: its result, what it printed, and what data it changed in place."""
+    """Return the part of an answer that is data: its result, what it printed, and what data it changed in place.
+
+    Data that an object took over is as it was: another solution may have copied it.
+    """
     if not isinstance(answer, dict) or "broken" in answer or not {"result", "after", "error", "printed"} <= set(answer):
         return None
     forms = [*call["arguments"], *call["keywords"].values()]
@@ -109,7 +128,9 @@ def comparable(call: Call, answer: Any) -> Any:
         return None
     objects = objects_in(after)
     data = [
-        plain_data(now, objects) if is_plain(before) and plain_data(now, objects) != plain_data(before) else None
+        plain_data(now, objects)
+        if is_plain(before) and plain_data(now, objects) not in (plain_data(before), NO_FORM)
+        else None
         for before, now in zip(forms, after, strict=True)
     ]
     error = answer["error"][:1] if isinstance(answer["error"], list) else answer["error"]

@@ -269,10 +269,7 @@ class DataValues(CodeEncoder):
 
     def _fill_opaque(self, value: Any, attributes: Any, items: Any, pairs: Any) -> None:
         if attributes:
-            decoded_attributes = {name: self.decode(item) for name, item in attributes}
-            if self.allowed is not None:  # private state is the solution's own, methods are those of the tree
-                pairs_held = decoded_attributes.items()
-                decoded_attributes = {name: item for name, item in pairs_held if is_plain_attribute(value, name, item)}
+            decoded_attributes = self._decoded_attributes(value, attributes)
             value.__dict__.clear()
             value.__dict__.update(decoded_attributes)
         if items is not None:
@@ -281,3 +278,20 @@ class DataValues(CodeEncoder):
             decoded = [(self.decode(key), self.decode(item)) for key, item in pairs]
             dict.clear(value)
             dict.update(value, decoded)
+
+    def _decoded_attributes(self, value: Any, attributes: Any) -> dict[str, Any]:
+        """Return an opaque object's attributes; on the trusted side those that are data, whose methods are the tree's.
+
+        What a solution keeps for itself besides, such as a helper of its own, stays in its process.
+        """
+        if self.allowed is None:
+            return {name: self.decode(item) for name, item in attributes}
+        decoded: dict[str, Any] = {}
+        for name, form in attributes:
+            try:
+                item = self.decode(form)
+            except CannotEncode:
+                continue
+            if is_plain_attribute(value, name, item):
+                decoded[name] = item
+        return decoded

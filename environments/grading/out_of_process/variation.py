@@ -30,7 +30,7 @@ def varied(form: Any, others: Sequence[Any], choice: random.Random) -> Any:
         return choice.randint(min(observed), max(observed)) if observed else form
     if isinstance(form, str):
         marks = [mark for item in others if isinstance(item, str) for mark in item if _is_mark(mark)]
-        return "".join(_other(character, marks, choice) for character in form)
+        return _varied_text(form, marks, choice)
     tag = form[0]
     if tag == "f":
         finite = _floats(others)
@@ -85,6 +85,18 @@ def _encoded(content: bytes) -> Any:
 def _is_mark(character: str) -> bool:
     """Return whether a character is neither a letter, a digit nor a control character."""
     return not character.isalnum() and character.isprintable()
+
+
+def _varied_text(text: str, marks: Sequence[str], choice: random.Random) -> str:
+    """Return a text in which all characters are others of the same kind, or one or two of them are.
+
+    What is right but for one character tells a solution from one that looks at another place.
+    """
+    characters = list(text)
+    few = choice.sample(range(len(text)), min(len(text), choice.choice([1, 2])))
+    for place in few if choice.random() < 0.5 else range(len(text)):
+        characters[place] = _other(characters[place], marks, choice)
+    return "".join(characters)
 
 
 def _other(character: str, marks: Sequence[str], choice: random.Random) -> str:

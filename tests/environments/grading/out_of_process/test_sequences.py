@@ -144,3 +144,23 @@ def test_a_sequence_ends_before_a_result_that_raises_when_it_is_used_up() -> Non
         answers = {"sequence 0": given[: len(kept[0])]}
         failed = _failed_sequences(RecordedCalls(["m:f"], [], ["m"], {}, {}, kept), answers)
         assert (failed == {}) is is_right
+
+
+def test_a_sequence_may_end_with_an_exception_that_tests_show() -> None:
+    first, second = call("m:f", 1), call("m:f", 2)
+    error, other = ([["g", "builtins", name], "", []] for name in ("ValueError", "KeyError"))
+    runs = [[answer(3), answer(None, error=error)]]
+    nothing = [[answer(None), answer(None)]]
+    kept = kept_sequences([[first, second]], (runs, runs), nothing, lambda _, kind: kind == error[0])
+    assert [[item["arguments"] for item in calls] for calls in kept] == [[[1]], [[1], [2]]]
+    assert ["is_bold" in calls[-1] for calls in kept] == [False, True], "kept only where it kills a mutant"
+    assert len(kept_sequences([[first, second]], (runs, runs), nothing, lambda _, kind: kind == other[0])) == 1
+    unsteady = [[answer(3), answer(None, error=other)]]
+    assert len(kept_sequences([[first, second]], (runs, unsteady), nothing, lambda *_: True)) == 1
+    own_kind = {**answer(None, error=[["g", "m", "Own"], "", []]), "classes": {"m:Own": [error[0][1:]]}}
+    texts = answer(None, error=[error[0], "another text", []])
+    for last, is_right in ((texts, True), (own_kind, True), (answer(None, error=other), False), (answer(3), False)):
+        failed = _failed_sequences(
+            RecordedCalls(["m:f"], [], ["m"], {}, {}, [kept[1]]), {"sequence 0": [answer(3), last]}
+        )
+        assert (failed == {}) is is_right
