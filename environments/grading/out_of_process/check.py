@@ -109,7 +109,8 @@ class Examination:
         parts_sent = [{name: calls for name, calls in tests.items() if name in names} for names in apart]
         jobs = [{**job, "tests": part} for part in parts_sent if part]
         parts = await asyncio.gather(*(self._worker_answers(changes, json.dumps(part).encode()) for part in jobs))
-        return {name: answers for part in parts for name, answers in part.items()}
+        pairs = zip(jobs, parts, strict=True)  # a process answers nothing that another one was asked
+        return {name: answers for sent, part in pairs for name, answers in part.items() if name in sent["tests"]}
 
     async def _worker_answers(self, changes: Sequence[FileChange], job: bytes) -> Answers:
         async def own() -> ExecResult:

@@ -21,7 +21,7 @@ from .parameters import Options, is_free, unused_options
 from .places import canonical
 from .recorded_calls import Call, RecordedCalls
 from .recorded_changes import answers_with_names
-from .sequences import KEPT, held_out_sequences, kept_sequences
+from .sequences import KEPT, held_out_sequences, kept_sequences, repeats_test
 from .strength import too_weak
 from .tables import refuted_defaults
 from .value_objects import is_object, other_object, value_classes
@@ -212,4 +212,6 @@ async def _with_sequences(
     def is_known(call: Call, kind: Any) -> bool:
         return is_known_error(kind, _errors(recorded, call["target"]), documented)
 
-    return replace(recorded, sequences=kept_sequences(proposed, (first, second), nothing, is_known))
+    kept = kept_sequences(proposed, (first, second), nothing, is_known)
+    tests = list(recorded.tests.values())
+    return replace(recorded, sequences=[calls for calls in kept if not repeats_test(calls, tests)])

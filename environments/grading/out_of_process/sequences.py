@@ -104,6 +104,13 @@ def kept_sequences(
     return sequences_kept
 
 
+def repeats_test(calls: Sequence[Call], tests: Sequence[Sequence[Call]]) -> bool:
+    """Return whether calls, without the questions after them, are those that one of the tests begins with."""
+    own = [call for call in calls if call["target"] not in QUESTIONS]
+    key = _key(own)
+    return any(len(test) >= len(own) and _key(test[: len(own)]) == key for test in tests)
+
+
 def _common_error(one: Any, two: Any) -> Any:
     """Return the class of the exception that two answers have, None where one has none or another one."""
     errors = [answer["error"] for answer in (one, two) if isinstance(answer, dict) and answer.get("error")]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # inside, the text of that file has defined these names alrea
 
 MAX_BASES = 16
 """Most bases of a class that are named."""
+MAX_PARTS = 100_000
+"""Most parts of an answer in which data stands in for objects; it stands in full wherever an object is named."""
 
 
 _DATA = (str, int, float, bytes, tuple, list, dict, set, frozenset)
@@ -56,11 +58,16 @@ def bases_of(kind: type, packages: Any) -> list[list[str]]:
 
 
 def with_stand_ins(answer: Any, allowed: Callable[[str, str], bool]) -> Any:
-    """Return an answer with expected bases in the place of classes that are not expected, where it names such bases."""
+    """Return an answer with expected bases in the place of classes that are not expected, where it names such bases.
+
+    Raises ValueError for more than MAX_PARTS.
+    """
     bases = answer.get("classes")
     if not isinstance(bases, dict) or not bases:
         return answer
     plain_values: dict[str, Any] = {}
+    sizes: dict[str, int] = {}
+    parts = 0
 
     def named_bases(form: Any) -> list[list[Any]]:
         """Return what an answer says about a class, nothing for any other form."""
@@ -78,9 +85,17 @@ def with_stand_ins(answer: Any, allowed: Callable[[str, str], bool]) -> Any:
             return form
         return next((["g", *base] for base in places if may_be_here(base, method)), form)
 
+    def count(more: int) -> None:
+        nonlocal parts
+        parts += more
+        if parts > MAX_PARTS:
+            raise ValueError("an answer with too many parts")
+
     def replaced(form: Any) -> Any:
+        count(1)
         if not isinstance(form, list):
             return form
+        before = parts
         form = [replaced(part) for part in form]
         if len(form) == 7 and form[0] == "o" and isinstance(form[2], list) and len(form[2]) == 2:
             method, maker = form[2][0], place(form[2][1], f"{form[2][0]} ")
@@ -89,11 +104,12 @@ def with_stand_ins(answer: Any, allowed: Callable[[str, str], bool]) -> Any:
             if places and isinstance(form[1], str) and not may_be_here(maker[1:], f"{method} "):
                 number = form[1]
                 form = _plain(form, [base[1] for base in places if base[0] == "builtins"])
-                plain_values[number] = form
+                plain_values[number], sizes[number] = form, parts - before + 1
         elif len(form) == 6 and form[0] == "O":
             form[2] = place(form[2])
         elif len(form) == 2 and form[0] == "r" and isinstance(form[1], str) and form[1] in plain_values:
             value = plain_values[form[1]]
+            count(sizes[form[1]])  # it stands here in full
             return form if isinstance(value, list) and value[1:2] == form[1:] else value
         return form
 

@@ -215,6 +215,8 @@ def test_outcomes_count_under_the_names_that_tests_really_have() -> None:
     assert place.passed(run) == {}
     forged = replace(run, outcomes=dict.fromkeys([*names, "t.py::test_b"], Outcome("passed")))
     assert set(place.passed(forged)) == {names[0], names[2]}
+    wrong = {names[0]: Outcome("failed"), names[1]: Outcome("failed"), names[2]: Outcome("passed")}
+    assert place.passed(replace(run, outcomes=wrong)) == {}, "a wrong answer may be what a control expects"
 
 
 def test_the_names_that_are_asked_for_do_not_depend_on_the_draw() -> None:

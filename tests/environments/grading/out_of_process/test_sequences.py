@@ -10,7 +10,12 @@ import pytest
 
 from etude.environments.grading.out_of_process.held_out_answers import _failed_sequences
 from etude.environments.grading.out_of_process.recorded_calls import RecordedCalls
-from etude.environments.grading.out_of_process.sequences import comparable, held_out_sequences, kept_sequences
+from etude.environments.grading.out_of_process.sequences import (
+    comparable,
+    held_out_sequences,
+    kept_sequences,
+    repeats_test,
+)
 from etude.environments.grading.out_of_process.strength import too_weak
 
 INIT, ADD = "m:Box.__init__", "m:Box.add"
@@ -164,3 +169,18 @@ def test_a_sequence_may_end_with_an_exception_that_tests_show() -> None:
             RecordedCalls(["m:f"], [], ["m"], {}, {}, [kept[1]]), {"sequence 0": [answer(3), last]}
         )
         assert (failed == {}) is is_right
+
+
+def test_what_a_test_begins_with_is_not_held_out() -> None:
+    question = {"target": "builtins:repr", "arguments": [["r", "0.1"]], "keywords": {}}
+    assert repeats_test([TEST[0], question], [OTHER, TEST]) and repeats_test(TEST, [TEST])
+    assert not repeats_test([call(INIT, NEW, 4)], [TEST, OTHER])
+    assert not repeats_test([*TEST, call(ADD, ["h", 1, []], 1)], [TEST])
+
+
+def test_data_that_an_object_took_over_is_not_compared() -> None:
+    item = call("m:Box.fill", ["h", 1, []], ["l", 2, [1, 2]])
+    held, kept_list = ["O", 1, ["g", "m", "Box"], [], None, None], ["l", 2, [1, 2]]
+    shared = comparable(item, answer(None, [held, ["r", "0.1/items"]]))
+    assert shared == comparable(item, answer(None, [held, kept_list]))
+    assert shared != comparable(item, answer(None, [held, ["l", 2, [1, 2, 3]]]))

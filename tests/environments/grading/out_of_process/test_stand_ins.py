@@ -164,3 +164,21 @@ def test_every_exception_that_a_class_derives_from_is_named(side: dict[str, Any]
     assert is_same_held_out(call, given(side, None, error)) and not is_same_held_out(
         {**call, "answer": given(side, None, Exception("x"))}, given(side, None, error)
     )
+
+
+def test_an_answer_that_unfolds_without_end_is_no_answer(side: dict[str, Any]) -> None:
+    """Each pair holds the one before twice: as plain data it doubles with every level."""
+    form: Any = ["t", [1, 2]]
+    for level in range(1, 60):
+        pair = [form, form if level == 1 else ["r", f"0.{level - 1}"]]
+        form = ["o", f"0.{level}", ["new", ["g", "m", "Pair"]], [["t", pair]], None, None, None]
+    answer = {
+        "result": form,
+        "after": None,
+        "error": None,
+        "printed": "",
+        "classes": {"m:Pair": [["builtins", "tuple"]]},
+    }
+    with pytest.raises(ValueError, match="too many parts"):
+        side["with_stand_ins"](answer, lambda _module, _name: False)
+    assert not is_same_held_out({"target": "m:f", "arguments": [], "keywords": {}, "answer": given(side, 1)}, answer)
