@@ -72,7 +72,7 @@ def is_same_held_out(call: Call, got: Any) -> bool:
 def is_same_step(call: Call, got: Any) -> bool:
     """Return the same for a call of a held-out sequence, whose recorded answer has only what is compared."""
     expected = call["answer"]
-    if isinstance(expected["after"], list):  # records of earlier versions name what is no data
+    if isinstance(expected["after"], list):  # records of earlier versions say so in another way
         expected = {**expected, "after": [None if form == NO_FORM else form for form in expected["after"]]}
     return is_answer_as(call, expected, _as_expected_error(expected, got))
 

@@ -212,6 +212,6 @@ async def _with_sequences(
     def is_known(call: Call, kind: Any) -> bool:
         return is_known_error(kind, _errors(recorded, call["target"]), documented)
 
-    kept = kept_sequences(proposed, (first, second), nothing, is_known)
+    answered = kept_sequences(proposed, (first, second), nothing, is_known)
     tests = list(recorded.tests.values())
-    return replace(recorded, sequences=[calls for calls in kept if not repeats_test(calls, tests)])
+    return replace(recorded, sequences=[calls for calls in answered if not repeats_test(calls, tests)])

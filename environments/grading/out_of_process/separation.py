@@ -16,7 +16,7 @@ from .recorded_calls import Call
 GROUPS = 2
 """Most sandboxes for the calls of tests."""
 _SHORTEST = 2
-"""Characters of the shortest text that tells something."""
+"""Characters of the shortest text that counts."""
 _USUAL = 12
 """A text that more tests than these are given says nothing about one of them."""
 _NUMBER = re.compile(r"[\d./]+")
@@ -29,18 +29,18 @@ def groups_of_tests(tests: Mapping[str, Sequence[Call]]) -> list[set[str]]:
 
     A text that a test is given itself reveals nothing about what it expects.
     """
-    given = {name: {text for call in calls for text in _arguments(call)} for name, calls in tests.items()}
+    arguments = {name: {text for call in calls for text in _arguments(call)} for name, calls in tests.items()}
     expected = {
         name: {text for call in calls for text in _texts([call["answer"]["result"], call["answer"]["after"]])}
         for name, calls in tests.items()
     }
     holders: defaultdict[str, set[str]] = defaultdict(set)
-    for name, texts in given.items():
+    for name, texts in arguments.items():
         for text in texts:
             holders[text].add(name)
     conflicts: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for name in tests:
-        for text in expected[name] - given[name]:
+        for text in expected[name] - arguments[name]:
             for other in holders.get(text, ()) if len(holders.get(text, ())) <= _USUAL else ():
                 for one, two in ((name, other), (other, name)):
                     conflicts[one][two] = conflicts[one].get(two, 0) + 1

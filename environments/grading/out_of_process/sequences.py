@@ -106,9 +106,9 @@ def kept_sequences(
 
 def repeats_test(calls: Sequence[Call], tests: Sequence[Sequence[Call]]) -> bool:
     """Return whether calls, without the questions after them, are those that one of the tests begins with."""
-    own = [call for call in calls if call["target"] not in QUESTIONS]
-    key = _key(own)
-    return any(len(test) >= len(own) and _key(test[: len(own)]) == key for test in tests)
+    made = [call for call in calls if call["target"] not in QUESTIONS]
+    key = _key(made)
+    return any(len(test) >= len(made) and _key(test[: len(made)]) == key for test in tests)
 
 
 def _common_error(one: Any, two: Any) -> Any:

@@ -90,7 +90,7 @@ def _is_mark(character: str) -> bool:
 def _varied_text(text: str, marks: Sequence[str], choice: random.Random) -> str:
     """Return a text in which all characters are others of the same kind, or one or two of them are.
 
-    What is right but for one character tells a solution from one that looks at another place.
+    A text that is right but for one character refutes a solution that looks at another place.
     """
     characters = list(text)
     few = choice.sample(range(len(text)), min(len(text), choice.choice([1, 2])))
