@@ -106,9 +106,9 @@ def kept_sequences(
 
 def repeats_test(calls: Sequence[Call], tests: Sequence[Sequence[Call]]) -> bool:
     """Return whether calls, without the questions after them, are those that one of the tests begins with."""
-    made = [call for call in calls if call["target"] not in QUESTIONS]
-    key = _key(made)
-    return any(len(test) >= len(made) and _key(test[: len(made)]) == key for test in tests)
+    without_questions = [call for call in calls if call["target"] not in QUESTIONS]
+    key = _key(without_questions)
+    return any(len(test) >= len(without_questions) and _key(test[: len(without_questions)]) == key for test in tests)
 
 
 def _common_error(one: Any, two: Any) -> Any:
