@@ -387,7 +387,7 @@ class Grade(Record):
     refused: list[FileChange] = Field(default_factory=list)
     findings: list[Finding] = Field(default_factory=list)
     diff_sha256: str = ""
-    end_cause: str = ""
+    end_cause: CleanText = ""
 
 
 class Fork(Record):

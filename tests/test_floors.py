@@ -14,6 +14,7 @@ FLOORS = {
     "registry": 0,
     "errors": -1,
     "intervals": 0,
+    "parsing_cost": 0,
     "tool_names": 0,
     "client": 1,
     "hints": 1,

@@ -146,3 +146,8 @@ def test_a_row_of_a_newer_schema_says_upgrade() -> None:
 def test_a_reward_lies_between_0_and_1(value: float) -> None:
     with pytest.raises(ValidationError):
         models.Reward(value=value)
+
+
+def test_a_grade_can_be_stored_whatever_ended_the_run() -> None:
+    grade = models.Grade(reward=models.Reward(value=0.0, components={}), end_cause="SystemExit: \ud800")
+    assert models.Grade.model_validate_json(grade.model_dump_json()).end_cause == "SystemExit: ?"

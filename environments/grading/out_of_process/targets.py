@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from ....models import FileChange
+from ....parsing_cost import is_costly
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _BOUNDARY = '__import__("sys").modules["_etude_boundary"]'
@@ -103,6 +104,8 @@ def changed_constructors(tree: Path, changes: Iterable[FileChange], roots: Itera
 
 
 def _constructors(content: bytes) -> dict[str, str]:
+    if is_costly(content):
+        raise ValueError("a text that takes long to parse")
     functions = definitions(ast.parse(content))
     return {name: _code(node) for name, node in functions.items() if name.endswith(".__init__")}
 

@@ -10,6 +10,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
+from ....parsing_cost import is_costly
 from .constants import Value, fold
 
 MAX_FILE = 512 << 10
@@ -281,8 +282,8 @@ class Module:
 
 @lru_cache(maxsize=512)
 def parsed(text: str, line: int = 0, depth: int = 0) -> Module | None:
-    """Return the parsed text; None when it is too long or no Python."""
-    if len(text) > MAX_FILE:
+    """Return the parsed text; None when it is too long, takes long to parse, or is no Python."""
+    if len(text) > MAX_FILE or is_costly(text):
         return None
     try:
         with warnings.catch_warnings():
