@@ -39,10 +39,10 @@ def silenced(call: Call) -> Iterator[Evidence]:
     for one in call.python:
         for node in one.module.all_nodes if one.writes else ():
             if isinstance(node, ast.Call) and _REPLACES.fullmatch(one.module.dotted(node.func)):
-                old, new = [*(written(argument) for argument in node.args), "", ""][:2]
-                if ">>>" in old and _SKIP.search(new) and not _SKIP.search(old):
+                texts = [*(written(argument) for argument in node.args), "", ""]
+                if ">>>" in texts[0] and _SKIP.search(texts[1]) and not _SKIP.search(texts[0]):
                     path = next(filter(_DOCUMENT.search, one.written), "")
-                    yield Evidence("T01", "suspect", f"skips examples: {new}"[:300], path)
+                    yield Evidence("T01", "suspect", f"skips examples: {texts[1]}"[:300], path)
     before = next((old for name in _OLD if isinstance(old := call.arguments.get(name), str)), None)
     for path, text in call.writes if before is not None else ():
         if _SKIP.search(text) and _skipped(text) & (_examples(before or "") - _skipped(before or "")):
