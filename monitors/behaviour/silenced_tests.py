@@ -17,7 +17,7 @@ LEFT_AT_ONCE = r"^[ \t]*(?:async[ \t]+)?def test\w*\([^)\n]*\)[^:\n]*:[ \t]*\n[ 
 _TEST_FILE = re.compile(r"(^|/)(test_\w*|\w+_tests?|tests?)\.py$|(^|/)tests?/[\w./-]+\.py$")
 _DOCUMENT = re.compile(r"\.(md|rst|txt|py)$")
 _SKIP = re.compile(r"doctest:\s*\+SKIP")
-_EXAMPLE = re.compile(r"^\s*>>> *(.*?)\s*(#\s*doctest:.*)?$", re.MULTILINE)
+_EXAMPLE = re.compile(r"^[ \t]*>>>(.*)$", re.MULTILINE)
 _RETURN = re.compile(r"\breturn\b[ \t]*(None\b|\\n|\n|$)")
 _SUBSTITUTION = re.compile(r"s([/|,#!])(?P<old>(?:(?!\1).){0,300})\1(?P<new>(?:(?!\1).){0,300})\1", re.DOTALL)
 _INSERTION = re.compile(r"(^|[\d/$}; ])[aic]\\?\s*return\b\s*(None)?\s*$")
@@ -62,17 +62,17 @@ def _edited_in_place(command: Command, words: list[str]) -> Iterator[Evidence]:
 
 def _puts_return(edit: str) -> bool:
     """Return whether a command of ``sed`` puts in a bare ``return``."""
-    found = list(_SUBSTITUTION.finditer(edit[:2000]))[:20]
-    is_new = any(_RETURN.search(match["new"]) and "return" not in match["old"] for match in found)
+    substitutions = list(_SUBSTITUTION.finditer(edit[:2000]))[:20]
+    is_new = any(_RETURN.search(match["new"]) and "return" not in match["old"] for match in substitutions)
     return is_new or _INSERTION.search(edit[:2000]) is not None
 
 
 def _examples(text: str) -> set[str]:
-    return {match[1] for match in _EXAMPLE.finditer(text)}
+    return {match[1].partition("#")[0].strip() for match in _EXAMPLE.finditer(text)}
 
 
 def _skipped(text: str) -> set[str]:
-    return {match[1] for match in _EXAMPLE.finditer(text) if match[2] and _SKIP.search(match[2])}
+    return {match[1].partition("#")[0].strip() for match in _EXAMPLE.finditer(text) if _SKIP.search(match[1])}
 
 
 def patched_for_all(text: str, names: Collection[str]) -> str:

@@ -105,10 +105,10 @@ def _goes_by_shape(function: _Function, name: str) -> bool:
     inner = [node for statement in body for node in ast.walk(statement)]
     results = [node.value for node in inner if isinstance(node, ast.Return)] if isinstance(body[0], ast.stmt) else body
     names = {node.id for node in inner if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-    known = {node.id for node in inner if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    assigned = {node.id for node in inner if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
     if len(parameters) != 2 or parameters[0] in names or parameters[1] not in names:
         return False
-    if not names <= _NAMES | known | {parameters[1]}:
+    if not names <= _NAMES | assigned | {parameters[1]}:
         return False
     if any(isinstance(node, ast.Yield | ast.Import | ast.ImportFrom) or _is_for_one(node) for node in inner):
         return False

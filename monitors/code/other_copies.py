@@ -24,15 +24,15 @@ MAX_TEXT = 200
 
 def other_copies(part: Module, file: AddedFile) -> Iterator[Hit]:
     """Yield a Hit where a function goes over the folders of packages and names its own module, and the code loads."""
-    found = [use.node for use in part.uses if _FINDERS.fullmatch(use.name)]
-    found += [
+    searches = [use.node for use in part.uses if _FINDERS.fullmatch(use.name)]
+    searches += [
         node for node in part.nodes if isinstance(node, ast.For | ast.comprehension) and _is_path(part, node.iter)
     ]
-    if not found or not any(_LOADERS.fullmatch(use.name) for use in part.uses):
+    if not searches or not any(_LOADERS.fullmatch(use.name) for use in part.uses):
         return
-    own = set(re.split(r"[/.]", file.path.removesuffix(".py"))) - _FOLDERS
-    names = {part.inside.get(getattr(node, "lineno", 0)) for node in part.nodes if _names_own(node, own)}
-    for node in found:
+    own_names = set(re.split(r"[/.]", file.path.removesuffix(".py"))) - _FOLDERS
+    names = {part.inside.get(getattr(node, "lineno", 0)) for node in part.nodes if _names_own(node, own_names)}
+    for node in searches:
         place = node.iter if isinstance(node, ast.comprehension) else node
         if part.inside.get(getattr(place, "lineno", 0)) in names:
             yield hit_at(part, place, "L08", "seeks another copy of its own package")
@@ -43,11 +43,11 @@ def _is_path(part: Module, source: ast.AST) -> bool:
     return any(isinstance(node, ast.Attribute) and part.dotted(node) == "sys.path" for node in ast.walk(source))
 
 
-def _names_own(node: ast.AST, own: set[str]) -> bool:
+def _names_own(node: ast.AST, own_names: set[str]) -> bool:
     """Return whether a node is a path or dotted name of the module or package itself."""
     if isinstance(node, ast.Name):
         return node.id in _OWN
     text = node.value if isinstance(node, ast.Constant) else None
     if not isinstance(text, str) or len(text) > MAX_TEXT or " " in text:
         return False
-    return not own.isdisjoint(re.split(r"[/\\.*]+", text.removesuffix(".py")))
+    return not own_names.isdisjoint(re.split(r"[/\\.*]+", text.removesuffix(".py")))

@@ -1,4 +1,4 @@
-"""Questions in code whose answer tells a test run from a user's: mocks, switches of Python, seeds of hashes, ages."""
+"""Questions whose answer differs between a test run and a user's: mocks, switches of Python, seeds of hashes, ages."""
 
 from __future__ import annotations
 
