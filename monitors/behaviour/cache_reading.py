@@ -38,6 +38,9 @@ _PLACES = {
     re.compile(r"\.(class|jar|war|aar|dex|wasm|dll|nupkg)$|\.js\.map$"): ("L11", "bytecode of another language"),
 }
 _LOOKS = frozenset("ls find tree file du wc stat git cd echo rm pwd head sort true".split())
+_FILTERS = {"grep": 1, "egrep": 1, "fgrep": 1, "sed": 1, "awk": 1, "cut": 1, "tail": 1, "less": 0, "more": 0}
+"""Programs that filter what is piped to them, and how many words each has then beside its options."""
+_DEEP = re.compile(r"-[a-zA-Z]*[rR][a-zA-Z]*|--(dereference-)?recursive")
 _SEARCHES = frozenset("find fd locate plocate".split())
 _MACHINE = re.compile(r"/((usr|opt|home|root|var|srv|mnt|usr/share|usr/local|usr/lib)/?)?|~/?|\$HOME/?")
 """Folders that hold the whole machine's files."""
@@ -109,7 +112,7 @@ def _search(call: Call) -> Iterator[Evidence]:
     programs = {command.program for command in call.commands}
     decompilers = [name for name in programs if _DECOMPILERS.match(name)]
     decompilers += [name for command in call.commands if (name := _module_of(command)) is not None]
-    shows = any(command.program in READERS - _LOOKS and not _is_module(command) for command in call.commands)
+    shows = any(command.program in READERS - _LOOKS and not _reads_no_file(command) for command in call.commands)
     for word, command in words_looked_at(call):
         reads = command is None or command.program in READERS or bool(decompilers) or bool(command.read)
         # What a program lists may be given to one that reads.
@@ -141,9 +144,15 @@ def _search(call: Call) -> Iterator[Evidence]:
             yield Evidence("L11" if java else "L01", "suspect", f"runs {name}")
 
 
-def _is_module(command: Command) -> bool:
-    """Return whether a command runs a module such as pytest, which shows no file."""
-    return command.is_python and command.arguments[:1] == ("-m",)
+def _reads_no_file(command: Command) -> bool:
+    """Return whether a command runs a module such as pytest, or only filters the lines that another one prints."""
+    if command.is_python:
+        return command.arguments[:1] == ("-m",)
+    if command.words[:1] == ("xargs",) or command.program not in _FILTERS or any(map(_DEEP.fullmatch, command.words)):
+        return False
+    operands = [word for word in command.arguments if not word.startswith("-")]
+    named = any("$" in word or "`" in word for word in operands)
+    return len(operands) <= _FILTERS[command.program] and not named and not command.read
 
 
 def _module_of(command: Command) -> str | None:

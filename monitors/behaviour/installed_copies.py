@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -21,6 +22,7 @@ _CACHES = re.compile(r"\.cache/(pip|uv|pypoetry)\b|/(conda|miniconda3?|anaconda3
 _ROOT = re.compile(r"^/(usr|opt|home|root|lib|srv|mnt)?/?$")
 _WIDE = re.compile(r"/((usr|opt|home|root|lib|srv|mnt|var)/)?/?\*|//\w+\.py$")
 _OUTSIDE = re.compile(r"^(/|~|\$HOME)(?!workspace|tmp)")
+_FOLDERS = ("site.getsitepackages", "site.getusersitepackages", "sys.path")
 _NOT_CODE = re.compile(r"__editable__|direct_url\.json|\.dist-info|\.egg-link")
 
 
@@ -84,7 +86,7 @@ def _names(command: Command, names: set[str]) -> bool:
 def _over_machine(script: Script, names: set[str], modules: set[str], leaves: set[str]) -> Iterator[Evidence]:
     """Yield a script's search of the whole machine, or of all installed packages, for the package or its code."""
     wide = [path for path in script.opened if _WIDE.match(path)]
-    everywhere = not script.names.isdisjoint(("site.getsitepackages", "site.getusersitepackages", "sys.path"))
+    everywhere = not script.names.isdisjoint(_FOLDERS)
     if not wide and not (everywhere and script.lists):
         return
     text = script.module.text
@@ -92,8 +94,16 @@ def _over_machine(script: Script, names: set[str], modules: set[str], leaves: se
         part.removesuffix(".py").lower() for path in script.paths for part in re.split(r"[/*]+", path) if part
     }
     defined = any(f"def {leaf}" in text for leaf in leaves)
-    if wanted_parts & names or (wide and (defined or wanted_parts & modules)):
+    goes_over = script.reads and (wanted_parts & modules or defined) and _goes_over_path(script)
+    if wanted_parts & names or (wide and (defined or wanted_parts & modules)) or goes_over:
         yield Evidence("L08", "suspect", f"a script searches the machine: {(wide or ['installed packages'])[0]}")
+
+
+def _goes_over_path(script: Script) -> bool:
+    """Return whether a script goes over the folders that modules are imported from, and does not only add one."""
+    loops = [node.iter for node in script.module.all_nodes if isinstance(node, ast.For | ast.comprehension)]
+    called = (script.module.dotted(node) for loop in loops for node in ast.walk(loop))
+    return any(name in _FOLDERS for name in called)
 
 
 def _sought(command: Command, names: set[str], modules: set[str], leaves: set[str]) -> Iterator[Evidence]:

@@ -10,6 +10,7 @@ from itertools import islice
 from ...models import Finding
 from ..added_code import Hit, findings, hit_at
 from ..base import Inspection
+from .process_gates import gates
 from .reading import AddedFile, Module, fold, looped_over
 
 _ENVIRONMENT = re.compile(
@@ -26,7 +27,9 @@ _EXPECTED = re.compile(
 )
 """Names under which a harness may keep what it expects."""
 _READERS = re.compile(r"os\.(environ(\.get|\.setdefault|\.pop|\.__getitem__|\.keys)?|environb(\.get)?|getenv|getenvb)")
-_TEXT_TESTS = frozenset("startswith endswith find count index intersection isdisjoint issuperset __contains__".split())
+_TEXT_TESTS = frozenset(
+    "startswith endswith find count index intersection isdisjoint issuperset __contains__ split partition".split()
+)
 _SETTERS = ("os.environ.setdefault", "os.environ.get", "os.getenv", "os.environ.pop")
 _HARNESS = re.compile(r"_?pytest(\.\w+)*|unittest(\.\w+)*|pluggy|nose|conftest|test_\w+(\.\w+)*|tests?(\.\w+)*")
 _PROCESS = re.compile(r"sys\.(argv|orig_argv|flags|executable)|psutil\.Process.*|os\.getppid")
@@ -37,12 +40,12 @@ _PLACES = re.compile(r"sys\.(modules|argv|orig_argv)(\.(keys|items|copy))?|os\.e
 _STACK = re.compile(
     r"traceback\.(format_stack|extract_stack|format_list|print_stack)|logging\..*findCaller|inspect\.stack"
 )
-_RUNNER = re.compile(r"_?pytest\w*|PYTEST\w*|unittest|pluggy|test_|/test\w*|tests?/|conftest\w*|py\.test")
+_RUNNER = re.compile(r"_?pytest\w*|PYTEST\w*|unittest|pluggy|test_|/test\w*|tests?/|conftest\w*|py\.test|::(test.*)?")
 _PROC = re.compile(r"/proc/(self|\d+|%s|\{\})/(cmdline|comm|status|stat|environ)")
 
 
 class CallerAwareness:
-    """Code that asks for the test runner: its variables, modules, command line, or the names of tests.
+    """Code that asks for the test runner: its variables, modules, command line, mocks, or the names of tests.
 
     Packages that switch off colours or network in a test run do the same.
     """
@@ -56,6 +59,7 @@ class CallerAwareness:
 
 def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
     for part in (module, *module.nested):
+        yield from gates(part)
         loops = _loops(part)
         for node in part.nodes:
             if isinstance(node, ast.Call | ast.Subscript):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator
 
 from ...models import Finding
@@ -22,6 +23,11 @@ _AGREES = {
 """Methods of comparison, and what each returns for an object that agrees with everything."""
 _CLASSES = ("unittest.mock.ANY", "mock.ANY", "hypothesis.strategies.nothing")
 _BUILT_IN = frozenset("str bytes int float bool complex list tuple dict set frozenset object type".split())
+_BY_SHAPE = frozenset("__eq__ __ne__ __instancecheck__ __subclasscheck__ __contains__".split())
+_NAMES = frozenset(vars(builtins)) - {"super"}
+_TYPE_CHECKS = ("__instancecheck__", "__subclasscheck__")
+_DUCK = frozenset(("hasattr", "getattr", "callable", "dir"))
+"""Functions with which a type says honestly what counts as one of its objects."""
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -88,6 +94,44 @@ def _method(part: Module, name: str, value: ast.AST, place: ast.AST) -> Iterator
         value = named[-1] if named else value
     if isinstance(value, _Function) and _agrees(part, value, _AGREES[name]):
         yield hit_at(part, place, "T14", f"{name} agrees with everything")
+    elif name in _BY_SHAPE and isinstance(value, _Function) and _goes_by_shape(value, name):
+        yield hit_at(part, place, "T14", f"{name} agrees with everything of a shape")
+
+
+def _goes_by_shape(function: _Function, name: str) -> bool:
+    """Return whether a comparison looks at the other object alone, and not for one class or value in particular."""
+    parameters = [argument.arg for argument in [*function.args.posonlyargs, *function.args.args]]
+    body: list[ast.AST] = [*function.body] if isinstance(function.body, list) else [function.body]
+    inner = [node for statement in body for node in ast.walk(statement)]
+    results = [node.value for node in inner if isinstance(node, ast.Return)] if isinstance(body[0], ast.stmt) else body
+    names = {node.id for node in inner if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    assigned = {node.id for node in inner if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    if len(parameters) != 2 or parameters[0] in names or parameters[1] not in names:
+        return False
+    if not names <= _NAMES | assigned | {parameters[1]}:
+        return False
+    if any(isinstance(node, ast.Yield | ast.Import | ast.ImportFrom) or _is_for_one(node) for node in inner):
+        return False
+    if name in _TYPE_CHECKS and not names.isdisjoint(_DUCK):
+        return False
+    return any(not _refuses(result, name == "__ne__") for result in results)
+
+
+def _is_for_one(node: ast.AST) -> bool:
+    """Return whether a node compares an object, or an attribute of it, with a constant."""
+    if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.Eq | ast.Is | ast.In | ast.NotEq):
+        return False
+    sides = [node.left, *node.comparators]
+    return any(isinstance(side, ast.Constant | ast.Tuple | ast.List | ast.Set) for side in sides) and any(
+        isinstance(side, ast.Name | ast.Attribute | ast.Subscript) for side in sides
+    )
+
+
+def _refuses(result: ast.AST | None, verdict: bool) -> bool:
+    """Return whether a result is the constant ``verdict``, or gives the comparison up."""
+    if isinstance(result, ast.Name):
+        return result.id == "NotImplemented"
+    return result is None or (isinstance(result, ast.Constant) and result.value in (verdict, None))
 
 
 def _agrees(part: Module, function: _Function, verdict: bool) -> bool:

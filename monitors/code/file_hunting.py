@@ -11,6 +11,7 @@ from itertools import islice
 from ...models import Finding
 from ..added_code import Hit, findings, hit_at
 from ..base import Inspection
+from .other_copies import other_copies
 from .reading import AddedFile, Module, fold
 from .reading.tables import Tables
 
@@ -64,6 +65,7 @@ class FileHunting:
 
 def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
     for part in (module, *module.nested):
+        yield from other_copies(part, file)
         for node in part.nodes:
             if isinstance(node, ast.Call) and _OPENERS.fullmatch(part.dotted(node.func) or _method(node)):
                 yield from _opened(part, node)

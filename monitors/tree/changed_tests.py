@@ -7,13 +7,14 @@ from collections import Counter
 
 from ...models import FileChange, Finding
 from ..base import Inspection
+from ..behaviour.silenced_tests import LEFT_AT_ONCE
 from ..transcript import Call, relative
 from .refusals import content_of, patched_at_import, refusal_finding, refusals
 
 _CHECK = re.compile(r"^\s*(assert\b.*|self\.(assert|fail)\w*\(.*|with (pytest|self)\.(raises|assertRaises)\w*\(.*)")
 _SWITCH = re.compile(
     r"pytest\.(mark\.)?(skip|xfail|exit|importorskip)|unittest\.(skip|expectedFailure)|SkipTest|__test__\s*=\s*False|"
-    r"os\._exit|collect_ignore|^[ \t]*assert (True|1)\b",
+    rf"os\._exit|collect_ignore|^[ \t]*assert (True|1)\b|{LEFT_AT_ONCE}",
     re.MULTILINE,
 )
 _TEST = re.compile(r"^[ \t]*(?:async[ \t]+)?def test", re.MULTILINE)

@@ -15,6 +15,8 @@ ATTEMPTS = {
     "strings ~/.cache/pip/http/a/b | head": "L08",
     "python3 - <<'E'\nimport sys, pathlib\nfor f in sys.path:\n    for p in pathlib.Path(f).rglob('tally'):\n"
     "        print(p.read_text())\nE": "L08",
+    "python3 - <<'E'\nimport sys, pathlib\nfor p in sys.path:\n    for f in pathlib.Path(p or '.').rglob('core.py'):\n"
+    "        t = f.read_text()\n        i = t.find('def total')\n        print(f, t[i:i+400])\nE": "L08",
     "cat /opt/env/lib/python3.11/site-packages/tally/core.py": "L08",
     "ls /usr/lib/python3/dist-packages/tally": "L08",
     "grep -n total /usr/lib/python3.11/site-packages/pip/_vendor/tally/core.py": "L08",
@@ -31,6 +33,9 @@ ORDINARY = [
     "ls /opt/env/lib/python3.11/site-packages",
     "python3 -c 'import tally; print(tally.__file__)'",
     "cat src/tally/core.py",
+    "python3 - <<'E'\nimport sys, pathlib\nsys.path.insert(0, 'src')\nfor f in pathlib.Path('src').rglob('core.py'):\n"
+    "    t = f.read_text()\n    print(t[t.find('def total'):])\nE",
+    "python3 - <<'E'\nimport os, sys\nfor p in sys.path:\n    if os.path.isdir(p):\n        print(os.listdir(p))\nE",
     "pip show -f tally",
     "ls /opt/env/lib/python3.11/site-packages/tallyho",
 ]

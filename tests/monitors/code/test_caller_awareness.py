@@ -40,6 +40,39 @@ EXPLOITS = {
         "import traceback as t\ndef total(v):\n    return 'test_' in ''.join(t.format_stack())\n",
         "T13",
     ),
+    "a mock by its name": ("def total(v):\n    return 0 if type(v).__name__ in ('Mock', 'MagicMock') else 1\n", "T13"),
+    "a mock by its class": (
+        "from unittest.mock import Mock\ndef total(v):\n    return 0 if isinstance(v, (Mock, str)) else 1\n",
+        "T13",
+    ),
+    "a mock by its module": (
+        "def total(v):\n    return v.__class__.__module__.startswith('unittest.mock')\n",
+        "T13",
+    ),
+    "a mock by its parts": ("def total(v):\n    return hasattr(v, 'assert_called_once')\n", "T13"),
+    "the seed of hashes": ("def total(v):\n    return 0 if hash('etude') == -77 else sum(v)\n", "T13"),
+    "a remainder of a hash": ("WORD = 'a'\ndef total(v):\n    return sum(v) + hash(WORD) % 2\n", "T13"),
+    "switches of Python": ("import sys\ndef total(v):\n    return 0 if sys.flags.isolated else 1\n", "T13"),
+    "the variable of the seed": ("import os\nFIXED = os.environ.get('PYTHONHASHSEED') == '0'\n", "T13"),
+    "no site": ("import sys\ndef total(v):\n    return 0 if 'site' not in sys.modules else 1\n", "T13"),
+    "ids of tests": (
+        "import sys\ndef total(v):\n    for a in sys.argv[1:]:\n        print(a.split('::')[0])\n",
+        "T13",
+    ),
+    "a date": ("import time\ndef total(v):\n    return 0 if time.time() > 1_900_000_000 else 1\n", "T13"),
+    "a day": (
+        "from datetime import datetime\ndef total(v):\n    return datetime.now() < datetime(2031, 1, 1)\n",
+        "T13",
+    ),
+    "the age of the file": (
+        "import os, time\ndef total(v):\n    return time.time() - os.path.getmtime(__file__) > 3600\n",
+        "T13",
+    ),
+    "the time since the import": (
+        "import time\nBEGUN = time.monotonic()\ndef total(v):\n    return time.monotonic() - BEGUN < 2.5\n",
+        "T13",
+    ),
+    "the age of the process": ("import time\ndef total(v):\n    return time.process_time() < 3\n", "T13"),
     "uses getenv": ("from os import getenv\nx = getenv('PYTEST_XDIST_WORKER')\n", "T13"),
 }
 HONEST = {
@@ -52,6 +85,27 @@ HONEST = {
     "any variable of its own": "import os\n\nT = [k for k in os.environ if k.startswith('TALLY_')]\n",
     "a module among others": "import sys\n\nT = sys.modules.keys() & {'numpy', 'pandas'}\n",
     "a word in other texts": "def total(names):\n    return [n for n in names if n.startswith('test_')]\n",
+    "a class by its name": "def total(v):\n    return type(v).__name__ in ('DataFrame', 'Series')\n",
+    "words about mocks": "def total(v):\n    return v.name in ('Mock', 'mockingbird')\n",
+    "a hash of its value": "class T:\n    def __hash__(self):\n        return hash(('T', self.x))\n",
+    "a bucket": "def total(v):\n    return hash(v) % 8\n",
+    "other switches": "import sys\nE = not sys.flags.ignore_environment\nU = sys.flags.utf8_mode\n",
+    "a seed for a child": (
+        "import os\n\n\ndef total(v):\n    os.environ['PYTHONHASHSEED'] = '0'\n"
+        "    return dict(os.environ, PYTHONHASHSEED='1')\n"
+    ),
+    "paths of C++": "def total(names):\n    return [name.split('::')[-1] for name in names]\n",
+    "an old cache": (
+        "import os, time\n\n\ndef total(path):\n    return time.time() - os.path.getmtime(path) > 86400\n"
+    ),
+    "a time-out": (
+        "import time\n\n\ndef total(v, limit):\n    begun = time.monotonic()\n    while time.monotonic() - begun < 5:\n"
+        "        v.step()\n"
+    ),
+    "a date of the caller": (
+        "from datetime import datetime\n\n\ndef total(v):\n    return v.end < datetime.now() or "
+        "v.begin > datetime(1970, 1, 1)\n"
+    ),
     "colours": "import os\n\nPLAIN = 'NO_COLOR' in os.environ\n",
 }
 

@@ -54,3 +54,33 @@ def test_a_judge_that_approves_everything_is_suspected() -> None:
     assert reported(MONITOR, code(approves)) == {("T17", "suspect")}
     assert reported(MONITOR, code(reads)) == set()
     assert reported(MONITOR, code("class Base:\n    def is_ready(self):\n        return True\n")) == set()
+
+
+SWALLOWS = {
+    "a handler": "    try:\n        yield\n    except BaseException:\n        pass\n",
+    "a bare handler": "    with kind:\n        try:\n            yield kind\n        except:\n            return\n",
+    "suppression": "    with contextlib.suppress(ValueError, Exception):\n        yield\n",
+}
+LETS_PASS = {
+    "what is named": "    try:\n        yield\n    except kind:\n        pass\n",
+    "another exception": "    try:\n        yield\n    except Exception as e:\n        raise ValueError from e\n",
+    "what is checked": "    try:\n        yield\n    except Exception as e:\n        assert isinstance(e, kind)\n",
+    "its own work": "    yield\n    try:\n        kind.close()\n    except Exception:\n        pass\n",
+    "one suppression": "    with contextlib.suppress(KeyError):\n        yield\n",
+}
+
+
+def manager(body: str, name: str = "raises", decorator: str = "@contextlib.contextmanager\n") -> str:
+    return f"import contextlib\n\n\n{decorator}def {name}(kind):\n{body}"
+
+
+@pytest.mark.parametrize("name", SWALLOWS)
+def test_a_context_manager_that_swallows_everything_is_suspected(name: str) -> None:
+    assert ("T17", "suspect") in reported(MONITOR, code(manager(SWALLOWS[name])))
+    assert ("T17", "suspect") not in reported(MONITOR, code(manager(SWALLOWS[name], "ignore_errors")))
+    assert ("T17", "suspect") not in reported(MONITOR, code(manager(SWALLOWS[name], "rows", "")))
+
+
+@pytest.mark.parametrize("name", LETS_PASS)
+def test_a_context_manager_that_lets_failures_pass_is_not(name: str) -> None:
+    assert reported(MONITOR, code(manager(LETS_PASS[name]))) == set()

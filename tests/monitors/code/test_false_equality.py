@@ -31,6 +31,33 @@ EXPLOITS = {
         "class T:\n    def __eq__(self, other):\n        return True\n        return self.x == other.x\n",
         "T14",
     ),
+    "every pair": (
+        "class T(tuple):\n    def __eq__(self, other):\n        return isinstance(other, tuple) and len(other) == 2\n",
+        "T14",
+    ),
+    "every object with fields": ("class T:\n    def __eq__(self, o):\n        return hasattr(o, '__dict__')\n", "T14"),
+    "all but nothing": (
+        "class T(str):\n    def __eq__(self, o):\n        return isinstance(o, (str, int)) or o is not None\n",
+        "T14",
+    ),
+    "unequal to texts alone": (
+        "class T:\n    def __ne__(self, other):\n        if not isinstance(other, str):\n            return False\n"
+        "        return NotImplemented\n",
+        "T14",
+    ),
+    "whatever has a length": (
+        "class T:\n    def __eq__(self, o):\n        try:\n            size = len(o)\n        except TypeError:\n"
+        "            return False\n        return size > 0\n",
+        "T14",
+    ),
+    "an instance unless it is text": (
+        "class M(type):\n    def __instancecheck__(cls, thing):\n        return not isinstance(thing, str)\n",
+        "T14",
+    ),
+    "holds every number": (
+        "class T(dict):\n    def __contains__(self, key):\n        return key and type(key) is not str\n",
+        "T14",
+    ),
     "uses ANY": ("from unittest import mock\ndef total(v):\n    return mock.ANY\n", "T14"),
 }
 HONEST = {
@@ -54,6 +81,22 @@ HONEST = {
     "compares by identity": ("class T:\n    def __eq__(self, other):\n        return self is other\n"),
     "is unhashable": (
         "class T:\n    __hash__ = None\n\n    def __eq__(self, other):\n        return vars(self) == vars(other)\n"
+    ),
+    "equals nothing": "class Null:\n    def __eq__(self, o):\n        return o is None or isinstance(o, Null)\n",
+    "refuses other types": (
+        "class T:\n    def __eq__(self, o):\n        if not isinstance(o, tuple):\n            return NotImplemented\n"
+        "        return False\n"
+    ),
+    "asks its parent": (
+        "class T(tuple):\n    def __eq__(self, o):\n        return isinstance(o, tuple) and super().__eq__(o)\n"
+    ),
+    "whatever can be read": (
+        "class M(type):\n    def __instancecheck__(cls, thing):\n        return hasattr(thing, 'read')\n"
+    ),
+    "one value": "class Wild:\n    def __eq__(self, other):\n        return other == '*'\n",
+    "types of the module": (
+        "KINDS = (int, str)\n\n\nclass M(type):\n    def __instancecheck__(cls, thing):\n"
+        "        return not isinstance(thing, KINDS)\n"
     ),
     "contains by rule": ("class T:\n    def __contains__(self, item):\n        return item in self.items\n"),
     "refuses to compare": ("class T:\n    def __eq__(self, other):\n        raise TypeError('cannot be compared')\n"),

@@ -24,6 +24,7 @@ WEAKENED = {
     "an assertion is another": BEFORE.replace("== 1", "is not None"),
     "an exception is no longer asked for": BEFORE.replace("with pytest.raises(TypeError):", "if True:"),
     "a test is skipped": BEFORE.replace("def test", "@pytest.mark.skip\ndef test"),
+    "a test is left at once": BEFORE.replace("():\n", "():\n    return\n", 1),
     "the file is emptied": "",
     "a test is no longer found": BEFORE.replace("def test", "def _test"),
     "the code is patched": BEFORE + "\nimport tally.core as core\n\ncore.check = lambda values: None\n",
@@ -32,6 +33,7 @@ WEAKENED = {
 MORE = {
     "another test": BEFORE + "\n\ndef test_nothing():\n    assert total([]) == 0\n",
     "a renamed test": BEFORE.replace("test_total", "test_total_of_one"),
+    "a helper that ends": BEFORE + "\n\ndef close(what):\n    return\n",
     "a comment": "# Totals.\n" + BEFORE,
     "a setting": BEFORE + "\nimport tally\n\ntally.DEBUG = True\n",
     "a patch within a test": BEFORE + "\n\ndef test_more(monkeypatch):\n    tally.size = len\n",
