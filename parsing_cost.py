@@ -14,6 +14,6 @@ _F_STRING = re.compile(rb"(?<![0-9A-Za-z_])[rR]?[fF][rR]?['\"]")
 
 
 def is_costly(source: str | bytes) -> bool:
-    """Return whether a text may take seconds to parse; whoever reads it treats it as no Python."""
+    """Return whether a text may take seconds to parse; its readers treat it as no Python."""
     text = source.encode("utf-8", "replace") if isinstance(source, str) else source
     return text.count(b"{") > MOST_FIELDS and _F_STRING.search(text) is not None
