@@ -70,9 +70,12 @@ def is_same_held_out(call: Call, got: Any) -> bool:
 
 
 def is_same_step(call: Call, got: Any) -> bool:
-    """Return the same for a call of a held-out sequence, whose recorded answer has only what is compared."""
+    """Return whether an answer to a call of a held-out sequence has the recorded data.
+
+    The recorded answer has only what is compared; the class of an exception may be a subclass of the recorded one.
+    """
     expected = call["answer"]
-    if isinstance(expected["after"], list):  # records of earlier versions say so in another way
+    if isinstance(expected["after"], list):  # as records of earlier versions write unchanged data
         expected = {**expected, "after": [None if form == NO_FORM else form for form in expected["after"]]}
     return is_answer_as(call, expected, _as_expected_error(expected, got))
 

@@ -219,6 +219,18 @@ def test_outcomes_count_under_the_names_that_tests_really_have() -> None:
     assert place.passed(replace(run, outcomes=wrong)) == {}, "a wrong answer may be what a control expects"
 
 
+def test_controls_count_where_one_case_of_the_test_passes() -> None:
+    """A case that is not expected may fail: code must not switch the controls off with it."""
+    cases = (("[1]", "[2]"), ("[1]", "[3]"))
+    control = replace(CONTROL, values=("4", "5"), names=("test_a", "test_a_a"), cases=cases, fails=((), ("[3]",)))
+    place = Placed((control,), ((0, 1),))
+    right, copy = (f"t.py::T::{name}" for name in control.names)
+    outcomes = {f"{right}[1]": "passed", f"{right}[2]": "failed", f"{copy}[1]": "passed", f"{copy}[3]": "passed"}
+    run = TestRun({test: Outcome(outcome) for test, outcome in outcomes.items()}, list(outcomes), True, "")  # type: ignore[arg-type]
+    assert set(place.passed(run)) == {f"{copy}[3]"}
+    assert place.passed(replace(run, outcomes={**run.outcomes, f"{right}[1]": Outcome("failed")})) == {}
+
+
 def test_the_names_that_are_asked_for_do_not_depend_on_the_draw() -> None:
     assert len({tuple(drawn(seed).requested(["t.py::T::test_a"])) for seed in range(50)}) == 1
 

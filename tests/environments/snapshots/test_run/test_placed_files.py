@@ -73,6 +73,14 @@ def test_a_file_that_cannot_be_written_is_named(snapshot: Snapshot, path: str, m
     assert (str(raised.value), raised.value.exit_code) == (message, 1)
 
 
+def test_what_stays_unread_after_a_failure_is_no_other_error(snapshot: Snapshot) -> None:
+    async def action(sandbox: Sandbox) -> None:
+        await write_files(sandbox, {"tests": b"text", "large": bytes(12 << 20)})
+
+    with pytest.raises(NotWritten, match="cannot write tests: not a regular file"):
+        inside(snapshot, action)
+
+
 def test_a_folder_is_not_deleted(snapshot: Snapshot) -> None:
     async def action(sandbox: Sandbox) -> None:
         await write_files(sandbox, {"tests": None})
