@@ -7,13 +7,14 @@ without enough of them has copies of its tests with other expected values, which
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...errors import GraderError, SandboxError, SnapshotError
 from ...models import FileChange, Task, TestFailure
-from ..sandbox import open_sandbox
+from ..sandbox import Sandbox, open_sandbox
 from ..snapshots.test_run.test_runner import TestRun, run_tests
 from ..tasks.task_trees import Materials, materials, unplayable
 from .collect import collect
@@ -28,6 +29,16 @@ from .pristine import read_pristine
 from .submission import Submission, Verdict, broken_task
 
 _COMPONENTS = ("fail_to_pass", "pass_to_pass", "behaviour", CONTROLS, "no_confirmed_finding")
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A sandbox in which the expected tests can run at once, or why the agent's files could not be put there."""
+
+    sandbox: Sandbox
+    placed: Placed
+    problem: str
+    exit_code: int | None
 
 
 @dataclass(frozen=True)
@@ -83,8 +94,13 @@ async def verify(submission: Submission) -> Verdict:
     except (SnapshotError, ValueError, OSError) as error:
         raise unplayable(task, error) from error
     # Before the code has been beside the tests: two sandboxes of one machine share its page cache, for one.
-    failed = await _behaviour(submission, trees, accepted)
-    attempt = await _conclusive_attempt(submission, trees, accepted)
+    ready = asyncio.ensure_future(_ready(submission, trees, accepted))
+    try:
+        failed = await _behaviour(submission, trees, accepted)
+    except BaseException:
+        await _dropped(ready)
+        raise
+    attempt = await _conclusive_attempt(submission, trees, accepted, ready)
     pristine = await asyncio.to_thread(read_pristine, tree, submission.changes, task.protected_paths)
     verdict = replace(_verdict(task, accepted, refused, attempt), pristine=pristine)
     if failed is not None:
@@ -92,10 +108,15 @@ async def verify(submission: Submission) -> Verdict:
     return _with_controls(verdict, attempt) if CONTROLS in task.verifier.components else verdict
 
 
-async def _conclusive_attempt(submission: Submission, trees: Materials, accepted: Sequence[FileChange]) -> _Attempt:
-    """Return an attempt that says something about the agent's code. Raises GraderError and SandboxError."""
+async def _conclusive_attempt(
+    submission: Submission, trees: Materials, accepted: Sequence[FileChange], ready: Awaitable[_Ready]
+) -> _Attempt:
+    """Return an attempt that says something about the agent's code. Raises GraderError and SandboxError.
+
+    ``ready`` is what the first attempt runs in.
+    """
     try:
-        attempt = await _attempt(submission, trees, accepted)
+        attempt = await _attempt_in(await ready, submission, trees)
     except SandboxError:  # the sandbox itself was killed, for one
         attempt = _Attempt(None)
     if attempt.inconclusive:
@@ -169,21 +190,41 @@ async def _killed_again(
 
 async def _attempt(submission: Submission, trees: Materials, accepted: Sequence[FileChange]) -> _Attempt:
     """Run the expected tests once, with their controls, in a fresh sandbox."""
-    task = submission.task
+    return await _attempt_in(await _ready(submission, trees, accepted), submission, trees)
+
+
+async def _ready(submission: Submission, trees: Materials, accepted: Sequence[FileChange]) -> _Ready:
+    """Return a sandbox with the agent's files, the hidden tests and the controls, in which nothing runs yet."""
     sandbox = await open_sandbox(trees.grading_layers, submission.limits, submission.backend)
     try:
-        placed = Placed.drawn(unpack(task.pytest.controls), random.SystemRandom())
-        problem, exit_code = await put_in_place(sandbox, accepted, placed.files(trees.grading_tree))
-        if problem:
-            return _Attempt(None, problem, exit_code)
+        placed = Placed.drawn(unpack(submission.task.pytest.controls), random.SystemRandom())
+        return _Ready(sandbox, placed, *await put_in_place(sandbox, accepted, placed.files(trees.grading_tree)))
+    except BaseException:
+        await sandbox.close()
+        raise
+
+
+async def _dropped(ready: asyncio.Future[_Ready]) -> None:
+    """Close a sandbox that is not needed any more."""
+    ready.cancel()
+    with contextlib.suppress(asyncio.CancelledError, SandboxError):
+        await (await ready).sandbox.close()
+
+
+async def _attempt_in(ready: _Ready, submission: Submission, trees: Materials) -> _Attempt:
+    """Run the expected tests once where they are ready to run, and close that sandbox."""
+    task, placed = submission.task, ready.placed
+    try:
+        if ready.problem:
+            return _Attempt(None, ready.problem, ready.exit_code)
         tests = placed.requested([*task.FAIL_TO_PASS, *task.PASS_TO_PASS])
         limit = task.pytest.timeout_s
         if trees.snapshot.recipe.measured:
             # Far above what the pristine suite took here: code that hangs must not hold a grader for minutes.
             limit = min(limit, max(60.0, 20.0 * trees.snapshot.baseline.seconds))
-        run = await run_tests(sandbox, task.pytest, tests, order=submission.order, timeout_s=limit)
+        run = await run_tests(ready.sandbox, task.pytest, tests, order=submission.order, timeout_s=limit)
     finally:
-        await sandbox.close()
+        await ready.sandbox.close()
     return _Attempt(placed.as_itself(run), exit_code=run.exit_code, passed_controls=placed.passed(run))
 
 

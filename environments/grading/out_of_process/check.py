@@ -30,7 +30,7 @@ from .answers import Answers, parsed
 from .held_out_answers import failed_held_out
 from .named_answers import answered, revealing_call, stood_by
 from .places import canonical
-from .recorded_calls import Call, RecordedCalls, boundary_parts, worker_parts
+from .recorded_calls import RUN_PROGRAM, Call, RecordedCalls, boundary_parts, worker_program
 from .recorded_changes import NEEDS_CHANGES, answers_with_names, frozen_objects, rules_of
 from .recorded_state import failed_states, watched_names
 from .rounds import is_open, next_questions
@@ -125,8 +125,8 @@ class Examination:
         sandbox = await open_sandbox(self.trees.agent_layers, self.limits, self.backend)
         try:
             return await sandbox.exec(
-                [*START, WRITE_FILES, *worker_parts()],
-                stdin=packed_changes(changes) + job,
+                [*START, WRITE_FILES, RUN_PROGRAM],
+                stdin=packed_changes(changes) + worker_program() + job,
                 env={**ENVIRONMENT, "PYTHONHASHSEED": "0"},
                 timeout_s=min(MOST_SECONDS, (self.allowance or Allowance()).seconds),
                 cpu_s=CPU_SECONDS,

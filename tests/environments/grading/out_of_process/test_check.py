@@ -18,10 +18,10 @@ from etude.environments.grading.out_of_process.record import Recording, record
 from etude.environments.grading.out_of_process.recorded_calls import RecordedCalls
 from etude.environments.grading.out_of_process.strength import too_weak
 from etude.environments.grading.own_solution import own_solution
-from etude.environments.sandbox import Change
+from etude.environments.sandbox import Change, Sandbox
 from etude.environments.snapshots import Snapshot, make_patch
 from etude.environments.tasks.task_trees import Materials
-from etude.errors import GraderError
+from etude.errors import GraderError, SandboxError
 from etude.generators.validation.checks.behaviour import with_behaviour
 from etude.generators.validation.checks.controls import with_controls
 from etude.models import Grade, Task
@@ -253,16 +253,46 @@ def test_the_calls_are_answered_before_the_code_is_beside_the_tests(
     def noted(name: str) -> Any:
         original = getattr(in_process, name)
 
-        async def run(*arguments: Any) -> Any:
-            order.append(name)
-            return await original(*arguments)
+        async def run(*arguments: Any, **named: Any) -> Any:
+            order.append(f"{name} starts")
+            try:
+                return await original(*arguments, **named)
+            finally:
+                order.append(f"{name} ends")
 
         return run
 
-    for name in ("failed_tests", "_attempt"):
+    for name in ("failed_tests", "run_tests"):
         monkeypatch.setattr(in_process, name, noted(name))
     assert graded(examined, HONEST["sum"]).reward.value == 1.0
-    assert order == ["failed_tests", "_attempt"]
+    assert order == ["failed_tests starts", "failed_tests ends", "run_tests starts", "run_tests ends"]
+
+
+def test_the_sandbox_of_the_tests_is_closed_when_the_calls_cannot_be_answered(
+    examined: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Sandbox] = []
+    original = in_process.open_sandbox
+
+    async def open_noted(*arguments: Any) -> Sandbox:
+        opened.append(await original(*arguments))
+        return opened[-1]
+
+    async def broken(*_: Any) -> dict[str, str]:
+        await asyncio.sleep(0.5)
+        raise GraderError("out of order")
+
+    monkeypatch.setattr(in_process, "open_sandbox", open_noted)
+    monkeypatch.setattr(in_process, "failed_tests", broken)
+
+    async def try_it() -> None:
+        with pytest.raises(GraderError, match="out of order"):
+            await grade(examined, [])
+        assert len(opened) == 1
+        with pytest.raises(SandboxError, match="closed"):
+            await opened[0].exec("true")
+
+    asyncio.run(try_it())
 
 
 def test_a_test_that_only_the_process_with_the_solution_decides_leaves_the_task_in_process(
