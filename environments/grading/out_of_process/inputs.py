@@ -17,7 +17,7 @@ from .literals import alike
 from .parameters import Options
 from .places import canonical
 from .recorded_calls import Call
-from .variation import stretched, varied
+from .variation import nearly, stretched, varied
 
 PER_TARGET = 24
 """Most new calls for one function."""
@@ -25,6 +25,8 @@ POOL = 2 * PER_TARGET
 """Most calls from which those of a function are chosen; of bold ones twice as many."""
 EQUAL = 0.2
 """Share of the calls that get equal values in two places, where tests show that they are of one kind."""
+NEARLY = 0.5
+"""Share of these, where bold, in which the values differ in one place: a solution may compare less than it should."""
 _PLAIN = frozenset("ifcsbtlSFdo")
 _TRIES = 12
 
@@ -139,7 +141,8 @@ def _new_calls(
                 new[place] = stretched(new[place], more or plain, choice)
         if len(places) > 1 and choice.random() < EQUAL:
             one, other = choice.sample(places, 2)
-            new[other] = new[one] if _may_be_equal(shapes, one, other, new) else new[other]
+            if _may_be_equal(shapes, one, other, new):
+                new[other] = nearly(new[one], choice) if is_bold and choice.random() < NEARLY else new[one]
         option = with_option(options or {}, choice)
         call = {
             "target": model["target"],

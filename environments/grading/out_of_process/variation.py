@@ -73,6 +73,29 @@ def stretched(form: Any, others: Sequence[Any], choice: random.Random) -> Any:
     return _varied_object(form, others, choice, stretched) if tag == "o" else form
 
 
+def nearly(form: Any, choice: random.Random) -> Any:
+    """Return a form that is another one in a single place: one character, one item, or the next number."""
+    if type(form) is int:
+        return form + choice.choice([-1, 1])
+    if isinstance(form, str) and form:
+        place = choice.randrange(len(form))
+        other = choice.choice([_other(form[place], [], choice), form[place] * 2, form[place].swapcase(), ""])
+        return form[:place] + other + form[place + 1 :]
+    if isinstance(form, list) and form[0] in ("l", "t", "d") and form[-1]:
+        items = list(form[-1])
+        place, last = choice.randrange(len(items)), len(items) - 1
+        if form[0] == "d":
+            changed = [items[place][0], nearly(items[place][1], choice)]
+            return [*form[:-1], [*items[:place], *choice.choice([[], [changed]]), *items[place + 1 :]]]
+        items[place] = nearly(items[place], choice)
+        if form[0] == "l":
+            place = min(place, last - 1) if last else place
+            swapped = [*form[-1][:place], *reversed(form[-1][place : place + 2]), *form[-1][place + 2 :]]
+            items = choice.choice([items, [*form[-1][:place], *form[-1][place + 1 :]], swapped])
+        return [*form[:-1], items]
+    return form
+
+
 def _floats(others: Sequence[Any]) -> list[float]:
     values = [float(item[1]) for item in others if isinstance(item, list) and item[0] == "f"]
     return [value for value in values if abs(value) < 1e300]

@@ -10,7 +10,7 @@ import ast
 import base64
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from ....environments.grading.out_of_process.check import Examination
 from ....environments.grading.out_of_process.guesses import negated
@@ -22,12 +22,12 @@ from ....models import FileChange, Task
 from ...python.mutants import Mutant, mutants
 from ...python.source import SyntaxSpans
 from .attempts import open_attempts
+from .partial_versions import partial_versions
 
-MOST = 16
+MOST = 24
 """Most mutants of a task's solution that its record is tried on."""
 MOST_CALLED = 6
 """Most mutants of functions that the examined ones call."""
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def solution_mutants(
@@ -114,52 +114,6 @@ def _mutants_of(source: bytes, names: Sequence[str]) -> list[Mutant]:
     nodes = [functions[name] for name in names if name in functions]
     lines = {line for node in nodes for line in range(node.body[0].lineno, (node.end_lineno or 0) + 1)}
     spans = SyntaxSpans(source)
-    partial = (mutant for node in nodes for mutant in _partial(spans, node))
+    partial = (mutant for node in nodes for mutant in partial_versions(spans, node))
     by_source = {mutant.source: mutant for mutant in [*mutants(source, lines), *partial] if mutant.changes_code()}
     return sorted(by_source.values(), key=lambda mutant: (mutant.start, mutant.end, mutant.operator, mutant.text))
-
-
-def _partial(source: SyntaxSpans, function: _Function) -> Iterator[Mutant]:
-    """Yield versions of a function that leave something out."""
-    arguments = [item.arg for item in [*function.args.posonlyargs, *function.args.args] if item.arg != "cls"]
-    argument = next((name for name in arguments if name != "self"), arguments[0] if arguments else "")
-    docstring = ast.get_docstring(function, clean=False)
-    for node in (node for statement in function.body for node in _nodes(statement)):
-        for kind, replaced, text in _omissions(source.text, node, argument):
-            is_docstring = isinstance(node, ast.Constant) and node.value == docstring
-            if not is_docstring:
-                yield Mutant(source.source, kind, *source.span(replaced), text)
-
-
-def _nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes except annotations and parts of f-strings, whose positions are wrong before Python 3.12."""
-    yield node
-    if not isinstance(node, ast.JoinedStr):
-        for name, value in ast.iter_fields(node):
-            for item in (
-                (value if isinstance(value, list) else [value]) if name not in ("annotation", "returns") else ()
-            ):
-                if isinstance(item, ast.AST):
-                    yield from _nodes(item)
-
-
-def _omissions(text: Callable[[ast.AST], bytes], node: ast.AST, argument: str) -> Iterator[tuple[str, ast.AST, bytes]]:
-    """Yield the kind of an omission, the node that it replaces and the new text."""
-    if isinstance(node, ast.If | ast.IfExp | ast.While):
-        yield "forced condition", node.test, b"False"
-        if not isinstance(node, ast.While):
-            yield "forced condition", node.test, b"True"
-    elif isinstance(node, ast.BoolOp):
-        for value in node.values:
-            yield "dropped condition", node, b"(" + text(value) + b")"
-    elif isinstance(node, ast.Return) and node.value is not None and argument:
-        yield "returned argument", node.value, argument.encode()
-    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-        yield "text", node, b"''" if node.value else b"'x'"
-    elif isinstance(node, ast.BinOp):
-        yield "dropped operand", node, b"(" + text(node.left) + b")"
-    elif isinstance(node, ast.Call):
-        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.expr):
-            yield "dropped call", node, b"(" + text(node.func.value) + b")"
-        if len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred):
-            yield "dropped call", node, b"(" + text(node.args[0]) + b")"

@@ -14,6 +14,8 @@ from etude.environments.grading.own_solution import own_solution
 from etude.environments.tasks.task_set import TaskSet
 from etude.environments.tasks.task_trees import materials
 from etude.generators.generate import generate
+from etude.generators.python.source import SyntaxSpans
+from etude.generators.validation.checks.partial_versions import partial_versions
 from etude.generators.validation.checks.solution_mutants import MOST, solution_mutants
 from etude.models import FileChange, Task
 
@@ -50,3 +52,32 @@ def test_each_mutant_compiles_and_changes_one_file_in_the_examined_function(task
         assert [one for one in functions[0] if functions[0][one] != functions[1].get(one)] == [name]
         contents.add(wrong[changed[0]])
     assert len(contents) == len(mutants)
+
+
+LOOSE = b'''def pick(names, name, *, strict=False, most=3):
+    """Return names."""
+    found = []
+    for other in names:
+        if other == name and strict is False and len(found) < most:
+            found.append(other.replace("-", "_"))
+    return [item for item in found if item in ("a", "b", "c")]
+'''
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("loose comparison", "(str(other).lower() == str(name).lower())"),
+        ("ignored option", "(False) is False"),
+        ("dropped element", '("a", "b", )'),
+        ("first alone", "list(names)[:1]"),
+        ("first alone", '(other.replace("-", "_", 1))'),
+        ("dropped condition", "((other == name) and (len(found) < most))"),
+    ],
+)
+def test_a_version_does_less(kind: str, text: str) -> None:
+    function = ast.parse(LOOSE).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    versions = list(partial_versions(SyntaxSpans(LOOSE), function))
+    assert any(text in version.source.decode() for version in versions if version.operator == kind)
+    assert all(version.changes_code() for version in versions)
