@@ -93,7 +93,6 @@ def test_an_object_is_no_data() -> None:
         (10**9, [1e9], [10**9 + 1, 1e9 + 1e-6]),
         (float("nan"), [float("nan")], [0.0, float("inf")]),
     ],
-    ids=repr,
 )
 def test_what_python_finds_equal_and_sequences_with_the_same_items_are_alike(
     side: dict[str, Any], own: Any, alike: list[Any], wrong: list[Any]

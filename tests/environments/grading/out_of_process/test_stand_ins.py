@@ -89,7 +89,6 @@ def received(side: dict[str, Any], answer: dict[str, Any], names: Any = ()) -> A
         (type("Bag", (set,), {})([1]), {1}),
         (type("Frozen", (frozenset,), {})([1]), frozenset({1})),
     ],
-    ids=repr,
 )
 def test_data_of_another_class_arrives_as_plain_data(side: dict[str, Any], value: Any, expected: Any) -> None:
     result = received(side, given(side, value))
