@@ -90,3 +90,17 @@ def test_resolve_uses_no_index_when_pip_is_configured_so(tmp_path: Path, monkeyp
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     with pytest.raises(DependencyFailed, match="iniconfig was not found in the provided package locations"):
         resolve(find_interpreter(), ["iniconfig"], tmp_path)
+
+
+def test_a_users_constraints_bound_what_is_resolved_and_do_not_stop_the_installation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "constraints.txt").write_text("iniconfig<2\npackaging<=24.1\n")
+    (tmp_path / "pip.conf").write_text(f"[global]\nconstraint = {tmp_path / 'constraints.txt'}\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    current = find_interpreter()
+    resolution = resolve(current, ["iniconfig"], tmp_path)
+    assert resolution.locked["iniconfig"].startswith("iniconfig==1.")
+    run_uv("venv", "--python", str(current.executable), str(tmp_path / "env"))
+    result = install_locked(tmp_path / "env" / "bin" / "python", resolution.lines(), tmp_path)
+    assert result.ok, result.log
