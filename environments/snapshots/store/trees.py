@@ -21,6 +21,8 @@ _CACHE_FILES = frozenset({".coverage", ".DS_Store", "coverage.xml", "objects.inv
 _TAG_FILES = frozenset({"tags", "TAGS", ".tags", "GTAGS", "GRTAGS", "GPATH"})
 MAX_FILES = 100_000
 MAX_BYTES = 1 << 30
+FILE_DATE = 946_684_800
+"""Date of the files of a workspace, in seconds since 1970: the first day of 2000, like its commit."""
 _BUILD_FOLDERS = frozenset({"build", "dist", "wheelhouse"})
 
 
@@ -180,6 +182,22 @@ def _link(origin: str, target: str) -> None:
         os.link(origin, target, follow_symlinks=False)
     except OSError:  # another filesystem, or too many links to one file
         shutil.copy2(origin, target, follow_symlinks=False)
+
+
+def hide_changes(tree: Path) -> None:
+    """Make the files that a patch changed look like the others: same date, and Python files with one name each.
+
+    Otherwise a newer date, or a file that shares no inode with other trees, would show an agent where the exercise is.
+    Python files are written again in the order of their paths, so that the order of their inodes shows nothing either.
+    """
+    for path in map(tree.joinpath, files_of(tree)):
+        if path.suffix == ".py" and not path.is_symlink():
+            copy = path.with_name(f"{path.name}.copy~")
+            shutil.copy(path, copy)
+            copy.replace(path)
+        os.utime(path, (FILE_DATE, FILE_DATE), follow_symlinks=False)
+    for folder, _, _ in os.walk(tree, topdown=False):
+        os.utime(folder, (FILE_DATE, FILE_DATE))
 
 
 def give_to_sandbox(tree: Path) -> None:

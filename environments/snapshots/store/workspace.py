@@ -19,7 +19,7 @@ from .patches import apply_patch
 if TYPE_CHECKING:
     from ..snapshot import Snapshot
 
-_VERSION = "1"
+_VERSION = "2"
 COMMIT_DATE = "2000-01-01T00:00:00Z"
 _IDENTITY = {
     "GIT_AUTHOR_NAME": "etude",
@@ -51,7 +51,8 @@ class Workspace:
 def make_workspace(snapshot: Snapshot, *patches: str, git: bool, cache: Path | None = None) -> Workspace:
     """Return the snapshot's tree with ``patches`` applied in order, as a folder of the cache that is made once.
 
-    Unchanged files are hard links to the snapshot's and must not be written. Raises PatchError, SnapshotError.
+    Unchanged files are hard links to the snapshot's and must not be written; with ``git``, for an agent's eyes, Python
+    files are copies, and nothing shows which files the patches changed. Raises PatchError, SnapshotError.
     """
     home = cache_folder(cache)
     key = hashlib.sha256(json.dumps([_VERSION, snapshot.digest, patches, git]).encode()).hexdigest()
@@ -85,6 +86,8 @@ def _build(snapshot: Snapshot, patches: tuple[str, ...], git: bool, folder: Path
         apply_patch(tree, patch)
     trees.clean(tree, frozenset(snapshot.recipe.packages))
     trees.normalise(tree)
+    if git:
+        trees.hide_changes(tree)
     commit = commit_tree(tree) if git else ""
     (folder / "commit").write_text(commit, "ascii")
     trees.give_to_sandbox(tree)

@@ -44,6 +44,17 @@ def test_make_workspace_applies_patches_in_order_and_leaves_the_snapshot_pristin
     assert (workspace.path / "src/sample/__init__.py").stat().st_nlink > 1
 
 
+def test_neither_dates_nor_links_show_what_the_patches_of_an_agents_workspace_changed(
+    sample: Snapshot, patches: list[str], cache: Path
+) -> None:
+    tree = make_workspace(sample, *patches, git=True, cache=cache).path
+    paths = [path for path in tree.rglob("*") if ".git" not in path.relative_to(tree).parts]
+    assert {path.name for path in paths} >= {"shapes.py", "NEW.md"} and not [path for path in paths if "~" in path.name]
+    assert len({path.stat().st_mtime_ns for path in paths}) == 1
+    assert {path.stat().st_nlink for path in paths if path.suffix == ".py"} == {1}
+    assert (sample.tree / SHAPES).stat().st_mode == (tree / SHAPES).stat().st_mode
+
+
 def test_make_workspace_has_one_commit_of_everything(sample: Snapshot, patches: list[str], cache: Path) -> None:
     workspace = make_workspace(sample, *patches, git=True, cache=cache)
     assert git(workspace.path, "rev-list", "--all") == workspace.commit == git(workspace.path, "rev-parse", "HEAD")
