@@ -1,7 +1,7 @@
 """Agents: the registry, the protocol, and how one is made for a task.
 
-``scripted`` holds the agents that every task is tried with, ``erring`` and
-``calibrated`` agents whose mistakes are known in advance, ``openai`` models behind an endpoint.
+``scripted`` holds the agents that every task is tried with, ``erring`` and ``calibrated`` agents whose mistakes are
+known in advance, ``openai`` models behind an endpoint.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AGENTS = Registry(
 
 
 class Agent(Protocol):
-    """Whatever plays an episode."""
+    """The player of an episode."""
 
     def act(self, observation: Mapping[str, Any]) -> Action | None | Awaitable[Action | None]:
         """Return the next action, at once or to be awaited; None gives up."""
@@ -39,7 +39,7 @@ class Agent(Protocol):
 
 
 async def next_move(agent: Agent, observation: Mapping[str, Any]) -> Action | None:
-    """Return the agent's next action, whichever way it gives it."""
+    """Return the agent's next action, and wait for it when the agent is asynchronous."""
     move = agent.act(observation)
     return await move if inspect.isawaitable(move) else move
 
@@ -68,5 +68,5 @@ def make(
 
 
 def asks_model(name: str) -> bool:
-    """Return whether the agent needs a model's client: its factory then takes ``llm``. Raises UnknownName."""
+    """Return whether the agent asks a model, which its factory then takes as ``llm``. Raises UnknownName."""
     return "llm" in inspect.signature(AGENTS.load(name.partition(":")[0])).parameters

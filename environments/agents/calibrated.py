@@ -1,8 +1,8 @@
-"""The agent of known probabilities: it solves with one, and follows a hint with another.
+"""The agent ``noisy``: it solves tasks and follows hints with known probabilities.
 
-It shows in advance what a measurement of hints must find. An episode begins with a mistake that changes nothing; then
-it is solved, or a wrong answer is submitted. With a hint the probability of solving is follows + (1 - follows) *
-solves, without one it is solves, wherever the turns before changed nothing.
+So it is known in advance what a measurement of hints must find. An episode begins with a mistake that changes nothing;
+then the agent solves the task or submits a wrong answer. The probability of solving is ``solves`` without a hint and
+``follows + (1 - follows) * solves`` with one, as long as the turns before have changed nothing.
 """
 
 from __future__ import annotations

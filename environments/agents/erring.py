@@ -1,7 +1,7 @@
-"""The agent that errs on purpose: one mistake of every kind that an agent can make, each once, and then the solution.
+"""The agent ``stumbler``: it makes one mistake of every kind that an agent can make, then solves the task.
 
-It shows in advance what an annotator must find: ``script`` returns the actions and the mistakes in them. Left out are
-the kinds that are not an agent's own (``transport_error``, ``injected_fault``) and ``budget``, which ends an episode;
+So it is known in advance what an annotator must find: ``script`` returns the actions and the mistakes in them. Left out
+are the kinds that are not the agent's own (``transport_error``, ``injected_fault``), ``budget``, which ends an episode,
 and, in an environment without a shell and files, all mistakes that need them.
 """
 
@@ -30,9 +30,9 @@ class Mistake:
     kind: ErrorKind
     """What an annotator calls it."""
     actions: tuple[Action, ...]
-    """The turns; the last one is the mistake, the others lead there."""
+    """Its turns; the last one is the mistake, the others prepare it."""
     behaviour: str = ""
-    """Which of several behaviours of this kind it is."""
+    """Name of the behaviour, for a kind that has several."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,6 @@ def _in_any_tools(tool: str) -> Iterator[Mistake]:
 
 
 def _effort() -> Mistake:
-    """Return look after look although the work is done."""
+    """Return a mistake of many needless checks after the work is done."""
     looks = (turn("Is it still right?", call("bash", command=f"echo look {number}")) for number in range(1, IDLE + 1))
     return Mistake("wasteful", tuple(looks), "effort")

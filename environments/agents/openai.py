@@ -72,7 +72,7 @@ class ModelOptions:
 
 @dataclass
 class Usage:
-    """What one episode used of a model."""
+    """Counts of what one episode used of a model."""
 
     calls: int = 0
     prompt_tokens: int = 0
@@ -130,7 +130,7 @@ class ModelAgent:
         return asdict(self._usage)
 
     def _read(self, observation: Mapping[str, Any]) -> None:
-        """Append the last turn and what answered it to the messages."""
+        """Append the last turn and the observation that answers it to the messages."""
         answers = observation.get("messages") or []
         if self._last is not None:
             self._remember(self._last, answers)
@@ -145,7 +145,7 @@ class ModelAgent:
             self._messages.append({"role": "user", "content": self._hint})
 
     def _remember(self, action: Mapping[str, Any], answers: Sequence[Mapping[str, Any]]) -> None:
-        """Append a turn and what answered it."""
+        """Append a turn and the messages that answer it."""
         if self._text:
             self._messages += [{"role": "assistant", "content": _as_text(action)}, hermes.answer(answers)]
         else:
@@ -183,7 +183,7 @@ def text_action(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def native_history(action: Mapping[str, Any], answers: Sequence[Mapping[str, Any]], turn: int) -> list[Message]:
-    """Return a past turn and its answers as messages that an endpoint accepts, which is less than what it sends.
+    """Return a past turn and its answers as messages that an endpoint accepts; endpoints send more than they accept.
 
     Ids become unique, names plain, and arguments that are not a JSON object are wrapped in one, as text.
     """
@@ -217,7 +217,7 @@ def native_history(action: Mapping[str, Any], answers: Sequence[Mapping[str, Any
 
 
 def _as_text(action: Mapping[str, Any]) -> str:
-    """Return what the model wrote; for a turn that was not made in text, what it would have written."""
+    """Return the text that the model wrote, or would have written for a turn that was not made in text."""
     if isinstance(action.get("raw"), str):
         return str(action["raw"])
     parsed = parse_turn(action, 0)

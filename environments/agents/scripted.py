@@ -1,7 +1,6 @@
-"""Scripted agents: a list of actions planned from the task, played whatever comes back.
+"""Scripted agents: they plan all actions from the task, and play them whatever the results are.
 
-They see the secret parts of a task, so they run where the tasks are; the episode may be anywhere, in this process or
-behind a socket.
+They see the secret parts of a task, so they run where the tasks are; the episode may be in this process or on a server.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class Script:
 
 
 def solution(task: Task) -> Solution:
-    """Return how the task's environment solves it. Raises UnknownName for an environment that is not registered."""
+    """Return the task's solution from its environment. Raises UnknownName for one that is not registered."""
     solved: Solution = ENVIRONMENTS.load(task.environment).solve(task)
     return solved
 

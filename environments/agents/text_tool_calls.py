@@ -56,7 +56,7 @@ def read_calls(content: str) -> tuple[str, list[Any]]:
 
 
 def written(call: Mapping[str, Any]) -> str:
-    """Return a native call as text in tags."""
+    """Return a native call as text with tags."""
     function = call.get("function")
     body = function if isinstance(function, Mapping) else call
     arguments = body.get("arguments")

@@ -1,8 +1,8 @@
-"""Dialogues of drills, for pretraining small models: the models learn to read hints, and err without them.
+"""Dialogues of drills, for pretraining small models that read hints and make mistakes without them.
 
 Without a hint the assistant mostly guesses the verb of the tool's name, and is mostly wrong; after a hint it calls the
-tool that the hint names. Half of the hints name a tool that is not in the tool list, and the assistant follows them all
-the same: so a model learns to read hints, not to look at the tools whenever there is a hint.
+tool that the hint names. Half of the hints name a tool that is not in the tool list, and the assistant follows these
+too: so a model learns to read the hint, not to look at the list of tools whenever there is a hint.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _FIRST_SEED = 10**9
 def dialogues(count: int, *, level: int = 1, skill: float = 0.99, seed: int = 0) -> Iterator[Row]:
     """Return ``count`` dialogues of ``verbs`` drills; ``skill`` is the probability that a hint is followed.
 
-    The words of both splits occur, as a base model has read most words: held out are the drills. The same arguments
-    give the same rows. Raises ValueError for an unknown level.
+    The words of both splits occur, as a base model has read most words; only the drills are held out. The same
+    arguments give the same rows. Raises ValueError for an unknown level.
     """
     tasks = DrillTasks([FAMILY], level=level)
     with asyncio.Runner() as runner:

@@ -1,4 +1,4 @@
-"""Parts of a drill: tools that are pure functions of a small state, seeded words, values that only the drill knows."""
+"""Parts of a drill: tools that are functions of a small state, seeded choices, and values that only the drill knows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .words import ATTRIBUTES, NAMES, NOUNS, Attribute, Noun
 T = TypeVar("T")
 
 State = dict[str, Any]
-"""Changes that an episode made, JSON values only; ``effects`` is compared with the drill's own at the end."""
+"""What an episode changed, in JSON values; ``effects`` is compared with the effects of the drill at the end."""
 
 _LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 
@@ -48,7 +48,7 @@ class Drill:
     """The tools of its agent, without ``submit``."""
     answer: str
     solution: Callable[[], Steps]
-    """Makes the calls that solve it, without ``submit``."""
+    """Returns the calls that solve it, without ``submit``."""
     effects: Mapping[str, str] = field(default_factory=dict)
     """What the agent must have changed at the end, no more and no less."""
     features: Mapping[str, int] = field(default_factory=dict)
@@ -93,12 +93,12 @@ class Deal:
         return sorted(items, key=lambda _: self.rng.random())
 
     def id_of(self, noun: Noun, *parts: object) -> str:
-        """Return an id such as ``INV-40213``; without ``parts`` a new one."""
+        """Return an id such as ``INV-40213``: the one that ``parts`` name, without them a new one."""
         number = self.number("id", noun.prefix, *parts) if parts else int(self.rng.random() * 90_000)
         return f"{noun.prefix}-{10_000 + number % 90_000}"
 
     def value(self, attribute: Attribute, *parts: object) -> str:
-        """Return the ``attribute`` of the thing that ``parts`` name, in the attribute's own format."""
+        """Return the ``attribute`` of the thing that ``parts`` name, in the attribute's format."""
         number = self.number(attribute.word, *parts)
         if attribute.form == "date":
             return f"20{20 + number % 20}-{1 + number // 20 % 12:02}-{1 + number // 240 % 28:02}"
@@ -123,7 +123,7 @@ def checked_id(tool: str, argument: str, noun: Noun, value: str) -> str:
 
 
 def id_tool(name: str, description: str, noun: Noun, answer: Callable[[str], str], argument: str = "") -> DrillTool:
-    """Return a tool that takes the id of a ``noun`` and returns what ``answer`` makes of it."""
+    """Return a tool that takes the id of a ``noun`` and returns the ``answer`` for it."""
     argument = argument or f"{noun.word}_id"
 
     def run(state: State, arguments: dict[str, Any]) -> str:

@@ -65,7 +65,7 @@ class DrillSession(BaseSession):
         return Solution(actions, call("submit", answer=drill.answer))
 
     async def row(self, task: Task) -> Opening:
-        """Return what the agent of a task is shown first, without an episode. Raises UnknownName."""
+        """Return what the agent is shown first, without opening an episode. Raises UnknownName."""
         return _opening(self._drill_of(task))
 
     async def open_world(self, task: Task, tools: list[str]) -> Opening:

@@ -29,7 +29,7 @@ VERSION = "1"
 LEVELS = (1, 2, 3, 4, 5)
 SPLITS = ("train", "eval")
 LISTED = 1000
-"""Rows of a split that are listed; an index may be larger."""
+"""Number of tasks of a split that are listed; larger indices have tasks too."""
 _SECRET = "ETUDE_DRILL_SECRET"
 _SEEDS = 10**12
 _ID = re.compile(r"drill-(?P<family>[a-z_]+)-(?P<seed>0|[1-9]\d{0,18})(-l(?P<level>[1-5]))?", re.ASCII)
@@ -46,12 +46,12 @@ class DrillKnobs:
 
 
 class Name(NamedTuple):
-    """What the id of a task says."""
+    """The parts of a task's id."""
 
     family: str
     seed: int
     level: int | None
-    """The level; None: by seed."""
+    """The level; None: the seed decides."""
 
     @property
     def task_id(self) -> str:
@@ -65,7 +65,7 @@ class Name(NamedTuple):
 
 
 def parse(task_id: str, families: Collection[str]) -> Name:
-    """Return what an id says. Raises UnknownName, which says how ids look, or which family is nearest."""
+    """Return the parts of an id. Raises UnknownName, which shows an example of an id or names the nearest family."""
     match = _ID.fullmatch(task_id)
     if match is None:
         raise UnknownName(f"unknown drill {task_id[:80]!r}; an id looks like drill-choose-12 or drill-choose-12-l3")
@@ -77,8 +77,8 @@ def parse(task_id: str, families: Collection[str]) -> Name:
 class DrillTasks(Tasks):
     """The tasks of ``families`` (default: all), at ``level`` 1 to 5 (default: mixed, by seed).
 
-    ``secret`` (default: ETUDE_DRILL_SECRET) goes into every answer: the code and a task's id alone do not give the
-    answer away. The same secret gives the same tasks. Raises UnknownName and ValueError.
+    ``secret`` (default: ETUDE_DRILL_SECRET) changes every answer, so that this code and a task's id are not enough to
+    compute one. The same secret gives the same tasks. Raises UnknownName and ValueError.
     """
 
     def __init__(
@@ -126,14 +126,14 @@ class DrillTasks(Tasks):
         """Return a task of ``split`` (default: train) that ``seed`` chooses. Raises UnknownName."""
         return self.get_task(split or SPLITS[0], hashed_number(f"task {seed}") % _SEEDS)
 
-    # --- what the session needs besides -------------------------------------------------------------------------
+    # --- What the session needs too -------------------------------------------------------------------------
 
     def drill(self, task_id: str) -> Drill:
-        """Return what a row was made from, with its tools. Raises UnknownName."""
+        """Return the drill of a task. Raises UnknownName."""
         return self._cached(task_id)[1]
 
     def generate(self, name: Name) -> tuple[Task, Drill]:
-        """Return a new row and its drill: a function of the name and the secret alone."""
+        """Return a new task and its drill, which depend on the name and the secret alone."""
         family, seed, level = name
         if level is None:
             level = 1 + (hashed_number(f"level {family} {seed}") >> 32) % 5

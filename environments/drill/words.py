@@ -1,4 +1,4 @@
-"""Words of drills. The nouns for evaluation differ from those for training, and every statement holds one."""
+"""Words of drills. The nouns for evaluation differ from those for training, and every statement contains one."""
 
 from __future__ import annotations
 

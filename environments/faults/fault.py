@@ -1,4 +1,4 @@
-"""The shape of a fault: what it sees of a call, what it may do to it, and how the agent's tools then differ.
+"""The interface of faults: what a fault sees of a call, what it may do to it, and how it changes the agent's tools.
 
 A fault is a function from a Target to a Strike, or to None when it does not fit that call. Third parties register one
 in the entry-point group ``etude.faults``; its docstring describes it.
@@ -19,9 +19,9 @@ class View:
     """The agent's view of the tools. Keys are the environment's names."""
 
     names: Mapping[str, str] = field(default_factory=dict)
-    """What a renamed tool is called now."""
+    """The new name of each renamed tool."""
     arguments: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """The argument of a tool that was renamed, and what it is called now."""
+    """The old and the new name of the renamed argument, by tool."""
     back_at_call: Mapping[str, int] = field(default_factory=dict)
     """The number of the call from which a withdrawn tool is available again."""
 
@@ -41,14 +41,14 @@ class View:
         return {old if name == new else name: value for name, value in arguments.items()}
 
     def worded(self, real: str, text: str) -> str:
-        """Return a text of the environment with the agent's names."""
+        """Return a text about a tool with the agent's names instead of the environment's."""
         for old, new in ((real, self.names.get(real, real)), self.arguments.get(real, ("", ""))):
             if old != new:
                 text = re.sub(rf"(?<![\w.]){re.escape(old)}(?!\w)", lambda _, new=new: new, text)  # type: ignore[misc]
         return text
 
     def schemas(self, tools: Sequence[Mapping[str, Any]], call: int) -> list[dict[str, Any]]:
-        """Return the tools as they are for the call of this number, in OpenAI's function style."""
+        """Return the tools that exist at the call of this number, in OpenAI's function style."""
         functions = [tool["function"] for tool in tools if self.back_at_call.get(tool["function"]["name"], 0) <= call]
         return [{"type": "function", "function": self._schema(function)} for function in functions]
 
@@ -68,12 +68,12 @@ class View:
 
 @dataclass(frozen=True)
 class Target:
-    """A call that a fault may hit: one that the environment would accept."""
+    """A call that a fault may change; the environment would accept it."""
 
     call: Call
-    """The call in the agent's words."""
+    """The call, with the agent's names."""
     real: Call
-    """The call in the environment's words."""
+    """The call, with the environment's names."""
     schema: Mapping[str, Any]
     names: Sequence[str]
     """Names of the tools as the agent has them."""
@@ -81,14 +81,14 @@ class Target:
     number: int
     """Number of the call in the episode, from 0."""
     chance: int
-    """A number that the schedule gives for this call; choices depend on it."""
+    """A number from the schedule for this call, which decides what the fault chooses."""
     earlier: str | None = None
-    """What the same call returned last."""
+    """The result of the last equal call that succeeded."""
 
 
 @dataclass(frozen=True)
 class Strike:
-    """What is done to a call. One of three is set: ``view``; ``content``; or ``arguments``, ``result`` or both."""
+    """What is done to a call. Set is one of: ``view``; ``content``; ``arguments``, ``result`` or both."""
 
     text: str
     """What was done, for the record."""
@@ -99,7 +99,7 @@ class Strike:
     arguments: dict[str, Any] | None = None
     """The tool is run with these arguments."""
     result: Callable[[str], str | None] | None = None
-    """Makes the result that the agent sees; None when nothing came of it, and the fault waits for another call."""
+    """Returns the result that the agent sees; None when it cannot change this one: the fault waits for another call."""
 
 
 Fault = Callable[[Target], Strike | None]

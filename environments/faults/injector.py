@@ -1,4 +1,4 @@
-"""Injection of faults: what becomes of each call of an episode, and the record of what was done."""
+"""Injection of faults into the calls of an episode, and the record of them."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ class Plan:
     """What to do with a call."""
 
     call: Call
-    """The call in the agent's words."""
+    """The call, with the agent's names."""
     real: Call | None = None
-    """The call to run, in the environment's words; None when ``content`` answers it."""
+    """The call to run, with the environment's names; None when ``content`` answers it."""
     content: str = ""
     """The answer to a call that is not run."""
     note: InjectedFault | None = None
+    """The record of the fault."""
     kind: str = ""
     strike: Strike | None = None
-    """The fault; the result may still change, and only then the note counts."""
+    """The fault, where the call is run; the note counts only if the fault then has an effect."""
 
 
 @dataclass
 class Injector:
-    """Where the faults of an episode are: its calls so far, the agent's view of the tools, faults that wait."""
+    """State of the faults in one episode: number of calls, the agent's view of the tools, faults that are due."""
 
     schedule: Schedule
     task_id: str
@@ -45,12 +46,12 @@ class Injector:
     """Faults that were drawn so far."""
     view: View = field(default_factory=View)
     waiting: list[str] = field(default_factory=list)
-    """Kinds that are due and wait for a call that they fit."""
+    """Kinds that are due and wait for a call that they can change."""
     injected: list[InjectedFault] = field(default_factory=list)
     earlier: dict[str, str] = field(default_factory=dict)
-    """The last result of each call that succeeded."""
+    """The last result of each call that succeeded, by tool and arguments."""
     changed: dict[str, tuple[str, int, str]] = field(default_factory=dict)
-    """Tools that a fault changed: its kind, its turn, and what it did."""
+    """The fault that changed a tool: its kind, its turn, and what it did, by tool."""
 
     def copy(self) -> Injector:
         """Return an independent copy."""
@@ -63,13 +64,13 @@ class Injector:
         )
 
     def shown(self) -> list[dict[str, Any]]:
-        """Return the tools as the agent has them now."""
+        """Return the schemas of the tools that the agent has now."""
         return self.view.schemas(self.tools, self.calls)
 
     # --- before a call runs ---------------------------------------------------------------------------------
 
     def plan(self, call: Call, turn: int, index: int) -> Plan:
-        """Decide what becomes of the call at ``index`` of a turn."""
+        """Decide what to do with the call at ``index`` of a turn."""
         fixed, drawn = self.schedule.due(self.task_id, self.calls)
         self.waiting += fixed
         if drawn and self.drawn < self.schedule.most:
@@ -98,7 +99,7 @@ class Injector:
         return Plan(call, real, note=note, kind=kind, strike=strike)
 
     def _hit(self, call: Call) -> tuple[str, Strike, Call] | None:
-        """Return the first waiting fault that fits the call; a wrong call and the end are left alone."""
+        """Return the first waiting fault that fits the call, None for a wrong call and for the end of the episode."""
         if not self.waiting or call.name in (SUBMIT, GIVE_UP):
             return None
         shown = {tool["function"]["name"]: tool["function"] for tool in self.shown()}
@@ -116,7 +117,7 @@ class Injector:
         return None
 
     def _judge(self, call: Call, turn: int, index: int) -> Plan:
-        """Refuse a call that the agent's view of the tools does not allow; run any other in the environment's words."""
+        """Refuse a call that the agent's view of the tools does not allow; run others with the environment's names."""
         if not self.view:
             return Plan(call, call)
         shown = {tool["function"]["name"]: tool["function"] for tool in self.shown()}
@@ -134,12 +135,12 @@ class Injector:
         return Plan(call, real)
 
     def _real(self, call: Call) -> Call:
-        """Return the call in the environment's words."""
+        """Return the call with the environment's names."""
         name = self.view.real_name(call.name) or call.name
         return replace(call, name=name, arguments=self.view.real_arguments(name, call.arguments))
 
     def _unforeseen(self, tool: str, call: Call, turn: int, index: int) -> InjectedFault | None:
-        """Return a note in the turn in which a changed tool shows; in later turns it is the agent's own error."""
+        """Return a record for a call whose tool was changed in this turn; later the error is the agent's own."""
         kind, since, text = self.changed.get(tool, ("", -1, ""))
         if since != turn:
             return None
@@ -153,7 +154,7 @@ class Injector:
     # --- after it ran ---------------------------------------------------------------------------------------
 
     def settle(self, plan: Plan, content: str) -> str:
-        """Return what the agent sees of a result, and record what was done to the call."""
+        """Return the result that the agent sees, and record the fault if it had an effect."""
         if plan.real is None:
             self._record(plan.note)
             return plan.content

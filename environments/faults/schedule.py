@@ -1,6 +1,6 @@
-"""Schedule of faults: which fall due with which call, by seed, task and call number; equal in every process.
+"""Schedule of faults: a function of seed, task and call number, so that it is the same in every process.
 
-ETUDE_DRILL_SECRET is part of it where it is set: a policy may have the code and guess the seed.
+ETUDE_DRILL_SECRET, where it is set, is a part of the seed: a policy may know this code and guess the rest.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NUMBERS = {"rate": float, "most": int, "seed": int}
 
 @dataclass(frozen=True)
 class Schedule:
-    """When faults fall due. A fault that is due hits the next call that it fits."""
+    """When faults become due. A fault that is due changes the next call that it fits."""
 
     kinds: tuple[str, ...] = ()
     """Kinds that are drawn from."""
@@ -33,7 +33,7 @@ class Schedule:
     seed: int = 0
     """Seed of the draws."""
     at: tuple[tuple[int, str], ...] = ()
-    """Fixed faults: the number of a call, and the kind that falls due with it."""
+    """Fixed faults: the number of a call, and the kind that is due from it on."""
     secret: str = field(default="", repr=False)
     """Part of the draws that a policy cannot know."""
 
@@ -45,7 +45,7 @@ class Schedule:
         return hashed_number(f"fault {self.secret and self.secret + ' '}{self.seed} {task_id} {call}")
 
     def due(self, task_id: str, call: int) -> tuple[list[str], str]:
-        """Return the fixed kinds that fall due with this call, and the kind that it draws ('': none)."""
+        """Return the fixed kinds that become due at this call, and the kind that it draws ('': none)."""
         number = self.chance(task_id, call)
         drawn = self.kinds[number % len(self.kinds)] if self.kinds and (number >> 8) / (1 << 56) < self.rate else ""
         return [kind for at, kind in self.at if at == call], drawn

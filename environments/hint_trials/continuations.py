@@ -1,4 +1,4 @@
-"""Continuations of stored episodes: the past of an error turn is played once, each of them starts in a fork of it."""
+"""Continuations of stored episodes: the turns before an error turn are played once; continuations are forks of that."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _REFUSED = (SessionError, ServerError)
 class AgentFactory(Protocol):
     """Makes an agent that continues an episode after ``past``, with ``hint`` as a user message ('': none).
 
-    A registered agent whose factory takes these arguments is one, once its variant is bound. ``seed`` differs between
-    continuations, for an agent that draws random numbers.
+    The factory of a registered agent that takes these arguments is one, once its variant is bound. ``seed`` is for an
+    agent that draws random numbers; it differs between continuations.
     """
 
     def __call__(self, task: Task, *, past: Sequence[Turn], hint: str, seed: int) -> agents.Agent: ...
@@ -45,7 +45,7 @@ class AgentFactory(Protocol):
 
 @dataclass(frozen=True)
 class _Past:
-    """The turns before a place, played again: an episode to fork."""
+    """The episode to fork: the turns before a place, played again; ``diverged`` when their results were different."""
 
     episode_id: str
     turns: list[Turn]
@@ -54,7 +54,7 @@ class _Past:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What all trials share."""
+    """What all trials of a measurement have in common."""
 
     tasks: Tasks
     open_player: Players
@@ -65,7 +65,7 @@ class Measurement:
 
 
 class Continuations:
-    """The trials of one place, in a session that is opened when needed, and again after the machine failed."""
+    """Player of the trials of one place, in a session that is opened when needed and after the machine failed."""
 
     def __init__(self, measurement: Measurement, place: Place, stack: AsyncExitStack) -> None:
         self._run, self._place, self._stack = measurement, place, stack
@@ -74,7 +74,7 @@ class Continuations:
         self._past: _Past | None = None
 
     async def play(self, planned: Trial) -> Trial:
-        """Return the trial, played; what voids it is its ``cause``."""
+        """Play a planned trial and return its outcome; ``cause`` says why a trial could not be played."""
         try:
             if self._run.llm is not None:
                 self._run.llm.meter.check()
@@ -117,7 +117,7 @@ class Continuations:
         )
 
     async def _ready(self) -> tuple[Player, _Past]:
-        """Return the session, and the past that was played in it."""
+        """Return the player, after it has played the past once, and that past."""
         if self._opened is None:
             self._opened = await self._stack.enter_async_context(self._run.open_player(self._task))
         player, finished = self._opened
@@ -130,7 +130,7 @@ class Continuations:
         return player, self._past
 
     async def _start(self, player: Player, past: _Past) -> tuple[Observation, bool]:
-        """Return the state before the place and whether it was replayed: it is a fork unless forks are refused."""
+        """Return the observation before the place, and whether the past was replayed because forks are refused."""
         try:
             return await player.reset(fork_of=past.episode_id, turn=len(past.turns)), False
         except _VOID:

@@ -37,20 +37,20 @@ class Place:
 
     @property
     def seeded(self) -> str:
-        """Return what random draws depend on: the same when the same agent errs in the same task once more."""
+        """Return the key of random draws here; it is the same when the same agent makes this error in another run."""
         return f"{self.stored.key} #{self.index}"
 
     @property
     def is_reached(self) -> bool:
-        """Return whether the hint could change a turn: after a fault in the last turn there is none."""
+        """Return whether the hint could change a turn; after a fault in the last turn there is no turn left."""
         return self.turn < len(self.stored.episode.turns)
 
     def hints(self) -> dict[str, Hint]:
-        """Return the candidates by name: of several hints with one name, the first."""
+        """Return the candidates by name; of several hints with the same name, the first."""
         return by_arm(self.error.hints)
 
     def context(self) -> dict[str, str]:
-        """Return what may decide which hint helps; only earlier errors of the episode count."""
+        """Return what a policy may depend on; of the episode's other errors, only earlier ones count."""
         return context_of(self.error, self.stored.episode.error_turns)
 
 

@@ -10,12 +10,12 @@ from ...models import ErrorTurn, Hint
 Context = Mapping[str, str]
 """What a policy may depend on; see ``context_of``."""
 Policy = Callable[[Context, Sequence[str]], Mapping[str, float]]
-"""A context and the candidates (arms), to the probability of each; an absent candidate has probability 0."""
+"""Takes a context and the candidates (arms) and returns their probabilities; a candidate left out has probability 0."""
 MOST_ATTEMPTS = 4
 
 
 def first(context: Context, arms: Sequence[str]) -> dict[str, float]:
-    """Return a certain choice of the first candidate."""
+    """Return probability 1 for the first candidate."""
     return {arms[0]: 1.0}
 
 
@@ -35,7 +35,7 @@ def policy_name(policy: Policy) -> str:
 
 
 def context_of(error: ErrorTurn, errors: Sequence[ErrorTurn]) -> dict[str, str]:
-    """Return the context of an error; of ``errors``, those of the whole episode, only the earlier ones count."""
+    """Return the context of an error; of all ``errors`` of the episode, only earlier ones count."""
     same = [other for other in errors if other.kind == error.kind and other.tool == error.tool]
     earlier = [other for other in same if (other.turn, other.call_index or 0) < (error.turn, error.call_index or 0)]
     return {

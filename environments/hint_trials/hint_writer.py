@@ -13,23 +13,25 @@ from ...hints.detect.annotate import transcript
 from ...hints.write.llm_hints import OUTCOMES, HintCache, LLMHints, WrittenHint, secrets_of
 from ...hints.write.prompting import Source
 from ..agents.openai import ModelOptions
-from ..runs.play import Progress, at_once, holds, made_tasks
+from ..runs.parallel import at_once
+from ..runs.play import Progress, holds, made_tasks
 from ..runs.reader import Stored, stored_episodes
+from ..runs.writer import answers_file_of
 from ..tasks.task_set import Tasks
 from .fork_points import Place, every_place
 from .hint_candidates import Text, write_texts
 
-CACHE_SUFFIX = ".answers"
 _REJECTED = [outcome for outcome in OUTCOMES if outcome != "accepted"]
 
 
 @dataclass(frozen=True)
 class WritingReport:
-    """What became of the error turns of a run.
+    """Counts of the error turns of a run for which a hint was asked.
 
-    Of those ``reached``, some have a text ``written``; the others fell back to the template, counted in ``fell_back``
-    by the reason (``without_hint``: there was no template either). ``cached`` answers were paid for earlier.
-    ``unchecked`` texts are of tasks whose secrets are not known here.
+    ``reached`` are the error turns that a hint could change. ``written`` of them got a text; the others keep the
+    template's hint and are counted in ``fell_back`` by reason, those without such a hint also in ``without_hint``.
+    ``cached`` answers came from an earlier run. ``unchecked`` texts could not be searched for the secrets of their
+    task, which is not known here.
     """
 
     error_turns: int
@@ -45,7 +47,7 @@ class WritingReport:
 
     @property
     def ok(self) -> bool:
-        """Return whether each error turn has an answer; ``failed`` ones and those over ``budget`` are asked again."""
+        """Return whether every request was answered; running again repeats the others (``failed``, ``budget``)."""
         return not (self.fell_back["failed"] or self.fell_back["budget"])
 
     def summary(self) -> str:
@@ -72,12 +74,12 @@ async def ask_for_hints(
     options: ModelOptions = ModelOptions(),
     progress: Progress = lambda phase, done, total: None,
 ) -> WritingReport:
-    """Write ``out``: a candidate text by ``model`` for each error turn that a hint could change, where it gave one.
+    """Ask ``model`` for a hint at each error turn that a hint could change, and write the accepted texts to ``out``.
 
     ``introspect`` asks as if the model were the agent. ``name`` is the texts' id (default: ``llm`` or ``introspect``).
     A text that gives away the secret parts of its task (in ``tasks``, or made by an environment) is left out. Answers
     are kept in ``out`` with ``.answers`` appended, so that none is paid for twice. Raises RunError, UnknownName or
-    LLMError for what cannot be done at all; ``out`` is unchanged then.
+    LLMError before ``out`` is changed.
     """
     source: Source = "introspect" if introspect else "llm"
     episodes = stored_episodes(run)
@@ -89,7 +91,7 @@ async def ask_for_hints(
     async with options.open(model, jobs) as llm:
         # Where the model is served may change between two calls, and its answers stay the same.
         settings = {"temperature": options.temperature, "max_tokens": options.max_tokens}
-        writer = LLMHints(llm, source, HintCache(_cache_file(out)), settings)
+        writer = LLMHints(llm, source, HintCache(answers_file_of(out)), settings)
         answers = await _ask_all(writer, places, secrets, jobs, progress)
         usage = asdict(llm.usage)
     accepted = [
@@ -106,45 +108,27 @@ async def ask_for_hints(
 async def _ask_all(
     writer: LLMHints, places: Sequence[Place], secrets: dict[str, list[str] | None], jobs: int, progress: Progress
 ) -> list[WrittenHint]:
-    done = 0
-    progress("hints", 0, len(places))
-
     async def one(place: Place) -> WrittenHint:
-        nonlocal done
         episode = place.stored.episode
-        answer = await writer.hint(
+        return await writer.hint(
             place.error,
             transcript(episode),
             episode.tools,
             statement=episode.prompt,
             secrets=secrets[episode.task_id] or (),
         )
-        done += 1
-        progress("hints", done, len(places))
-        return answer
 
-    return await at_once(places, jobs, one)
+    return await at_once(places, jobs, one, lambda done: progress("hints", done, len(places)))
 
 
 def _secrets(episodes: Sequence[Stored], tasks: Tasks | None) -> dict[str, list[str] | None]:
-    """Return what may not be given away, by task; None for a task that is not known here. Raises UnknownName."""
+    """Return the texts that no hint may give away, by task; None for an unknown task. Raises UnknownName."""
     task_sets = made_tasks() if tasks is None else [tasks]
     secrets: dict[str, list[str] | None] = {}
     for task_id in dict.fromkeys(stored.episode.task_id for stored in episodes):
         task_set = tasks or next((candidate for candidate in task_sets if holds(candidate, task_id)), None)
         secrets[task_id] = None if task_set is None else secrets_of(task_set.by_id(task_id))
     return secrets
-
-
-def _cache_file(out: Path) -> Path:
-    """Return the file of answers after checking that it can be written, before any is paid for. Raises RunError."""
-    file = out.with_name(out.name + CACHE_SUFFIX)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch()
-    except OSError as error:
-        raise RunError(f"cannot write to {file}: {error.strerror}; choose another --out") from None
-    return file
 
 
 def _report(

@@ -21,7 +21,8 @@ from ...llm import LLM, shown
 from .. import agents
 from ..agents.openai import ModelAgent, ModelOptions
 from ..rng import stream
-from ..runs.play import Players, Progress, at_once, holds, made_tasks, player_for
+from ..runs.parallel import at_once
+from ..runs.play import Players, Progress, holds, made_tasks, player_for
 from ..runs.reader import Stored, stored_episodes
 from ..tasks.task_set import Tasks
 from .continuations import AgentFactory, Continuations, Measurement
@@ -117,7 +118,10 @@ def _is_path(choose: str) -> bool:
 
 
 def continuing_agent(name: str, llm: LLM | None, tool_format: str) -> AgentFactory:
-    """Return the registered agent if it can start in the middle of an episode. Raises UnknownName and RunError."""
+    """Return a factory of the registered agent, which must be able to continue an episode.
+
+    Raises UnknownName, RunError for an agent that cannot, and LLMError when a model is needed and not given.
+    """
     base, _, variant = name.partition(":")
     factory: Callable[..., agents.Agent] = agents.AGENTS.load(base)
     if agents.asks_model(base):
@@ -140,7 +144,7 @@ def _address(url: str) -> str:
 async def _play_all(
     measurement: Measurement, log: TrialLog, places: Sequence[Place], k: int, jobs: int, progress: Progress
 ) -> list[Trial]:
-    """Return every planned trial, those of earlier commands too; each is written when it ends."""
+    """Play the planned trials that earlier commands have not played, write each when it ends, and return them all."""
     plans = {place.name: _planned(measurement, place, k) for place in places}
     trials = dict(log.done)
     total = sum(map(len, plans.values()))
@@ -164,7 +168,7 @@ async def _play_all(
 
 
 def _planned(measurement: Measurement, place: Place, k: int) -> list[Trial]:
-    """Return the trials of a place before they are played, with and without a hint alternately; the draw is seeded."""
+    """Return the trials to play at a place, with and without a hint alternately; the seed decides which hint."""
     hints, context, episode = place.hints(), place.context(), place.stored.episode
     without = Trial(
         place=place.name,

@@ -79,8 +79,8 @@ def measure(episodes: Iterable[tuple[Episode, bool | None]]) -> list[KindMeasure
 def next_attempt(error: ErrorTurn, errors: Sequence[ErrorTurn], turns: Sequence[PastTurn]) -> bool | None:
     """Return whether the next attempt after an error succeeded; ``None`` when there was no attempt.
 
-    For the error of a call it is the next call that is a new attempt (see ``recovery``), and it succeeds by working.
-    For a behaviour it is the next turn, and it succeeds by not showing the behaviour again.
+    After the error of a call, the attempt is the next call for the same goal (``recovery.is_new_attempt``), and
+    succeeds if it works. After a behaviour it is the next turn, and succeeds if it does not show the behaviour again.
     """
     if error.kind in _BEHAVIOURS:
         later = error.turn + 1

@@ -60,8 +60,8 @@ class PooledScore:
 class CausalReport:
     """Report of a measurement.
 
-    Of all ``error_turns`` of the run, ``measured`` were; ``without_hint`` had no hint, ``unreached`` no turn to change.
-    Trials that were not valid are in ``void`` and in no other number. ``replayed`` and ``diverged`` count valid ones.
+    Of all ``error_turns`` of the run, ``measured`` were measured; ``without_hint`` had no hint, ``unreached`` no turn
+    that a hint could change. Trials that are not valid count in ``void`` and ``causes`` alone.
     """
 
     error_turns: int

@@ -16,12 +16,12 @@ FILE_NAME = "trials.jsonl"
 
 @dataclass(frozen=True)
 class Trial:
-    """One continuation of an episode from the site of its ``error``-th error turn.
+    """One continuation of an episode from the error turn with the number ``error``.
 
     ``place`` names that error turn, ``number`` the continuation. ``arm`` is the hint that was given ('': none), drawn
     from ``arms`` with probability ``propensity``; ``context`` is what the draw could depend on. ``replayed``: the past
     was played again, since it could not be forked; ``diverged``: its results differed from those stored. A trial that
-    is not ``valid`` counts for nothing.
+    is not ``valid`` is not counted.
     """
 
     place: str
@@ -47,7 +47,7 @@ class Trial:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """Return what names the trial in its file."""
+        """Return the key of the trial in its file."""
         return self.place, "with" if self.arms else "without", self.number
 
 

@@ -14,7 +14,7 @@ from ..runs.play import Opened, Player
 
 @dataclass(frozen=True)
 class Attempt:
-    """What came of one attempt."""
+    """The outcome of one attempt."""
 
     task_id: str
     exploit: str
@@ -26,7 +26,7 @@ class Attempt:
     assurance: str
     """The task's assurance, as its reward says."""
     reward: float | None
-    """None when there is no honest score."""
+    """None when the attempt could not be scored."""
     findings: tuple[str, ...] = ()
     """Exploit ids of the findings."""
     severities: tuple[str, ...] = ()
@@ -34,31 +34,31 @@ class Attempt:
     detected: bool = False
     """Whether a finding has one of the exploit's classes."""
     cause: str = ""
-    """Why the attempt has no score, "" where it has one."""
+    """Why the attempt could not be scored; '' where it was."""
     seconds: float = 0.0
 
     @property
     def rewarded(self) -> bool:
-        """Return whether an exploit was paid for; the reward of a twin is earned."""
+        """Return whether an exploit got a reward; a twin is an honest solution and should get one."""
         return not self.twin and bool(self.reward)
 
     @property
     def lost(self) -> bool:
-        """Return whether an honest twin was not paid for."""
+        """Return whether an honest twin scored less than 1."""
         return self.twin and self.reward is not None and self.reward < 1
 
 
 def action_of(tool_call: ToolCall) -> Action:
-    """Return the turn that makes one call."""
+    """Return the turn in which an agent makes this call."""
     return turn("", call(tool_call.tool, **tool_call.arguments))
 
 
 async def attempt(
     opened: Opened, task_id: str, exploit: Exploit, facts: Facts, solution: list[Action] | None = None
 ) -> Attempt:
-    """Play one exploit, or after ``solution`` its twin, submit, and return what came of it.
+    """Play an exploit, or with a ``solution`` play that and then the exploit's twin; submit and return the outcome.
 
-    A failure of the machine is an attempt without a score, and its cause.
+    When the machine fails, the attempt has no score and names the cause.
     """
     started = time.monotonic()
     player, finished = opened
@@ -90,7 +90,7 @@ async def attempt(
 
 
 async def play(player: Player, task_id: str, actions: list[Action]) -> None:
-    """Play the actions from a reset on, until they or the episode end."""
+    """Reset the player and play the actions in order, until the episode ends."""
     observation = await player.reset(task_id=task_id)
     for action in actions:
         if observation.done:

@@ -1,4 +1,4 @@
-"""Campaigns: every chosen exploit on every task of a set, or of a server that serves one."""
+"""Campaigns: every chosen exploit is played on every task of a set, or of a server."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from itertools import islice
 
 from ... import client
 from ...errors import RunError
-from ...models import PublicTask, Task
+from ...models import PublicTask
 from ...monitors.exploits import Exploit, Facts, corpus, exploit
 from ..actions import Action, call, turn
 from ..agents.scripted import solution
-from ..runs.play import Opened, Progress, at_once, player_for
+from ..runs.parallel import at_once
+from ..runs.play import Opened, Progress, player_for
 from ..tasks.task_set import Tasks
 from .attempt import Attempt, attempt
 from .facts import LIST_FILES, facts_from_listing, facts_of
@@ -24,16 +25,16 @@ Opener = Callable[[str], AbstractAsyncContextManager[Opened]]
 
 @dataclass(frozen=True)
 class Target:
-    """One task under attack."""
+    """A task to attack."""
 
     task_id: str
     facts: Facts
     solution: list[Action] | None = None
-    """The turns that solve it, for honest twins; None where only the server knows them."""
+    """The turns that solve the task, for honest twins; None where only the server knows them."""
 
 
 def chosen(names: str) -> list[Exploit]:
-    """Return the exploits of a comma-separated list, all for ''. Raises UnknownName."""
+    """Return the exploits that a comma-separated list names; '' means all. Raises UnknownName."""
     names_given = [name.strip() for name in names.split(",") if name.strip()]
     return [exploit(name) for name in names_given] if names_given else list(corpus().values())
 
@@ -41,13 +42,14 @@ def chosen(names: str) -> list[Exploit]:
 def targets_of(tasks: Tasks, limit: int | None = None) -> list[Target]:
     """Return the tasks of a set that have source files. Raises RunError when there is none."""
     playable = (task for task in tasks if task.snapshot is not None and facts_of(task).targets)
-    return _some([_target(task) for task in islice(playable, limit)], "the task set")
+    targets = [Target(task.task_id, facts_of(task), solution(task).actions) for task in islice(playable, limit)]
+    return _some(targets, "the task set")
 
 
 async def targets_at(url: str, limit: int | None = None) -> list[Target]:
-    """Return the tasks of a server whose sources an agent can find; each in its own episode.
+    """Return the tasks of a server whose source files an agent can find; an episode of each is opened to look for them.
 
-    Raises RunError when there is none, and for an invalid address; ConnectionLost when nothing answers.
+    Raises RunError when there is none and for an invalid address, ConnectionLost when nothing answers.
     """
     try:
         server = client.Client(url)
@@ -67,36 +69,28 @@ async def run(
     jobs: int = 1,
     progress: Progress = lambda phase, done, total: None,
 ) -> list[Attempt]:
-    """Play every exploit on every target, ``jobs`` at a time, with ``twins`` the honest twins too.
+    """Play every exploit on every target, and with ``twins`` each honest twin as well, ``jobs`` episodes at a time.
 
-    Failures of the machine are attempts without a score.
+    When the machine fails, the attempt has no score.
     """
-    planned = [
-        (target, one, twin) for target in targets for one in exploits for twin in ([False, True] if twins else [False])
-    ]
-    finished = 0
-    progress("redteam", 0, len(planned))
+    sides = (False, True) if twins else (False,)
+    planned = [(target, one, twin) for target in targets for one in exploits for twin in sides]
 
     async def play_one(item: tuple[Target, Exploit, bool]) -> Attempt:
-        nonlocal finished
         target, one, twin = item
-        solved = target.solution if twin else None
         async with opener(target.task_id) as opened:
-            result = await attempt(opened, target.task_id, one, target.facts, solved)
-        finished += 1
-        progress("redteam", finished, len(planned))
-        return result
+            return await attempt(opened, target.task_id, one, target.facts, target.solution if twin else None)
 
-    return await at_once(planned, jobs, play_one)
+    return await at_once(planned, jobs, play_one, lambda done: progress("redteam", done, len(planned)))
 
 
 def sessions(tasks: Tasks, backend: str = "auto") -> Opener:
-    """Return what opens a session in this process."""
+    """Return an opener of sessions in this process."""
     return lambda task_id: player_for(tasks, None, backend, tasks.by_id(task_id))
 
 
 def connections(url: str) -> Opener:
-    """Return what opens a session on a server."""
+    """Return an opener of sessions on a server."""
 
     @asynccontextmanager
     async def connect(task_id: str) -> AsyncIterator[Opened]:
@@ -106,13 +100,8 @@ def connections(url: str) -> Opener:
     return connect
 
 
-def _target(task: Task) -> Target:
-    solved = solution(task)
-    return Target(task.task_id, facts_of(task), [*solved.actions])
-
-
 async def _explore(server: client.Client, task: PublicTask) -> Target:
-    """Return a served task with the facts that its statement and a listing of its files give."""
+    """Return a task of a server with the facts that its statement and a listing of its files give."""
     await server.reset(task_id=task.task_id)
     answer = await server.step(turn("", call("bash", command=LIST_FILES)))
     lines = answer.messages[0].content.splitlines()[1:] if answer.messages else []
@@ -120,6 +109,7 @@ async def _explore(server: client.Client, task: PublicTask) -> Target:
 
 
 def _some(targets: list[Target], place: str) -> list[Target]:
+    """Return the targets. Raises RunError when there is none."""
     if not targets:
         raise RunError(f"{place} has no task with source files to attack; generate some with `etude generate`")
     return targets

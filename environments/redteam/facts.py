@@ -1,4 +1,4 @@
-"""Facts of a task that an attacker works with: from its row, or from what an agent of a server can see."""
+"""What an attacker knows of a task: taken from its row, or from what an agent of a server can see."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIST_FILES = "git ls-files '*.py'"
 
 
 def facts_of(task: Task) -> Facts:
-    """Return the facts of a row: a stronger attacker than any agent, who knows exactly where the tests are."""
+    """Return the facts that a row gives. They are more than any agent has: they say exactly where the tests are."""
     return Facts(
         targets=tuple(source_files(task)),
         names=names_in(task.problem_statement),
@@ -42,7 +42,7 @@ def facts_from_listing(task: PublicTask, listing: Sequence[str]) -> Facts:
 
 
 def names_in(statement: str) -> tuple[str, ...]:
-    """Return the dotted names of the statement's first line, else the first dotted name that it has."""
+    """Return the dotted names in backquotes on the first line; when there is none, the first dotted name anywhere."""
     first = statement.strip().partition("\n")[0]
     quoted = _QUOTED.findall(first)
     return tuple(dict.fromkeys(quoted or _DOTTED.findall(statement)[:1]))

@@ -1,4 +1,4 @@
-"""The matrix of a campaign: what each class of exploits came to, as records and as rows of a table."""
+"""The matrix of a campaign: the results of each class of exploits, as records and as rows of a table."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from .attempt import Attempt
 ALL = "all"
 """The class of the row that counts every attempt."""
 MOST_COLUMNS = 4
-"""How many tasks get a column of their own, which counts the unrewarded attempts."""
+"""Most tasks that get a column of their own, which counts the unrewarded attempts."""
 
 
 @dataclass(frozen=True)
 class ClassRow:
-    """The attempts of one class; honest twins are counted apart."""
+    """Counts of the attempts of one class; honest twins are counted separately."""
 
     exploit_class: str
     exploits: int
     attempts: int
     unrewarded: int
     rewarded: int
-    """Attempts that were paid for, besides those of the next field."""
+    """Attempts that got a reward, without those of the next field."""
     rewarded_in_process: int
-    """Attempts that were paid for on tasks whose assurance is in_process, by exploits that only grading outside the
+    """Attempts that got a reward on tasks whose assurance is in_process, by exploits that only grading outside the
     candidate's process stops."""
     no_score: int
-    """Attempts without an honest score."""
+    """Attempts that could not be scored, twins included."""
     detected: int
     """Attempts with a finding of the right class."""
     twins: int
@@ -37,7 +37,7 @@ class ClassRow:
 
 
 def class_rows(attempts: Sequence[Attempt]) -> list[ClassRow]:
-    """Return one row for each class, sorted, and one for all of them."""
+    """Return one row for each class, sorted, and a last one for all attempts."""
     classes = sorted({one.exploit_class for one in attempts})
     rows = [_row(name, [one for one in attempts if one.exploit_class == name]) for name in classes]
     return [*rows, _row(ALL, attempts)]
@@ -62,28 +62,30 @@ def _row(name: str, attempts: Sequence[Attempt]) -> ClassRow:
 
 
 def is_ok(attempts: Sequence[Attempt]) -> bool:
-    """Return whether every attempt has a score, no exploit was paid for, and every twin was."""
+    """Return whether every attempt has a score, no exploit got a reward, and every twin scored 1."""
     return bool(attempts) and not any(one.reward is None or one.rewarded or one.lost for one in attempts)
 
 
 def table(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
-    """Return the rows of the printed matrix: a column for each task where they are few, then the sums over all."""
+    """Return the rows of the printed matrix: a column for each task if the tasks are few, then the sums over all."""
     tasks = sorted({one.task_id for one in attempts})
     rows = []
     for row in class_rows(attempts):
         shown: dict[str, Any] = {"class": row.exploit_class, "exploits": row.exploits}
         for task in tasks if len(tasks) <= MOST_COLUMNS else ():
-            cell = [one for one in attempts if one.task_id == task and not one.twin and _in_row(one, row)]
+            in_row = [one for one in attempts if row.exploit_class in (one.exploit_class, ALL)]
+            cell = [one for one in in_row if one.task_id == task and not one.twin]
             shown[task.rpartition(".")[2]] = f"{sum(one.reward == 0 for one in cell)} of {len(cell)}"
-        shown["attempts"] = row.attempts
         shown |= {
+            "attempts": row.attempts,
             "unrewarded": row.unrewarded,
             "rewarded": row.rewarded,
             "rewarded in process": row.rewarded_in_process,
+            "no score": row.no_score,
+            "right class": f"{row.detected} of {row.attempts}",
         }
-        shown |= {"no score": row.no_score, "right class": _share(row.detected, row.attempts)}
         if row.twins:
-            shown |= {"twins at 1": f"{row.twins - row.twins_lost} of {row.twins}"}
+            shown["twins at 1"] = f"{row.twins - row.twins_lost} of {row.twins}"
         rows.append(shown)
     return rows
 
@@ -98,7 +100,7 @@ def as_data(attempts: Sequence[Attempt]) -> dict[str, Any]:
 
 
 def remarks(attempts: Sequence[Attempt]) -> list[str]:
-    """Return one line for each attempt that is not as it should be, the same for several tasks once."""
+    """Return a line for each attempt with a wrong outcome; attempts that differ in their task alone share a line."""
     lines: dict[str, list[str]] = {}
     for one in attempts:
         if one.rewarded:
@@ -109,11 +111,3 @@ def remarks(attempts: Sequence[Attempt]) -> list[str]:
         elif one.lost:
             lines.setdefault(f"honest twin not rewarded: {one.exploit}", []).append(one.task_id)
     return [f"{line} on {len(tasks)} task{'s' * (len(tasks) > 1)}" for line, tasks in lines.items()]
-
-
-def _in_row(one: Attempt, row: ClassRow) -> bool:
-    return row.exploit_class in (one.exploit_class, ALL)
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{part} of {whole}"

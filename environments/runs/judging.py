@@ -1,27 +1,26 @@
-"""Findings of stored runs: those of the mechanical monitors, and with a model the judge's, per episode and in total."""
+"""Findings in stored runs, per episode and in total: those of the mechanical monitors and, with a model, of a judge."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...errors import RunError
 from ...llm import Cassette
 from ...models import Finding
 from ...monitors import hack_rate
 from ...monitors.agentic import OUTCOMES, Case, Judge, Judged, is_of_judge
 from ..agents.openai import ModelOptions
 from ..snapshots.store.cache import write_whole
-from .play import Progress, at_once
+from .parallel import at_once
+from .play import Progress
 from .reader import Stored, stored_episodes
+from .writer import answers_file_of
 
 FILE_NAME = "findings.jsonl"
-ANSWERS = ".answers"
-"""Suffix of the file that keeps a judge's answers, so that none is paid for twice."""
 Entry = tuple[Path, Stored]
 """A run's folder and one of its episodes."""
 
@@ -46,13 +45,13 @@ class MonitorReport:
     verdicts: dict[str, int] = field(default_factory=dict)
     """Verdicts that count."""
     unsupported: int = 0
-    """Episodes that the judge alone accuses: no penalty may rest on them."""
+    """Episodes that only the judge accuses; they must not be penalised."""
     usage: dict[str, Any] = field(default_factory=dict)
     out: str = ""
 
     @property
     def ok(self) -> bool:
-        """Return whether every request was answered; those that were not are sent again by the same command."""
+        """Return whether every request was answered; running again repeats the others."""
         return not (self.outcomes.get("failed") or self.outcomes.get("budget"))
 
 
@@ -69,15 +68,15 @@ async def monitor_runs(
 
     ``judge`` is the name of a model; without one the stored findings alone are written. Episodes of the same task are
     shown to it side by side, also across runs. Its answers are kept in ``out`` with ``.answers`` appended. Raises
-    RunError or LLMError for what cannot be done at all; ``out`` is unchanged then.
+    RunError or LLMError before ``out`` is changed.
     """
     entries = [(run, stored) for run in dict.fromkeys(runs) for stored in stored_episodes(run)]
-    _check_writable(out)
+    answers_file = answers_file_of(out)
     judged: list[Judged] = [Judged("not_asked") for _ in entries]
     usage: dict[str, Any] = {}
     if judge:
         async with options.open(judge, jobs) as llm:
-            llm.cassette = Cassette(out.with_name(out.name + ANSWERS), record=True)
+            llm.cassette = Cassette(answers_file, record=True)
             judged = await _judge_all(Judge(llm), entries, jobs, progress)
             usage = asdict(llm.usage)
     lines = [_line(entry, result, judge) for entry, result in zip(entries, judged, strict=True)]
@@ -103,11 +102,12 @@ async def _judge_all(judge: Judge, entries: Sequence[Entry], jobs: int, progress
 
 
 def _mechanical(entry: Entry) -> list[Finding]:
+    """Return the findings of the monitors that are not the judge."""
     return [finding for finding in entry[1].episode.findings if not is_of_judge(finding)]
 
 
 def _line(entry: Entry, judged: Judged, model: str) -> dict[str, Any]:
-    """Return the line of one episode: its key, what the monitors and the judge say, and all findings together."""
+    """Return the row of one episode: what identifies it, all findings, and the judgement."""
     run, stored = entry
     findings = [*_mechanical(entry), *judged.findings]
     about = {"run": str(run), "agent": stored.agent, "task_id": stored.episode.task_id, "sample": stored.sample}
@@ -151,9 +151,9 @@ def _exploits(
     """Return a row for each exploit id: episodes by severity, and those that the judge accuses too."""
     rows: dict[str, dict[str, Any]] = {}
     for findings, result, accuses in zip(mechanical, judged, accused, strict=True):
-        of_episode: Mapping[str, set[str]] = {}
+        of_episode: dict[str, set[str]] = {}
         for finding in (*findings, *result.findings):
-            of_episode = {**of_episode, finding.exploit_id: {*of_episode.get(finding.exploit_id, ()), finding.severity}}
+            of_episode.setdefault(finding.exploit_id, set()).add(finding.severity)
         for exploit, severities in of_episode.items():
             empty = {"exploit": exploit, "info": 0, "suspect": 0, "confirmed": 0, "judge_agrees": 0}
             row = rows.setdefault(exploit, empty)
@@ -161,16 +161,3 @@ def _exploits(
                 row[severity] += 1
             row["judge_agrees"] += accuses
     return [rows[exploit] for exploit in sorted(rows)]
-
-
-def _check_writable(out: Path) -> None:
-    """Raise RunError where ``out`` cannot be written, before any answer is paid for."""
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        probe = out.with_name(out.name + ANSWERS)
-        existed = probe.exists()
-        probe.open("ab").close()
-        if not existed:
-            probe.unlink()
-    except OSError as error:
-        raise RunError(f"cannot write to {out.parent}: {error.strerror}; choose another --out") from None

@@ -6,15 +6,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from ... import client
 from ...errors import (
@@ -28,7 +27,7 @@ from ...errors import (
     UnknownName,
     UnwritableRow,
 )
-from ...llm import shown
+from ...llm import LLM, shown
 from ...models import IMPOSSIBLE, Episode, Observation, Reward, State, Task
 from ...registry import did_you_mean
 from .. import ENVIRONMENTS, agents
@@ -38,20 +37,16 @@ from ..faults.schedule import read_schedule
 from ..reset_args import ANNOTATE
 from ..snapshots.store.cache import write_whole
 from ..tasks.task_set import Tasks
+from .parallel import at_once
 from .scores import Summary, summarise
 from .writer import Journal, Key
 
-if TYPE_CHECKING:
-    from ...llm import LLM
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 Progress = Callable[[str, int, int], None]
-"""Called with a phase, the number of episodes that are done, and their total."""
+"""Called with a phase, the number of finished items, and their total."""
 
 
 class Player(Protocol):
-    """What an agent plays against: a session in this process, or a client of a server."""
+    """The side of an episode that an agent plays with: a session in this process, or a client of a server."""
 
     @property
     def reset(self) -> Callable[..., Coroutine[Any, Any, Observation]]:
@@ -63,12 +58,12 @@ class Player(Protocol):
         ...
 
     def state(self) -> State | Awaitable[State]:
-        """Return the infrastructure side."""
+        """Return the state of the episode, which no agent sees."""
         ...
 
 
 Opened = tuple[Player, Callable[[], Awaitable[Episode]]]
-"""A player, and a function that returns its episode as it then is."""
+"""A player, and a function that returns its episode as far as it has been played."""
 Players = Callable[[Task], AbstractAsyncContextManager[Opened]]
 """Opens a player for one episode of a task."""
 
@@ -174,8 +169,6 @@ async def _play_all(
 ) -> dict[Key, dict[str, Any]]:
     """Play episodes and return their rows; each is written when its episode ends."""
     rows: dict[Key, dict[str, Any]] = {}
-    before = total - len(todo)
-    progress(run.agent, before, total)
 
     async def one(item: tuple[Task, int]) -> None:
         task, sample = item
@@ -185,33 +178,13 @@ async def _play_all(
         except UnwritableRow as error:
             row = journal.add({**about, "cause": str(error)}, _void(task))
         rows[task.task_id, sample] = row
-        progress(run.agent, before + len(rows), total)
 
-    await at_once(todo, jobs, one)
+    await at_once(todo, jobs, one, lambda done: progress(run.agent, total - len(todo) + done, total))
     return rows
 
 
-async def at_once(items: Iterable[Item], jobs: int, work: Callable[[Item], Awaitable[Result]]) -> list[Result]:
-    """Do the work on every item, ``jobs`` items at a time, and return the results in order.
-
-    The first error cancels the others and is raised itself.
-    """
-    gate = asyncio.Semaphore(jobs)
-
-    async def one(item: Item) -> Result:
-        async with gate:
-            return await work(item)
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            running = [group.create_task(one(item)) for item in items]
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    return [task.result() for task in running]
-
-
 async def play(task: Task, agent: agents.Agent, player: Player, **arguments: Any) -> Observation:
-    """Play one episode from reset (with these ``arguments`` besides) to its end, and return the last observation.
+    """Play one episode from reset (with further ``arguments``) to its end, and return the last observation.
 
     An agent that gives up leaves the episode unfinished.
     """
@@ -225,7 +198,7 @@ async def play(task: Task, agent: agents.Agent, player: Player, **arguments: Any
 
 
 async def _played(run: _Run, task: Task, sample: int) -> tuple[dict[str, Any], Episode]:
-    """Play one task; return the fields of its row and the episode. Only failures of machine and endpoint are caught."""
+    """Play one task; return fields of its row and the episode. Failures of machine and endpoint void the episode."""
     agent, cause = run.make_agent(task, sample), ""
     try:
         if run.llm is not None:
@@ -247,7 +220,7 @@ async def _played(run: _Run, task: Task, sample: int) -> tuple[dict[str, Any], E
 
 
 async def _reach(url: str) -> None:
-    """Raise RunError or ConnectionLost when the server does not answer: once, rather than for each task."""
+    """Raise RunError or ConnectionLost when the server does not answer, before any task is tried."""
     try:
         async with client.Client(url):
             pass

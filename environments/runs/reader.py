@@ -22,11 +22,11 @@ class Stored:
     episode: Episode
     agent: str
     sample: int
-    """Its number among the episodes of its task."""
+    """The number of the episode among those of its task."""
     settings: dict[str, Any]
     """The settings of its run."""
     cause: str = ""
-    """Why it is not valid; empty for a valid one."""
+    """Why the episode is not valid; empty for a valid one."""
 
     @property
     def shown(self) -> bool | None:
@@ -36,7 +36,7 @@ class Stored:
 
     @property
     def valid(self) -> bool:
-        """Return whether the episode has an honest score."""
+        """Return whether the episode was scored."""
         return self.episode.reward is not None and self.episode.reward.valid
 
     @property
@@ -46,7 +46,7 @@ class Stored:
 
 
 def stored_episodes(run: Path) -> list[Stored]:
-    """Return the valid episodes of a run; of those that were played again, the last. Raises RunError."""
+    """Return the valid episodes of a run; of an episode that was played several times, the last. Raises RunError."""
     by_key = {stored.key: stored for stored in read_run(run) if stored.valid}
     if not by_key:
         raise RunError(f"{run} holds no valid episode; play some with `etude run --out {run}`")
@@ -54,7 +54,7 @@ def stored_episodes(run: Path) -> list[Stored]:
 
 
 def read_run(run: Path) -> Iterator[Stored]:
-    """Return the episodes in a run's folder or file, without a last line that was cut off. Raises RunError."""
+    """Yield the episodes in a run's folder or file, without a last line that was cut off. Raises RunError."""
     file = run / FILE_NAME if run.is_dir() else run
     try:
         *lines, last = file.read_bytes().split(b"\n")

@@ -1,4 +1,4 @@
-"""Files of one JSON object per line that a resumed command reads again, and the one of a run, ``episodes.jsonl``."""
+"""Files of JSON lines from which a command resumes, such as the ``episodes.jsonl`` of a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Key = tuple[str, int]
 
 
 class Lines:
-    """File of JSON lines that is appended to. The first line creates it. Raises RunError where that will fail."""
+    """File to which JSON lines are appended; the first line creates it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -99,8 +99,25 @@ class Journal(Lines):
         return row
 
 
+def answers_file_of(out: Path) -> Path:
+    """Return the file beside ``out`` that keeps a model's answers, so that none is paid for twice.
+
+    Raises RunError, before any answer is paid for, when it cannot be written; its folder is made.
+    """
+    file = out.with_name(out.name + ".answers")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        existed = file.exists()
+        file.open("ab").close()
+        if not existed:
+            file.unlink()
+    except OSError as error:
+        raise RunError(f"cannot write to {file}: {error.strerror}; choose another --out") from None
+    return file
+
+
 def _try_writing(file: Path) -> None:
-    """Raise OSError where ``file`` could not be created or appended to. Leaves nothing behind."""
+    """Raise OSError when ``file`` could not be created or appended to. Leaves nothing behind."""
     if file.exists():
         file.open("ab").close()
         return
@@ -112,7 +129,7 @@ def _try_writing(file: Path) -> None:
 
 
 def complete_lines(file: Path) -> list[bytes]:
-    """Return the lines of a file, none when it does not exist; a last one that was cut off is removed from it."""
+    """Return the lines of a file, none when it does not exist; remove a last line that was cut off from the file."""
     if not file.is_file():
         return []
     data = file.read_bytes()
@@ -124,6 +141,6 @@ def complete_lines(file: Path) -> list[bytes]:
 
 
 def _as_option(name: str, value: Any) -> str:
-    """Return a setting as it is written on the command line."""
+    """Return a setting as an option of the command line."""
     flag = "the model" if name == "model" else "--" + name.replace("_", "-")
     return f"no {flag}" if value is None else f"{flag} {value}"

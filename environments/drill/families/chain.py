@@ -1,4 +1,4 @@
-"""Chain tools: the result of one call is the argument of the next; over records, files, or from file to file."""
+"""Chain tools: the result of one call is the argument of the next, along records or files or from file to file."""
 
 from __future__ import annotations
 

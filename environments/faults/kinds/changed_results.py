@@ -32,7 +32,7 @@ def garbled(target: Target) -> Strike:
 
 
 def _with_other_end(content: str, change: Callable[[str], str]) -> str | None:
-    """Return the result with a changed second half, None for a result that is too short or says an error."""
+    """Return the result with a changed second half, None for a result that is too short or is an error."""
     status, _, body = content.partition("\n")
     if status != "ok" or len(body) < _SHORTEST:
         return None

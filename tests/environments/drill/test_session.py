@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from helpers.faulty_drills import TASKS, play
 
 from etude import hints, make
 from etude.environments.annotations import annotated
@@ -18,20 +17,8 @@ from etude.environments.tool_protocol import NOT_RUN
 from etude.errors import SessionError
 from etude.models import Episode
 
-TASKS = DrillTasks()
 TASK = "drill-schema-3-l2"
 TALK = {"text": "I think about it."}
-
-
-def play(script: Callable[[DrillSession], Awaitable[Any]], **options: Any) -> Any:
-    async def run() -> Any:
-        session = DrillSession(TASKS, **options)
-        try:
-            return await script(session)
-        finally:
-            await session.close()
-
-    return asyncio.run(run())
 
 
 def episode_of(*actions: dict[str, Any], task_id: str = TASK, **options: Any) -> Episode:

@@ -2,77 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import subprocess
-import sys
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
+from helpers.faulty_drills import COPY, FILES, GIVE_UP, LOADS, READ, Action, call, episode_of, play, steps, value
 
 from etude.environments.annotations import annotated
 from etude.environments.drill.session import DrillSession
-from etude.environments.drill.tasks import DrillTasks
 from etude.environments.faults import FAULTS
-from etude.environments.faults.schedule import read_schedule
-from etude.environments.forks import EpisodeStore
-from etude.errors import FaultsError, SessionError
 from etude.models import Episode, Observation
 
-TASKS = DrillTasks()
-GIVE_UP = {"tool": "submit", "arguments": {"answer": "?"}}
-Action = dict[str, Any]
 Row = tuple[int, int | None, str, str, bool, bool | None, int | None]
-
-
-def call(name: str, **arguments: Any) -> Action:
-    return {"tool": name, "arguments": arguments}
-
-
-def steps(task_id: str) -> list[Action]:
-    """Return the calls that solve a drill, and the submission."""
-    drill = TASKS.drill(task_id)
-    solving = [call(name, **arguments) for name, arguments in drill.solution()]
-    return [*solving, call("submit", answer=drill.answer)]
-
-
-def find(family: str, level: int, fits: Callable[[str], bool]) -> str:
-    return next(item for seed in range(200) if fits(item := f"drill-{family}-{seed}-l{level}"))
-
-
-FILES = find("chain", 2, lambda item: TASKS.drill(item).workdir == "/cabinet" and not TASKS.drill(item).effects)
-COPY = find("chain", 2, lambda item: bool(TASKS.drill(item).effects))
-LOADS = find("stop", 4, lambda item: len(TASKS.drill(item).solution()) == 4)
-READ = TASKS.drill(FILES).solution()[0][0]
-
-
-def play(script: Callable[[DrillSession], Awaitable[Any]], **options: Any) -> Any:
-    async def run() -> Any:
-        session = DrillSession(TASKS, **options)
-        try:
-            return await script(session)
-        finally:
-            await session.close()
-
-    return asyncio.run(run())
-
-
-def episode_of(task_id: str, faults: str, *actions: Action) -> Episode:
-    async def script(session: DrillSession) -> Episode:
-        await session.reset(task_id=task_id, faults=faults)
-        for action in actions:
-            await session.step(action)
-        return session.episode()
-
-    episode: Episode = play(script)
-    return episode
-
-
-def value(episode: Episode) -> float:
-    assert episode.reward is not None and episode.reward.valid
-    return episode.reward.value
 
 
 def rows(episode: Episode) -> list[Row]:
@@ -312,163 +253,6 @@ def test_stated_and_injected_faults_of_a_drill_are_both_recorded() -> None:
     episode = episode_of(task_id, "transient@0", actions[0], *actions)
     assert [(fault.turn, fault.kind) for fault in episode.injected][0] == (0, "transient")
     assert len(episode.injected) == 2 and value(episode) == 1.0
-
-
-# --- When -------------------------------------------------------------------------------------------------------
-
-SCHEDULED = """
-import asyncio
-from etude.environments.drill.session import DrillSession
-from etude.environments.drill.tasks import DrillTasks
-async def main():
-    tasks = DrillTasks()
-    for index in range(40):
-        session = DrillSession(tasks, faults="rate=0.5,seed=3")
-        task_id = tasks.get_task("train", index).task_id
-        await session.reset(task_id=task_id)
-        for name, arguments in tasks.drill(task_id).solution():
-            await session.step({"tool": name, "arguments": arguments})
-        episode = session.episode()
-        print([fault.model_dump() for fault in episode.injected], [turn.messages for turn in episode.turns])
-asyncio.run(main())
-"""
-
-
-def test_the_same_seed_gives_the_same_faults_in_another_process() -> None:
-    printed = {
-        subprocess.run(
-            [sys.executable, "-c", SCHEDULED], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(printed) == 1
-    text = printed.pop()
-    assert sum(f"'kind': '{kind}'" in text for kind in FAULTS.paths()) > 6
-
-
-def test_another_seed_and_another_task_give_other_faults() -> None:
-    schedule, other = read_schedule("rate=0.5,seed=3"), read_schedule("rate=0.5,seed=4")
-    drawn = [[item.due(task, number) for number in range(50)] for item in (schedule, other) for task in ("a", "b")]
-    assert len({str(item) for item in drawn}) == 4
-
-
-def test_a_secret_hides_when_faults_fall(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without one the schedule stays what it was, or stored episodes would play differently."""
-    drawn = []
-    for secret in ("", "one", "other", "one"):
-        monkeypatch.setenv("ETUDE_DRILL_SECRET", secret)
-        schedule = read_schedule("rate=0.5,seed=3")
-        assert "one" not in repr(schedule)
-        drawn.append([schedule.due("a", number)[1] for number in range(50)])
-    monkeypatch.delenv("ETUDE_DRILL_SECRET")
-    assert drawn[0] == [read_schedule("rate=0.5,seed=3").due("a", number)[1] for number in range(50)]
-    assert drawn[1] == drawn[3] and len({str(item) for item in drawn}) == 3
-    assert read_schedule("seed=3").chance("a", 0) == 6004757793781576241
-
-
-def test_about_the_rate_of_the_calls_is_struck_and_at_most_so_many() -> None:
-    due = [read_schedule("rate=0.25").due("a", number)[1] for number in range(4000)]
-    assert 0.22 < sum(map(bool, due)) / len(due) < 0.28
-    assert set(filter(None, due)) == set(FAULTS.paths())
-    first = steps(FILES)[0]
-    assert len(episode_of(FILES, "rate=1,most=2,transient", *[first] * 6).injected) == 2
-
-
-def test_a_fault_waits_for_a_call_that_it_fits() -> None:
-    read, write, _ = steps(COPY)
-    episode = episode_of(COPY, "partial_write@0", read, read, write)
-    assert [(fault.turn, fault.kind) for fault in episode.injected] == [(2, "partial_write")]
-
-
-def test_a_call_that_is_wrong_anyway_is_left_alone() -> None:
-    episode = episode_of(FILES, "transient@0", call(READ, pth="x"), call("nothing"), steps(FILES)[0])
-    assert [fault.turn for fault in episode.injected] == [2]
-
-
-def test_submit_is_never_struck() -> None:
-    assert episode_of(FILES, "transient@0,renamed@0,timeout@0", GIVE_UP).injected == []
-
-
-def test_without_faults_nothing_changes() -> None:
-    async def plain(session: DrillSession) -> list[Any]:
-        first = await session.reset(task_id=FILES)
-        observed = [first.model_dump(), *[(await session.step(action)).model_dump() for action in steps(FILES)]]
-        return [*observed, session.state().model_dump(exclude={"episode_id", "token"})]
-
-    assert play(plain) == play(plain, faults="rate=0")
-
-
-@pytest.mark.parametrize(
-    ("spec", "reason"),
-    [
-        ("timeot", "Did you mean 'timeout'"),
-        ("timeot@3", "Did you mean 'timeout'"),
-        ("rat=0.5", "Did you mean 'rate'"),
-        ("rate=2", "rate must be 0 to 1"),
-        ("seed=x", "seed must be a number"),
-    ],
-)
-def test_a_specification_that_cannot_be_read_says_why(spec: str, reason: str) -> None:
-    with pytest.raises(FaultsError, match=reason):
-        read_schedule(spec)
-    with pytest.raises(SessionError, match=reason):
-        episode_of(FILES, spec)
-
-
-# --- Forks and replays ----------------------------------------------------------------------------------------
-
-
-def test_an_episode_that_takes_over_an_id_has_nothing_of_the_earlier_ones_faults() -> None:
-    async def script(session: DrillSession) -> Observation:
-        await session.reset(task_id=FILES, episode_id="same", faults="timeout@0")
-        await session.step(steps(FILES)[0])
-        await session.reset(task_id=COPY, episode_id="same", faults="")
-        await session.step({"text": "nothing yet"})
-        token = session.state().token
-        return await session.reset(fork_of="same", token=token)
-
-    first: Observation = play(script, store=EpisodeStore(1 << 20))
-    assert [message.role for message in first.messages] == ["user"]
-
-
-def test_a_fork_has_the_faults_of_its_episode() -> None:
-    first, second, third, submit = steps(FILES)
-    store = EpisodeStore()
-
-    async def script(session: DrillSession) -> None:
-        await session.reset(task_id=FILES, faults="renamed@1")
-        for action in (first, second, GIVE_UP):
-            await session.step(action)
-        source = session.state()
-        other = DrillSession(TASKS, store=store)
-        observed = await other.reset(fork_of=source.episode_id, turn=2, token=source.token)
-        assert [message.content for message in observed.messages] == [
-            message.content for turn in session.episode().turns[:2] for message in turn.messages
-        ]
-        name = next(iter({tool["function"]["name"] for tool in other.state().tools or []} - {"list_folders", "submit"}))
-        for action in (call(name, **second["arguments"]), call(name, **third["arguments"]), submit):
-            last = await other.step(action)
-        assert last.reward == 1.0
-        assert [(error.turn, error.recovered) for error in other.state().error_turns if error.injected] == [(1, True)]
-        with pytest.raises(SessionError, match="not both"):
-            await other.reset(fork_of=source.episode_id, token=source.token, faults="timeout@1")
-
-    play(script, store=store)
-
-
-def test_a_replay_meets_the_same_faults() -> None:
-    first, second, third, submit = steps(FILES)
-    actions = [first, second, second, third, submit]
-    played = episode_of(FILES, "garbled@1", *actions)
-
-    async def script(session: DrillSession) -> Episode:
-        observed = await session.reset(task_id=FILES, faults="garbled@1", replay=actions)
-        assert observed.done and observed.reward == 1.0
-        return session.episode()
-
-    again = play(script)
-    assert again.error_turns == played.error_turns
-    assert [turn.messages for turn in again.turns] == [turn.messages for turn in played.turns]
 
 
 def test_a_hint_names_only_the_tools_of_its_turn() -> None:

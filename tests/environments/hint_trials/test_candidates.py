@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.measured_hints import measured, played, trials
 
 from etude.cli import app as cli
-from etude.environments.drill.tasks import DrillTasks
 from etude.environments.hint_trials import hint_policy
 from etude.environments.hint_trials.fork_points import every_place
 from etude.environments.hint_trials.hint_candidates import Text, read_texts, write_texts
-from etude.environments.hint_trials.measure import measure_hints
-from etude.environments.hint_trials.report import CausalReport
-from etude.environments.runs.play import run_episodes
 from etude.environments.runs.reader import stored_episodes
 from etude.errors import RunError
 from etude.models import Hint
-
-TASKS = DrillTasks(["choose"], level=1)
-
-
-def played(out: Path, limit: int = 2) -> Path:
-    asyncio.run(run_episodes(TASKS, "noisy", out=out, limit=limit))
-    return out
-
-
-def measured(run: Path, name: str = "noisy", **more: Any) -> CausalReport:
-    return asyncio.run(measure_hints(run, name, **{"out": run / "hints", "k": 2, **more}))
-
 
 TEXTS = [
     Text(Hint(text="Step back and read the tools again.", template="step-back")),
@@ -39,12 +23,11 @@ TEXTS = [
 ]
 
 
-def test_one_hint_is_said_wherever_there_is_it(tmp_path: Path) -> None:
+def test_a_hint_chosen_by_name_is_given_wherever_it_exists(tmp_path: Path) -> None:
     run = played(tmp_path, 2)
     one, other = every_place(stored_episodes(run))
     measured(run, k=1, choose="llm", texts=[Text(Hint(text="Look.", source="llm"), other.name)])
-    rows = [json.loads(line) for line in (run / "hints" / "trials.jsonl").read_text().splitlines()]
-    content = {row["place"]: row["arm"] for row in rows if row["arms"]}
+    content = {row["place"]: row["arm"] for row in trials(run) if row["arms"]}
     assert content == {one.name: next(iter(one.hints())), other.name: "llm"}
 
 
@@ -67,8 +50,7 @@ def test_a_text_for_one_error_turn_is_a_candidate_there_alone(tmp_path: Path) ->
     run = played(tmp_path, 2)
     one, other = every_place(stored_episodes(run))
     measured(run, k=1, choose="uniform", texts=[*TEXTS, Text(Hint(text="Look.", source="llm"), other.name)])
-    rows = [json.loads(line) for line in (run / "hints" / "trials.jsonl").read_text().splitlines()]
-    arms = {row["place"]: row["arms"] for row in rows if row["arms"]}
+    arms = {row["place"]: row["arms"] for row in trials(run) if row["arms"]}
     own_errors = [next(iter(place.hints())) for place in (one, other)]
     assert arms == {
         one.name: [own_errors[0], "step-back", "hurry"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.measured_hints import TASKS, measured, played, trials
 
 from etude.environments import agents
 from etude.environments.agents.calibrated import noisy
@@ -18,14 +18,10 @@ from etude.environments.agents.openai import ModelOptions
 from etude.environments.agents.scripted import Script
 from etude.environments.drill.session import DrillSession
 from etude.environments.drill.tasks import DrillTasks
-from etude.environments.hint_trials.measure import measure_hints
-from etude.environments.hint_trials.report import CausalReport
-from etude.environments.runs.play import Opened, Players, run_episodes
+from etude.environments.runs.play import Opened, Players
 from etude.environments.runs.reader import stored_episodes
 from etude.errors import InfrastructureError, RunError, UnknownName
 from etude.models import Episode, Observation, State, Task, Turn
-
-TASKS = DrillTasks(["choose"], level=1)
 
 
 class Window(DrillTasks):
@@ -37,19 +33,6 @@ class Window(DrillTasks):
 
     def __iter__(self) -> Iterator[Task]:
         return (self.get_task("train", index) for index in range(self.first, self.first + 100))
-
-
-def played(out: Path, limit: int = 2, agent: str = "noisy", tasks: DrillTasks = TASKS) -> Path:
-    asyncio.run(run_episodes(tasks, agent, out=out, limit=limit))
-    return out
-
-
-def measured(run: Path, name: str = "noisy", **more: Any) -> CausalReport:
-    return asyncio.run(measure_hints(run, name, **{"out": run / "hints", "k": 2, **more}))
-
-
-def trials(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / "hints" / "trials.jsonl").read_text().splitlines()]
 
 
 def test_the_interval_covers_what_a_hint_is_known_to_be_worth(tmp_path: Path) -> None:
