@@ -1,4 +1,4 @@
-"""What there is to reach on this machine: listeners, a process, files and locks that belong to the test alone."""
+"""Targets of the attempts on this machine: listeners, a process, files and locks that belong to the test alone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass
 class Host:
-    """The aims of the attempts. ``target`` is what an attempt may know; ``proofs`` are what it must not read."""
+    """The targets of the attempts. ``target`` is what an attempt may know, ``proofs`` are what it must not read."""
 
     target: dict[str, Any]
     proofs: list[bytes]
