@@ -1,4 +1,4 @@
-"""What a command may have touched in a tree, reported by the kernel (inotify), so that the rest need not be looked at.
+"""Watches of a tree: the kernel (inotify) reports what a command may have touched, and a reset can skip the rest.
 
 Stdlib only, Python 3.8: docker's worker uses it. Every file and folder of the tree is watched by its inode, since a
 second name (a hard link) would hide a write from its folder. A file counts as touched once it is opened, however
