@@ -1,4 +1,4 @@
-"""The Snapshot and the task of a small package whose function ``total`` is deleted."""
+"""A small package whose function ``total`` is deleted: its files, its Snapshot and its task."""
 
 from __future__ import annotations
 
@@ -8,8 +8,46 @@ from pathlib import Path
 from etude.environments.snapshots import Snapshot, build_snapshot, make_patch
 from etude.models import GeneratorRef, Task
 
+CORE = '''"""Sums of amounts."""
+
+from .words import LIMIT
+
+
+def total(values):
+    """Return the sum of the values."""
+    result = 0
+    for value in values:
+        result += value
+    return result
+
+
+def largest(values):
+    """Return the largest value, LIMIT at most."""
+    return min(max(values), LIMIT)
+'''
 BODY = "    result = 0\n    for value in values:\n        result += value\n    return result\n"
 HIDDEN_FILE = "tests/test_hidden.py"
+
+
+def package(name: str, hidden: str, visible: str) -> dict[str, str]:
+    """Return the files of a package with the functions ``total`` and ``largest``, and with these two tests."""
+    return {
+        "pyproject.toml": f"""[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+[project]
+name = "{name}"
+version = "1.0"
+license = {{text = "MIT"}}
+[tool.pytest.ini_options]
+testpaths = ["tests"]
+""",
+        f"src/{name}/__init__.py": "from .core import largest, total\n",
+        f"src/{name}/core.py": CORE,
+        f"src/{name}/words.py": "LIMIT = 100\n",
+        "tests/test_visible.py": visible,
+        HIDDEN_FILE: hidden,
+    }
 
 
 def exercise(core: str) -> str:

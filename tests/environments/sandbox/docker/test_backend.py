@@ -13,10 +13,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.sandboxes import in_sandbox
 
 from etude.environments.sandbox import Layers, open_sandbox
 from etude.environments.sandbox.conformance.checking import SMALL
@@ -58,14 +60,7 @@ def engine_of(backend: str) -> Engine:
 
 
 def play(layers: Layers, backend: str, use: Callable[[Any], Any], **options: Any) -> Any:
-    async def run() -> Any:
-        sandbox = await open_sandbox(layers, SMALL, backend)
-        try:
-            return await use(sandbox, **options)
-        finally:
-            await sandbox.close()
-
-    return asyncio.run(run())
+    return in_sandbox(layers, partial(use, **options), SMALL, backend)
 
 
 def ours(backend: str, owned: str = "") -> list[str]:
@@ -392,15 +387,11 @@ def test_a_forked_child_does_not_touch_its_parents_sandbox(layers: Layers, backe
         assert os.waitstatus_to_exitcode(status) == 7
         assert (await sandbox.exec("echo ok")).output == b"ok\n"
 
-    async def run() -> None:
-        sandbox = await open_sandbox(layers, SMALL, backend)
-        try:
-            await asyncio.to_thread(lambda: None)
-            await use(sandbox)
-        finally:
-            await sandbox.close()
+    async def run(sandbox: Any) -> None:
+        await asyncio.to_thread(lambda: None)
+        await use(sandbox)
 
-    asyncio.run(run())
+    play(layers, backend, run)
 
 
 @pytest.mark.parametrize(
