@@ -21,7 +21,7 @@ from .naive import Box, NaiveBox
 
 _INSIDE = ("network", "processes", "files", "rights", "settings")
 _HERE = "conformance.escapes.inside"
-_SHARED = ("kernel.seccomp", f"{_HERE}.calls")
+_SHARED = ("kernel.linux", "kernel.seccomp", f"{_HERE}.calls")
 _BOOT = f"""
 {LOADER}
 import json

@@ -7,7 +7,6 @@ module's attempts are its public functions, and the rows of its table ``ATTEMPTS
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -16,6 +15,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Dict, Union  # noqa: UP035
 
+from ....kernel.linux import syscall
 from ....kernel.seccomp import SYSCALLS
 
 if TYPE_CHECKING:
@@ -29,19 +29,12 @@ Found = Union[bytes, bool]  # noqa: UP007
 
 _PATIENCE_S = 20
 _COLUMN = {"x86_64": 0, "aarch64": 1}
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.syscall.restype = ctypes.c_long
 
 
 def call(name: str, *arguments: Any) -> int:
     """Make a system call by its name. Raises OSError, also where the architecture lacks it."""
     number = SYSCALLS[name][_COLUMN.get(os.uname().machine, 0)]
-    words = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
-    outcome: int = _libc.syscall(ctypes.c_long(-1 if number is None else number), *words)
-    if outcome < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), name)
-    return outcome
+    return syscall(-1 if number is None else number, *arguments)
 
 
 def in_child(act: Callable[[], object]) -> bool:
