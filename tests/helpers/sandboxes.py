@@ -1,8 +1,9 @@
-"""A sandbox for the length of one action, for tests that are not asynchronous."""
+"""Tools of tests that use sandboxes: one for the length of an action, and waiting for what other processes do."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -24,3 +25,11 @@ def in_sandbox(
             return await action(sandbox)
 
     return asyncio.run(run())
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait for a condition that must come true."""
+    give_up = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < give_up, "still there"
+        time.sleep(0.02)

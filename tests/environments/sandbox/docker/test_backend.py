@@ -11,14 +11,13 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.sandboxes import in_sandbox
+from helpers.sandboxes import in_sandbox, until
 
 from etude.environments.sandbox import Layers, open_sandbox
 from etude.environments.sandbox.conformance.checking import SMALL
@@ -67,14 +66,6 @@ def ours(backend: str, owned: str = "") -> list[str]:
     """Ids of containers, by owner."""
     labels = [f"{LABEL}=1", *([f"{OWNER}={owned}"] if owned else [])]
     return [one["Id"] for one in engine_of(backend).api.containers(all=True, filters={"label": labels})]
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait for a condition that must come true."""
-    give_up = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < give_up, "still there"
-        time.sleep(0.02)
 
 
 def spare_of(layers: Layers, backend: str) -> str:

@@ -9,11 +9,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from helpers.sandboxes import until
 
 from etude.environments.sandbox import Layers, open_sandbox
 from etude.environments.sandbox.conformance.checking import SMALL
@@ -34,14 +33,6 @@ async def main():
     await task
 asyncio.run(main())
 """
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait for a condition that must come true."""
-    give_up = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < give_up, "still there"
-        time.sleep(0.01)
 
 
 def cgroups_of(pid: int) -> list[str]:
