@@ -1,4 +1,4 @@
-"""The tools of the conformance suite: what a check is, and what it opens its sandboxes on."""
+"""Tools of the checks: the marks of checks, their assertions, and the workspace on which they open sandboxes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Place of the history of a snapshot's source: a note in the cache of this machine, no part of the snapshot.
+"""History of a snapshot's source: a note of its place, in the cache of this machine, and the reading of its objects.
 
 Snapshots name no host path, so the place of a local repository is kept beside them and written at every request.
 """

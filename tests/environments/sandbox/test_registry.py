@@ -1,4 +1,4 @@
-"""Which backend is taken, and what is said when none works."""
+"""Choice of a backend, and the error when none works."""
 
 from __future__ import annotations
 

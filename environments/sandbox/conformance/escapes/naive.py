@@ -1,4 +1,4 @@
-"""A plain subprocess in place of a sandbox: it runs in a folder, and a collector that follows links and trusts times.
+"""A plain subprocess in place of a sandbox, with a collector of changes that follows links and trusts times.
 
 Every attempt is made here first: one that does not work here proves nothing elsewhere.
 """

@@ -116,7 +116,7 @@ class Command:
 
     @property
     def pipes(self) -> list[int]:
-        """Descriptors to read from."""
+        """Return the descriptors to read from."""
         return list(self._feeds)
 
     def _cpu_used(self) -> float:

@@ -45,7 +45,7 @@ asyncio.run(main())
 # Podman takes seconds where docker takes tenths.
 @pytest.fixture(params=["docker", pytest.param("podman", marks=pytest.mark.slow)])
 def backend(request: pytest.FixtureRequest) -> Iterator[str]:
-    """An engine that works. Where CI=true a missing one is a failure."""
+    """Name an engine that works. Where CI=true a missing one is a failure."""
     name: str = request.param
     why_not = docker.probe(PODMAN if name == "podman" else DOCKER)
     if why_not:
@@ -63,13 +63,13 @@ def play(layers: Layers, backend: str, use: Callable[[Any], Any], **options: Any
 
 
 def ours(backend: str, owned: str = "") -> list[str]:
-    """Ids of containers, by owner."""
+    """Return the ids of all sandboxes' containers, or of one owner's."""
     labels = [f"{LABEL}=1", *([f"{OWNER}={owned}"] if owned else [])]
     return [one["Id"] for one in engine_of(backend).api.containers(all=True, filters={"label": labels})]
 
 
 def spare_of(layers: Layers, backend: str) -> str:
-    """The container that is kept ready after a first sandbox was used and closed."""
+    """Use and close a first sandbox, and return the container that is kept ready after it."""
 
     async def use(sandbox: Any) -> str:
         container: str = sandbox.container
@@ -109,7 +109,7 @@ class Doorway:
                 threading.Thread(target=self._carry, args=(one, other, self.restarts), daemon=True).start()
 
     def _carry(self, one: socket.socket, other: socket.socket, since: int) -> None:
-        """What is asked over a connection to an engine that was restarted since gets no answer."""
+        """Carry data until the engine is restarted: what is asked over an older connection gets no answer."""
         with contextlib.suppress(OSError):
             while (data := one.recv(1 << 16)) and since == self.restarts:
                 other.sendall(data)
@@ -126,7 +126,7 @@ class Doorway:
 
 
 def start_server(layers: Layers, backend: str) -> tuple[subprocess.Popen[str], str]:
-    """A server with a command that runs; its container."""
+    """Start a server with a running command; return it and its container."""
     command = [sys.executable, "-c", SERVER, str(layers.workspace), backend]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None

@@ -52,7 +52,7 @@ def alive(pid: int) -> bool:
 
 
 def start_server(layers: Layers, backend: str) -> tuple[subprocess.Popen[str], int, set[int]]:
-    """A server with a running command; its keeper and everything below."""
+    """Start a server with a running command; return it, its keeper and all processes below it."""
     command = [sys.executable, "-c", SERVER, str(layers.workspace), backend]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd="/")
     assert server.stdout is not None

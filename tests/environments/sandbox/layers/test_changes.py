@@ -1,4 +1,4 @@
-"""What is read from a writable layer is what the command saw, whatever marks it leaves there."""
+"""Changes are those that the command saw, whatever marks of an overlay it leaves in its layer."""
 
 from __future__ import annotations
 

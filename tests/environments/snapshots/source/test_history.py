@@ -1,4 +1,4 @@
-"""Where a source's history is, and the private store that reads it: no settings, hooks or references."""
+"""History of a source: the note of its place, and the private store that reads it without settings or hooks."""
 
 from __future__ import annotations
 

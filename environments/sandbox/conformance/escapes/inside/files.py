@@ -1,4 +1,4 @@
-"""Attempts on files: of the host, of its base layer, and such as would change what a program may do."""
+"""Attempts on files: of the host, of its base layer, and of programs whose rights they would change."""
 
 from __future__ import annotations
 
