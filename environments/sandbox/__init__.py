@@ -29,7 +29,7 @@ from .protocol import (
 )
 
 if TYPE_CHECKING:
-    from .registry import SANDBOXES, available, open_sandbox
+    from .registry import SANDBOXES, available, open_sandbox, opened_sandbox
 
 __all__ = [
     "ENV_PREFIX",
@@ -47,8 +47,9 @@ __all__ = [
     "SavedLayer",
     "available",
     "open_sandbox",
+    "opened_sandbox",
 ]
-_LAZY = ("SANDBOXES", "available", "open_sandbox")
+_LAZY = ("SANDBOXES", "available", "open_sandbox", "opened_sandbox")
 
 
 def __getattr__(name: str) -> Any:

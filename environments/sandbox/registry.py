@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from ...errors import SandboxError, SandboxUnavailable
 from ...registry import Registry
@@ -39,6 +41,16 @@ async def open_sandbox(layers: Layers, limits: Limits = Limits(), backend: str =
         except SandboxUnavailable as error:
             reasons.append(f"{name}: {error}")
     raise SandboxUnavailable("; ".join(reasons))
+
+
+@asynccontextmanager
+async def opened_sandbox(layers: Layers, limits: Limits = Limits(), backend: str = "auto") -> AsyncIterator[Sandbox]:
+    """Open a new sandbox for an ``async with`` block, at whose end it is closed. Raises as ``open_sandbox`` does."""
+    sandbox = await open_sandbox(layers, limits, backend)
+    try:
+        yield sandbox
+    finally:
+        await sandbox.close()
 
 
 def load_backend(name: str) -> Backend:

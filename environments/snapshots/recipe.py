@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -135,10 +136,8 @@ def canonical_json(value: Any) -> str:
 
 def base_id() -> str:
     """Return the distribution that the sandbox's base layer is taken from, such as ``debian-12``."""
-    release: dict[str, str] = {}
-    for path in (Path("/etc/os-release"), Path("/usr/lib/os-release")):
-        if path.is_file():
-            pairs = (line.partition("=") for line in path.read_text("utf-8").splitlines())
-            release = {key: value.strip("\"'") for key, _, value in pairs}
-            break
+    try:
+        release = platform.freedesktop_os_release()
+    except OSError:
+        release = {}
     return "-".join(part for part in (release.get("ID", "linux"), release.get("VERSION_ID", "")) if part)

@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from helpers.deleted_total import snapshot_of, task_of
+from helpers.deleted_total import package, snapshot_of, task_of
 
 from etude.environments.snapshots import Snapshot
 from etude.environments.tasks.task_set import TaskSet
 from etude.models import Task
 
-CORE = '''"""Counting."""
-
-from .words import LIMIT
-
-
-def total(values):
-    """The sum of the values."""
-    result = 0
-    for value in values:
-        result += value
-    return result
-
-
-def largest(values):
-    """The largest value, LIMIT at most."""
-    return min(max(values), LIMIT)
-'''
 VISIBLE = """import pytest
 
 from tally import largest
@@ -64,23 +47,7 @@ class TestTotal(unittest.TestCase):
     def test_many(self):
         self.assertEqual(total(range(10)), 45)
 """
-FILES = {
-    "pyproject.toml": """[build-system]
-requires = ["setuptools"]
-build-backend = "setuptools.build_meta"
-[project]
-name = "tally"
-version = "1.0"
-license = {text = "MIT"}
-[tool.pytest.ini_options]
-testpaths = ["tests"]
-""",
-    "src/tally/__init__.py": "from .core import largest, total\n",
-    "src/tally/core.py": CORE,
-    "src/tally/words.py": "LIMIT = 100\n",
-    "tests/test_visible.py": VISIBLE,
-    "tests/test_hidden.py": HIDDEN,
-}
+FILES = package("tally", HIDDEN, VISIBLE)
 
 
 @pytest.fixture(scope="session")

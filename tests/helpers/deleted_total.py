@@ -1,15 +1,46 @@
-"""The Snapshot and the task of a small package whose function ``total`` is deleted."""
+"""A small package whose function ``total`` is deleted: its files, its Snapshot and its task."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from helpers.small_tasks import PROJECT, write_project
+
 from etude.environments.snapshots import Snapshot, build_snapshot, make_patch
 from etude.models import GeneratorRef, Task
 
+CORE = '''"""Sums of amounts."""
+
+from .words import LIMIT
+
+
+def total(values):
+    """Return the sum of the values."""
+    result = 0
+    for value in values:
+        result += value
+    return result
+
+
+def largest(values):
+    """Return the largest value, LIMIT at most."""
+    return min(max(values), LIMIT)
+'''
 BODY = "    result = 0\n    for value in values:\n        result += value\n    return result\n"
 HIDDEN_FILE = "tests/test_hidden.py"
+
+
+def package(name: str, hidden: str, visible: str) -> dict[str, str]:
+    """Return the files of a package with the functions ``total`` and ``largest``, and with these two tests."""
+    return {
+        "pyproject.toml": PROJECT.format(name=name),
+        f"src/{name}/__init__.py": "from .core import largest, total\n",
+        f"src/{name}/core.py": CORE,
+        f"src/{name}/words.py": "LIMIT = 100\n",
+        "tests/test_visible.py": visible,
+        HIDDEN_FILE: hidden,
+    }
 
 
 def exercise(core: str) -> str:
@@ -20,10 +51,7 @@ def exercise(core: str) -> str:
 
 def snapshot_of(folder: Path, files: Mapping[str, str]) -> Snapshot:
     """Write the files and return their Snapshot, which the cache keeps from one test run to the next."""
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    return build_snapshot(str(folder))
+    return build_snapshot(str(write_project(folder, files)))
 
 
 def task_of(snapshot: Snapshot, package: str, files: Mapping[str, str], statement: str, visible: Sequence[str]) -> Task:

@@ -2,25 +2,8 @@
 
 from __future__ import annotations
 
-from helpers.deleted_total import exercise
+from helpers.deleted_total import CORE, exercise, package
 
-CORE = '''"""Sums of amounts."""
-
-from .words import LIMIT
-
-
-def total(values):
-    """Return the sum of the values."""
-    result = 0
-    for value in values:
-        result += value
-    return result
-
-
-def largest(values):
-    """Return the largest value, LIMIT at most."""
-    return min(max(values), LIMIT)
-'''
 EXERCISE = exercise(CORE)
 HIDDEN = """import unittest
 
@@ -58,21 +41,4 @@ from ledger import largest
 def test_largest(values):
     assert largest(values) == 2
 """
-FILES = {
-    "pyproject.toml": """[build-system]
-requires = ["setuptools"]
-build-backend = "setuptools.build_meta"
-[project]
-name = "ledger"
-version = "1.0"
-license = {text = "MIT"}
-[tool.pytest.ini_options]
-testpaths = ["tests"]
-""",
-    "README.md": README,
-    "src/ledger/__init__.py": "from .core import largest, total\n",
-    "src/ledger/core.py": CORE,
-    "src/ledger/words.py": "LIMIT = 100\n",
-    "tests/test_visible.py": VISIBLE,
-    "tests/test_hidden.py": HIDDEN,
-}
+FILES = {**package("ledger", HIDDEN, VISIBLE), "README.md": README}

@@ -12,13 +12,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from ....errors import SandboxError
 from ....models import SandboxReport
-from ..protocol import ENV_PREFIX, MIB, WORKSPACE, ExecResult, Layers, Limits
-
-Content = TypeVar("Content")
+from ..protocol import ENV_PREFIX, MIB, WORKSPACE, ExecResult, Layers, Limits, SavedLayer
 
 BASE_ENV = {
     "PATH": f"{ENV_PREFIX}/bin:/usr/bin:/bin",
@@ -63,26 +61,18 @@ _REASONS: dict[int, tuple[type[OSError], int, str]] = {
 }
 
 
-class SavedState(Generic[Content]):
+@dataclasses.dataclass
+class SavedState:
     """A saved writable layer; see ``SavedLayer``."""
 
-    def __init__(self, backend: str, workspace: Path, content: Content, size: int) -> None:
-        self.size = size
-        self._origin = (backend, workspace)
-        self._content: Content | None = content
+    origin: tuple[str, Path]
+    """The backend and the workspace that it fits."""
+    content: Any
+    """What the backend made of the layer; None after ``close``."""
+    size: int
 
     def close(self) -> None:
-        self._content = None
-
-    def content_for(self, backend: str, workspace: Path) -> Content:
-        """Return the content. Raises SandboxError when it is closed, or of another backend or workspace."""
-        if self._origin != (backend, workspace):
-            raise SandboxError(
-                f"this layer was saved by {self._origin[0]} over {self._origin[1]}; it fits no other sandbox"
-            )
-        if self._content is None:
-            raise SandboxError("this saved layer is closed; restore before close")
-        return self._content
+        self.content = None
 
 
 class CommandSandbox:
@@ -170,6 +160,21 @@ class CommandSandbox:
         ]
         code = codes[0] if codes else errno.EIO
         raise OSError(code, message.rpartition(": ")[2] if codes else message or "failed", path)
+
+    def _saved_state(self, content: object, size: int) -> SavedState:
+        return SavedState((self.kind, self._layers.workspace), content, size)
+
+    def _saved_content(self, saved: SavedLayer) -> Any:
+        """Return the content of a saved layer. Raises SandboxError for one that is closed or does not fit."""
+        if not isinstance(saved, SavedState):
+            raise SandboxError(f"a {type(saved).__name__} was not saved by {self.kind}")
+        if saved.origin != (self.kind, self._layers.workspace):
+            raise SandboxError(
+                f"this layer was saved by {saved.origin[0]} over {saved.origin[1]}; it fits no other sandbox"
+            )
+        if saved.content is None:
+            raise SandboxError("this saved layer is closed; restore before close")
+        return saved.content
 
     @contextmanager
     def _claimed(self) -> Iterator[None]:

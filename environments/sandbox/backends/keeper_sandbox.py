@@ -16,7 +16,7 @@ from ..keeper.pump import Pump
 from ..layers.records import Folder
 from ..layers.save_layer import SavedTree
 from ..protocol import MIB, SANDBOX_UID, ExecResult, Layers, Limits, SavedLayer
-from .command_sandbox import CommandSandbox, SavedState
+from .command_sandbox import CommandSandbox
 
 T = TypeVar("T")
 
@@ -69,13 +69,11 @@ class KeeperSandbox(CommandSandbox):
             except OSError as error:
                 raise SandboxError(f"cannot save the writable layer: {error}") from error
         self._last_saved = saved.tree
-        return SavedState(self.kind, self._layers.workspace, saved.tree, saved.fresh)
+        return self._saved_state(saved.tree, saved.fresh)
 
     async def restore(self, saved: SavedLayer) -> None:
         self._client.check_open()
-        if not isinstance(saved, SavedState):
-            raise SandboxError(f"a {type(saved).__name__} was not saved by {self.kind}")
-        tree: Folder = saved.content_for(self.kind, self._layers.workspace)
+        tree: Folder = self._saved_content(saved)
         with self._claimed():
             try:
                 await self._restore(tree)

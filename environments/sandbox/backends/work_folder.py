@@ -36,9 +36,7 @@ class WorkFolder:
     """A folder that this process owns until it is removed."""
 
     def __init__(self, workspace: Path) -> None:
-        # Named after this process, so that a later one can see that it is gone.
-        prefix = f"etude-{os.getpid()}-{linux.start_time(os.getpid())}-"
-        self.path = Path(tempfile.mkdtemp(prefix=prefix)).resolve()
+        self.path = Path(tempfile.mkdtemp(prefix=linux.own_prefix())).resolve()
         self._workspace = workspace
         self._watch = TreeWatch(enabled=len(_watches) < _MOST_WATCHES)
         _watches.add(self._watch)
@@ -124,10 +122,8 @@ def cleanup() -> list[str]:
     """Remove this user's folders of processes that are gone, and return their paths."""
     removed = []
     for folder in Path(tempfile.gettempdir()).glob("etude-*-*-*"):
-        parts = folder.name.split("-")
-        gone = parts[1].isdigit() and parts[2].isdigit() and linux.start_time(int(parts[1])) != parts[2]
         try:
-            if gone and folder.lstat().st_uid == os.geteuid():
+            if linux.maker_is_gone(folder.name) and folder.lstat().st_uid == os.geteuid():
                 _remove(folder)
                 removed.append(str(folder))
         except FileNotFoundError:

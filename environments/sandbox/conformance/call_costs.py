@@ -1,4 +1,4 @@
-"""What the calls of a sandbox cost, beside plain containers and plain bubblewrap. All in milliseconds."""
+"""Costs of a sandbox's calls beside those of plain containers and plain bubblewrap, in milliseconds."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ....errors import SandboxError, SandboxUnavailable
-from ..registry import SANDBOXES, load_backend, open_sandbox
+from ..registry import SANDBOXES, load_backend, opened_sandbox
 from .call_costs import measure_calls
 from .call_costs import plain_costs as plain_costs
 from .checking import make_layers
@@ -133,13 +133,10 @@ async def _inspect(row: Row, *, times: bool, grader: Grader | None) -> None:
     """Enter what a sandbox reports about itself, and the times of its calls."""
     with tempfile.TemporaryDirectory(prefix="etude-check-") as folder:
         layers = make_layers(Path(folder))
-        sandbox = await open_sandbox(layers, backend=row.backend)
-        try:
+        async with opened_sandbox(layers, backend=row.backend) as sandbox:
             row.isolation, row.lacks = sandbox.report.isolation, list(sandbox.report.lacks)
             if times:
                 row.ms = await measure_calls(sandbox, layers, row.backend)
-        finally:
-            await sandbox.close()
     if times and grader is not None:
         row.ms["fresh grade"] = await grader(row.backend)
 

@@ -1,15 +1,15 @@
-"""The tools of the conformance suite: what a check is, and what it opens its sandboxes on."""
+"""Tools of the checks: the marks of checks, their assertions, and the workspace on which they open sandboxes."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..protocol import MIB, SANDBOX_UID, Layers, Limits, Sandbox
-from ..registry import open_sandbox
+from ..registry import opened_sandbox
 
 # Time limits are generous: a check must pass on a busy machine, so it judges by CPU time, counts and order.
 PATIENCE_S = 120.0
@@ -25,13 +25,8 @@ class Opener:
     backend: str
     layers: Layers
 
-    @asynccontextmanager
-    async def __call__(self, limits: Limits = SMALL) -> AsyncIterator[Sandbox]:
-        sandbox = await open_sandbox(self.layers, limits, self.backend)
-        try:
-            yield sandbox
-        finally:
-            await sandbox.close()
+    def __call__(self) -> AbstractAsyncContextManager[Sandbox]:
+        return opened_sandbox(self.layers, SMALL, self.backend)
 
 
 Check = Callable[..., Awaitable[None]]

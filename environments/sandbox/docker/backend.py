@@ -16,7 +16,7 @@ from typing import Any
 
 from ....errors import EngineGone, SandboxError, SandboxUnavailable
 from ....models import SandboxReport
-from ..backends.command_sandbox import CommandSandbox, SavedState
+from ..backends.command_sandbox import CommandSandbox
 from ..kernel import seccomp
 from ..layers.records import Sender, described, description_in
 from ..layers.save_layer import LayerFolder, save_layer
@@ -95,13 +95,10 @@ class Docker(CommandSandbox):
 
     async def save(self, *, max_files: int = 10_000, max_bytes: int = 64 * MIB) -> SavedLayer:
         data = await self._ask_for_blob({"op": "save", "max_files": max_files, "max_bytes": max_bytes})
-        return SavedState(self.kind, self._layers.workspace, data, len(data))
+        return self._saved_state(data, len(data))
 
     async def restore(self, saved: SavedLayer) -> None:
-        if not isinstance(saved, SavedState):
-            raise SandboxError(f"a {type(saved).__name__} was not saved by {self.kind}")
-        data: bytes = saved.content_for(self.kind, self._layers.workspace)
-        await self._ask({"op": "restore"}, _FILE_WORK_S, data)
+        await self._ask({"op": "restore"}, _FILE_WORK_S, self._saved_content(saved))
 
     async def close(self) -> None:
         """Hang up, which ends the worker and all below it; the engine removes what is left of the container."""

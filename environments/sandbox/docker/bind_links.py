@@ -46,9 +46,8 @@ def _own_folder() -> Path:
     """Return this process's folder of links; a forked child makes its own."""
     global _folder
     if _folder is None or _folder[0] != os.getpid() or not _folder[1].is_dir():
-        # Named after this process, so that a later one removes it when this one could not.
-        prefix = f"etude-{os.getpid()}-{linux.start_time(os.getpid())}-"
-        path = Path(tempfile.mkdtemp(prefix=prefix))
+        # When this process cannot remove it, a later one does.
+        path = Path(tempfile.mkdtemp(prefix=linux.own_prefix()))
         path.chmod(0o755)
         (path / _EMPTY).mkdir()
         _links.clear()

@@ -12,12 +12,12 @@ import os
 import resource
 import threading
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from ....errors import SandboxError, SandboxUnavailable
 from ..layers.base_layer import HIDDEN_PROC, PYTHON_PREFIX, ROOT_LINKS, etc_files, hidden_below, shown_below_usr
+from ..module_texts import LOADER, module_texts
 from ..protocol import MIB, SANDBOX_UID, Layers, Limits
 from .bind_links import mount_without_path
 from .engine import LABEL, OWNER, PODMAN, Engine, owner
@@ -72,39 +72,23 @@ _WORKER_MODULES = (
     "docker.worker.command",
     "docker.worker.serve",
 )
-_BOOT = """
-import sys, types
-def add(name):
-    module = sys.modules[name] = types.ModuleType(name)
-    parent, _, last = name.rpartition(".")
-    module.__package__ = parent
-    if parent:
-        setattr(sys.modules[parent], last, module)
-    return module
-add("sandbox").__path__ = []
-for name, text in zip(sys.argv[1].split(), sys.argv[2:]):
-    parts = ["sandbox", *name.split(".")]
-    for size in range(2, len(parts)):
-        if ".".join(parts[:size]) not in sys.modules:
-            add(".".join(parts[:size])).__path__ = []
-    module = add(".".join(parts))
-    exec(compile(text, name, "exec"), module.__dict__)
-module.main()
-"""
-
-
+_BOOT = f"{LOADER}load(zip(sys.argv[1].split(), sys.argv[2:])).main()"
 # So that two sandboxes do not make the same image.
 _one_at_a_time = threading.Lock()
 
 
 @dataclass(frozen=True)
 class Root:
-    """An image, the host's folders that belong to it, what of them is hidden, and its Python."""
+    """The root of a container."""
 
     image: str
+    """The image's name."""
     binds: dict[str, str]
+    """The host's folders that belong to it, by their paths inside."""
     hidden: tuple[str, ...]
+    """The paths below these folders that no command may see."""
     python: str
+    """The interpreter that runs the worker."""
 
 
 def find_root(engine: Engine, layers: Layers) -> Root:
@@ -216,7 +200,7 @@ def container_config(
     return {
         "Image": root.image,
         "Entrypoint": [root.python, "-I", "-S", "-B", "-c", _BOOT],
-        "Cmd": [" ".join(_WORKER_MODULES), *map(_source, _WORKER_MODULES)],
+        "Cmd": [" ".join(_WORKER_MODULES), *(text for _, text in module_texts(_WORKER_MODULES))],
         "User": "0:0",
         "WorkingDir": "/",
         "Hostname": "etude",
@@ -251,9 +235,3 @@ def _tmpfs(engine: Engine, size: int, files: int, mode: str) -> str:
     # Podman refuses to limit the number of files, and would copy the image's folder in.
     extra = "notmpcopyup" if engine.kind is PODMAN else f"nr_inodes={files},uid={SANDBOX_UID},gid={SANDBOX_UID}"
     return f"rw,exec,nosuid,nodev,size={size},mode={mode},{extra}"
-
-
-def _source(module: str) -> str:
-    package, _, name = module.rpartition(".")
-    parent = (__package__ or "").rpartition(".")[0]
-    return resources.files(f"{parent}.{package}").joinpath(f"{name}.py").read_text("utf-8")

@@ -69,7 +69,7 @@ class Pool:
 
     @property
     def ready(self) -> list[str]:
-        """Containers of the spares that wait."""
+        """Return the containers of the spares that wait."""
         with self._lock:
             return [spare.container for spares in self._spares.values() for spare in _open_spares(spares)]
 

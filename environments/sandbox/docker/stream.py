@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import socket
 import struct
 import threading
@@ -17,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ....errors import SandboxError
-from ..keeper.async_socket import hang_up, wait_until_ready
+from ..keeper.sandbox_socket import SandboxSocket
 from .worker.serve import FRAME, frames_in
 
 _PIECE = struct.Struct(">BxxxI")
@@ -32,29 +31,18 @@ _KILL_S = 25.0
 _streams: weakref.WeakSet[Stream] = weakref.WeakSet()
 
 
-class Stream:
+class Stream(SandboxSocket):
     """One conversation: a request with perhaps a blob, then frames until the reply. Not for concurrent calls."""
 
     def __init__(self, attached: socket.socket, kind: str) -> None:
-        attached.setblocking(False)
-        self._socket = attached
+        super().__init__(attached)
         self._kind = kind
-        self._owner = os.getpid()
         # A heartbeat never falls into the middle of a frame.
         self._sending = threading.Lock()
         self._raw = bytearray()
         self._frames = bytearray()
         self._errors = b""
-        self._waiting = False
-        self.closed = False
         _streams.add(self)
-
-    def check_open(self) -> None:
-        """Raise SandboxError after close, and in a forked child."""
-        if self._owner != os.getpid():
-            raise SandboxError("this sandbox belongs to the parent process; open one in each process")
-        if self.closed:
-            raise SandboxError("the sandbox is closed")
 
     async def request(
         self,
@@ -105,11 +93,7 @@ class Stream:
                 data = self._socket.recv(_RECEIVE)
                 break
             except BlockingIOError:
-                self._waiting = True
-                try:
-                    await wait_until_ready(self._socket)
-                finally:
-                    self._waiting = False
+                await self.wait_until_ready()
             except OSError:
                 data = b""
                 break
@@ -130,7 +114,7 @@ class Stream:
                     try:
                         view = view[self._socket.send(view) :]
                     except BlockingIOError:
-                        await wait_until_ready(self._socket, writing=True)
+                        await self.wait_until_ready(writing=True)
                     except OSError as error:
                         raise self._gone() from error
 
@@ -138,7 +122,7 @@ class Stream:
         """Tell the worker that the server lives; called from another thread."""
         if self._sending.acquire(blocking=False):
             try:
-                if not self.closed and self._owner == os.getpid():
+                if not self.closed and self.is_own:
                     self._socket.send(FRAME.pack(b"H", 0))
             except OSError:
                 return  # the next request finds out
@@ -153,13 +137,6 @@ class Stream:
         reason = self._errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
         why = f": {reason}" if reason else ""
         return SandboxError(f"the {self._kind} container is gone (or its engine){why}; open a new sandbox")
-
-    def close(self) -> None:
-        """Hang up: the worker's input ends, and with it the container. A reader that waits wakes with an error."""
-        if self.closed:
-            return
-        self.closed = True
-        hang_up(self._socket, opened_here=self._owner == os.getpid(), waiting=self._waiting)
 
 
 def beat_all() -> None:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import SandboxError, SandboxUnavailable
-from .async_socket import hang_up, wait_until_ready
 from .messages import receive
+from .sandbox_socket import SandboxSocket
 
 _INLINE_BYTES = 64 * 1024
 _PACKAGE = __package__ or ""
@@ -61,7 +61,6 @@ class KeeperProcess:
         server_end, keeper_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with keeper_end:
             socket.send_fds(self._control, [b"s"], [keeper_end.fileno()])
-        server_end.setblocking(False)
         return server_end
 
     def close(self) -> None:
@@ -112,21 +111,11 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-class KeeperClient:
-    """One sandbox's conversation with the keeper: requests and their replies, in turn."""
+class KeeperClient(SandboxSocket):
+    """One sandbox's conversation with the keeper: requests and their replies, in turn; its end is the sandbox's."""
 
     def __init__(self, kind: str) -> None:
-        self._socket = connect(kind)
-        self._owner = os.getpid()
-        self._waiting = False
-        self.closed = False
-
-    def check_open(self) -> None:
-        """Raise SandboxError after close, and in a forked child."""
-        if self._owner != os.getpid():
-            raise SandboxError("this sandbox belongs to the parent process; open one in each process")
-        if self.closed:
-            raise SandboxError("the sandbox is closed")
+        super().__init__(connect(kind))
 
     def send(self, request: Mapping[str, Any], fds: Sequence[int] = ()) -> None:
         """Send a request. Raises SandboxError when the keeper is gone or the sandbox belongs to another process."""
@@ -150,11 +139,7 @@ class KeeperClient:
             try:
                 return self._read()
             except BlockingIOError:
-                self._waiting = True
-                try:
-                    await wait_until_ready(self._socket)
-                finally:
-                    self._waiting = False
+                await self.wait_until_ready()
 
     async def ask(self, request: Mapping[str, Any], fds: Sequence[int] = ()) -> tuple[dict[str, Any], list[int]]:
         """Send a request and return the reply; a cancelled caller waits for it, or the next one would get it."""
@@ -199,11 +184,6 @@ class KeeperClient:
     def _keeper_gone(self) -> SandboxError:
         self.close()
         return SandboxError("the sandbox keeper is gone; open a new sandbox")
-
-    def close(self) -> None:
-        """Hang up: the keeper kills and drops the sandbox. A reader that waits wakes with an error."""
-        self.closed = True
-        hang_up(self._socket, opened_here=self._owner == os.getpid(), waiting=self._waiting)
 
 
 def as_file(data: bytes) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .linux import start_time
+from .linux import maker_is_gone, own_prefix
 
 _CONTROLLERS = ("memory", "pids", "cpu")
 # Only version 1 has it as a separate controller; without it the CPU time is read from /proc.
@@ -78,7 +78,7 @@ class Groups:
 
     def __init__(self) -> None:
         self.version, self._bases = _find_bases()
-        self._prefix = f"etude-{os.getpid()}-{start_time(os.getpid())}-"
+        self._prefix = own_prefix()
         self._count = 0
         if self.version:
             self._reap()
@@ -136,8 +136,7 @@ class Groups:
         """Remove the groups of keepers that are gone."""
         for name, base in self._bases.items():
             for folder in base.glob("etude-*-*-*"):
-                _, pid, started, _ = folder.name.split("-")
-                if start_time(int(pid)) != started:
+                if maker_is_gone(folder.name):
                     stale = Group({"pids": folder, name: folder}, self.version)
                     stale.kill()
                     stale.remove()

@@ -68,9 +68,11 @@ class Ruleset:
             self._allow(str(piece), _READ)
 
     def write(self, path: str) -> None:
+        """Allow everything below ``path`` but to make and to control devices."""
         self._allow(path, self._handled & ~_MAKE_DEVICES & ~_IOCTL_DEV)
 
     def device(self, path: str) -> None:
+        """Allow reading, writing and controlling a device."""
         self._allow(path, (_READ_FILE | _WRITE_FILE | _IOCTL_DEV) & self._handled)
 
     def _allow(self, path: str, access: int) -> None:

@@ -48,7 +48,7 @@ def _check(result: int, what: str) -> int:
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
-    """mount(2). Raises OSError that names both ends."""
+    """Call mount(2). Raises an OSError that names both ends."""
     result = _libc.mount(
         os.fsencode(source),
         os.fsencode(target),
@@ -98,10 +98,12 @@ def pivot_here() -> None:
 
 
 def unshare(flags: int) -> None:
+    """Move this process into new namespaces (``CLONE_*``). Raises OSError."""
     _check(_libc.unshare(flags), "unshare")
 
 
 def setns(fd: int, kind: int) -> None:
+    """Move this process into the namespace of an open file. Raises OSError."""
     _check(_libc.setns(fd, kind), "setns")
 
 
@@ -128,6 +130,7 @@ def become_subreaper() -> None:
 
 
 def no_new_privileges() -> None:
+    """Make sure that no program that this process starts has more rights than it."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
@@ -151,6 +154,17 @@ def start_time(pid: int) -> str:
     """Return when ``pid`` started, in clock ticks since boot, or "": with the pid it names a process for good."""
     fields = _stat_fields(pid)
     return fields[19] if fields else ""
+
+
+def own_prefix() -> str:
+    """Return how the names of what this process makes begin, so that a later process can see that it is gone."""
+    return f"etude-{os.getpid()}-{start_time(os.getpid())}-"
+
+
+def maker_is_gone(name: str) -> bool:
+    """Return whether the process is gone whose ``own_prefix`` a name begins with."""
+    _, pid, started, _ = name.split("-", 3)
+    return pid.isdigit() and started.isdigit() and start_time(int(pid)) != started
 
 
 def _stat_fields(pid: int) -> list[str]:

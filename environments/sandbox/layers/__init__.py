@@ -1,1 +1,1 @@
-"""What a workspace is made of, and what changed in it."""
+"""Trees of a workspace: the lower tree and the writable layer, which is reset, saved, restored and compared."""

@@ -1,4 +1,4 @@
-"""The lower tree, as which a workspace starts: a folder of this machine, or records that came as bytes.
+"""The lower tree, with whose content a workspace starts: a folder of this machine, or records in memory.
 
 Stdlib only, Python 3.8: docker's worker uses it.
 """

@@ -25,7 +25,7 @@ def reset_tree(folder: int, lower: LowerFolder, watch: TreeWatch, owner: int | N
         watch.restart()
     watch.root = None  # until the tree is complete again
     _clear(folder, lower, watched)
-    watch.finish(_Layer(watch, owner).lay(folder, lower, watched))
+    watch.finish(_TreeWriter(watch, owner).write_folder(folder, lower, watched))
 
 
 def _names(watched: Watched | None, all_names: Callable[[], Iterable[str]]) -> list[str]:
@@ -56,14 +56,14 @@ def _clear(folder: int, lower: LowerFolder, watched: Watched | None) -> None:
             remove(folder, name)
 
 
-class _Layer:
+class _TreeWriter:
     """Writes what is missing in a cleared tree."""
 
     def __init__(self, watch: TreeWatch, owner: int | None) -> None:
         self._watch = watch
         self._owner = owner
 
-    def lay(self, folder: int, lower: LowerFolder, watched: Watched | None) -> Watched:
+    def write_folder(self, folder: int, lower: LowerFolder, watched: Watched | None) -> Watched:
         """Complete an open folder and watch it."""
         untouched = {} if watched is None or watched.touched else watched.children
         children = {name: child for name, child in untouched.items() if not child.below}
@@ -71,7 +71,7 @@ class _Layer:
             info = lstat(folder, name)
             child = watched.child(name, info) if watched is not None and info is not None else None
             if child is None or child.below:
-                child = self._lay_name(folder, lower, name, child, exists=info is not None)
+                child = self._write_name(folder, lower, name, child, exists=info is not None)
             if child is not None:
                 children[name] = child
         entry = _entry(lower, ".")
@@ -81,7 +81,7 @@ class _Layer:
             watched.parent = None  # reports on the old watch are about what was done here
         return self._watch.watch_folder(folder, children)
 
-    def _lay_name(
+    def _write_name(
         self, folder: int, lower: LowerFolder, name: str, watched: Watched | None, *, exists: bool
     ) -> Watched | None:
         """Write one name; links and special files are watched by their folder alone."""
@@ -95,7 +95,7 @@ class _Layer:
             if not exists:
                 make_folder(folder, name, self._owner)
             with opened(folder, name, READ_FOLDER) as inner, lower.folder(name) as below:
-                return self.lay(inner, below, watched)
+                return self.write_folder(inner, below, watched)
         target = lower.target(name) if stat.S_ISLNK(entry.mode) else None
         make_special(folder, name, entry.mode, entry.mtime, target, self._owner)
         return None

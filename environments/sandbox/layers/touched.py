@@ -1,4 +1,4 @@
-"""What a command may have touched in a tree, reported by the kernel (inotify), so that the rest need not be looked at.
+"""Watches of a tree: the kernel (inotify) reports what a command may have touched, and a reset can skip the rest.
 
 Stdlib only, Python 3.8: docker's worker uses it. Every file and folder of the tree is watched by its inode, since a
 second name (a hard link) would hide a write from its folder. A file counts as touched once it is opened, however
@@ -63,7 +63,7 @@ class Watched:
 
 
 class TreeWatch:
-    """The watches of one tree. ``root`` is the tree as it was laid; None when nothing is known about it."""
+    """The watches of one tree. ``root`` is the tree as it was written; None when nothing is known about it."""
 
     def __init__(self, *, enabled: bool = True) -> None:
         self.root: Watched | None = None
@@ -72,7 +72,7 @@ class TreeWatch:
         self._events: io.FileIO | None = None
 
     def restart(self) -> None:
-        """Forget everything, before a tree is laid from nothing."""
+        """Forget everything, before a tree is written from nothing."""
         self.close()
         if self._enabled:
             events = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -104,7 +104,7 @@ class TreeWatch:
         return node
 
     def finish(self, root: Watched) -> None:
-        """Accept a laid tree, if all of it is watched."""
+        """Accept a written tree, if all of it is watched."""
         self.root = root if self._events is not None else None
 
     def collect(self) -> Watched | None:

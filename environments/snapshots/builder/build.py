@@ -6,6 +6,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -49,9 +50,7 @@ def _requested(home: Path, spec: str, options: SnapshotOptions, progress: Progre
     if cached := _cached(home, pointer):
         return cached
     name = pointer.name if pointer else hashlib.sha256(spec.encode()).hexdigest()
-    with file_lock(
-        home, f"request-{name[:32]}", lambda: progress("waiting for another process that builds this snapshot")
-    ):
+    with _building(home, f"request-{name[:32]}", progress):
         if cached := _cached(home, pointer):
             return cached
         with temporary_folder(home) as staging:
@@ -59,6 +58,10 @@ def _requested(home: Path, spec: str, options: SnapshotOptions, progress: Progre
         if pointer:
             write_whole(pointer, built.digest.encode())
     return built
+
+
+def _building(home: Path, lock: str, progress: Progress) -> AbstractContextManager[None]:
+    return file_lock(home, lock, lambda: progress("waiting for another process that builds this snapshot"))
 
 
 def _request_key(content: str, options: SnapshotOptions) -> str:
@@ -104,9 +107,7 @@ def open_snapshot(
             f"the task's row, or generate it again"
         )
     check_base(recipe)
-    with file_lock(
-        home, f"snapshot-{ref.digest[:32]}", lambda: progress("waiting for another process that builds this snapshot")
-    ):
+    with _building(home, f"snapshot-{ref.digest[:32]}", progress):
         if cached := snapshot.load(home, ref.digest):
             return cached
         if packed and packed[0].is_file():

@@ -7,8 +7,8 @@ import concurrent.futures
 import os
 import re
 import subprocess
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -191,17 +191,12 @@ class Build:
         trees.normalise(self.tree)
         trees.give_to_sandbox(self.tree)
 
-    @asynccontextmanager
-    async def _sandbox(self, recipe: Recipe, interpreter: Interpreter) -> AsyncIterator[Sandbox]:
+    def _sandbox(self, recipe: Recipe, interpreter: Interpreter) -> AbstractAsyncContextManager[Sandbox]:
         """Open a new sandbox over the tree for an ``async with`` block."""
-        from ...sandbox.registry import open_sandbox
+        from ...sandbox.registry import opened_sandbox
 
         layers = snapshot.make_layers(recipe, self.folder, self.cache, interpreter, self.tree)
-        sandbox = await open_sandbox(layers, LIMITS, self.backend)
-        try:
-            yield sandbox
-        finally:
-            await sandbox.close()
+        return opened_sandbox(layers, LIMITS, self.backend)
 
     def _publish(self, recipe: Recipe, interpreter: Interpreter, first: TestRun | None) -> Snapshot:
         if not recipe.measured:

@@ -24,23 +24,20 @@ class Installed:
     tests: list[str]
 
 
+@dataclass(frozen=True)
 class Dependencies:
-    """Resolver and installer of one build; ``notes`` receives a line for each dropped requirement.
+    """Resolver and installer of one build."""
 
-    ``as_of`` is a date (``2024-06-30``): files that were uploaded later are not considered.
-    """
-
-    def __init__(
-        self,
-        interpreter: Interpreter,
-        folder: Path,
-        staging: Path,
-        progress: Callable[[str], None],
-        notes: list[str],
-        as_of: str = "",
-    ) -> None:
-        self.interpreter, self.folder, self.staging, self.as_of = interpreter, folder, staging, as_of
-        self.progress, self.notes = progress, notes
+    interpreter: Interpreter
+    folder: Path
+    """The virtual environment."""
+    staging: Path
+    """The folder for uv's input and output files."""
+    progress: Callable[[str], None]
+    notes: list[str]
+    """Receives a line for each dropped requirement."""
+    as_of: str = ""
+    """Date (``2024-06-30``) after which no file of the package index is considered."""
 
     def refuse_parts_of_pytest(self, project: str, pytest: str) -> None:
         """Raise SnapshotError when pytest itself runs on ``project``.

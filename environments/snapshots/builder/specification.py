@@ -1,4 +1,4 @@
-"""What a data set states about an environment, and the record of what was installed for it."""
+"""Specification of an environment, as a data set states it, and the record of what was installed for it."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from packaging.version import Version
@@ -59,15 +59,15 @@ def build_commit(
     ``setup_commit`` is the commit at which the shared environment is built. Raises a subclass of SnapshotError.
     """
     home = cache_folder(cache)
-    interpreter = _interpreter(specification.python)
-    folder, built = _environment(specification, repository, setup_commit, interpreter, home, progress)
+    build = _Build(specification, repository, _interpreter(specification.python), home, progress)
+    folder, built = build.environment(setup_commit)
     if built.compiled and commit != setup_commit:
-        folder, built = _environment(specification, repository, commit, interpreter, home, progress)
+        folder, built = build.environment(commit)
     pointer = home / "requests" / hashlib.sha256(f"{folder.name} {commit}".encode()).hexdigest()
     if pointer.is_file() and (cached := snapshot.load(home, pointer.read_text("ascii"))):
         return cached, built
     with temporary_folder(home) as staging:
-        published = _publish(specification, built, folder, repository, commit, interpreter, home, staging / "snapshot")
+        published = build.publish(built, folder, commit, staging / "snapshot")
     write_whole(pointer, published.digest.encode())
     return published, built
 
@@ -77,108 +77,138 @@ def _interpreter(version: str) -> Interpreter:
     return find_interpreter(max(version, ".".join(map(str, OLDEST)), key=Version))
 
 
-def _environment(
-    specification: Specification,
-    repository: Path,
-    commit: str,
-    interpreter: Interpreter,
-    home: Path,
-    progress: Progress,
-) -> tuple[Path, BuiltEnvironment]:
-    """Return the folder of the installed environment and its record; it is built unless the cache holds it."""
-    identity = [specification.key(), commit, interpreter.version, base_id()]
-    target = home / "environments" / hashlib.sha256(canonical_json(identity).encode()).hexdigest()
-    record = target / "environment.json"
-    if not record.is_file():
-        with file_lock(home, f"environment-{target.name[:32]}", lambda: progress("waiting for another build")):
-            if not record.is_file():
-                with temporary_folder(home) as staging:
-                    _install(specification, repository, commit, interpreter, staging, progress)
-                    publish_folder(staging / "environment", target)
-    return target, BuiltEnvironment(**json.loads(record.read_text("utf-8")))
+@dataclass(frozen=True)
+class _Build:
+    """Builds from one specification and one clone."""
 
+    specification: Specification
+    repository: Path
+    interpreter: Interpreter
+    home: Path
+    """The cache."""
+    progress: Progress
 
-def _install(
-    specification: Specification,
-    repository: Path,
-    commit: str,
-    interpreter: Interpreter,
-    staging: Path,
-    progress: Progress,
-) -> None:
-    """Build the project at ``commit`` and install what it needs into ``staging/environment``."""
-    started = time.monotonic()
-    folder, tree, notes = staging / "environment", staging / "tree", list[str]()
-    folder.mkdir()
-    progress(f"{specification.repo} {specification.version}: building at {commit[:12]}")
-    project = _project(specification, repository, commit, interpreter, staging, notes)
-    dependencies = Dependencies(interpreter, folder / "env", staging, progress, notes, specification.as_of)
-    needed = [*runtime(project.requires_dist), "coverage"]
-    is_pytest = project.name == "pytest"
-    needed += [] if is_pytest or specification.program else ["pytest"]
-    stated = [*specification.requirements]
-    for path in specification.requirement_files:
-        if (tree / path).is_file():
-            stated += read_requirements(tree / path)
-            break
-    for extra in specification.extras:
-        stated += extra_requirements(project.requires_dist, extra, project.name)
-    if is_pytest:  # a tool that needs pytest would bring the copy that the workspace replaces
-        needed.remove("coverage")
-    guess = DependencyGuess(needed, stated, Declared((), ()), set(), [], project.name)
-    installed = dependencies.install(guess, unique(stated))
-    environment.add_project(folder / "env", interpreter, project)
-    environment.finish(folder / "env", interpreter)
-    packages = dict(specification.packages) or _packages(project, tree)
-    named = usable_options(read_config(tree).addopts)[1]
-    plugins = environment.pytest_plugins(folder / "env", interpreter, named)
-    size = sum((folder / "env" / path).lstat().st_size for path in trees.files_of(folder / "env"))
-    built = BuiltEnvironment(
-        name=project.name,
-        version=project.version,
-        licence=project.licence,
-        lines=installed.resolution.lines([project.name]),
-        packages=packages,
-        plugins=[name for name in plugins if not (is_pytest and name == "pytester")] + ["pytester"] * is_pytest,
-        generated=_generated(project, packages, tree, folder),
-        notes=notes,
-        seconds=round(time.monotonic() - started, 1),
-        bytes=size,
-    )
-    (folder / "environment.json").write_text(json.dumps(asdict(built)), "utf-8")
+    def environment(self, commit: str) -> tuple[Path, BuiltEnvironment]:
+        """Return the folder of the installed environment and its record; it is built unless the cache holds it."""
+        identity = [self.specification.key(), commit, self.interpreter.version, base_id()]
+        target = self.home / "environments" / hashlib.sha256(canonical_json(identity).encode()).hexdigest()
+        record = target / "environment.json"
+        if not record.is_file():
+            lock = f"environment-{target.name[:32]}"
+            with file_lock(self.home, lock, lambda: self.progress("waiting for another build")):
+                if not record.is_file():
+                    with temporary_folder(self.home) as staging:
+                        self._install(commit, staging)
+                        publish_folder(staging / "environment", target)
+        return target, BuiltEnvironment(**json.loads(record.read_text("utf-8")))
+
+    def _install(self, commit: str, staging: Path) -> None:
+        """Build the project at ``commit`` and install what it needs into ``staging/environment``."""
+        started = time.monotonic()
+        folder, tree, notes = staging / "environment", staging / "tree", list[str]()
+        folder.mkdir()
+        self.progress(f"{self.specification.repo} {self.specification.version}: building at {commit[:12]}")
+        project = self._project(commit, staging, notes)
+        dependencies = Dependencies(
+            self.interpreter, folder / "env", staging, self.progress, notes, self.specification.as_of
+        )
+        needed = [*runtime(project.requires_dist), "coverage"]
+        is_pytest = project.name == "pytest"
+        needed += [] if is_pytest or self.specification.program else ["pytest"]
+        stated = [*self.specification.requirements]
+        for path in self.specification.requirement_files:
+            if (tree / path).is_file():
+                stated += read_requirements(tree / path)
+                break
+        for extra in self.specification.extras:
+            stated += extra_requirements(project.requires_dist, extra, project.name)
+        if is_pytest:  # a tool that needs pytest would bring the copy that the workspace replaces
+            needed.remove("coverage")
+        guess = DependencyGuess(needed, stated, Declared((), ()), set(), [], project.name)
+        installed = dependencies.install(guess, unique(stated))
+        environment.add_project(folder / "env", self.interpreter, project)
+        environment.finish(folder / "env", self.interpreter)
+        packages = dict(self.specification.packages) or _packages(project, tree)
+        named = usable_options(read_config(tree).addopts)[1]
+        plugins = environment.pytest_plugins(folder / "env", self.interpreter, named)
+        size = sum((folder / "env" / path).lstat().st_size for path in trees.files_of(folder / "env"))
+        built = BuiltEnvironment(
+            name=project.name,
+            version=project.version,
+            licence=project.licence,
+            lines=installed.resolution.lines([project.name]),
+            packages=packages,
+            plugins=[name for name in plugins if not (is_pytest and name == "pytester")] + ["pytester"] * is_pytest,
+            generated=_generated(project, packages, tree, folder),
+            notes=notes,
+            seconds=round(time.monotonic() - started, 1),
+            bytes=size,
+        )
+        (folder / "environment.json").write_text(json.dumps(asdict(built)), "utf-8")
+
+    def _project(self, commit: str, staging: Path, notes: list[str]) -> Project:
+        """Return the project's metadata at ``commit``, built from the edited tree; the tree stays in ``staging``."""
+        tree = staging / "tree"
+        exported = repositories.export_commit(self.repository, commit, tree)
+        name = self.specification.repo.partition("/")[2]
+        edited = staging / "edited"
+        shutil.copytree(tree, edited, symlinks=True)
+        notes += [problem for command in self.specification.edits if (problem := _edit(edited, command))]
+        source = Source("git", exported.spec, name, "", exported.version or self.specification.version)
+        with_date = {"UV_EXCLUDE_NEWER": self.specification.as_of} if self.specification.as_of else {}
+        try:
+            return metadata.inspect(edited, source, self.interpreter, staging, with_date)
+        except BuildFailed as error:
+            notes.append(f"the project's own build fails ({error}); its tree is used as it is")
+            info = f"{name.replace('-', '_')}-{self.specification.version}.dist-info"
+            text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {self.specification.version}\n".encode()
+            files = {f"{info}/METADATA": text, f"{info}/INSTALLER": b"etude\n"}
+            return Project(name, self.specification.version, dist_info=files)
+
+    def publish(self, built: BuiltEnvironment, shared: Path, commit: str, folder: Path) -> Snapshot:
+        """Write the commit's tree beside the shared environment and publish both as a Snapshot."""
+        folder.mkdir()
+        tree = folder / "tree"
+        repositories.export_commit(self.repository, commit, tree)
+        trees.normalise(tree)
+        content = trees.tree_hash(tree)
+        generated = {path: (shared / "generated" / path).read_bytes() for path in built.generated}
+        metadata.write_files(tree, {path: data for path, data in generated.items() if not (tree / path).exists()})
+        config = read_config(tree)
+        recipe = Recipe(
+            source=SourceRef(kind="git", spec=f"git+{HOST}/{self.specification.repo}@{commit}", sha256=content),
+            name=built.name,
+            version=self.specification.version,
+            licence=built.licence,
+            scm_version=built.version,
+            python=self.interpreter.version,
+            platform=self.interpreter.platform,
+            base=base_id(),
+            pytest=next(
+                (line.partition("==")[2].split()[0] for line in built.lines if line.startswith("pytest==")), ""
+            ),
+            requirements=built.lines,
+            packages=built.packages,
+            tests=[],
+            verifier=_verifier(
+                self.specification, built, config.file, options(config, self.specification.arguments, ())
+            ),
+            env=dict(self.specification.env),
+            generated=built.generated,
+            measured=False,
+            as_of=self.specification.as_of,
+        )
+        trees.link_tree(shared / "env", folder / "env")
+        trees.clean(tree, frozenset(recipe.packages))
+        trees.normalise(tree)
+        trees.give_to_sandbox(tree)
+        return snapshot.publish(self.home, folder, recipe, Baseline(passed=[], notes=built.notes), self.interpreter)
 
 
 def _generated(project: Project, packages: dict[str, str], tree: Path, folder: Path) -> dict[str, str]:
     files = metadata.generated_files(project, packages, tree)
     metadata.write_files(folder / "generated", files)
     return metadata.pack(files)
-
-
-def _project(
-    specification: Specification,
-    repository: Path,
-    commit: str,
-    interpreter: Interpreter,
-    staging: Path,
-    notes: list[str],
-) -> Project:
-    """Return the project's metadata at ``commit``, from a build of the edited tree; the tree stays in ``staging``."""
-    tree = staging / "tree"
-    exported = repositories.export_commit(repository, commit, tree)
-    name = specification.repo.partition("/")[2]
-    edited = staging / "edited"
-    shutil.copytree(tree, edited, symlinks=True)
-    notes += [problem for command in specification.edits if (problem := _edit(edited, command))]
-    source = Source("git", exported.spec, name, "", exported.version or specification.version)
-    with_date = {"UV_EXCLUDE_NEWER": specification.as_of} if specification.as_of else {}
-    try:
-        return metadata.inspect(edited, source, interpreter, staging, with_date)
-    except BuildFailed as error:
-        notes.append(f"the project's own build fails ({error}); its tree is used as it is")
-        info = f"{name.replace('-', '_')}-{specification.version}.dist-info"
-        text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {specification.version}\n".encode()
-        files = {f"{info}/METADATA": text, f"{info}/INSTALLER": b"etude\n"}
-        return Project(name, specification.version, dist_info=files)
 
 
 def _edit(tree: Path, command: str) -> str:
@@ -204,51 +234,6 @@ def _packages(project: Project, tree: Path) -> dict[str, str]:
     if not places:
         raise BuildFailed(f"{project.name} has no package in its tree; state its places in the specification")
     return places
-
-
-def _publish(
-    specification: Specification,
-    built: BuiltEnvironment,
-    shared: Path,
-    repository: Path,
-    commit: str,
-    interpreter: Interpreter,
-    home: Path,
-    folder: Path,
-) -> Snapshot:
-    """Write the commit's tree beside the shared environment and publish both as a Snapshot."""
-    folder.mkdir()
-    tree = folder / "tree"
-    repositories.export_commit(repository, commit, tree)
-    trees.normalise(tree)
-    content = trees.tree_hash(tree)
-    generated = {path: (shared / "generated" / path).read_bytes() for path in built.generated}
-    metadata.write_files(tree, {path: data for path, data in generated.items() if not (tree / path).exists()})
-    config = read_config(tree)
-    recipe = Recipe(
-        source=SourceRef(kind="git", spec=f"git+{HOST}/{specification.repo}@{commit}", sha256=content),
-        name=built.name,
-        version=specification.version,
-        licence=built.licence,
-        scm_version=built.version,
-        python=interpreter.version,
-        platform=interpreter.platform,
-        base=base_id(),
-        pytest=next((line.partition("==")[2].split()[0] for line in built.lines if line.startswith("pytest==")), ""),
-        requirements=built.lines,
-        packages=built.packages,
-        tests=[],
-        verifier=_verifier(specification, built, config.file, options(config, specification.arguments, ())),
-        env=dict(specification.env),
-        generated=built.generated,
-        measured=False,
-        as_of=specification.as_of,
-    )
-    trees.link_tree(shared / "env", folder / "env")
-    trees.clean(tree, frozenset(recipe.packages))
-    trees.normalise(tree)
-    trees.give_to_sandbox(tree)
-    return snapshot.publish(home, folder, recipe, Baseline(passed=[], notes=built.notes), interpreter)
 
 
 def _verifier(

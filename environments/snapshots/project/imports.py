@@ -11,25 +11,20 @@ from pathlib import Path
 
 # Import name -> distribution. Only these names are ever guessed: anything else must be declared, because a
 # distribution of an arbitrary name on an index can be anything.
-DISTRIBUTIONS = {
-    "aiohttp": "aiohttp", "anyio": "anyio", "arrow": "arrow", "asgiref": "asgiref", "attr": "attrs",
-    "attrs": "attrs", "bs4": "beautifulsoup4", "cattr": "cattrs", "cattrs": "cattrs", "certifi": "certifi",
-    "chardet": "chardet", "charset_normalizer": "charset-normalizer", "click": "click", "cloudpickle": "cloudpickle",
-    "colorama": "colorama", "cryptography": "cryptography", "dateutil": "python-dateutil", "dill": "dill",
-    "django": "Django", "docutils": "docutils", "dotenv": "python-dotenv", "faker": "Faker", "flask": "Flask",
-    "freezegun": "freezegun", "greenlet": "greenlet", "html5lib": "html5lib", "httpx": "httpx",
-    "hypothesis": "hypothesis", "jinja2": "Jinja2", "jsonschema": "jsonschema", "jwt": "PyJWT", "lxml": "lxml",
-    "markupsafe": "MarkupSafe", "mock": "mock", "more_itertools": "more-itertools", "msgpack": "msgpack",
-    "numpy": "numpy", "orjson": "orjson", "packaging": "packaging", "pandas": "pandas",
-    "parameterized": "parameterized", "pexpect": "pexpect", "pkg_resources": "setuptools<81", "psutil": "psutil",
-    "pyfakefs": "pyfakefs", "pygments": "Pygments", "pyparsing": "pyparsing", "pytest_asyncio": "pytest-asyncio",
-    "pytest_mock": "pytest-mock", "pytz": "pytz", "regex": "regex", "requests": "requests", "responses": "responses",
-    "rich": "rich", "setuptools": "setuptools<81", "simplejson": "simplejson", "six": "six",
-    "sortedcontainers": "sortedcontainers", "sympy": "sympy", "testfixtures": "testfixtures",
-    "time_machine": "time-machine", "toml": "toml", "tomli": "tomli", "tomli_w": "tomli-w", "tomlkit": "tomlkit",
-    "toolz": "toolz", "tornado": "tornado", "trio": "trio", "typing_extensions": "typing-extensions",
-    "tzlocal": "tzlocal", "ujson": "ujson", "urllib3": "urllib3", "webtest": "WebTest", "werkzeug": "Werkzeug",
-    "whatever": "whatever", "wrapt": "wrapt", "yaml": "PyYAML", "zope": "zope.interface",
+_NAMED_ALIKE = (
+    "aiohttp anyio arrow asgiref attrs cattrs certifi chardet click cloudpickle colorama cryptography dill docutils "
+    "freezegun greenlet html5lib httpx hypothesis jsonschema lxml mock msgpack numpy orjson packaging pandas "
+    "parameterized pexpect psutil pyfakefs pyparsing pytz regex requests responses rich simplejson six "
+    "sortedcontainers sympy testfixtures toml tomli tomlkit toolz tornado trio tzlocal ujson urllib3 whatever wrapt"
+)
+DISTRIBUTIONS = {name: name for name in _NAMED_ALIKE.split()} | {
+    "attr": "attrs", "bs4": "beautifulsoup4", "cattr": "cattrs", "charset_normalizer": "charset-normalizer",
+    "dateutil": "python-dateutil", "django": "Django", "dotenv": "python-dotenv", "faker": "Faker", "flask": "Flask",
+    "jinja2": "Jinja2", "jwt": "PyJWT", "markupsafe": "MarkupSafe", "more_itertools": "more-itertools",
+    "pkg_resources": "setuptools<81", "pygments": "Pygments", "pytest_asyncio": "pytest-asyncio",
+    "pytest_mock": "pytest-mock", "setuptools": "setuptools<81", "time_machine": "time-machine", "tomli_w": "tomli-w",
+    "typing_extensions": "typing-extensions", "webtest": "WebTest", "werkzeug": "Werkzeug", "yaml": "PyYAML",
+    "zope": "zope.interface",
 }  # fmt: skip
 _MARKS = (
     (re.compile(r"pytest\.mark\.asyncio|@pytest_asyncio\."), "pytest-asyncio"),

@@ -15,27 +15,26 @@ from packaging.utils import canonicalize_name
 from ..source.project_files import read_ini, read_pyproject
 
 # Options dropped from addopts: reports, order, repetition, parallelism, caching, linters, strictness about config.
-# True: a separate argument may follow.
-_DROPPED = {
-    "--cov": True, "--cov-report": True, "--cov-config": True, "--cov-fail-under": True, "--cov-context": True,
-    "--cov-append": False, "--cov-branch": False, "--no-cov": False, "--no-cov-on-fail": False, "--cov-reset": False,
-    "-n": True, "--numprocesses": True, "--dist": True, "--maxprocesses": True, "--tx": True, "--forked": False,
-    "-x": False, "--exitfirst": False, "--maxfail": True, "-v": False, "--verbose": False, "-q": False,
-    "--quiet": False, "--verbosity": True, "-l": False, "--showlocals": False, "--tb": True, "--color": True,
-    "--durations": True, "--durations-min": True, "--no-header": False, "--no-summary": False,
-    "--show-capture": True, "--full-trace": False, "--junitxml": True, "--junit-xml": True, "--junit-prefix": True,
-    "--html": True, "--self-contained-html": False, "--css": True, "--report-log": True, "--log-file": True,
-    "--cache-clear": False, "--cache-show": True, "--lf": False, "--last-failed": False, "--ff": False,
-    "--failed-first": False, "--nf": False, "--sw": False, "--stepwise": False, "--reruns": True,
-    "--reruns-delay": True, "--timeout": True, "--timeout-method": True, "--strict": False,
-    "--strict-markers": False, "--strict-config": False, "--basetemp": True, "--rootdir": True, "-c": True,
-    "--confcutdir": True, "--pdb": False, "--benchmark-disable": False, "--benchmark-skip": False,
-    "--benchmark-columns": True, "--benchmark-group-by": True, "--benchmark-sort": True,
-    "--benchmark-autosave": False, "--flake8": False, "--mypy": False, "--pylint": False, "--black": False,
-    "--isort": False, "--ruff": False, "--ruff-format": False, "--pycodestyle": False, "--pydocstyle": False,
-    "--codestyle": False, "--checkdocs": False, "--instafail": False, "--random-order": False,
-    "--randomly-seed": True, "--force-sugar": False,
-}  # fmt: skip
+# A separate argument may follow the first ones, but not the others.
+_DROPPED_WITH_VALUE = frozenset(
+    (
+        "--cov --cov-report --cov-config --cov-fail-under --cov-context -n --numprocesses --dist --maxprocesses --tx "
+        "--maxfail --verbosity --tb --color --durations --durations-min --show-capture --junitxml --junit-xml "
+        "--junit-prefix --html --css --report-log --log-file --cache-show --reruns --reruns-delay --timeout "
+        "--timeout-method --basetemp --rootdir -c --confcutdir --benchmark-columns --benchmark-group-by "
+        "--benchmark-sort --randomly-seed"
+    ).split()
+)
+_DROPPED_FLAGS = frozenset(
+    (
+        "--no-cov --no-cov-on-fail --forked -x --exitfirst -v --verbose -q --quiet -l --showlocals --no-header "
+        "--no-summary --full-trace --self-contained-html --cache-clear --lf --last-failed --ff --failed-first --nf "
+        "--sw --stepwise --strict --strict-markers --strict-config --pdb --flake8 --mypy --pylint --black --isort "
+        "--ruff --ruff-format --pycodestyle --pydocstyle --codestyle --checkdocs --instafail --random-order "
+        "--force-sugar"
+    ).split()
+)
+_DROPPED_PREFIXES = ("--cov", "--benchmark-", "--randomly")
 _REPORT = re.compile(r"^-(r[A-Za-z]*|[vqlx]{2,}|n\w+)$")
 # Plugins that report, reorder, repeat, parallelise or lint: never loaded.
 UNWANTED_PLUGINS = frozenset(
@@ -141,10 +140,10 @@ def usable_options(addopts: Sequence[str]) -> tuple[list[str], list[str]]:
             plugin = words.pop(0) if word == "-p" and words else word[2:].lstrip("=")
             if plugin and not plugin.startswith("no:"):
                 plugins.append(plugin)
-        elif name in _DROPPED:
-            if _DROPPED[name] and not equals and words and not words[0].startswith("-"):
+        elif name in _DROPPED_WITH_VALUE:
+            if not equals and words and not words[0].startswith("-"):
                 words.pop(0)
-        elif name.startswith(("--cov", "--benchmark-", "--randomly")) or _REPORT.match(word):
+        elif name in _DROPPED_FLAGS or name.startswith(_DROPPED_PREFIXES) or _REPORT.match(word):
             continue
         elif word.startswith("-"):
             chosen.append(word)

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from ....errors import SourceNotFound
+from ....errors import SnapshotError, SourceNotFound
 from ..store.cache import cache_folder, file_lock, temporary_folder
-from .repositories import QUIET
+from .repositories import clone
 
 HOST = "https://github.com"
 FOLDER = "ETUDE_REPOS"
@@ -52,21 +52,17 @@ class Clones:
 
     def _mirror(self, repo: str) -> Path:
         """Clone a repository with its whole history into the cache."""
-        from git import GitCommandError, Repo
-
         home = cache_folder()
         target = home / "repositories" / repo.replace("/", "__")
         with file_lock(home, f"repository-{target.name}", lambda: self._progress(f"waiting for the clone of {repo}")):
             if not target.is_dir():
                 self._progress(f"cloning {repo}")
                 with temporary_folder(home) as staging:
-                    options = ["--mirror", "--template="]
                     try:
-                        Repo.clone_from(f"{HOST}/{repo}", staging / "clone", multi_options=options, env=QUIET)
-                    except GitCommandError as error:
-                        line = str(error.stderr).strip().splitlines()[-1][:200]
+                        clone(f"{HOST}/{repo}", staging / "clone", "--mirror")
+                    except SnapshotError as error:
                         raise SourceNotFound(
-                            f"{repo} cannot be cloned ({line}); name a folder of clones with --repos"
+                            f"{repo} cannot be cloned ({error}); name a folder of clones with --repos"
                         ) from error
                     target.parent.mkdir(parents=True, exist_ok=True)
                     (staging / "clone").rename(target)

@@ -1,4 +1,4 @@
-"""Where the history of a snapshot's source is: a note in the cache of this machine, no part of the snapshot.
+"""History of a snapshot's source: a note of its place, in the cache of this machine, and the reading of its objects.
 
 Snapshots name no host path, so the place of a local repository is kept beside them and written at every request.
 """
@@ -98,14 +98,11 @@ def _cloned(cache: Path, url: str, digest: str) -> Path:
         if not target.is_dir():
             target.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=target.parent, prefix="clone-") as folder:
-                clone = Path(folder, "clone")
                 try:
-                    repositories.run_git(
-                        Path(folder), "clone", "--quiet", "--bare", "--template=", url, str(clone), variables={}
-                    )
+                    repositories.clone(url, Path(folder, "clone"))
                 except SnapshotError as error:
                     raise SnapshotError(f"git cannot clone {url}: {error}; check the address and the network") from None
-                os.replace(clone, target)
+                os.replace(Path(folder, "clone"), target)
     return target
 
 
@@ -113,10 +110,7 @@ def _located(repository: Path, revision: str) -> tuple[Path, str]:
     """Return the folder that holds the objects, and the full id of a revision. Raises SnapshotError, NotApplicable."""
     try:
         common = repositories.run_git(repository, "rev-parse", "--git-common-dir", variables=_SEALED)
-        commit = repositories.run_git(
-            repository, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", variables=_SEALED
-        )
+        commit = repositories.run_git(repository, "rev-parse", "--verify", f"{revision}^{{commit}}", variables=_SEALED)
     except SnapshotError as error:
-        problem = str(error) or f"it has no commit {revision}"
-        raise NotApplicable(f"the history of {repository.name} cannot be read ({problem}); fetch it again") from None
+        raise NotApplicable(f"the history of {repository.name} cannot be read ({error}); fetch it again") from None
     return Path(repository, common).resolve(), commit

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import stat
 import subprocess
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ....errors import BadSource, SnapshotError, SourceNotFound
 from ..log_text import last_lines
@@ -27,6 +24,8 @@ QUIET = {
     "GIT_ALLOW_PROTOCOL": "file:http:https:ssh:git",
     "LC_ALL": "C",
 }
+# With these a user says how git reaches a server.
+_TRANSPORT = ("GIT_ASKPASS", "GIT_CONFIG_", "GIT_HTTP_", "GIT_PROXY_", "GIT_SSH", "GIT_SSL_")
 
 
 def run_git(folder: Path, *arguments: str, variables: Mapping[str, str], data: bytes = b"") -> str:
@@ -55,7 +54,8 @@ def git_bytes(
     except FileNotFoundError as error:
         raise SnapshotError("git is needed to make workspaces and to apply patches; install git") from error
     if not 0 <= done.returncode <= accepted:
-        raise SnapshotError(last_lines(done.stderr, 3))
+        fatal = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.startswith("fatal:")]
+        raise SnapshotError(fatal[0] if fatal else last_lines(done.stderr, 3))
     return done.stdout
 
 
@@ -75,30 +75,28 @@ def export(spec: str, target: Path) -> Exported:
         raise BadSource(f"{spec} names no revision; write git+URL@REVISION (a tag or a full commit id)")
     if revision.startswith("-") or not re.match(r"^(https?|ssh|git|file)://", url):
         raise BadSource(f"{spec} is not a git address; write git+https://...@REVISION")
-    try:
-        from git import GitCommandError, Repo
-        from git.exc import BadName, GitCommandNotFound
-    except ImportError as error:
-        raise BadSource(f"git sources need git and GitPython ({error}); run: pip install 'etude[server]'") from error
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="clone-") as folder:
+        repository = Path(folder, "clone")
         try:
-            options = ["--bare", "--template=", "-c core.hooksPath=/dev/null"]
-            repo: Any = Repo.clone_from(url, folder, multi_options=options, env=QUIET, allow_unsafe_options=True)
-            commit = repo.commit(revision)
-        except (GitCommandError, GitCommandNotFound) as error:
-            raise SourceNotFound(
-                f"git cannot clone {url}: {_reason(error)}; check the address and your access"
-            ) from error
-        except (BadName, ValueError, IndexError) as error:
+            clone(url, repository)
+        except SnapshotError as error:
+            raise SourceNotFound(f"git cannot clone {url}: {error}; check the address and your access") from error
+        try:
+            commit = run_git(repository, "rev-parse", "--verify", f"{revision}^{{commit}}", variables={})
+        except SnapshotError as error:
             raise SourceNotFound(f"{url} has no revision {revision}; give a tag or a full commit id") from error
-        version = _tag_version(repo, commit.hexsha)
-        _write(commit.tree, target)
-        repo.close()
-    check_links(target)
+        exported = export_commit(repository, commit, target)
     name = re.sub(r"\.git$", "", url.rstrip("/").rpartition("/")[2])
     # A file:// address is a host path: it stays out of everything recorded.
-    canonical = f"git+local:{name}@{commit.hexsha}" if url.startswith("file:") else f"git+{url}@{commit.hexsha}"
-    return Exported(canonical, name, version)
+    canonical = f"git+local:{name}@{commit}" if url.startswith("file:") else f"git+{url}@{commit}"
+    return Exported(canonical, name, exported.version)
+
+
+def clone(url: str, target: Path, kind: str = "--bare") -> None:
+    """Clone a repository without a work tree and without hooks. Raises SnapshotError with git's reason."""
+    options = ("--quiet", kind, "--template=", "-c", "core.hooksPath=/dev/null")
+    named = {name: value for name, value in os.environ.items() if name.startswith(_TRANSPORT) and name not in QUIET}
+    run_git(target.parent, "clone", *options, url, str(target), variables=named)
 
 
 def export_commit(repository: Path, commit: str, target: Path) -> Exported:
@@ -147,54 +145,10 @@ def _nearest_tag(repository: Path, commit: str) -> str:
 
 
 def _git(repository: Path, *arguments: str, data: bytes = b"") -> bytes:
-    """Run git on a clone, without the user's settings, and return its output. Raises SnapshotError."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    done = subprocess.run(
-        ["git", "-c", "safe.directory=*", "-C", str(repository), *arguments],
-        env={**inherited, **QUIET},
-        input=data,
-        capture_output=True,
-        check=False,
-    )
-    if done.returncode:
-        raise SnapshotError(last_lines(done.stderr, 1) or "git does not know it")
-    return done.stdout
-
-
-def _reason(error: Any) -> str:
-    """Return git's own error text, without what GitPython adds to it."""
-    text = str(error.stderr or error).strip().removeprefix("stderr: ").strip("'")
-    errors = [line for line in text.splitlines() if line.startswith(("fatal:", "error:"))]
-    return errors[0] if errors else last_lines(text, 2)
-
-
-def _tag_version(repo: Any, commit: str) -> str:
-    """Return the version in the nearest tag, for projects that ask their repository for it; empty without a tag."""
-    from git import GitCommandError
-
-    try:
-        tag = repo.git.describe("--tags", "--abbrev=0", commit)
-    except GitCommandError:
-        return ""
-    return _version_in(tag)
+    """Run git on a clone, which may belong to another user, and return its output. Raises SnapshotError."""
+    return git_bytes(repository, "-c", "safe.directory=*", *arguments, variables={}, data=data)
 
 
 def _version_in(tag: str) -> str:
     match = re.search(r"\d+(\.\d+)*((a|b|rc|\.post|\.dev)\d+)?", tag)
     return match.group(0) if match else ""
-
-
-def _write(tree: Any, target: Path) -> None:
-    target.mkdir(parents=True)
-    for item in tree.traverse():
-        path = target / item.path
-        if item.type == "tree":
-            path.mkdir(parents=True, exist_ok=True)
-        elif item.type == "blob" and stat.S_ISLNK(item.mode):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.symlink_to(item.data_stream.read().decode("utf-8", "surrogateescape"))
-        elif item.type == "blob":
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("wb") as sink:
-                shutil.copyfileobj(item.data_stream, sink)
-            path.chmod(0o755 if item.mode & 0o100 else 0o644)

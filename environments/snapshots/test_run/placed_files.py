@@ -1,4 +1,4 @@
-"""Writes many files into a sandbox with one command: each command costs as much as the start of a small test run."""
+"""Writing of many files with one command: each command costs as much as the start of a small test run."""
 
 from __future__ import annotations
 

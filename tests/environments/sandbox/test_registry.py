@@ -1,4 +1,4 @@
-"""Which backend is taken, and what is said when none works."""
+"""Choice of a backend, and the error when none works."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.sandboxes import in_sandbox
 
-from etude.environments.sandbox import Layers, available, open_sandbox
+from etude.environments.sandbox import Layers, Sandbox, available, open_sandbox
 from etude.environments.sandbox.conformance.checking import SMALL
 from etude.environments.sandbox.kernel import landlock
 from etude.errors import SandboxError, SandboxUnavailable, UnknownName
@@ -51,12 +52,10 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 def opened_backend(layers: Layers, backend: str = "auto") -> str:
-    async def play() -> str:
-        sandbox = await open_sandbox(layers, SMALL, backend)
-        await sandbox.close()
+    async def name(sandbox: Sandbox) -> str:
         return sandbox.report.backend
 
-    return asyncio.run(play())
+    return in_sandbox(layers, name, SMALL, backend)
 
 
 def test_auto_takes_the_strongest(layers: Layers, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,13 +101,10 @@ def test_without_landlock_only_by_consent(layers: Layers, monkeypatch: pytest.Mo
     assert "no Landlock" in str(available()["process"])
     monkeypatch.setenv("ETUDE_ALLOW_UNSANDBOXED", "1")
 
-    async def play() -> Any:
-        sandbox = await open_sandbox(layers, SMALL, "process")
-        result = await sandbox.exec("cat kept; id -u")
-        await sandbox.close()
-        return sandbox.report, result.output
+    async def play(sandbox: Sandbox) -> Any:
+        return sandbox.report, (await sandbox.exec("cat kept; id -u")).output
 
-    report, output = asyncio.run(play())
+    report, output = in_sandbox(layers, play, SMALL, "process")
     assert report.isolation == "none" and "file-isolation" in report.lacks
     assert output.startswith(b"kept\n")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -127,8 +128,6 @@ FILES = {
 
 
 def write_files(folder: Path, files: dict[str, str]) -> Path:
-    import textwrap
-
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(textwrap.dedent(text).lstrip("\n"))

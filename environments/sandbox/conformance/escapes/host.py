@@ -1,4 +1,4 @@
-"""What there is to reach on this machine: listeners, a process, files and locks that belong to the test alone."""
+"""Targets of the attempts on this machine: listeners, a process, files and locks that belong to the test alone."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ...protocol import SANDBOX_UID
+from .inside.calls import call
 
 # A process that waits, with the secret in its memory, an open file and an open folder; it says where.
 _DECOY = """
@@ -27,12 +28,11 @@ print(ctypes.addressof(secret), file, flush=True)
 sys.stdin.read()
 """
 _AT_FDCWD = -100
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass
 class Host:
-    """The aims of the attempts. ``target`` is what an attempt may know; ``proofs`` are what it must not read."""
+    """The targets of the attempts. ``target`` is what an attempt may know, ``proofs`` are what it must not read."""
 
     target: dict[str, Any]
     proofs: list[bytes]
@@ -178,15 +178,10 @@ def _answer_datagram(host: Host, server: socket.socket, canary: bytes) -> None:
 
 def _handle_of(path: Path) -> str:
     """Return the kernel's handle of a file as hexadecimal digits, "" where there is none."""
-    from ...kernel.linux import syscall
-    from ...kernel.seccomp import SYSCALLS
-
-    column = 0 if os.uname().machine == "x86_64" else 1
     buffer = ctypes.create_string_buffer((128).to_bytes(4, sys.byteorder) + bytes(132), 136)
     mount = ctypes.c_int()
-    number = SYSCALLS["name_to_handle_at"][column]
     try:
-        syscall(number or -1, _AT_FDCWD, os.fsencode(path), buffer, ctypes.byref(mount), 0)
+        call("name_to_handle_at", _AT_FDCWD, os.fsencode(path), buffer, ctypes.byref(mount), 0)
     except OSError:
         return ""
     size = int.from_bytes(buffer.raw[:4], sys.byteorder)

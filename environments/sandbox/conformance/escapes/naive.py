@@ -1,4 +1,4 @@
-"""A plain subprocess in place of a sandbox: it runs in a folder, and a collector that follows links and trusts times.
+"""A plain subprocess in place of a sandbox, with a collector of changes that follows links and trusts times.
 
 Every attempt is made here first: one that does not work here proves nothing elsewhere.
 """
@@ -11,38 +11,11 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 from ...layers.changes import Change
-from ...protocol import WORKSPACE, ExecResult, Layers
+from ...protocol import WORKSPACE, ExecResult, Layers, Sandbox
 
 _PATIENCE_S = 60.0
-
-
-class Box(Protocol):
-    """What the attempts need of a sandbox, and what a plain subprocess can do as well."""
-
-    async def exec(
-        self,
-        command: str | Sequence[str],
-        *,
-        timeout_s: float | None = None,
-        stdin: bytes | None = None,
-        output_limit: int | None = None,
-    ) -> ExecResult:
-        """Run a command."""
-
-    async def read(self, path: str, limit: int = ...) -> bytes:
-        """Return a file's content."""
-
-    async def write(self, path: str, data: bytes) -> None:
-        """Write a file."""
-
-    async def changes(self) -> list[Change]:
-        """Return what differs from the lower tree."""
-
-    async def reset(self) -> None:
-        """Drop all changes."""
 
 
 class NaiveBox:
@@ -121,3 +94,7 @@ class NaiveBox:
         """Copy the workspace again; what lies elsewhere stays."""
         await asyncio.to_thread(shutil.rmtree, self._root)
         await asyncio.to_thread(self._copy)
+
+
+Box = Sandbox | NaiveBox
+"""Where attempts are made."""

@@ -1,18 +1,24 @@
 """Attempts in which the server takes part: its collector, its next command, another sandbox beside.
 
-Each returns what got through, "" when nothing did. A box is a sandbox, or a plain subprocess for comparison.
+Each returns what got through, "" when nothing did. A box is a sandbox, or a plain subprocess for comparison. The
+attempts are the public functions, and the rows of the table ``ATTEMPTS``: several ways to try one thing.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import shlex
 import socket
 import time
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from .host import Host
 from .naive import Box
+
+Attempt = Callable[[Box, Box, Host], Awaitable[str]]
 
 _PATIENCE_S = 10.0
 _START_S = 60.0
@@ -35,25 +41,13 @@ _DAEMONS = {
 }
 
 
-async def _outlives(one: Box, kind: str) -> str:
-    await one.exec(f"rm -f beat; {_DAEMONS[kind]}\nuntil [ -s beat ]; do sleep 0.01; done", timeout_s=_START_S)
+async def _outlives(one: Box, other: Box, host: Host, *, daemon: str) -> str:
+    await one.exec(f"rm -f beat; {_DAEMONS[daemon]}\nuntil [ -s beat ]; do sleep 0.01; done", timeout_s=_START_S)
     before = len(await one.read("beat"))
     await asyncio.sleep(_BEAT_S)
     after = len(await one.read("beat"))
     await one.exec("touch halt; sleep 0.3; rm halt beat")
     return f"wrote {after - before} times after its command" if after > before else ""
-
-
-async def outlives_its_command_in_a_session(one: Box, other: Box, host: Host) -> str:
-    return await _outlives(one, "session")
-
-
-async def outlives_its_command_as_an_orphan(one: Box, other: Box, host: Host) -> str:
-    return await _outlives(one, "orphan")
-
-
-async def outlives_its_command_in_a_chain_of_forks(one: Box, other: Box, host: Host) -> str:
-    return await _outlives(one, "chain")
 
 
 _SERVE = (
@@ -107,28 +101,12 @@ _FORGET = (
 )
 
 
-async def _passes(one: Box, other: Box, way: str) -> str:
+async def _passes(one: Box, other: Box, host: Host, *, way: str) -> str:
     words = {"name": f"etude-{secrets.token_hex(6)}", "text": secrets.token_hex(8), "key": secrets.randbits(30)}
     for box, code in zip((one, other), _LEAVE[way], strict=True):
         result = await box.exec(["/usr/bin/python3", "-I", "-S", "-c", code.format(**words)])
     await one.exec(["/usr/bin/python3", "-I", "-S", "-c", _FORGET.format(**words)])
     return "another sandbox read it" if str(words["text"]).encode() in result.output else ""
-
-
-async def passes_a_message_in_a_temporary_file(one: Box, other: Box, host: Host) -> str:
-    return await _passes(one, other, "file")
-
-
-async def passes_a_message_in_shared_memory(one: Box, other: Box, host: Host) -> str:
-    return await _passes(one, other, "memory")
-
-
-async def passes_a_message_in_a_memory_segment(one: Box, other: Box, host: Host) -> str:
-    return await _passes(one, other, "segment")
-
-
-async def passes_a_message_in_a_queue(one: Box, other: Box, host: Host) -> str:
-    return await _passes(one, other, "queue")
 
 
 async def passes_a_message_over_an_abstract_socket(one: Box, other: Box, host: Host) -> str:
@@ -148,40 +126,22 @@ async def passes_a_message_over_an_abstract_socket(one: Box, other: Box, host: H
 # The collector
 
 
-async def _collected(box: Box, host: Host, *paths: str) -> str:
+async def _collected(box: Box, host: Host, path: str) -> str:
     """Return whether the server's collector takes up the host's secret. One that hangs was caught as well."""
     data = b""
     try:
         async with asyncio.timeout(_PATIENCE_S):
             data += b"".join(change.content or b"" for change in await box.changes() if change.kind != "symlink")
-            for path in paths:
-                try:
-                    data += await box.read(path)
-                except (OSError, ValueError):
-                    continue
+            with contextlib.suppress(OSError, ValueError):
+                data += await box.read(path)
     except TimeoutError:
         return "the collector hangs"
     return "the collector took the secret" if any(proof in data for proof in host.proofs) else ""
 
 
-async def has_a_link_collected(one: Box, other: Box, host: Host) -> str:
-    await one.exec(f"ln -s {host.target['secret']} answer.py")
-    return await _collected(one, host, "answer.py")
-
-
-async def has_a_linked_folder_collected(one: Box, other: Box, host: Host) -> str:
-    await one.exec(f"rm -r folder; ln -s $(dirname {host.target['secret']}) folder")
-    return await _collected(one, host, "folder/secret")
-
-
-async def has_a_hard_link_collected(one: Box, other: Box, host: Host) -> str:
-    await one.exec(f"ln {host.target['secret']} hard.py")
-    return await _collected(one, host, "hard.py")
-
-
-async def has_a_link_through_proc_collected(one: Box, other: Box, host: Host) -> str:
-    await one.exec(f"ln -s /proc/self/root{host.target['secret']} answer.py")
-    return await _collected(one, host, "answer.py")
+async def _has_collected(one: Box, other: Box, host: Host, *, command: str, path: str) -> str:
+    await one.exec(command.format(**host.target))
+    return await _collected(one, host, path)
 
 
 async def stops_the_collector_with_a_pipe(one: Box, other: Box, host: Host) -> str:
@@ -193,36 +153,19 @@ async def stops_the_collector_with_a_pipe(one: Box, other: Box, host: Host) -> s
     return outcome
 
 
-async def has_a_link_written_through(one: Box, other: Box, host: Host) -> str:
-    await one.exec(f"ln -s {host.target['mark']} out.py")
+async def _writes_through(one: Box, other: Box, host: Host, *, command: str, path: str) -> str:
+    await one.exec(command.format(**host.target))
     try:
-        await one.write("out.py", b"written")
+        await one.write(path, b"written")
     except OSError:
         return ""
     return host.disturbance()
 
 
-async def has_a_linked_folder_written_through(one: Box, other: Box, host: Host) -> str:
-    await one.exec(f"rm -r folder; ln -s $(dirname {host.target['mark']}) folder")
-    try:
-        await one.write("folder/mark", b"written")
-    except OSError:
-        return ""
-    return host.disturbance()
-
-
-async def _hides(box: Box, path: str, command: str) -> str:
-    await box.exec(command)
-    hidden = path not in {change.path for change in await box.changes()}
+async def _hides(one: Box, other: Box, host: Host, *, command: str, path: str) -> str:
+    await one.exec(command)
+    hidden = path not in {change.path for change in await one.changes()}
     return f"the change of {path} is not collected" if hidden else ""
-
-
-async def hides_a_change_behind_its_times(one: Box, other: Box, host: Host) -> str:
-    return await _hides(one, "kept", "touch -r kept times; echo KEPT >kept; touch -r times kept; rm times")
-
-
-async def hides_a_change_behind_a_device(one: Box, other: Box, host: Host) -> str:
-    return await _hides(one, "plain", "rm plain; mknod plain c 0 0 || true")
 
 
 async def survives_a_reset(one: Box, other: Box, host: Host) -> str:
@@ -231,3 +174,30 @@ async def survives_a_reset(one: Box, other: Box, host: Host) -> str:
     survivors = await one.exec("ls /dev/shm/etude-survivor /tmp/etude-survivor 2>/dev/null; true")
     await one.exec("rm -f /dev/shm/etude-survivor /tmp/etude-survivor")
     return "its files survived" if survivors.output else ""
+
+
+ATTEMPTS: dict[str, Attempt] = {
+    "outlives_its_command_in_a_session": partial(_outlives, daemon="session"),
+    "outlives_its_command_as_an_orphan": partial(_outlives, daemon="orphan"),
+    "outlives_its_command_in_a_chain_of_forks": partial(_outlives, daemon="chain"),
+    "passes_a_message_in_a_temporary_file": partial(_passes, way="file"),
+    "passes_a_message_in_shared_memory": partial(_passes, way="memory"),
+    "passes_a_message_in_a_memory_segment": partial(_passes, way="segment"),
+    "passes_a_message_in_a_queue": partial(_passes, way="queue"),
+    "has_a_link_collected": partial(_has_collected, command="ln -s {secret} answer.py", path="answer.py"),
+    "has_a_linked_folder_collected": partial(
+        _has_collected, command="rm -r folder; ln -s $(dirname {secret}) folder", path="folder/secret"
+    ),
+    "has_a_hard_link_collected": partial(_has_collected, command="ln {secret} hard.py", path="hard.py"),
+    "has_a_link_through_proc_collected": partial(
+        _has_collected, command="ln -s /proc/self/root{secret} answer.py", path="answer.py"
+    ),
+    "has_a_link_written_through": partial(_writes_through, command="ln -s {mark} out.py", path="out.py"),
+    "has_a_linked_folder_written_through": partial(
+        _writes_through, command="rm -r folder; ln -s $(dirname {mark}) folder", path="folder/mark"
+    ),
+    "hides_a_change_behind_its_times": partial(
+        _hides, command="touch -r kept times; echo KEPT >kept; touch -r times kept; rm times", path="kept"
+    ),
+    "hides_a_change_behind_a_device": partial(_hides, command="rm plain; mknod plain c 0 0 || true", path="plain"),
+}

@@ -4,38 +4,29 @@ from __future__ import annotations
 
 import errno
 import importlib
-import inspect
 import json
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from importlib import resources
 from pathlib import Path
 
 from .....errors import SandboxError
+from ...module_texts import LOADER, module_texts
 from ...protocol import MIB, Layers
 from ..checking import Opener, make_layers
 from . import outside
 from .host import Host, prepared_host
+from .inside.calls import attempts_in
 from .naive import Box, NaiveBox
 
-_PACKAGE = (__package__ or "").rpartition(".conformance")[0]
 _INSIDE = ("network", "processes", "files", "rights", "settings")
 _HERE = "conformance.escapes.inside"
-_SHARED = ("kernel.seccomp", f"{_HERE}.calls")
-# Loads the modules under their own names below "sandbox", and makes the attempt that is asked for.
-_BOOT = """
-import json, sys, types
+_SHARED = ("kernel.linux", "kernel.seccomp", f"{_HERE}.calls")
+_BOOT = f"""
+{LOADER}
+import json
 job = json.load(sys.stdin)
-for name, text in job["modules"]:
-    name = "sandbox." + name
-    parts = name.split(".")
-    for size in range(1, len(parts)):
-        package = sys.modules.setdefault(".".join(parts[:size]), types.ModuleType(".".join(parts[:size])))
-        package.__path__ = []
-    module = sys.modules[name] = types.ModuleType(name)
-    module.__package__ = name.rpartition(".")[0]
-    exec(compile(text, name, "exec"), module.__dict__)
+load(job["modules"])
 sys.modules[job["runner"]].run(job)
 """
 ABSENT = "absent"
@@ -44,18 +35,13 @@ _OUTPUT = 16 * MIB
 _ABSENT_CODES = {errno.ENOENT, errno.ENOSYS, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT, errno.ENODEV, errno.EOPNOTSUPP}
 
 
-def _functions(module: object, kind: Callable[[object], bool]) -> dict[str, Callable[..., Awaitable[str]]]:
-    public = {name: value for name, value in vars(module).items() if kind(value) and not name.startswith("_")}
-    return {name: value for name, value in public.items() if value.__module__ == module.__name__}  # type: ignore[attr-defined]
-
-
 INSIDE: dict[str, str] = {
     name: module
     for module in _INSIDE
-    for name in _functions(importlib.import_module(f".inside.{module}", __package__), inspect.isfunction)
+    for name in attempts_in(importlib.import_module(f".inside.{module}", __package__))
 }
 """The module of every attempt that a command makes on its own, by its name."""
-OUTSIDE = _functions(outside, inspect.iscoroutinefunction)
+OUTSIDE: dict[str, outside.Attempt] = attempts_in(outside)
 """Every attempt in which the server takes part, by its name."""
 ESCAPES = (*INSIDE, *OUTSIDE)
 """The names of all attempts."""
@@ -94,7 +80,7 @@ async def _make_inside(names: Sequence[str], box: Box, host: Host) -> dict[str, 
     """Make attempts in one command; return what each achieved, "" for nothing. ``absent`` means that its aim is."""
     modules = [*_SHARED, *dict.fromkeys(f"{_HERE}.{INSIDE[name]}" for name in names)]
     job = {
-        "modules": [(module, _source(module)) for module in modules],
+        "modules": module_texts(modules),
         "runner": f"sandbox.{_HERE}.calls",
         "attempts": [(f"sandbox.{_HERE}.{INSIDE[name]}", name) for name in names],
         "target": host.target,
@@ -184,17 +170,3 @@ def _native_verdict(result: str) -> str:
     if result in ("", ABSENT):
         return result or "refused"
     return result if result.startswith("broke") else f"works: {result}"
-
-
-def _source(module: str) -> str:
-    package, _, name = module.rpartition(".")
-    return resources.files(f"{_PACKAGE}.{package}").joinpath(f"{name}.py").read_text("utf-8")
-
-
-if __name__ == "__main__":
-    import asyncio
-    import sys
-
-    verdicts = asyncio.run(run_natively() if sys.argv[1] == "native" else run_escapes(sys.argv[1]))
-    print(json.dumps(verdicts, indent=1))
-    sys.exit(any(verdict.startswith("failed") for verdict in verdicts.values()))

@@ -116,7 +116,7 @@ class Command:
 
     @property
     def pipes(self) -> list[int]:
-        """Descriptors to read from."""
+        """Return the descriptors to read from."""
         return list(self._feeds)
 
     def _cpu_used(self) -> float:
@@ -198,7 +198,7 @@ def _exit_code(status: int) -> int:
 
 def _remove_ipc_objects(uid: int) -> None:
     """Remove what outlives processes in the namespace: System V objects and message queues."""
-    for kind, remove in (("shm", _libc.shmctl), ("sem", _libc.semctl), ("msg", _libc.msgctl)):
+    for kind, (remove, _, _) in _IPC_CALLS.items():
         for number in _ipc_objects(kind):
             with as_user(uid):
                 remove(number, *((0, 0) if kind == "sem" else (0, None)))

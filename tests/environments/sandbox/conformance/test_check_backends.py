@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import tempfile
 from pathlib import Path
 
 import pytest
+from helpers.sandboxes import in_sandbox
 
-from etude.environments.sandbox import Layers, open_sandbox
+from etude.environments.sandbox import Layers
 from etude.environments.sandbox.conformance import check_backends as checking
 from etude.environments.sandbox.conformance.escapes.run import ESCAPES
 from etude.environments.sandbox.conformance.suite import CHECKS
@@ -47,13 +47,7 @@ def test_cleanup_removes_the_folder_of_a_dead_server_alone() -> None:
 
 
 def test_a_shell_keeps_its_folder_and_says_exit_codes(layers: Layers, capsys: pytest.CaptureFixture[str]) -> None:
-    async def talk() -> int:
-        sandbox = await open_sandbox(layers, backend="bubblewrap")
-        try:
-            return await converse(sandbox, iter(["cd folder", "pwd", "", "exit 3", "exit", "echo never"]))
-        finally:
-            await sandbox.close()
-
-    assert asyncio.run(talk()) == 3
+    lines = ["cd folder", "pwd", "", "exit 3", "exit", "echo never"]
+    assert in_sandbox(layers, lambda sandbox: converse(sandbox, iter(lines)), backend="bubblewrap") == 3
     shown = capsys.readouterr()
     assert shown.out == "/workspace/folder\n" and "exit code 3" in shown.err

@@ -40,7 +40,7 @@ AT_ONCE = 2
 
 @pytest.fixture(scope="module")
 def results(request: pytest.FixtureRequest) -> Iterator[dict[str, Future[dict[str, str]]]]:
-    """Each mode's verdicts, one run of the suite each."""
+    """Run the suite once in each mode and give the verdicts."""
     chosen = [item.callspec.params.get("mode") for item in request.session.items if hasattr(item, "callspec")]
     modes = [mode for mode in MODES if mode in chosen and not (mode in ENGINES and available()[mode])]
     user = request.getfixturevalue("ordinary_user") if any(mode.endswith("-rootless") for mode in modes) else None

@@ -11,12 +11,13 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.sandboxes import in_sandbox, until
 
 from etude.environments.sandbox import Layers, open_sandbox
 from etude.environments.sandbox.conformance.checking import SMALL
@@ -44,7 +45,7 @@ asyncio.run(main())
 # Podman takes seconds where docker takes tenths.
 @pytest.fixture(params=["docker", pytest.param("podman", marks=pytest.mark.slow)])
 def backend(request: pytest.FixtureRequest) -> Iterator[str]:
-    """An engine that works. Where CI=true a missing one is a failure."""
+    """Name an engine that works. Where CI=true a missing one is a failure."""
     name: str = request.param
     why_not = docker.probe(PODMAN if name == "podman" else DOCKER)
     if why_not:
@@ -58,32 +59,17 @@ def engine_of(backend: str) -> Engine:
 
 
 def play(layers: Layers, backend: str, use: Callable[[Any], Any], **options: Any) -> Any:
-    async def run() -> Any:
-        sandbox = await open_sandbox(layers, SMALL, backend)
-        try:
-            return await use(sandbox, **options)
-        finally:
-            await sandbox.close()
-
-    return asyncio.run(run())
+    return in_sandbox(layers, partial(use, **options), SMALL, backend)
 
 
 def ours(backend: str, owned: str = "") -> list[str]:
-    """Ids of containers, by owner."""
+    """Return the ids of all sandboxes' containers, or of one owner's."""
     labels = [f"{LABEL}=1", *([f"{OWNER}={owned}"] if owned else [])]
     return [one["Id"] for one in engine_of(backend).api.containers(all=True, filters={"label": labels})]
 
 
-def until(condition: Callable[[], object]) -> None:
-    """Wait for a condition that must come true."""
-    give_up = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < give_up, "still there"
-        time.sleep(0.02)
-
-
 def spare_of(layers: Layers, backend: str) -> str:
-    """The container that is kept ready after a first sandbox was used and closed."""
+    """Use and close a first sandbox, and return the container that is kept ready after it."""
 
     async def use(sandbox: Any) -> str:
         container: str = sandbox.container
@@ -123,7 +109,7 @@ class Doorway:
                 threading.Thread(target=self._carry, args=(one, other, self.restarts), daemon=True).start()
 
     def _carry(self, one: socket.socket, other: socket.socket, since: int) -> None:
-        """What is asked over a connection to an engine that was restarted since gets no answer."""
+        """Carry data until the engine is restarted: what is asked over an older connection gets no answer."""
         with contextlib.suppress(OSError):
             while (data := one.recv(1 << 16)) and since == self.restarts:
                 other.sendall(data)
@@ -140,7 +126,7 @@ class Doorway:
 
 
 def start_server(layers: Layers, backend: str) -> tuple[subprocess.Popen[str], str]:
-    """A server with a command that runs; its container."""
+    """Start a server with a running command; return it and its container."""
     command = [sys.executable, "-c", SERVER, str(layers.workspace), backend]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
@@ -392,15 +378,11 @@ def test_a_forked_child_does_not_touch_its_parents_sandbox(layers: Layers, backe
         assert os.waitstatus_to_exitcode(status) == 7
         assert (await sandbox.exec("echo ok")).output == b"ok\n"
 
-    async def run() -> None:
-        sandbox = await open_sandbox(layers, SMALL, backend)
-        try:
-            await asyncio.to_thread(lambda: None)
-            await use(sandbox)
-        finally:
-            await sandbox.close()
+    async def run(sandbox: Any) -> None:
+        await asyncio.to_thread(lambda: None)
+        await use(sandbox)
 
-    asyncio.run(run())
+    play(layers, backend, run)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Bounded reading."""
+"""Bounded buffers of a command's output, and the pumps that fill them."""
 
 from __future__ import annotations
 

@@ -9,11 +9,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from helpers.sandboxes import until
 
 from etude.environments.sandbox import Layers, open_sandbox
 from etude.environments.sandbox.conformance.checking import SMALL
@@ -36,14 +35,6 @@ asyncio.run(main())
 """
 
 
-def until(condition: Callable[[], object]) -> None:
-    """Wait for a condition that must come true."""
-    give_up = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < give_up, "still there"
-        time.sleep(0.01)
-
-
 def cgroups_of(pid: int) -> list[str]:
     # Folders go while they are walked through, which pathlib's glob takes for an error.
     return glob.glob(f"/sys/fs/cgroup/**/etude-{pid}-*", recursive=True)
@@ -61,7 +52,7 @@ def alive(pid: int) -> bool:
 
 
 def start_server(layers: Layers, backend: str) -> tuple[subprocess.Popen[str], int, set[int]]:
-    """A server with a running command; its keeper and everything below."""
+    """Start a server with a running command; return it, its keeper and all processes below it."""
     command = [sys.executable, "-c", SERVER, str(layers.workspace), backend]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd="/")
     assert server.stdout is not None

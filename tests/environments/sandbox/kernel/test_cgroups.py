@@ -14,7 +14,7 @@ LIMITS = {"memory": 1 << 28, "processes": 10, "cpus": 0.5}
 
 @pytest.fixture
 def version_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A writable version-2 group with all controllers."""
+    """Make a folder that looks like a writable version-2 group with all controllers."""
     (tmp_path / "cgroup.subtree_control").write_text("cpu memory pids")
     monkeypatch.setattr(cgroups, "_find_bases", lambda: (2, dict.fromkeys(("memory", "pids", "cpu"), tmp_path)))
     monkeypatch.setattr(Groups, "_usable", lambda self: True)

@@ -15,7 +15,7 @@ COLUMN = {"x86_64": 0, "aarch64": 1}
 
 
 def verdict(program: bytes, audit: int, number: int, *arguments: int) -> int:
-    """What a classic BPF machine returns for one system call."""
+    """Run a filter as a classic BPF machine does, and return its verdict on one system call."""
     data = struct.pack("=IIQ6Q", number, audit, 0, *[*arguments, 0, 0, 0, 0, 0, 0][:6])
     place, value = 0, 0
     while True:

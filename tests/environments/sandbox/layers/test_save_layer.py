@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.sandboxes import in_sandbox
 
-from etude.environments.sandbox import MIB, Layers, Limits, Sandbox, open_sandbox
+from etude.environments.sandbox import MIB, Layers, Limits, Sandbox, opened_sandbox
 from etude.environments.sandbox.conformance.checking import SMALL
 from etude.errors import SandboxError
 
@@ -19,14 +20,7 @@ LARGE = Limits(memory=SMALL.memory, disk=128 * MIB, files=60_000, processes=40, 
 
 
 def using(layers: Layers, backend: str, script: Callable[[Sandbox], Awaitable[Any]], limits: Limits = SMALL) -> Any:
-    async def run() -> Any:
-        sandbox = await open_sandbox(layers, limits, backend)
-        try:
-            return await script(sandbox)
-        finally:
-            await sandbox.close()
-
-    return asyncio.run(run())
+    return in_sandbox(layers, script, limits, backend)
 
 
 async def done(sandbox: Sandbox, command: str) -> str:
@@ -96,8 +90,7 @@ def test_a_layer_too_deep_or_too_many_is_refused_quickly(layers: Layers, backend
 def test_others_go_on_while_a_large_layer_is_saved(layers: Layers) -> None:
     async def script(sandbox: Sandbox) -> int:
         await done(sandbox, "mkdir many; cd many; seq 9000 | xargs touch; head -c 50M /dev/zero >zeros")
-        other = await open_sandbox(layers, SMALL, "bubblewrap")
-        try:
+        async with opened_sandbox(layers, SMALL, "bubblewrap") as other:
             saving = asyncio.ensure_future(sandbox.save())
             commands = 0
             while not saving.done():
@@ -105,8 +98,6 @@ def test_others_go_on_while_a_large_layer_is_saved(layers: Layers) -> None:
                 commands += 1
             await sandbox.restore(await saving)
             return commands
-        finally:
-            await other.close()
 
     assert using(layers, "bubblewrap", script, LARGE) > 1
 
@@ -152,20 +143,14 @@ def test_a_restore_that_is_cut_off_can_be_made_good(layers: Layers, backend: str
 def test_another_backends_or_trees_layer_is_refused(layers: Layers, tmp_path: Path) -> None:
     async def script(sandbox: Sandbox) -> None:
         saved = await sandbox.save()
-        process = await open_sandbox(layers, SMALL, "process")
-        try:
+        async with opened_sandbox(layers, SMALL, "process") as process:
             with pytest.raises(SandboxError, match="saved by bubblewrap"):
                 await process.restore(saved)
-        finally:
-            await process.close()
         tmp_path.chmod(0o755)
         os.chown(tmp_path, *layers.workspace.stat()[4:6])
-        elsewhere = await open_sandbox(Layers(tmp_path), SMALL, "bubblewrap")
-        try:
+        async with opened_sandbox(Layers(tmp_path), SMALL, "bubblewrap") as elsewhere:
             with pytest.raises(SandboxError, match="it fits no other"):
                 await elsewhere.restore(saved)
-        finally:
-            await elsewhere.close()
 
     using(layers, "bubblewrap", script)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import os
 import shutil
@@ -12,8 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers.sandboxes import in_sandbox
 
-from etude.environments.sandbox import SANDBOX_UID, open_sandbox
+from etude.environments.sandbox import SANDBOX_UID, Sandbox
 from etude.environments.snapshots import Snapshot, SnapshotOptions, build_snapshot, open_snapshot, run_tests
 from etude.environments.snapshots.builder import build_steps
 from etude.environments.snapshots.builder.interpreter import check_requires, find_interpreter
@@ -44,14 +44,7 @@ def make(folder: Path, **files: str) -> str:
 
 
 def inside(snapshot: Snapshot, command: str) -> str:
-    async def run() -> str:
-        sandbox = await open_sandbox(snapshot.layers(snapshot.tree))
-        try:
-            return (await sandbox.exec(command)).output.decode()
-        finally:
-            await sandbox.close()
-
-    return asyncio.run(run())
+    return in_sandbox(snapshot.layers(snapshot.tree), lambda sandbox: sandbox.exec(command)).output.decode()
 
 
 def test_build_detects_the_project(sample: Snapshot) -> None:
@@ -249,15 +242,8 @@ def test_build_accepts_a_suite_when_it_uses_hypothesis(tmp_path: Path, cache: Pa
     built = build_snapshot(spec, cache=cache)
     assert built.verifier.plugins == ["hypothesispytest"]
     assert built.baseline.passed == ["test_twice.py::test_twice", "test_twice.py::test_fixture"]
-
-    async def violations() -> list[str]:
-        sandbox = await open_sandbox(built.layers(built.tree))
-        try:
-            return (await run_tests(sandbox, built.verifier)).violations
-        finally:
-            await sandbox.close()
-
-    assert asyncio.run(violations()) == []
+    run = in_sandbox(built.layers(built.tree), lambda sandbox: run_tests(sandbox, built.verifier))
+    assert run.violations == []
 
 
 def test_build_fails_when_the_unmodified_suite_changes_pytest(tmp_path: Path, cache: Path) -> None:
@@ -347,16 +333,12 @@ def test_build_works_on_other_pythons(tmp_path: Path, cache: Path, version: str)
     assert built.recipe.python.startswith(f"{version}.")
     assert built.baseline.tests_of == {"old.py::one": ["test_x.py::test_one"]}
 
-    async def hostile() -> list[str]:
-        sandbox = await open_sandbox(built.layers(built.tree))
-        try:
-            for name in ("json", "hmac", "__future__", "site", "sitecustomize", "encodings/__init__", "pytest"):
-                await sandbox.write(f"/workspace/{name}.py", b"import os\nos._exit(0)\n")
-            return (await run_tests(sandbox, built.verifier)).passed
-        finally:
-            await sandbox.close()
+    async def hostile(sandbox: Sandbox) -> list[str]:
+        for name in ("json", "hmac", "__future__", "site", "sitecustomize", "encodings/__init__", "pytest"):
+            await sandbox.write(f"/workspace/{name}.py", b"import os\nos._exit(0)\n")
+        return (await run_tests(sandbox, built.verifier)).passed
 
-    assert asyncio.run(hostile()) == ["test_x.py::test_one"]
+    assert in_sandbox(built.layers(built.tree), hostile) == ["test_x.py::test_one"]
 
 
 def test_build_fails_when_named_tests_do_not_exist(tmp_path: Path, cache: Path) -> None:

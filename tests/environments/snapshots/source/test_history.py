@@ -1,27 +1,18 @@
-"""Where a source's history is, and the private store that reads it: no settings, hooks or references."""
+"""History of a source: the note of its place, and the private store that reads it without settings or hooks."""
 
 from __future__ import annotations
 
 import functools
-import os
-import subprocess
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from helpers.row_repository import git
 
 from etude.environments.snapshots.source.history import open_history, remember
 from etude.errors import NotApplicable, SnapshotError
 
 DIGEST = "a" * 64
-
-
-def git(folder, *arguments):
-    settings = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
-    people = {f"GIT_{role}_{key}": "x" for role in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")}
-    environment = {**os.environ, **settings, **people}
-    done = subprocess.run(["git", *arguments], cwd=folder, env=environment, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
 
 
 @pytest.fixture
@@ -37,7 +28,7 @@ def repository(tmp_path):
 
 
 def test_a_git_source_is_read_at_its_commit(repository, tmp_path):
-    commit = git(repository, "rev-parse", "HEAD~1")
+    commit = git(repository, "rev-parse", "HEAD~1").strip()
     remember(tmp_path, DIGEST, f"git+file://{repository}@{commit}")
     with open_history(tmp_path, DIGEST, f"git+local:thing@{commit}") as store:
         assert store.head == commit
@@ -47,7 +38,7 @@ def test_a_git_source_is_read_at_its_commit(repository, tmp_path):
 def test_a_folder_with_a_repository_is_read_at_its_head(repository, tmp_path):
     remember(tmp_path, DIGEST, str(repository))
     with open_history(tmp_path, DIGEST, "folder:thing") as store:
-        assert store.head == git(repository, "rev-parse", "HEAD")
+        assert store.head == git(repository, "rev-parse", "HEAD").strip()
 
 
 def test_a_linked_work_tree_is_read_at_its_own_head(repository, tmp_path):
@@ -89,7 +80,7 @@ def test_a_source_without_a_repository_has_no_history(tmp_path, spec):
 def test_a_repository_at_an_address_is_cloned_once(repository, tmp_path):
     git(tmp_path, "clone", "--quiet", "--bare", str(repository), "served.git")
     git(tmp_path / "served.git", "update-server-info")
-    commit = git(repository, "rev-parse", "HEAD")
+    commit = git(repository, "rev-parse", "HEAD").strip()
     handler = functools.partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

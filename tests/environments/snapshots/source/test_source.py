@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import tarfile
 from pathlib import Path
 
 import pytest
+from helpers.row_repository import git
 
 from etude.environments.snapshots.builder.interpreter import find_interpreter
 from etude.environments.snapshots.source import source
@@ -99,13 +99,6 @@ def test_content_key_refuses_a_folder_when_it_is_too_large(project: Path, monkey
         source.content_key(str(project))
 
 
-def git(folder: Path, *args: str) -> str:
-    identity = ["-c", "user.name=t", "-c", "user.email=t@localhost", "-c", "commit.gpgsign=false"]
-    return subprocess.run(
-        ["git", *identity, *args], cwd=folder, check=True, capture_output=True, text=True
-    ).stdout.strip()
-
-
 @pytest.fixture
 def repository(project: Path) -> Path:
     (project / ".gitattributes").write_text("*.txt filter=evil export-ignore\ntests export-ignore\n*.py eol=crlf\n")
@@ -122,7 +115,7 @@ def repository(project: Path) -> Path:
 
 
 def test_fetch_exports_a_git_revision_as_it_is_stored(repository: Path, tmp_path: Path) -> None:
-    commit = git(repository, "rev-parse", "HEAD")
+    commit = git(repository, "rev-parse", "HEAD").strip()
     (repository / "thing.py").write_text("later = 1\n")
     git(repository, "commit", "-q", "-a", "-m", "two")
     fetched = fetch(f"git+file://{repository}@v1.2.3", tmp_path / "tree")

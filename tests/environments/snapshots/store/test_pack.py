@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import lzma
@@ -14,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from helpers.sandboxes import in_sandbox
 
-from etude.environments.sandbox import open_sandbox
 from etude.environments.snapshots import Snapshot, build_snapshot, open_snapshot, run_tests
 from etude.environments.snapshots.store import trees
 from etude.environments.snapshots.store import unpack as unpacking
@@ -82,15 +81,8 @@ def test_unpacked_snapshot_runs_its_suite_and_packs_to_the_same_bytes(
     assert there.recipe == sample.recipe and there.baseline.tests_of == sample.baseline.tests_of
     assert trees.tree_hash(there.tree) == trees.tree_hash(sample.tree)
 
-    async def suite() -> list[str]:
-        sandbox = await open_sandbox(there.layers(there.tree))
-        try:
-            run = await run_tests(sandbox, there.verifier)
-        finally:
-            await sandbox.close()
-        return [test for test in there.baseline.passed if run.outcomes[test].outcome != "passed"]
-
-    assert asyncio.run(suite()) == []
+    run = in_sandbox(there.layers(there.tree), lambda sandbox: run_tests(sandbox, there.verifier))
+    assert [test for test in there.baseline.passed if run.outcomes[test].outcome != "passed"] == []
     assert list((there.path / "env").rglob("*.pyc"))
     assert pack(there, tmp_path / "again.tar.xz").sha256 == packed.sha256
 

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
 
 import pytest
+from helpers.sandboxes import Result, in_sandbox
 
-from etude.environments.sandbox import Sandbox, open_sandbox
+from etude.environments.sandbox import Sandbox
 from etude.environments.snapshots import Snapshot, make_workspace
 from etude.environments.snapshots.test_run.placed_files import NotWritten, write_files
 
-Result = TypeVar("Result")
 ODD = 'a b/-n/it\'s "new"\n.py'
 
 
 def inside(snapshot: Snapshot, action: Callable[[Sandbox], Awaitable[Result]]) -> Result:
-    async def run() -> Result:
-        sandbox = await open_sandbox(snapshot.layers(make_workspace(snapshot, git=False).path))
-        try:
-            return await action(sandbox)
-        finally:
-            await sandbox.close()
-
-    return asyncio.run(run())
+    return in_sandbox(snapshot.layers(make_workspace(snapshot, git=False).path), action)
 
 
 def test_files_are_written_deleted_and_made_executable(snapshot: Snapshot) -> None:

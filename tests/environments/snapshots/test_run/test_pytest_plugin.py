@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from helpers.sandboxes import in_sandbox
 
-from etude.environments.sandbox import open_sandbox
+from etude.environments.sandbox import Sandbox
 from etude.environments.snapshots import Snapshot, TestRun, make_workspace, run_tests
 from etude.environments.snapshots.test_run import plugin_imports
 
@@ -68,16 +68,12 @@ def run(
     verifier: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> TestRun:
-    async def go() -> TestRun:
-        sandbox = await open_sandbox(snapshot.layers(make_workspace(snapshot, git=False).path))
-        try:
-            for path, text in files.items():
-                await sandbox.write(f"/workspace/{path}", text.encode())
-            return await run_tests(sandbox, snapshot.verifier.model_copy(update=verifier or {}), tests, **options)
-        finally:
-            await sandbox.close()
+    async def go(sandbox: Sandbox) -> TestRun:
+        for path, text in files.items():
+            await sandbox.write(f"/workspace/{path}", text.encode())
+        return await run_tests(sandbox, snapshot.verifier.model_copy(update=verifier or {}), tests, **options)
 
-    return asyncio.run(go())
+    return in_sandbox(snapshot.layers(make_workspace(snapshot, git=False).path), go)
 
 
 def test_run_reports_each_outcome_once_with_its_reason(snapshot: Snapshot) -> None:

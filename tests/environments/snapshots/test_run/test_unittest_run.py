@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from helpers.row_repository import git, write
+from helpers.sandboxes import in_sandbox
 
-from etude.environments.sandbox import open_sandbox
 from etude.environments.snapshots import Snapshot, TestRun, run_tests
 from etude.environments.snapshots.builder.specification import Specification
 from etude.environments.snapshots.builder.specified import build_commit
@@ -102,14 +100,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
 def run(snapshot: Snapshot, *labels: str, tests: list[str] | None = None, order: str = "given") -> TestRun:
     verifier = snapshot.verifier.model_copy(update={"args": list(labels)})
 
-    async def play() -> TestRun:
-        sandbox = await open_sandbox(snapshot.layers(snapshot.tree))
-        try:
-            return await run_tests(sandbox, verifier, tests, order=order)  # type: ignore[arg-type]
-        finally:
-            await sandbox.close()
-
-    return asyncio.run(play())
+    layers = snapshot.layers(snapshot.tree)
+    return in_sandbox(layers, lambda sandbox: run_tests(sandbox, verifier, tests, order=order))  # type: ignore[arg-type]
 
 
 def test_every_outcome_of_unittest_is_reported(built: Snapshot) -> None:

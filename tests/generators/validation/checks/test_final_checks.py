@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from helpers.deleted_total import snapshot_of, task_of
+from helpers.deleted_total import package, snapshot_of, task_of
 
 from etude.environments.grading.out_of_process.recorded_calls import RecordedCalls
 from etude.environments.snapshots import Snapshot
@@ -16,21 +16,6 @@ from etude.generators.validation.checks.behaviour import with_behaviour
 from etude.generators.validation.checks.final_checks import accepts_its_solution
 from etude.models import Task
 
-CORE = '''"""Counting."""
-
-
-def total(values):
-    """The sum of the values."""
-    result = 0
-    for value in values:
-        result += value
-    return result
-
-
-def largest(values):
-    """The largest value."""
-    return max(values)
-'''
 HIDDEN = """from tally import total
 
 
@@ -47,22 +32,8 @@ class TestTotal:
     def test_many(self):
         assert [total([4, 5, 6]), total([1, 2, 3, 4]), total([20, 30])] == [15, 10, 50]
 """
-FILES = {
-    "pyproject.toml": """[build-system]
-requires = ["setuptools"]
-build-backend = "setuptools.build_meta"
-[project]
-name = "tally"
-version = "1.0"
-license = {text = "MIT"}
-[tool.pytest.ini_options]
-testpaths = ["tests"]
-""",
-    "src/tally/__init__.py": "from .core import largest, total\n",
-    "src/tally/core.py": CORE,
-    "tests/test_visible.py": "from tally import largest\n\n\ndef test_largest():\n    assert largest([1, 2]) == 2\n",
-    "tests/test_hidden.py": HIDDEN,
-}
+VISIBLE = "from tally import largest\n\n\ndef test_largest():\n    assert largest([1, 2]) == 2\n"
+FILES = package("tally", HIDDEN, VISIBLE)
 
 
 @pytest.fixture(scope="module")

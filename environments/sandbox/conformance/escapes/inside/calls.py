@@ -1,20 +1,27 @@
-"""What attempts share: system calls by name, and the program that runs one attempt and reports how it ended.
+"""Helpers that attempts share: system calls by name, and the program that makes attempts and reports how each ended.
 
 An attempt is a function of the target (what the host says about itself, never a secret). It returns what it read, which
-counts when it holds one of the host's secrets, or True when it was let in. It raises OSError when it is refused.
+counts when it holds one of the host's secrets, or True when it was let in. It raises OSError when it is refused. A
+module's attempts are its public functions, and the rows of its table ``ATTEMPTS`` where one expression is enough.
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
 import sys
+import types
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Dict, Union  # noqa: UP035
+from typing import TYPE_CHECKING, Any, Dict, Union  # noqa: UP035
 
+from ....kernel.linux import syscall
 from ....kernel.seccomp import SYSCALLS
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    Attempt: TypeAlias = "Callable[[Target], Found]"
 
 # Evaluated when the module is loaded, by a Python that may be as old as 3.8.
 Target = Dict[str, Any]  # noqa: UP006
@@ -22,19 +29,12 @@ Found = Union[bytes, bool]  # noqa: UP007
 
 _PATIENCE_S = 20
 _COLUMN = {"x86_64": 0, "aarch64": 1}
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.syscall.restype = ctypes.c_long
 
 
 def call(name: str, *arguments: Any) -> int:
     """Make a system call by its name. Raises OSError, also where the architecture lacks it."""
     number = SYSCALLS[name][_COLUMN.get(os.uname().machine, 0)]
-    words = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
-    outcome: int = _libc.syscall(ctypes.c_long(-1 if number is None else number), *words)
-    if outcome < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), name)
-    return outcome
+    return syscall(-1 if number is None else number, *arguments)
 
 
 def in_child(act: Callable[[], object]) -> bool:
@@ -78,6 +78,13 @@ def opens(path: str, flags: int = os.O_WRONLY) -> bool:
     return True
 
 
+def makes_a_folder_in(parent: str) -> bool:
+    """Make a folder, remove it again, and return True."""
+    os.mkdir(f"{parent}/etude-escape")
+    os.rmdir(f"{parent}/etude-escape")
+    return True
+
+
 def contents(path: str, limit: int = 1 << 18) -> bytes:
     """Return the beginning of a file."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -111,6 +118,14 @@ def gathered(paths: Iterable[str]) -> bytes:
     return result
 
 
+def attempts_in(module: types.ModuleType) -> dict[str, Any]:
+    """Return the attempts of a module by their names."""
+    public = {name: value for name, value in vars(module).items() if not name.startswith("_")}
+    functions = {name: value for name, value in public.items() if isinstance(value, types.FunctionType)}
+    defined_here = {name: value for name, value in functions.items() if value.__module__ == module.__name__}
+    return {**defined_here, **public["ATTEMPTS"]}
+
+
 def run(job: dict[str, Any]) -> None:
     """Make each attempt in a child and print a line of JSON: its name, and how it ended.
 
@@ -122,7 +137,7 @@ def run(job: dict[str, Any]) -> None:
         if pid == 0:
             os.close(reader)
             signal.alarm(_PATIENCE_S)
-            _write_all(writer, _outcome(getattr(sys.modules[module], name), job["target"]))
+            _write_all(writer, _outcome(attempts_in(sys.modules[module])[name], job["target"]))
             os._exit(0)
         os.close(writer)
         with os.fdopen(reader, "rb") as pipe:

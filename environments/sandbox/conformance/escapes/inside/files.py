@@ -1,4 +1,4 @@
-"""Attempts on files: of the host, of its base layer, and such as would change what a program may do."""
+"""Attempts on files: of the host, of its base layer, and of programs whose rights they would change."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ import shutil
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from .calls import Found, Target, call, contents, first, in_child, opens
+from .calls import Found, Target, call, contents, first, in_child, makes_a_folder_in, opens
+
+if TYPE_CHECKING:
+    from .calls import Attempt
 
 _DEVICES = ("kmsg", "kvm", "fuse", "loop-control", "mem", "net/tun", "hwrng", "btrfs-control", "cpu_dma_latency")
+_FOLDERS_OF_THE_BASE = ("/usr/bin", "/usr/local/bin", "/etc", "/usr/lib", "/opt/etude/env")
+_DEVICE_BYTES = 16
 # VFS_CAP_REVISION_2 with CAP_SYS_ADMIN, permitted and effective.
 _ADMIN = bytes.fromhex("0100000200002000000000000000000000000000")
 
@@ -26,31 +33,29 @@ def _new(name: str) -> str:
     return path
 
 
-def reads_a_file_of_the_host(target: Target) -> Found:
-    return contents(target["secret"])
+def _read_through(link: Callable[[str, str], None], path: str) -> bytes:
+    """Return a file's contents, read through a new link to it."""
+    name = _new("link-out")
+    link(path, name)
+    try:
+        return contents(name)
+    finally:
+        os.unlink(name)
+
+
+def _read_device(kind: int, number: int) -> bytes:
+    """Make a device file and return the first bytes of the device."""
+    path = _new("device")
+    os.mknod(path, 0o666 | kind, number)
+    try:
+        return contents(path, _DEVICE_BYTES)
+    finally:
+        os.unlink(path)
 
 
 def climbs_above_its_root(target: Target) -> Found:
     starts = ["", "/proc/self/root", "/proc/self/cwd", "/proc/1/root", "/tmp"]
     return first(lambda start: contents(f"{start}{'/..' * 40}{target['secret']}"), starts)
-
-
-def follows_a_link_to_the_host(target: Target) -> Found:
-    link = _new("link-out")
-    os.symlink(target["secret"], link)
-    try:
-        return contents(link)
-    finally:
-        os.unlink(link)
-
-
-def links_a_file_of_the_host(target: Target) -> Found:
-    link = _new("hard-link")
-    os.link(target["secret"], link)
-    try:
-        return contents(link)
-    finally:
-        os.unlink(link)
 
 
 def asks_which_pages_are_in_memory(target: Target) -> Found:
@@ -83,41 +88,6 @@ def opens_a_file_by_its_handle(target: Target) -> Found:
         return os.read(call("open_by_handle_at", mount, ctypes.create_string_buffer(handle, len(handle)), 0), 100)
 
     return first(open_below, folders)
-
-
-def reads_the_disk_of_the_host(target: Target) -> Found:
-    path = _new("disk")
-    os.mknod(path, 0o600 | stat.S_IFBLK, target["disk"])
-    try:
-        return len(contents(path, 16)) == 16
-    finally:
-        os.unlink(path)
-
-
-def makes_a_device(target: Target) -> Found:
-    path = _new("device")
-    os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 5))
-    try:
-        return contents(path, 4) == bytes(4)
-    finally:
-        os.unlink(path)
-
-
-def opens_a_device_of_the_host(target: Target) -> Found:
-    return first(lambda name: opens(f"/dev/{name}", os.O_RDONLY), _DEVICES)
-
-
-def writes_to_the_base_layer(target: Target) -> Found:
-    return first(opens, ["/etc/hostname", "/etc/passwd", "/usr/bin/env", "/usr/bin/python3"])
-
-
-def adds_a_program_to_the_base_layer(target: Target) -> Found:
-    def add(folder: str) -> bool:
-        os.mkdir(f"{folder}/etude-escape")
-        os.rmdir(f"{folder}/etude-escape")
-        return True
-
-    return first(add, ["/usr/bin", "/usr/local/bin", "/etc", "/usr/lib", "/opt/etude/env"])
 
 
 def writes_a_file_of_the_host(target: Target) -> Found:
@@ -168,5 +138,16 @@ def writes_a_mark_of_the_overlay(target: Target) -> Found:
         os.rmdir(folder)
 
 
-def changes_its_root(target: Target) -> Found:
-    return in_child(lambda: os.chroot("."))
+ATTEMPTS: dict[str, Attempt] = {
+    "reads_a_file_of_the_host": lambda target: contents(target["secret"]),
+    "follows_a_link_to_the_host": lambda target: _read_through(os.symlink, target["secret"]),
+    "links_a_file_of_the_host": lambda target: _read_through(os.link, target["secret"]),
+    "reads_the_disk_of_the_host": lambda target: len(_read_device(stat.S_IFBLK, target["disk"])) == _DEVICE_BYTES,
+    "makes_a_device": lambda target: _read_device(stat.S_IFCHR, os.makedev(1, 5)) == bytes(_DEVICE_BYTES),
+    "opens_a_device_of_the_host": lambda target: first(lambda name: opens(f"/dev/{name}", os.O_RDONLY), _DEVICES),
+    "writes_to_the_base_layer": lambda target: first(
+        opens, ["/etc/hostname", "/etc/passwd", "/usr/bin/env", "/usr/bin/python3"]
+    ),
+    "adds_a_program_to_the_base_layer": lambda target: first(makes_a_folder_in, _FOLDERS_OF_THE_BASE),
+    "changes_its_root": lambda target: in_child(lambda: os.chroot(".")),
+}

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
+from typing import TYPE_CHECKING
 
 from .calls import Found, Target, contents, first
 
+if TYPE_CHECKING:
+    from .calls import Attempt
+
 _PATIENCE_S = 2.0
+_AF_ALG, _AF_VSOCK = 38, 40
 _ENGINES = (
     "/var/run/docker.sock",
     "/run/docker.sock",
@@ -24,12 +29,10 @@ def _answer(family: int, address: object) -> bytes:
         return client.recv(100)
 
 
-def connects_to_a_listener_of_the_host(target: Target) -> Found:
-    return _answer(socket.AF_INET, ("127.0.0.1", target["port"]))
-
-
-def connects_to_a_listener_over_ipv6(target: Target) -> Found:
-    return _answer(socket.AF_INET6, ("::1", target["port6"]))
+def _is_opened(family: int, kind: int, protocol: int = 0) -> bool:
+    """Open a socket, connect it to nothing, and return True."""
+    with socket.socket(family, kind, protocol):
+        return True
 
 
 def sends_a_datagram_to_the_host(target: Target) -> Found:
@@ -38,14 +41,6 @@ def sends_a_datagram_to_the_host(target: Target) -> Found:
         client.connect(("127.0.0.1", target["datagram_port"]))
         client.send(b"hello")
         return client.recv(100)
-
-
-def connects_to_an_abstract_socket(target: Target) -> Found:
-    return _answer(socket.AF_UNIX, "\0" + target["abstract"])
-
-
-def connects_to_a_socket_in_a_folder(target: Target) -> Found:
-    return _answer(socket.AF_UNIX, target["socket"])
 
 
 def connects_to_a_container_engine(target: Target) -> Found:
@@ -57,43 +52,29 @@ def connects_to_a_container_engine(target: Target) -> Found:
     return first(connect, _ENGINES)
 
 
-def opens_a_raw_socket(target: Target) -> Found:
-    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP):
-        return True
-
-
-def opens_a_packet_socket(target: Target) -> Found:
-    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW):
-        return True
-
-
-def opens_a_socket_to_the_hypervisor(target: Target) -> Found:
-    # It is opened only, never connected.
-    with socket.socket(40, socket.SOCK_STREAM):
-        return True
-
-
-def opens_a_crypto_socket(target: Target) -> Found:
-    with socket.socket(38, socket.SOCK_SEQPACKET):
-        return True
-
-
-def lists_the_interfaces_of_the_host(target: Target) -> Found:
-    return bool({name for _, name in socket.if_nameindex()} & set(target["interfaces"]))
-
-
 def reads_the_table_of_interfaces(target: Target) -> Found:
     lines = contents("/proc/net/dev").decode().splitlines()
     return bool({line.split(":")[0].strip() for line in lines} & set(target["interfaces"]))
 
 
-def reads_the_table_of_listeners(target: Target) -> Found:
-    return f"0100007F:{target['port']:04X}" in contents("/proc/net/tcp").decode()
-
-
-def reads_the_table_of_unix_sockets(target: Target) -> Found:
-    return target["abstract"].encode() in contents("/proc/net/unix")
-
-
 def reads_the_settings_of_an_interface(target: Target) -> Found:
     return first(lambda name: os.path.exists(f"/sys/class/net/{name}/address"), target["interfaces"])
+
+
+ATTEMPTS: dict[str, Attempt] = {
+    "connects_to_a_listener_of_the_host": lambda target: _answer(socket.AF_INET, ("127.0.0.1", target["port"])),
+    "connects_to_a_listener_over_ipv6": lambda target: _answer(socket.AF_INET6, ("::1", target["port6"])),
+    "connects_to_an_abstract_socket": lambda target: _answer(socket.AF_UNIX, "\0" + target["abstract"]),
+    "connects_to_a_socket_in_a_folder": lambda target: _answer(socket.AF_UNIX, target["socket"]),
+    "opens_a_raw_socket": lambda target: _is_opened(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP),
+    "opens_a_packet_socket": lambda target: _is_opened(socket.AF_PACKET, socket.SOCK_RAW),
+    "opens_a_socket_to_the_hypervisor": lambda target: _is_opened(_AF_VSOCK, socket.SOCK_STREAM),
+    "opens_a_crypto_socket": lambda target: _is_opened(_AF_ALG, socket.SOCK_SEQPACKET),
+    "lists_the_interfaces_of_the_host": lambda target: bool(
+        {name for _, name in socket.if_nameindex()} & set(target["interfaces"])
+    ),
+    "reads_the_table_of_listeners": lambda target: (
+        f"0100007F:{target['port']:04X}" in contents("/proc/net/tcp").decode()
+    ),
+    "reads_the_table_of_unix_sockets": lambda target: target["abstract"].encode() in contents("/proc/net/unix"),
+}

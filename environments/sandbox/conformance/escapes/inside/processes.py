@@ -8,32 +8,20 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+from typing import TYPE_CHECKING
 
 from .calls import Found, Target, call, contents, each_process, first, gathered, in_child
+
+if TYPE_CHECKING:
+    from .calls import Attempt
 
 _PTRACE_SEIZE, _PTRACE_DETACH = 0x4206, 17
 _CLONE_NEWUTS = 0x04000000
 
 
-def sees_a_process_of_the_host(target: Target) -> Found:
-    return os.path.exists(f"/proc/{target['pid']}/stat")
-
-
 def signals_a_process_of_the_host(target: Target) -> Found:
     os.kill(target["pid"], 0)
     return True
-
-
-def reads_the_environment_of_others(target: Target) -> Found:
-    return gathered(each_process("environ"))
-
-
-def reads_its_own_environment(target: Target) -> Found:
-    return gathered(["/proc/self/environ", "/proc/1/environ"])
-
-
-def reads_the_command_lines_of_others(target: Target) -> Found:
-    return gathered(each_process("cmdline"))
 
 
 def reads_the_memory_of_another(target: Target) -> Found:
@@ -64,14 +52,6 @@ def compares_itself_with_another(target: Target) -> Found:
 def takes_a_descriptor_of_another(target: Target) -> Found:
     process = os.pidfd_open(target["pid"])
     return os.read(call("pidfd_getfd", process, target["descriptor"], 0), 100)
-
-
-def opens_a_descriptor_of_another(target: Target) -> Found:
-    return contents(f"/proc/{target['pid']}/fd/{target['descriptor']}")
-
-
-def walks_through_the_root_of_another(target: Target) -> Found:
-    return first(lambda root: contents(root + target["secret"]), each_process("root"))
 
 
 def walks_through_the_folder_of_another(target: Target) -> Found:
@@ -114,3 +94,15 @@ def joins_the_namespaces_of_another(target: Target) -> Found:
         return in_child(lambda: call("setns", descriptor, _CLONE_NEWUTS))
 
     return first(join, [f"/proc/{target['pid']}/ns/uts", "/proc/1/ns/uts"])
+
+
+ATTEMPTS: dict[str, Attempt] = {
+    "sees_a_process_of_the_host": lambda target: os.path.exists(f"/proc/{target['pid']}/stat"),
+    "reads_the_environment_of_others": lambda target: gathered(each_process("environ")),
+    "reads_its_own_environment": lambda target: gathered(["/proc/self/environ", "/proc/1/environ"]),
+    "reads_the_command_lines_of_others": lambda target: gathered(each_process("cmdline")),
+    "opens_a_descriptor_of_another": lambda target: contents(f"/proc/{target['pid']}/fd/{target['descriptor']}"),
+    "walks_through_the_root_of_another": lambda target: first(
+        lambda root: contents(root + target["secret"]), each_process("root")
+    ),
+}

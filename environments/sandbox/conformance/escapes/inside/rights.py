@@ -10,8 +10,12 @@ import socket
 import struct
 import termios
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .calls import Found, Target, call, contents, first, in_child
+
+if TYPE_CHECKING:
+    from .calls import Attempt
 
 _NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = (
     0x00020000,
@@ -24,11 +28,10 @@ _NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = (
 )
 _SIGCHLD = 17
 _PROCESS_KEYRING = -2
+_MS_BIND = 4096
 _MNT_DETACH = 2
-
-
-def makes_a_user_namespace(target: Target) -> Found:
-    return in_child(lambda: call("unshare", _NEWUSER))
+_MAP_OF_ONE = struct.pack("=4I", 2, 4, 4, 1) + bytes(112)
+_EVENT = struct.pack("=2IQ", 1, 112, 0) + bytes(96)
 
 
 def makes_any_namespace(target: Target) -> Found:
@@ -43,31 +46,22 @@ def _reap(pid: int) -> bool:
     return True
 
 
-def clones_into_a_user_namespace(target: Target) -> Found:
-    return _reap(call("clone", _NEWUSER | _SIGCHLD, 0, 0, 0, 0))
-
-
 def clones_by_the_newer_call(target: Target) -> Found:
     arguments = struct.pack("=8Q", _NEWUSER, 0, 0, 0, _SIGCHLD, 0, 0, 0)
     return _reap(call("clone3", arguments, len(arguments)))
 
 
-def _folder() -> bytes:
+def _mounts(source: bytes, kind: bytes | None, flags: int) -> bool:
+    """Mount something on a new folder, unmount it, and return True."""
     os.makedirs("mount-point", exist_ok=True)
-    return b"mount-point"
-
-
-def mounts_a_file_system(target: Target) -> Found:
-    place = _folder()
-    call("mount", b"none", place, b"tmpfs", 0, None)
-    call("umount2", place, _MNT_DETACH)
+    call("mount", source, b"mount-point", kind, flags, None)
+    call("umount2", b"mount-point", _MNT_DETACH)
     return True
 
 
-def binds_a_folder(target: Target) -> Found:
-    place = _folder()
-    call("mount", b"/usr", place, None, 4096, None)
-    call("umount2", place, _MNT_DETACH)
+def _opens_by(name: str, *arguments: object) -> bool:
+    """Make a system call that returns a descriptor, close that, and return True."""
+    os.close(call(name, *arguments))
     return True
 
 
@@ -75,11 +69,6 @@ def makes_a_mount_by_the_newer_calls(target: Target) -> Found:
     context = call("fsopen", b"tmpfs", 1)
     call("fsconfig", context, 6, None, None, 0)
     os.close(call("fsmount", context, 1, 0))
-    return True
-
-
-def copies_a_tree_of_mounts(target: Target) -> Found:
-    os.close(call("open_tree", -100, b"/usr", 1))
     return True
 
 
@@ -96,45 +85,6 @@ def has_a_capability(target: Target) -> Found:
     return any(int(value, 16) for value in sets)
 
 
-def makes_a_map_of_the_kernels_filter_machine(target: Target) -> Found:
-    attributes = struct.pack("=4I", 2, 4, 4, 1) + bytes(112)
-    os.close(call("bpf", 0, attributes, len(attributes)))
-    return True
-
-
-def makes_an_io_ring(target: Target) -> Found:
-    os.close(call("io_uring_setup", 1, ctypes.create_string_buffer(120)))
-    return True
-
-
-def adds_a_key(target: Target) -> Found:
-    return call("add_key", b"user", b"etude-escape", b"x", 1, _PROCESS_KEYRING) > 0
-
-
-def reads_its_keyring(target: Target) -> Found:
-    return call("keyctl", 0, _PROCESS_KEYRING, 1) > 0
-
-
-def counts_events_of_the_processor(target: Target) -> Found:
-    attributes = struct.pack("=2IQ", 1, 112, 0) + bytes(96)
-    os.close(call("perf_event_open", attributes, 0, -1, -1, 0))
-    return True
-
-
-def handles_page_faults(target: Target) -> Found:
-    os.close(call("userfaultfd", 0))
-    return True
-
-
-def watches_a_whole_file_system(target: Target) -> Found:
-    os.close(call("fanotify_init", 0, 0))
-    return True
-
-
-def reads_the_kernels_log(target: Target) -> Found:
-    return call("syslog", 10, 0, 0) > 0
-
-
 def _is_let_in(code: int, name: str, *arguments: object) -> bool:
     """Make a call that cannot succeed; return whether it failed for its arguments, not for want of rights."""
     try:
@@ -143,14 +93,6 @@ def _is_let_in(code: int, name: str, *arguments: object) -> bool:
         if error.errno != code:
             raise
     return True
-
-
-def loads_a_kernel_module(target: Target) -> Found:
-    return _is_let_in(8, "init_module", b"no module", 9, b"")
-
-
-def turns_a_file_into_swap(target: Target) -> Found:
-    return _is_let_in(2, "swapon", b"/no/such/file", 0)
 
 
 def reaches_the_ports_of_the_machine(target: Target) -> Found:
@@ -183,13 +125,27 @@ def raises_its_limits(target: Target) -> Found:
     return True
 
 
-def raises_its_priority(target: Target) -> Found:
-    return in_child(lambda: os.nice(-5))
-
-
-def becomes_a_real_time_process(target: Target) -> Found:
-    return in_child(lambda: os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1)))
-
-
-def lowers_its_place_for_the_memory_killer(target: Target) -> Found:
-    return in_child(lambda: Path("/proc/self/oom_score_adj").write_text("-1000", "ascii"))
+ATTEMPTS: dict[str, Attempt] = {
+    "makes_a_user_namespace": lambda target: in_child(lambda: call("unshare", _NEWUSER)),
+    "clones_into_a_user_namespace": lambda target: _reap(call("clone", _NEWUSER | _SIGCHLD, 0, 0, 0, 0)),
+    "mounts_a_file_system": lambda target: _mounts(b"none", b"tmpfs", 0),
+    "binds_a_folder": lambda target: _mounts(b"/usr", None, _MS_BIND),
+    "copies_a_tree_of_mounts": lambda target: _opens_by("open_tree", -100, b"/usr", 1),
+    "makes_a_map_of_the_kernels_filter_machine": lambda target: _opens_by("bpf", 0, _MAP_OF_ONE, len(_MAP_OF_ONE)),
+    "makes_an_io_ring": lambda target: _opens_by("io_uring_setup", 1, ctypes.create_string_buffer(120)),
+    "adds_a_key": lambda target: call("add_key", b"user", b"etude-escape", b"x", 1, _PROCESS_KEYRING) > 0,
+    "reads_its_keyring": lambda target: call("keyctl", 0, _PROCESS_KEYRING, 1) > 0,
+    "counts_events_of_the_processor": lambda target: _opens_by("perf_event_open", _EVENT, 0, -1, -1, 0),
+    "handles_page_faults": lambda target: _opens_by("userfaultfd", 0),
+    "watches_a_whole_file_system": lambda target: _opens_by("fanotify_init", 0, 0),
+    "reads_the_kernels_log": lambda target: call("syslog", 10, 0, 0) > 0,
+    "loads_a_kernel_module": lambda target: _is_let_in(8, "init_module", b"no module", 9, b""),
+    "turns_a_file_into_swap": lambda target: _is_let_in(2, "swapon", b"/no/such/file", 0),
+    "raises_its_priority": lambda target: in_child(lambda: os.nice(-5)),
+    "becomes_a_real_time_process": lambda target: in_child(
+        lambda: os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    ),
+    "lowers_its_place_for_the_memory_killer": lambda target: in_child(
+        lambda: Path("/proc/self/oom_score_adj").write_text("-1000", "ascii")
+    ),
+}

@@ -5,16 +5,16 @@ from __future__ import annotations
 import glob
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from .calls import Found, Target, contents, first, gathered, opens
+from .calls import Found, Target, contents, first, gathered, makes_a_folder_in, opens
+
+if TYPE_CHECKING:
+    from .calls import Attempt
 
 # It belongs to the namespace of processes, and a write to it is refused.
 _HARMLESS = ("ns_last_pid",)
 _GROUPS = ("/sys/fs/cgroup", *(f"/sys/fs/cgroup/{name}" for name in ("pids", "memory", "cpu", "unified", "systemd")))
-
-
-def sets_the_core_pattern(target: Target) -> Found:
-    return opens("/proc/sys/kernel/core_pattern")
 
 
 def sets_any_kernel_setting(target: Target) -> Found:
@@ -22,26 +22,6 @@ def sets_any_kernel_setting(target: Target) -> Found:
     files = (os.path.join(folder, name) for folder, name in folders if name not in _HARMLESS)
     # A file that is hidden behind a device is none.
     return first(opens, filter(os.path.isfile, files))
-
-
-def asks_the_kernel_for_an_emergency(target: Target) -> Found:
-    return opens("/proc/sysrq-trigger")
-
-
-def registers_a_program_format(target: Target) -> Found:
-    return opens("/proc/sys/fs/binfmt_misc/register")
-
-
-def sets_a_helper_of_the_kernel(target: Target) -> Found:
-    return opens("/sys/kernel/uevent_helper")
-
-
-def sets_a_release_agent(target: Target) -> Found:
-    return first(opens, [f"{group}/release_agent" for group in _GROUPS])
-
-
-def asks_for_notice_on_release(target: Target) -> Found:
-    return first(opens, [f"{group}/notify_on_release" for group in _GROUPS])
 
 
 def leaves_its_control_group(target: Target) -> Found:
@@ -52,48 +32,26 @@ def leaves_its_control_group(target: Target) -> Found:
     return first(move, _GROUPS)
 
 
-def makes_a_control_group(target: Target) -> Found:
-    def make(group: str) -> bool:
-        os.mkdir(f"{group}/etude-escape")
-        os.rmdir(f"{group}/etude-escape")
-        return True
-
-    return first(make, _GROUPS)
-
-
-def reads_the_settings_of_devices(target: Target) -> Found:
-    return bool(glob.glob("/sys/block/*/queue/scheduler"))
-
-
-def reads_how_the_kernel_was_started(target: Target) -> Found:
-    return bool(contents("/proc/cmdline").strip())
-
-
-def reads_the_version_of_the_kernel(target: Target) -> Found:
-    return bool(contents("/proc/version").strip())
-
-
-def reads_the_load_of_the_host(target: Target) -> Found:
-    return bool(contents("/proc/loadavg").strip())
-
-
-def reads_the_counters_of_the_disks(target: Target) -> Found:
-    return bool(contents("/proc/diskstats").strip())
-
-
-def reads_the_locks_of_the_host(target: Target) -> Found:
-    return f":{target['locked']} ".encode() in contents("/proc/locks")
-
-
-def reads_which_boot_this_is(target: Target) -> Found:
-    return gathered(["/proc/sys/kernel/random/boot_id", "/etc/machine-id"])
-
-
-def reads_the_name_of_the_host(target: Target) -> Found:
-    return os.uname().nodename == target["hostname"]
-
-
 def reads_where_its_files_lie_on_the_host(target: Target) -> Found:
     tables = gathered(f"/proc/self/{name}" for name in ("mountinfo", "mounts", "mountstats"))
     links = [os.readlink("/proc/self/cwd"), os.getcwd(), os.path.realpath("/opt/etude/env")]
     return tables + " ".join(links).encode()
+
+
+ATTEMPTS: dict[str, Attempt] = {
+    "sets_the_core_pattern": lambda target: opens("/proc/sys/kernel/core_pattern"),
+    "asks_the_kernel_for_an_emergency": lambda target: opens("/proc/sysrq-trigger"),
+    "registers_a_program_format": lambda target: opens("/proc/sys/fs/binfmt_misc/register"),
+    "sets_a_helper_of_the_kernel": lambda target: opens("/sys/kernel/uevent_helper"),
+    "sets_a_release_agent": lambda target: first(opens, [f"{group}/release_agent" for group in _GROUPS]),
+    "asks_for_notice_on_release": lambda target: first(opens, [f"{group}/notify_on_release" for group in _GROUPS]),
+    "makes_a_control_group": lambda target: first(makes_a_folder_in, _GROUPS),
+    "reads_the_settings_of_devices": lambda target: bool(glob.glob("/sys/block/*/queue/scheduler")),
+    "reads_how_the_kernel_was_started": lambda target: bool(contents("/proc/cmdline").strip()),
+    "reads_the_version_of_the_kernel": lambda target: bool(contents("/proc/version").strip()),
+    "reads_the_load_of_the_host": lambda target: bool(contents("/proc/loadavg").strip()),
+    "reads_the_counters_of_the_disks": lambda target: bool(contents("/proc/diskstats").strip()),
+    "reads_the_locks_of_the_host": lambda target: f":{target['locked']} ".encode() in contents("/proc/locks"),
+    "reads_which_boot_this_is": lambda target: gathered(["/proc/sys/kernel/random/boot_id", "/etc/machine-id"]),
+    "reads_the_name_of_the_host": lambda target: os.uname().nodename == target["hostname"],
+}

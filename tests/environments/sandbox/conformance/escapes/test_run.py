@@ -24,7 +24,7 @@ from etude.environments.sandbox.conformance.escapes.run import (
 
 @pytest.fixture(scope="module")
 def native() -> dict[str, str]:
-    """What each attempt achieves in a plain subprocess."""
+    """Make each attempt in a plain subprocess."""
     return asyncio.run(run_natively())
 
 
