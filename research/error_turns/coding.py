@@ -14,11 +14,11 @@ from __future__ import annotations
 import sys
 
 from etude.research.error_turns.driver import Experiment
-from etude.research.error_turns.repair_world import REPAIRS
-from etude.research.error_turns.stack_arms import ARMS
-from etude.research.error_turns.stack_command import Stack, command
-from etude.research.error_turns.stack_summary import PLACE, checks, measures
+from etude.research.error_turns.real_stack.arm_trainer import ARMS
+from etude.research.error_turns.real_stack.command import Stack, command
+from etude.research.error_turns.real_stack.measures import PLACE, checks, measures
 from etude.research.error_turns.summary import Contrast
+from etude.research.error_turns.worlds.repair_world import REPAIRS
 
 RUN = (
     "distill grpo_sparse sparse_distill wrong_hint grpo_dense dense_distill raw_error grpo_penalty sft_resample "

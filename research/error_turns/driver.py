@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from etude.research.error_turns import summary
-from etude.research.error_turns.arms import Arm
-from etude.research.error_turns.bases import UnfitBase
+from etude.research.error_turns.small_world.arms import Arm
+from etude.research.error_turns.small_world.bases import UnfitBase
 from etude.research.error_turns.summary import MEASURES, Contrast, Measure, Row
 
 RATES = (3e-4, 1e-3, 3e-3)

@@ -20,8 +20,9 @@ from typing import Any
 
 import torch
 
-from etude.research.error_turns import arms, bases, driver, summary, training
+from etude.research.error_turns import driver, summary
 from etude.research.error_turns.driver import EVALUATED, Refused, Run
+from etude.research.error_turns.small_world import arms, bases, training
 
 EXPERIMENT = driver.Experiment(arms.ARMS, summary.CONTRASTS, summary.checks)
 

@@ -23,14 +23,16 @@ import torch
 from torch import Tensor
 
 from etude.errors import RecipeError
-from etude.research.error_turns import driver, source_gaps, stack_training
-from etude.research.error_turns.arms import Arm
-from etude.research.error_turns.drill_world import DRILLS
+from etude.research.error_turns import driver
 from etude.research.error_turns.driver import Refused
-from etude.research.error_turns.repair_world import REPAIRS
-from etude.research.error_turns.source_gaps import LEARNED, MOVED, WRONG, Gap, learned
+from etude.research.error_turns.hints import source_gaps
+from etude.research.error_turns.hints.source_gaps import LEARNED, MOVED, WRONG, Gap, learned
+from etude.research.error_turns.real_stack import runs
+from etude.research.error_turns.small_world.arms import Arm
+from etude.research.error_turns.small_world.language import stream
 from etude.research.error_turns.summary import RESAMPLES, TUNING, Row, area, interval, iqm, resampled
-from etude.research.error_turns.toy import stream
+from etude.research.error_turns.worlds.drill_world import DRILLS
+from etude.research.error_turns.worlds.repair_world import REPAIRS
 
 WORLDS = {"drills": DRILLS, "repairs": REPAIRS}
 TASKS, GROUP = 48, 8
@@ -53,7 +55,7 @@ def measure(options: argparse.Namespace) -> list[Gap]:
     tasks = world.played(options.tasks)
     try:
         with world.served(options.out, [*tasks, *world.learned(0, world.prompts)]) as url:
-            made = stack_training.made(world, Arm(), 1e-9, 0, base, url, options.out / "playing", 1)
+            made = runs.made(world, Arm(), 1e-9, 0, base, url, options.out / "playing", 1)
             try:
                 found = source_gaps.gaps(made.trainer, tasks, GROUP)
             finally:

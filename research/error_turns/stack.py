@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import sys
 
-from etude.research.error_turns.drill_world import DRILLS
 from etude.research.error_turns.driver import Experiment
-from etude.research.error_turns.stack_arms import ARMS
-from etude.research.error_turns.stack_command import RATES, Stack, command
-from etude.research.error_turns.stack_summary import CONTRASTS, MEASURES, checks
+from etude.research.error_turns.real_stack.arm_trainer import ARMS
+from etude.research.error_turns.real_stack.command import RATES, Stack, command
+from etude.research.error_turns.real_stack.measures import CONTRASTS, MEASURES, checks
+from etude.research.error_turns.worlds.drill_world import DRILLS
 
 RUN = (
     "distill grpo_dense dense_distill grpo_sparse sparse_distill wrong_hint null_hint grpo_penalty raw_error "

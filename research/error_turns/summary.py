@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from etude.research.error_turns.toy import stream
-from etude.research.error_turns.training import GUARD
+from etude.research.error_turns.small_world.language import stream
+from etude.research.error_turns.small_world.training import GUARD
 
 TUNING = 1000
 """Seeds from here on choose learning rates and are in no result."""

@@ -18,9 +18,9 @@ from etude.environments.snapshots import Snapshot
 from etude.environments.tasks.task_set import TaskSet
 from etude.hints.write.path_guesses import nearest_paths
 from etude.models import Episode
-from etude.research.error_turns import repair_dialogues, repairs
-from etude.research.error_turns.repair_dialogues import EDITED, GAVE_UP, dialogues
-from etude.research.error_turns.repairs import FOLDERS, FUNCTIONS, LISTED, MODULES, TOOLS, Repair, repair
+from etude.research.error_turns.worlds import repair_dialogues, repairs
+from etude.research.error_turns.worlds.repair_dialogues import EDITED, GAVE_UP, dialogues
+from etude.research.error_turns.worlds.repairs import FOLDERS, FUNCTIONS, LISTED, MODULES, TOOLS, Repair, repair
 
 T = TypeVar("T")
 SEEDS = range(400)

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import torch
 
-from etude.research.error_turns import arms, bases, driver, mechanism, summary
+from etude.research.error_turns import driver, mechanism, summary
+from etude.research.error_turns.small_world import arms, bases
 
 
 def test_the_result_file_goes_on_where_it_was_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

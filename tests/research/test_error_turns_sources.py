@@ -13,11 +13,13 @@ import pytest
 import torch
 
 from etude.models import ErrorTurn, Hint, Reward
-from etude.research.error_turns import driver, hint_sources, source_gaps, sources, stack_arms
-from etude.research.error_turns.drill_world import DRILLS
-from etude.research.error_turns.repair_world import REPAIRS
-from etude.research.error_turns.source_gaps import Gap
-from etude.research.error_turns.stack_teachers import Call
+from etude.research.error_turns import driver, sources
+from etude.research.error_turns.hints import hint_sources, source_gaps
+from etude.research.error_turns.hints.source_gaps import Gap
+from etude.research.error_turns.real_stack import arm_trainer
+from etude.research.error_turns.real_stack.scripted_teachers import Call
+from etude.research.error_turns.worlds.drill_world import DRILLS
+from etude.research.error_turns.worlds.repair_world import REPAIRS
 from etude.trainers.rollouts.rollout import Rollout, Sample, Span
 
 TASK = DRILLS.played(1)[0]
@@ -91,9 +93,11 @@ def test_a_call_without_a_name_is_no_better_one() -> None:
 
 
 def test_an_arm_has_its_source_at_the_same_turns() -> None:
-    assert {stack_arms.ARMS[arm].hint for arm in ("introspection", "sibling", "raw_error")} <= set(hint_sources.SOURCES)
-    assert set(sources.ARMS.values()) <= set(stack_arms.ARMS)
-    none = stack_arms.hinted(rollout(WRONG, errors=(0,)).error_turns[0], None)
+    assert {arm_trainer.ARMS[arm].hint for arm in ("introspection", "sibling", "raw_error")} <= set(
+        hint_sources.SOURCES
+    )
+    assert set(sources.ARMS.values()) <= set(arm_trainer.ARMS)
+    none = arm_trainer.hinted(rollout(WRONG, errors=(0,)).error_turns[0], None)
     assert none.hints == []
 
 
@@ -118,9 +122,9 @@ def says(*plan: str) -> Any:
 def test_every_source_is_measured_at_every_error_turn(
     base: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stack_arms.ArmTrainer, "_generate_turns", says("wrong", "right", "submit"))
+    monkeypatch.setattr(arm_trainer.ArmTrainer, "_generate_turns", says("wrong", "right", "submit"))
     world = replace(DRILLS, max_ids=2000, max_turn_ids=200)
-    made = sources.stack_training.made(world, stack_arms.ARMS["distill"], 1e-9, 0, base, url, tmp_path / "run", 1)
+    made = sources.runs.made(world, arm_trainer.ARMS["distill"], 1e-9, 0, base, url, tmp_path / "run", 1)
     found = source_gaps.gaps(made.trainer, [TASK], 2)
     made.trainer.close()
     assert [(gap.place, gap.turn, gap.kind) for gap in found] == [
@@ -135,7 +139,7 @@ def test_every_source_is_measured_at_every_error_turn(
 
 
 def test_the_right_turn_is_the_one_that_leads_on(base: Path, url: str, tmp_path: Path) -> None:
-    made = sources.stack_training.made(DRILLS, stack_arms.ARMS["distill"], 1e-9, 0, base, url, tmp_path / "run", 1)
+    made = sources.runs.made(DRILLS, arm_trainer.ARMS["distill"], 1e-9, 0, base, url, tmp_path / "run", 1)
     prompt = made.trainer._chat.prompt([{"role": "user", "content": "?"}], [])
     spoken = Span(prompt.generation, len(prompt.ids), len(prompt.ids))
     one = replace(rollout(WRONG), ids=prompt.ids, turns=[spoken])
@@ -229,7 +233,7 @@ def test_a_report_of_nothing_and_bases_that_are_not_there_are_refused(tmp_path: 
 def test_gaps_are_kept_and_reported(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(stack_arms.ArmTrainer, "_generate_turns", says("wrong", "right", "submit"))
+    monkeypatch.setattr(arm_trainer.ArmTrainer, "_generate_turns", says("wrong", "right", "submit"))
     monkeypatch.setitem(sources.WORLDS, "drills", replace(DRILLS, max_ids=2000, max_turn_ids=200))
     options = argparse.Namespace(out=tmp_path, bases=base.parent, world="drills", tasks=2, runs=[])
     found = sources.measure(options)

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from etude.research.error_turns import bases, toy
-from etude.research.error_turns.arms import ARMS, GROUP, GROUPS, Arm, learn, sampled
-from etude.research.error_turns.toy import TURNS, Tiny
+from etude.research.error_turns.small_world import bases, language
+from etude.research.error_turns.small_world.arms import ARMS, GROUP, GROUPS, Arm, learn, sampled
+from etude.research.error_turns.small_world.language import TURNS, Tiny
 from etude.trainers.distillation.divergence import divergence
 from etude.trainers.distillation.teachers import Teacher
 
@@ -26,21 +26,21 @@ AdamW would make whole steps of them."""
 @torch.no_grad()
 def error(model: Tiny, hint: bool = False) -> float:
     """On the held-out sessions; the same luck each time."""
-    sessions = toy.draw(HELD, toy.stream("held out"))
-    said = toy.play(model, sessions, toy.stream("luck"), sessions.listed(toy.HINT) if hint else None)
-    return 1 - float(toy.works(sessions, said).float().mean())
+    sessions = language.draw(HELD, language.stream("held out"))
+    said = language.play(model, sessions, language.stream("luck"), sessions.listed(language.HINT) if hint else None)
+    return 1 - float(language.works(sessions, said).float().mean())
 
 
 @torch.no_grad()
 def good_turn_kl(model: Tiny, first: Tiny) -> float | None:
     """KL(policy || base), nats a token, on the OK turns of the policy in a quarter of the sessions; None without."""
-    sessions = toy.draw(HELD // 4, toy.stream("held out"))
-    said = toy.play(model, sessions, toy.stream("luck"))
-    good = toy.works(sessions, said)
+    sessions = language.draw(HELD // 4, language.stream("held out"))
+    said = language.play(model, sessions, language.stream("luck"))
+    good = language.works(sessions, said)
     if not good.any():
         return None
-    ids = toy.written(sessions, said)
-    mine, theirs = (toy.student_rows(each, ids)[good].flatten(0, 1) for each in (model, first))
+    ids = language.written(sessions, said)
+    mine, theirs = (language.student_rows(each, ids)[good].flatten(0, 1) for each in (model, first))
     return float(divergence(mine, theirs, beta=1.0).mean())
 
 
@@ -49,15 +49,15 @@ class Probe:
 
     @torch.no_grad()
     def __init__(self, first: Tiny) -> None:
-        random = toy.stream("probe")
-        sessions = toy.draw(32, random)
-        self.ids = toy.written(sessions, bases.mixed_agent(sessions, random))
-        self.hints = sessions.listed(toy.HINT)[:, None].expand(-1, TURNS, -1)
-        self.first = toy.hinted_rows(first, self.ids, self.hints).flatten(0, 2)
+        random = language.stream("probe")
+        sessions = language.draw(32, random)
+        self.ids = language.written(sessions, bases.mixed_agent(sessions, random))
+        self.hints = sessions.listed(language.HINT)[:, None].expand(-1, TURNS, -1)
+        self.first = language.hinted_rows(first, self.ids, self.hints).flatten(0, 2)
 
     @torch.no_grad()
     def drift(self, teacher: Tiny) -> float:
-        return float(divergence(toy.hinted_rows(teacher, self.ids, self.hints).flatten(0, 2), self.first).mean())
+        return float(divergence(language.hinted_rows(teacher, self.ids, self.hints).flatten(0, 2), self.first).mean())
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Curve:
 def train(name: str, rate: float, seed: int, first: Tiny, *, updates: int = UPDATES) -> dict[str, Any]:
     """Return one run as a row of the result file. ``updates`` of an arm with ``times`` are that many times more."""
     arm, started = ARMS[name], time.process_time()
-    random = toy.stream("run", seed)
+    random = language.stream("run", seed)
     model, probe = copy.deepcopy(first).train(), Probe(first)
     teacher = Teacher(arm.teacher, every=arm.every, rate=arm.rate)
     teacher.start(model)
@@ -89,7 +89,7 @@ def train(name: str, rate: float, seed: int, first: Tiny, *, updates: int = UPDA
             break
         batch = sampled(model, random)
         signal = learn(arm, model, teacher, batch, random)
-        tokens += batch.ids.shape[0] * (toy.LENGTH - 1) + signal.tokens
+        tokens += batch.ids.shape[0] * (language.LENGTH - 1) + signal.tokens
         if signal.loss is None:
             continue
         optimizer.zero_grad()

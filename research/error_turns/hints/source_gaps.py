@@ -16,9 +16,9 @@ import torch
 
 from etude.environments.hint_trials.hint_policy import context_of
 from etude.models import ErrorTurn
-from etude.research.error_turns.hint_sources import SOURCES
-from etude.research.error_turns.stack_arms import ArmTrainer
-from etude.research.error_turns.worlds import due
+from etude.research.error_turns.hints.hint_sources import SOURCES
+from etude.research.error_turns.real_stack.arm_trainer import ArmTrainer
+from etude.research.error_turns.worlds.world import due
 from etude.research.hint_chooser.chooser import Logged, fit
 from etude.trainers.distillation.distill_sites import Site
 from etude.trainers.distillation.distiller import Distiller, Settings

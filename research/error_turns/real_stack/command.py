@@ -13,13 +13,14 @@ from typing import Any
 import torch
 
 from etude.errors import RecipeError, ReplayError
-from etude.research.error_turns import driver, stack_bases, stack_pairs, stack_training
-from etude.research.error_turns.bases import SKILL
+from etude.research.error_turns import driver
 from etude.research.error_turns.driver import EVALUATED, Refused, Run
-from etude.research.error_turns.stack_arms import ARMS
-from etude.research.error_turns.stack_summary import show
+from etude.research.error_turns.real_stack import base_models, runs, teacher_pairs
+from etude.research.error_turns.real_stack.arm_trainer import ARMS
+from etude.research.error_turns.real_stack.measures import show
+from etude.research.error_turns.small_world.bases import SKILL
 from etude.research.error_turns.summary import TUNING
-from etude.research.error_turns.worlds import World
+from etude.research.error_turns.worlds.world import World
 
 RATES = (1e-4, 3e-4, 1e-3)
 
@@ -37,7 +38,7 @@ def run_one(
     run: Run, world: World, places: Mapping[str, Path], pairs: Mapping[str, Path], url: str, out: Path, updates: int
 ) -> dict[str, Any]:
     base = ARMS[run.arm].base
-    return stack_training.train(world, run, places[base], url, out, updates=updates, pairs=pairs.get(base))
+    return runs.train(world, run, places[base], url, out, updates=updates, pairs=pairs.get(base))
 
 
 def evaluated(
@@ -45,16 +46,16 @@ def evaluated(
 ) -> Iterator[dict[str, Any]]:
     """Yield the bases, without and with the hint. Raises UnfitBase."""
     wanted = {name: EVALUATED[name] for name in EVALUATED if EVALUATED[name][0] in places and name not in known}
-    found = {name: stack_training.of_base(world, places[base], url, hint) for name, (base, hint) in wanted.items()}
+    found = {name: runs.of_base(world, places[base], url, hint) for name, (base, hint) in wanted.items()}
     errors = {wanted[name]: splits[0].missed for name, splits in found.items()}
     for base in places:
         if {(base, False), (base, True)} <= set(errors):
-            stack_bases.check(world, base, errors[base, False], errors[base, True])
+            base_models.check(world, base, errors[base, False], errors[base, True])
     for name, splits in found.items():
-        curve = stack_training.Curve()
-        stack_training.note(curve, 0, 0, *splits)
-        digest = stack_bases.digest(places[wanted[name][0]])
-        row = stack_training.row(Run(name, 0.0, 0), digest, curve, broken=False, drifts=[], kl=None)
+        curve = runs.Curve()
+        runs.note(curve, 0, 0, *splits)
+        digest = base_models.digest(places[wanted[name][0]])
+        row = runs.row(Run(name, 0.0, 0), digest, curve, broken=False, drifts=[], kl=None)
         yield row | {"cpu_seconds": 0.0, "updates": updates}
 
 
@@ -63,7 +64,7 @@ def places_of(world: World, options: argparse.Namespace) -> dict[str, Path]:
     needed, folder = {ARMS[name].base for name in options.arms}, options.bases or options.out / "bases"
     if options.bases is None:
         for name in sorted(needed):
-            stack_bases.base(world, name, folder)
+            base_models.base(world, name, folder)
     there = {name: folder / name for name in SKILL if (folder / name / "config.json").is_file()}
     if missing := sorted(needed - set(there)):
         raise Refused(f"--bases {folder} holds no {' and no '.join(missing)}")
@@ -73,7 +74,7 @@ def places_of(world: World, options: argparse.Namespace) -> dict[str, Path]:
 def pairs_of(world: World, options: argparse.Namespace, places: Mapping[str, Path], url: str) -> dict[str, Path]:
     """Return the files of pairs of those bases whose chosen arms learn from some. Raises Refused and ReplayError."""
     needed = sorted({ARMS[name].base for name in options.arms if ARMS[name].replay})
-    return {name: stack_pairs.pairs(world, places[name], url, options.out / "pairs") for name in needed}
+    return {name: teacher_pairs.pairs(world, places[name], url, options.out / "pairs") for name in needed}
 
 
 def tasks_of(world: World, options: argparse.Namespace) -> list[str]:
@@ -83,13 +84,13 @@ def tasks_of(world: World, options: argparse.Namespace) -> list[str]:
     tuning = options.tuning if len(options.rates) > 1 else 0
     seeds = [*range(1, options.seeds + 1), *range(TUNING, TUNING + tuning)]
     found = [*world.tested(), *world.learned(0, world.prompts)]
-    found += world.played(stack_pairs.EPISODES) if any(arm.replay for arm in arms) else []
+    found += world.played(teacher_pairs.EPISODES) if any(arm.replay for arm in arms) else []
     return found + [name for seed in seeds for name in world.learned(seed, number)]
 
 
 def prepare(options: argparse.Namespace, world: World, url: str) -> driver.Ready:
     places = places_of(world, options)
-    digests = {name: stack_bases.digest(path) for name, path in places.items()}
+    digests = {name: base_models.digest(path) for name, path in places.items()}
     given: dict[str, Any] = {"world": world, "places": places, "url": url, "updates": options.updates}
     run = functools.partial(run_one, out=options.out, pairs=pairs_of(world, options, places, url), **given)
     return driver.Ready(digests, functools.partial(evaluated, **given), run)
@@ -100,7 +101,7 @@ def go(stack: Stack, options: argparse.Namespace) -> None:
     world, experiment = stack.world, replace(stack.experiment, rates=options.rates)
     if options.make_bases:
         for name in SKILL:
-            print(stack_bases.base(world, name, options.out / "bases"))
+            print(base_models.base(world, name, options.out / "bases"))
         return
     if options.report:
         show(driver.go(experiment, options, functools.partial(prepare, world=world, url="")), experiment.measures)

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from etude.research.error_turns.toy import (
+from etude.research.error_turns.small_world.language import (
     CATEGORY,
     HINT,
     SYNONYM,

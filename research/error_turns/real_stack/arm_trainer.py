@@ -2,7 +2,7 @@
 an arm.
 
 An arm changes what a rollout was worth, which turns are sites, which hint stands there, or what is learned there;
-everything else is ``EtudeTrainer``'s, and the recipe of ``stack_training`` says the rest (weights, teacher, gate,
+everything else is ``EtudeTrainer``'s, and the recipe of ``runs`` says the rest (weights, teacher, gate,
 pairs). Arms with replay-DPO, and those of other sources of hints, are not in (A).
 """
 
@@ -19,11 +19,11 @@ from torch import Tensor
 from transformers import TrainerCallback
 
 from etude.models import ErrorTurn, Hint
-from etude.research.error_turns import arms
-from etude.research.error_turns.arms import Arm
-from etude.research.error_turns.hint_sources import SOURCES
-from etude.research.error_turns.training import ROUNDING
-from etude.research.error_turns.worlds import World, due
+from etude.research.error_turns.hints.hint_sources import SOURCES
+from etude.research.error_turns.small_world import arms
+from etude.research.error_turns.small_world.arms import Arm
+from etude.research.error_turns.small_world.training import ROUNDING
+from etude.research.error_turns.worlds.world import World, due
 from etude.trainers.distillation.distill_sites import Site
 from etude.trainers.distillation.divergence import log_probabilities
 from etude.trainers.distillation.hidden_states import head_of, student_rows, tokens_read

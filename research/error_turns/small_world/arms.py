@@ -1,6 +1,6 @@
 """The arms, and what each learns from one update's rollouts.
 
-Shapes: B rollouts (4 sessions x 8), K = 8 turns, rows [B, K, 2, V] as in ``toy``. The loss of an update is
+Shapes: B rollouts (4 sessions x 8), K = 8 turns, rows [B, K, 2, V] as in ``language``. The loss of an update is
 a x Dr.GRPO + b x distillation with a = b = 1 where an arm has both.
 """
 
@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from etude.research.error_turns import toy
-from etude.research.error_turns.toy import BEGINS, TURNS, Sessions, Tiny
+from etude.research.error_turns.small_world import language
+from etude.research.error_turns.small_world.language import BEGINS, TURNS, Sessions, Tiny
 from etude.trainers.distillation.divergence import divergence
 from etude.trainers.distillation.teachers import Teacher
 
@@ -90,9 +90,9 @@ class Signal:
 
 
 def sampled(model: Tiny, random: torch.Generator) -> Batch:
-    sessions = toy.draw(GROUPS, random).repeated(GROUP)
-    said = toy.play(model, sessions, random)
-    return Batch(sessions, toy.written(sessions, said), said, toy.works(sessions, said))
+    sessions = language.draw(GROUPS, random).repeated(GROUP)
+    said = language.play(model, sessions, random)
+    return Batch(sessions, language.written(sessions, said), said, language.works(sessions, said))
 
 
 def advantages(reward: str, ok: Tensor) -> Tensor:
@@ -122,11 +122,11 @@ def chosen_turns(arm: Arm, ok: Tensor, random: torch.Generator) -> Tensor:
 def hints(kind: str, sessions: Sessions, random: torch.Generator) -> Tensor:
     """Return the hint's ids, [B, H]."""
     if kind == "right":
-        return sessions.listed(toy.HINT)
+        return sessions.listed(language.HINT)
     if kind == "wrong":
-        return toy.draw(len(sessions), random).listed(toy.HINT)
+        return language.draw(len(sessions), random).listed(language.HINT)
     if kind == "raw":
-        return torch.full((len(sessions), 1), toy.ERR)
+        return torch.full((len(sessions), 1), language.ERR)
     return torch.zeros(len(sessions), 0, dtype=torch.long)
 
 
@@ -140,12 +140,12 @@ def hint_loss(arm: Arm, rows: Tensor, model: Tiny, teacher: Tiny, batch: Batch, 
     turns, ids = turns[some], batch.ids[some]
     spliced = hint[some, None].expand(-1, TURNS, -1)
     with torch.no_grad():
-        told = toy.hinted_rows(teacher, ids, spliced)
+        told = language.hinted_rows(teacher, ids, spliced)
     tokens = tokens_of_branches(turns, hint.shape[1])
     weights = (turns / turns.sum(1, keepdim=True))[..., None] / (2 * turns.sum())
     if arm.learns == "sample":
         better, kept = resampled(teacher, batch, some, told, spliced, random)
-        own = toy.hinted_rows(model, ids, spliced[..., :0], better[..., 0])
+        own = language.hinted_rows(model, ids, spliced[..., :0], better[..., 0])
         loss = -own.log_softmax(-1).gather(-1, better[..., None])[..., 0]
         return Signal((loss * weights * kept[..., None]).sum(), tokens + tokens_of_branches(turns & kept, 0))
     mine = rows[some]
@@ -161,12 +161,12 @@ def resampled(
     teacher: Tiny, batch: Batch, some: Tensor, told: Tensor, spliced: Tensor, random: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """Return each turn said once more by the hinted teacher, [B, K, 2], and which of them work, [B, K]."""
-    first = toy.sample(told[:, :, 0], random)
+    first = language.sample(told[:, :, 0], random)
     with torch.no_grad():
-        second = toy.hinted_rows(teacher, batch.ids[some], spliced, first)[:, :, 1]
-    said = torch.stack([first, toy.sample(second, random)], -1)
+        second = language.hinted_rows(teacher, batch.ids[some], spliced, first)[:, :, 1]
+    said = torch.stack([first, language.sample(second, random)], -1)
     whole = Sessions(*(part[some] for part in (batch.sessions.order, batch.sessions.tools, batch.sessions.asked)))
-    return said, toy.works(whole, said)
+    return said, language.works(whole, said)
 
 
 def tokens_of_branches(turns: Tensor, hint: int) -> int:
@@ -180,8 +180,8 @@ def learn(arm: Arm, model: Tiny, teacher: Teacher, batch: Batch, random: torch.G
     rewarded = advantage is not None and bool((advantage != 0).any())
     if not rewarded and not arm.hint:
         return Signal()
-    rows = toy.student_rows(model, batch.ids)
-    total = Signal(tokens=batch.ids.shape[0] * (toy.LENGTH - 1))
+    rows = language.student_rows(model, batch.ids)
+    total = Signal(tokens=batch.ids.shape[0] * (language.LENGTH - 1))
     if advantage is not None and rewarded:
         total.loss = policy_loss(rows, batch, advantage)
     if arm.hint:

@@ -15,11 +15,12 @@ from typing import Any
 import torch
 from transformers import TrainerCallback
 
-from etude.research.error_turns import bases, stack_bases
-from etude.research.error_turns.arms import Arm
 from etude.research.error_turns.driver import Refused, Run
-from etude.research.error_turns.stack_arms import ARMS, ArmTrainer, NoRounding, erred
-from etude.research.error_turns.worlds import World
+from etude.research.error_turns.real_stack import base_models
+from etude.research.error_turns.real_stack.arm_trainer import ARMS, ArmTrainer, NoRounding, erred
+from etude.research.error_turns.small_world import bases
+from etude.research.error_turns.small_world.arms import Arm
+from etude.research.error_turns.worlds.world import World
 from etude.trainers.recipe.load import parse
 from etude.trainers.recipe.recipe import Recipe
 from etude.trainers.report.run_files import METRICS, RECIPE, read_metrics
@@ -136,7 +137,7 @@ def of_base(world: World, base: Path, url: str, hint: bool) -> tuple[Held, Held]
         trainer = made(world, Arm(), 1e-9, 0, base, url, Path(folder) / "run", 1).trainer
         if hint:
             texts = world.right_hints(world.tested())
-            trainer._chat = stack_bases.Hinted(trainer._chat, texts)
+            trainer._chat = base_models.Hinted(trainer._chat, texts)
         try:
             return evaluated(trainer)[:2]
         finally:

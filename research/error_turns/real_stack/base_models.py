@@ -12,9 +12,9 @@ from typing import Any
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging
 
-from etude.research.error_turns import bases
-from etude.research.error_turns.bases import UnfitBase
-from etude.research.error_turns.worlds import World
+from etude.research.error_turns.small_world import bases
+from etude.research.error_turns.small_world.bases import UnfitBase
+from etude.research.error_turns.worlds.world import World
 from etude.trainers.rollouts.rollout import Written
 from etude.trainers.tiny_models.pretrain import is_made, make_base
 

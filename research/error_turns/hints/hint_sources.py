@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from etude.models import ErrorTurn
-from etude.research.error_turns.worlds import World, calls_of
+from etude.research.error_turns.worlds.world import World, calls_of
 from etude.trainers.rollouts.rollout import Rollout
 
 Source = Callable[[ErrorTurn, Rollout, Sequence[Rollout], World], str | None]

@@ -21,7 +21,7 @@ from etude.environments.tool_protocol import Context, answer_call
 from etude.hints.transcript.parsing import parse_turn
 from etude.hints.transcript.tool_schemas import parameters_of
 from etude.models import Episode, ToolMessage, Turn
-from etude.research.error_turns.repairs import FOLDERS, TOOLS, Repair, repair, task, task_id
+from etude.research.error_turns.worlds.repairs import FOLDERS, TOOLS, Repair, repair, task, task_id
 
 Row = dict[str, Any]
 """As ``environments.drills.dialogues.Row``."""

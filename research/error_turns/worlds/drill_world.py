@@ -15,9 +15,9 @@ from etude.environments.drill.session import DrillSession
 from etude.environments.drill.tasks import DrillTasks, Name
 from etude.environments.drill.words import READING
 from etude.models import ErrorTurn
-from etude.research.error_turns.bases import SKILL
-from etude.research.error_turns.stack_teachers import Call, Messages, calls_made
-from etude.research.error_turns.worlds import Calls, World, first_calls
+from etude.research.error_turns.real_stack.scripted_teachers import Call, Messages, calls_made
+from etude.research.error_turns.small_world.bases import SKILL
+from etude.research.error_turns.worlds.world import Calls, World, first_calls
 from etude.trainers.recipe.recipe import Environment, Sizes
 from etude.trainers.rollouts.local_server import local_server
 from etude.trainers.rollouts.rollout import Rollout

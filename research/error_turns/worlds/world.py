@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from etude.models import ErrorTurn
-from etude.research.error_turns.stack_teachers import Call, Knows
+from etude.research.error_turns.real_stack.scripted_teachers import Call, Knows
 from etude.trainers.recipe.recipe import Sizes
 from etude.trainers.rollouts.rollout import Rollout
 

@@ -13,13 +13,13 @@ from typing import Any
 from etude.environments.coding.prompt import prompt
 from etude.environments.tasks.task_set import FILE_NAME, write_tasks
 from etude.models import ErrorTurn
-from etude.research.error_turns import repair_dialogues, repairs
-from etude.research.error_turns.bases import SKILL
 from etude.research.error_turns.driver import Refused
-from etude.research.error_turns.repair_dialogues import EDITED
-from etude.research.error_turns.repairs import FOLDERS, Repair, repair, task_id
-from etude.research.error_turns.stack_teachers import Call, Messages, calls_made
-from etude.research.error_turns.worlds import Calls, World, first_calls
+from etude.research.error_turns.real_stack.scripted_teachers import Call, Messages, calls_made
+from etude.research.error_turns.small_world.bases import SKILL
+from etude.research.error_turns.worlds import repair_dialogues, repairs
+from etude.research.error_turns.worlds.repair_dialogues import EDITED
+from etude.research.error_turns.worlds.repairs import FOLDERS, Repair, repair, task_id
+from etude.research.error_turns.worlds.world import Calls, World, first_calls
 from etude.trainers.recipe.recipe import Environment, Sizes
 from etude.trainers.rollouts.local_server import local_server
 from etude.trainers.rollouts.rollout import Rollout

@@ -23,11 +23,11 @@ from etude.environments.runs.reader import stored_episodes
 from etude.environments.runs.scores import summarise
 from etude.environments.runs.writer import Journal
 from etude.models import Episode
-from etude.research.error_turns import stack_bases, stack_training
-from etude.research.error_turns.arms import Arm
 from etude.research.error_turns.driver import Refused
-from etude.research.error_turns.stack_teachers import Knows, Scripted, endpoint
-from etude.research.error_turns.worlds import World
+from etude.research.error_turns.real_stack import base_models, runs
+from etude.research.error_turns.real_stack.scripted_teachers import Knows, Scripted, endpoint
+from etude.research.error_turns.small_world.arms import Arm
+from etude.research.error_turns.worlds.world import World
 from etude.trainers.replay.external_models import open_teachers
 from etude.trainers.replay.report import Report
 from etude.trainers.replay.run import replay
@@ -52,7 +52,7 @@ class Kept(NamedTuple):
 def pairs(world: World, base: Path, url: str, folder: Path, *, tasks: Sequence[str] = ()) -> Path:
     """The file of pairs of ``base``; it is made unless it is there. ``tasks`` (default: the world's own ``EPISODES``)
     are those of the server at ``url``. Raises Refused and ReplayError."""
-    kept, digest = folder / base.name, stack_bases.digest(base)
+    kept, digest = folder / base.name, base_models.digest(base)
     if not kept.exists():
         part = kept.with_name(kept.name + PART)
         shutil.rmtree(part, ignore_errors=True)
@@ -90,7 +90,7 @@ def play(world: World, base: Path, url: str, out: Path, tasks: Sequence[str]) ->
     settings = {"url": url, "sandbox": None, "annotate": "state"}
     about = {"agent": AGENT, "cause": "", "sample": 0, "settings": settings, "usage": {}}
     with tempfile.TemporaryDirectory() as folder, Journal(out, AGENT, settings) as journal:
-        trainer = stack_training.made(world, Arm(), 1e-9, SEED, base, url, Path(folder) / "run", 1).trainer
+        trainer = runs.made(world, Arm(), 1e-9, SEED, base, url, Path(folder) / "run", 1).trainer
         trainer.model.eval()
         torch.manual_seed(SEED)
         try:
