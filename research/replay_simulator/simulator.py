@@ -22,10 +22,10 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from etude.trainers.replay.action_equality import Canonical, CanonicalCall
 from etude.trainers.replay.ask_policy import Gate, Inquiry, Look, prior_wrong
 from etude.trainers.replay.pairs import Reliability, WeightedAnswer, decide, disagreed
 from etude.trainers.replay.settings import Consensus, GateSettings
+from etude.trainers.replay.turns.action_equality import Canonical, CanonicalCall
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from etude.research.error_turns.real_stack import (
 from etude.research.error_turns.small_world import arms
 from etude.research.error_turns.worlds import drill_world
 from etude.research.error_turns.worlds.drill_world import DRILLS as WORLD
-from etude.trainers.replay.loss import Replay
+from etude.trainers.replay.channel.loss import Replay
 from etude.trainers.replay.pairs import Pair, read_pairs
 from etude.trainers.rollouts.rollout import Sample
 from etude.trainers.run.callbacks import METRICS, read_metrics

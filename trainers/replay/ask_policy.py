@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 
 from ...hints.transcript.parsing import parse_turn
 from ...intervals import Interval
-from .action_equality import Canonical
 from .pairs import WeightedAnswer, clusters_of, is_students_answer
-from .prefixes import State, own_error_turns
 from .settings import Consensus, GateSettings
+from .turns.action_equality import Canonical
+from .turns.prefixes import State, own_error_turns
 
 Features = Mapping[str, float]
 _WRONG_ANSWERS = 4

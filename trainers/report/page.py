@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from ...errors import TrainingRunError
 from ...intervals import wilson
 from ..recipe.recipe_checks import UNREAD
-from ..run.metrics_summary import duration, group_counts, numbers, run_warnings, total
 from .curves import sections
 from .drawing import HEIGHT, WIDTH, exact
+from .metrics_summary import duration, group_counts, numbers, run_warnings, total
 from .run_files import Run, read_run
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from ..distillation.distill_sites import Site
 from ..distillation.divergence import fused_divergence
 from ..distillation.hidden_states import head_of, student_rows
 from ..distillation.teachers import Drift, Teacher
+from ..report.metrics_summary import StepLines
 from ..report.page import write_report
 from ..report.run_files import METRICS, read_metrics
 from ..rollouts.rollout import Rollout
-from .metrics_summary import StepLines
 from .records import Progress
 
 TENSORBOARD = "tensorboard"

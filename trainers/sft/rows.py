@@ -19,7 +19,7 @@ from ...errors import RecipeError
 from ...models import Episode
 from ..chat.chat_policy import ChatError, TemplateChat
 from ..recipe.recipe import Recipe
-from ..replay.prefixes import as_message, own_error_turns
+from ..replay.turns.prefixes import as_message, own_error_turns
 
 ReadEpisodes = Callable[[Path], Iterable[Episode]]
 """Return the valid episodes in a run's folder."""

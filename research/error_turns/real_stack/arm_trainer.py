@@ -31,7 +31,7 @@ from etude.trainers.grpo.dynamic_sampling import SampledBatch
 from etude.trainers.grpo.generation import generate
 from etude.trainers.grpo.scored_batch import ScoredBatch
 from etude.trainers.grpo.trainer import EtudeTrainer
-from etude.trainers.replay.encoding import Encoded
+from etude.trainers.replay.channel.encoding import Encoded
 from etude.trainers.rollouts.rollout import Rollout, Sample
 
 LEFT_OUT = ("weak_ema_05", "weak_ema_001", "weak_trust_region", "periodic", "weak_periodic", "weak_grpo_dense")

@@ -11,7 +11,7 @@ from trl.chat_template_utils import add_response_schema
 
 from etude.hints.transcript.parsing import parse_turn
 from etude.trainers.chat.chat_policy import ChatError, TemplateChat, never_samples
-from etude.trainers.replay.prefixes import as_message
+from etude.trainers.replay.turns.prefixes import as_message
 
 TOOLS = [
     {

@@ -10,9 +10,9 @@ from helpers.replay_files import ask, settings
 
 from etude.environments.agents.openai import native_action, text_action
 from etude.models import Episode, ToolMessage, Turn
-from etude.trainers.replay.action_equality import read_answer
 from etude.trainers.replay.external_models import open_teachers
-from etude.trainers.replay.prefixes import State, as_message, plain_names
+from etude.trainers.replay.turns.action_equality import read_answer
+from etude.trainers.replay.turns.prefixes import State, as_message, plain_names
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "files.read", "arguments": '{"path": "a"}'}}
 TAGGED = '<tool_call>\n{"name": "files.read", "arguments": {"path": "a"}}\n</tool_call>'

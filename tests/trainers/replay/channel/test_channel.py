@@ -19,9 +19,9 @@ from etude.trainers.grpo.objectives import objective
 from etude.trainers.grpo.parts import ChannelWeights, Parts
 from etude.trainers.grpo.trainer import EtudeTrainer
 from etude.trainers.recipe.load import parse
-from etude.trainers.replay.loss import open_replay
+from etude.trainers.replay.channel.loss import open_replay
 from etude.trainers.replay.pairs import Pair
-from etude.trainers.replay.prefixes import State
+from etude.trainers.replay.turns.prefixes import State
 from etude.trainers.rollouts.dataset_rows import reset_rows
 from etude.trainers.rollouts.rollout import Sample
 from etude.trainers.rollouts.session_pool import Limits

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from ...errors import ChatError, UnwritableTurn
-from ..chat.chat_policy import TemplateChat, never_samples
-from ..chat.turn_encoding import CLOSE, split_thought
-from .pairs import Pair
-from .prefixes import as_message
+from ....errors import ChatError, UnwritableTurn
+from ...chat.chat_policy import TemplateChat, never_samples
+from ...chat.turn_encoding import CLOSE, split_thought
+from ..pairs import Pair
+from ..turns.prefixes import as_message
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...hints.transcript.parsing import Call, parse_turn, read_arguments, text_of
-from ...hints.transcript.tool_schemas import parameters_of
-from ...models import Episode, ErrorTurn, ToolMessage, Turn
-from ..chat.tool_call_formats import as_text, written_calls
-from ..chat.turn_encoding import CLOSE, OPEN
+from ....hints.transcript.parsing import Call, parse_turn, read_arguments, text_of
+from ....hints.transcript.tool_schemas import parameters_of
+from ....models import Episode, ErrorTurn, ToolMessage, Turn
+from ...chat.tool_call_formats import as_text, written_calls
+from ...chat.turn_encoding import CLOSE, OPEN
 
 Message = dict[str, Any]
 _TOOLS = (

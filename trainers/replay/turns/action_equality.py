@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
-from ...hints.transcript.parsing import parse_turn
-from ...hints.transcript.tool_roles import role
-from ...hints.transcript.tool_schemas import parameters_of
-from ..chat.tool_call_formats import FORMS, FUNCTION, extract_calls, text_arguments, with_typed_arguments
+from ....hints.transcript.parsing import parse_turn
+from ....hints.transcript.tool_roles import role
+from ....hints.transcript.tool_schemas import parameters_of
+from ...chat.tool_call_formats import FORMS, FUNCTION, extract_calls, text_arguments, with_typed_arguments
 from .prefixes import plain_names, renamed
 
 _TAG = "<tool_call>"

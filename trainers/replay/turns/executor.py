@@ -19,12 +19,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...client import Client
-from ...errors import ConnectionLost, ServerError
-from ...hints.transcript.status_line import read_status
-from ...models import Episode, Observation, Turn
+from ....client import Client
+from ....errors import ConnectionLost, ServerError
+from ....hints.transcript.status_line import read_status
+from ....models import Episode, Observation, Turn
+from ..settings import ValueSettings
 from .prefixes import State, is_own_error
-from .settings import ValueSettings
 
 Follow = Callable[[State], Awaitable[dict[str, Any] | None]]
 """Return the next action in a state, of which only the past is read; None gives up."""

@@ -13,10 +13,10 @@ from etude.hints.transcript.parsing import parse_turn
 from etude.models import Episode
 from etude.trainers.chat.chat_policy import TemplateChat, never_samples
 from etude.trainers.chat.templates import TOOLS, answers_of
-from etude.trainers.replay.action_equality import wire_action
-from etude.trainers.replay.encoding import Encoded, encode
+from etude.trainers.replay.channel.encoding import Encoded, encode
 from etude.trainers.replay.pairs import Pair
-from etude.trainers.replay.prefixes import State, as_message
+from etude.trainers.replay.turns.action_equality import wire_action
+from etude.trainers.replay.turns.prefixes import State, as_message
 
 NAMES = list(FAMILIES)
 THINKING = {"qwen3", "qwen3-training", "qwen3.5", "deepseek-r1"}

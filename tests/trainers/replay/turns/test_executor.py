@@ -11,9 +11,9 @@ import pytest
 from etude.client import Client
 from etude.errors import ServerInfrastructureError
 from etude.models import Episode
-from etude.trainers.replay.executor import Executor, Value, recorded
-from etude.trainers.replay.prefixes import State
 from etude.trainers.replay.settings import ValueSettings
+from etude.trainers.replay.turns.executor import Executor, Value, recorded
+from etude.trainers.replay.turns.prefixes import State
 
 UNKNOWN = {"tool": "no_such_tool", "arguments": {}}
 

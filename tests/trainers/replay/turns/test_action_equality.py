@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from etude.trainers.replay.action_equality import (
+from etude.trainers.replay.turns.action_equality import (
     Canonical,
     canonical,
     is_same,

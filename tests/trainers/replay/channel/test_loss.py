@@ -17,8 +17,8 @@ from transformers import AutoModelForCausalLM, Qwen3Config
 from trl import DPOConfig, DPOTrainer
 
 from etude.errors import ReplayError
-from etude.trainers.replay.encoding import Encoded
-from etude.trainers.replay.loss import (
+from etude.trainers.replay.channel.encoding import Encoded
+from etude.trainers.replay.channel.loss import (
     DEFAULT,
     LOSSES,
     NO_PAIR_METRICS,

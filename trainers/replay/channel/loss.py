@@ -28,13 +28,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from ...errors import ReplayError
-from ...registry import did_you_mean
-from ..distillation.divergence import log_probabilities
-from ..distillation.hidden_states import head_of
-from ..distributed import sum_over_ranks
+from ....errors import ReplayError
+from ....registry import did_you_mean
+from ...distillation.divergence import log_probabilities
+from ...distillation.hidden_states import head_of
+from ...distributed import sum_over_ranks
+from ..pairs import read_pairs
 from .encoding import Encoded, encode
-from .pairs import read_pairs
 
 DEFAULT = {"sigmoid_norm": 1.0, "sft": 0.2}
 NO_PAIR_METRICS = dict.fromkeys(("loss", "margin", "accuracy", "chosen_logp", "rejected_logp"), 0.0)
