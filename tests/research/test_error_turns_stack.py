@@ -76,7 +76,7 @@ def test_hints_go_where_their_call_is_due_in_a_rollout_of_the_same_task() -> Non
     played = [rollout(0), rollout(), rollout(0, 1), rollout(task="b"), rollout(0, task="b"), rollout(task="c")]
 
     def due(of: Rollout, turn: int) -> str:
-        return "read" if set(range(turn)) <= arm_trainer.erred(of) else "submit"
+        return "read" if set(range(turn)) <= of.erring_turns else "submit"
 
     moved = arm_trainer.at_due_turns(played, due, random.Random(0))
     hints = [[(error.turn, error.hints[0].text) for error in each.error_turns] for each in moved]

@@ -135,7 +135,7 @@ def episode_metrics(
         len(valid),
         sum(rollout.reward.value >= 1 for rollout in valid),
         sum(len(rollout.turns) for rollout in valid),
-        sum(len({error.turn for error in rollout.error_turns}) for rollout in valid),
+        sum(len(rollout.erring_turns) for rollout in valid),
         sum(rollout.truncated for rollout in valid),
         sum(any(finding.severity == "confirmed" for finding in rollout.findings) for rollout in valid),
         sum(any(finding.severity != "info" for finding in rollout.findings) for rollout in valid),

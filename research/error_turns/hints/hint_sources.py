@@ -45,9 +45,8 @@ def sibling(error: ErrorTurn, rollout: Rollout, batch: Sequence[Rollout], world:
 
 def good_calls(rollout: Rollout) -> Iterator[Mapping[str, Any]]:
     """Those of turns that did not err, in order."""
-    erred = {error.turn for error in rollout.error_turns}
     for turn, calls in enumerate(calls_of(rollout)):
-        if turn not in erred:
+        if turn not in rollout.erring_turns:
             yield from calls
 
 

@@ -174,12 +174,8 @@ def tokens_of(pairs: Sequence[Encoded]) -> int:
 
 def less_errors(rollout: Rollout) -> Rollout:
     """Worth the verified reward less the share of its turns that erred."""
-    worth = rollout.reward.value - len(erred(rollout)) / max(len(rollout.turns), 1)
+    worth = rollout.reward.value - len(rollout.erring_turns) / max(len(rollout.turns), 1)
     return replace(rollout, reward=rollout.reward.model_copy(update={"value": worth}))
-
-
-def erred(rollout: Rollout) -> set[int]:
-    return {error.turn for error in rollout.error_turns}
 
 
 def penalties(played: Sequence[Rollout], group: int, width: int) -> Tensor:
@@ -192,10 +188,10 @@ def penalties(played: Sequence[Rollout], group: int, width: int) -> Tensor:
         together = played[start : start + group]
         for turn in range(max(len(rollout.turns) for rollout in together)):
             there = [(row, rollout) for row, rollout in enumerate(together, start) if turn < len(rollout.turns)]
-            mean = sum(turn in erred(rollout) for _, rollout in there) / len(there)
+            mean = sum(turn in rollout.erring_turns for _, rollout in there) / len(there)
             for row, rollout in there:
                 span, first = rollout.turns[turn], rollout.prompt
-                found[row, span.start - first : span.end - first] = mean - (turn in erred(rollout))
+                found[row, span.start - first : span.end - first] = mean - (turn in rollout.erring_turns)
     return found
 
 
@@ -224,7 +220,7 @@ def at_due_turns(played: Sequence[Rollout], due: Callable[[Rollout, int], Any], 
 
 
 def good_turns(rollout: Rollout) -> list[int]:
-    return [turn for turn in range(len(rollout.turns)) if turn not in erred(rollout)]
+    return [turn for turn in range(len(rollout.turns)) if turn not in rollout.erring_turns]
 
 
 def hinted(error: ErrorTurn, text: str | None) -> ErrorTurn:

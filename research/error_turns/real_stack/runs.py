@@ -17,7 +17,7 @@ from transformers import TrainerCallback
 
 from etude.research.error_turns.driver import Refused, Run
 from etude.research.error_turns.real_stack import base_models
-from etude.research.error_turns.real_stack.arm_trainer import ARMS, ArmTrainer, NoRounding, erred
+from etude.research.error_turns.real_stack.arm_trainer import ARMS, ArmTrainer, NoRounding
 from etude.research.error_turns.small_world import bases
 from etude.research.error_turns.small_world.arms import Arm
 from etude.research.error_turns.worlds.world import World
@@ -125,8 +125,8 @@ def held(played: list[Rollout], tries: Callable[[Rollout], bool]) -> Held:
     found, valid = evaluation_of(played), [rollout for rollout in played if rollout.reward.valid]
     if not valid:
         raise Refused("the server's machine spoiled every episode of an evaluation: `etude doctor` says what it lacks")
-    first = sum(0 in erred(rollout) for rollout in valid) / len(valid)
-    missed = sum(0 in erred(rollout) or not tries(rollout) for rollout in valid) / len(valid)
+    first = sum(0 in rollout.erring_turns for rollout in valid) / len(valid)
+    missed = sum(0 in rollout.erring_turns or not tries(rollout) for rollout in valid) / len(valid)
     return Held(*(round(share, 5) for share in (first, missed, found.error_turn_rate, found.solved)))
 
 
@@ -219,7 +219,7 @@ def train(
 
 def kl_on_good_turns(trainer: ArmTrainer, before: Any, played: list[Rollout]) -> float | None:
     """KL(policy || base), nats a token, on the good turns of the last evaluation; None without any."""
-    good = [rollout for rollout in played if len(erred(rollout)) < len(rollout.turns)]
+    good = [rollout for rollout in played if len(rollout.erring_turns) < len(rollout.turns)]
     parts = [good[start : start + CHUNK] for start in range(0, len(good), CHUNK)]
     measured = [good_turns_kl(trainer.model, before, [(one, []) for one in part]) for part in parts]
     each = [value for value in measured if value is not None]

@@ -80,15 +80,6 @@ LOSSES: dict[str, Loss] = {
 """The losses of the table above; ``c`` are the chosen turns, ``r`` the rejected ones."""
 
 
-def check_losses(names: Sequence[str], flipped: float = 0.0) -> None:
-    """Raise ReplayError for an unknown loss or an impossible rate of wrong pairs."""
-    for name in names:
-        if name not in LOSSES:
-            raise ReplayError(did_you_mean("loss", name, LOSSES))
-    if not 0 <= flipped < 0.5:
-        raise ReplayError(f"the rate of wrong pairs must lie in [0, 0.5), got {flipped}")
-
-
 def preference_loss(
     chosen: Scores,
     rejected: Scores,
@@ -158,7 +149,8 @@ class _Trainer(Protocol):
 class Replay:
     """The replay channel: the pairs, the reference, and the loss of each step.
 
-    Raises ReplayError for no pairs, an unknown loss, or a pair without a prompt or a turn.
+    Raises ReplayError for no pairs, an unknown loss, an impossible rate of wrong pairs, or a pair without a prompt or
+    a turn.
     """
 
     pairs: Sequence[Encoded]
@@ -172,7 +164,11 @@ class Replay:
     """Measured rate of wrong pairs, for ``robust``."""
 
     def __post_init__(self) -> None:
-        check_losses(list(self.weights), self.flipped)
+        for name in self.weights:
+            if name not in LOSSES:
+                raise ReplayError(did_you_mean("loss", name, LOSSES))
+        if not 0 <= self.flipped < 0.5:
+            raise ReplayError(f"the rate of wrong pairs must lie in [0, 0.5), got {self.flipped}")
         if not self.pairs:
             raise ReplayError("no pairs to learn from; write some with `etude replay`")
         for pair in self.pairs:
