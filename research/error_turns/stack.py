@@ -1,12 +1,12 @@
-"""Experiment (B): the question of (A) through the real stack.
+"""Experiment B: the question of experiment A, asked through the real stack.
 
     python research/error_turns/stack.py --seeds 5 --out DIR [--arms a,b] [--updates N] [--bases DIR] [--jobs N]
     python research/error_turns/stack.py --out DIR --report
 
-Drills of the family ``verbs``, level 1, served by ``etude serve`` (one process for all runs of a command), and the real
-trainer on small bases that ``trainers.small`` makes in DIR/bases, unless --bases says where they are: DIR/strong and
-DIR/weak. What arms with replay-DPO learn from is made in DIR/pairs. Runs, result file and report are as in
-mechanism.py; each run's metrics are in DIR/runs.
+The real trainer learns on drills of the family ``verbs``, level 1. One ``etude serve`` serves all runs.
+The small bases ``strong`` and ``weak`` are made in DIR/bases, unless --bases names their folder. The pairs of arms with
+replay-DPO are made in DIR/pairs, and each run's metrics are in DIR/runs. Runs, result file and report are as in
+mechanism.py.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RUN = (
     "sft_resample good_turn gated live replay sparse_distill_replay weak_distill weak_dense_distill weak_live "
     "ema_05 ema_001 trust_region grpo_dense_10x"
 ).split()
-"""In the order of PREREGISTERED_STACK.md."""
+"""Arms, in the order of PREREGISTERED_STACK.md."""
 STACK = Stack(DRILLS, Experiment(ARMS, CONTRASTS, checks, MEASURES, RATES), RUN)
 
 if __name__ == "__main__":

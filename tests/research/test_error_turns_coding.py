@@ -162,7 +162,7 @@ def test_hints_that_tell_of_no_task_are_no_wrong_ones_for_another() -> None:
     for world, texts in ((REPAIRS, ["file_not_found"]), (DRILLS, ["budget", "file_not_found"])):
         arm = arm_trainer.ArmTrainer.__new__(arm_trainer.ArmTrainer)
         arm.world = world
-        assert [text for _, text in arm._of_its_task(played)] == texts
+        assert [text for _, text in arm._task_hints(played)] == texts
 
 
 # --- served, sandboxed, graded -----------------------------------------------------------------------------------
@@ -173,8 +173,8 @@ def test_a_wrong_folder_is_a_site_and_its_hint_the_right_path(
 ) -> None:
     monkeypatch.setattr(arm_trainer.ArmTrainer, "_generate_turns", says("wrong", "right", "submit"))
     made = trainer("distill", base, url, tmp_path)
-    made._played = made.play([{"task_id": PLAYED[0]}])
-    (played,), ((site,),) = made._played, made._choose_sites(made._played)
+    (played,) = rollouts = made.play([{"task_id": PLAYED[0]}])
+    ((site,),) = made._choose_sites(rollouts)
     made.close()
     assert (played.reward.value, played.end, len(played.turns)) == (1.0, "submit", 3)
     assert (site.turn, site.kind) == (0, "file_not_found")
@@ -186,8 +186,8 @@ def test_of_a_wrong_third_turn_the_site_is_the_budgets(
 ) -> None:
     monkeypatch.setattr(arm_trainer.ArmTrainer, "_generate_turns", says("wrong", "wrong", "wrong"))
     made = trainer("distill", base, url, tmp_path)
-    made._played = made.play([{"task_id": PLAYED[0]}])
-    (played,), (sites,) = made._played, made._choose_sites(made._played)
+    (played,) = rollouts = made.play([{"task_id": PLAYED[0]}])
+    (sites,) = made._choose_sites(rollouts)
     made.close()
     assert (played.reward.value, played.end) == (0.0, "budget")
     assert [(site.turn, site.kind) for site in sites] == [(0, "file_not_found"), (1, "file_not_found"), (2, "budget")]

@@ -27,6 +27,7 @@ from etude.research.error_turns.real_stack import (
 from etude.research.error_turns.small_world import arms
 from etude.research.error_turns.worlds import drill_world
 from etude.research.error_turns.worlds.drill_world import DRILLS as WORLD
+from etude.research.error_turns.worlds.world import LEARNED
 from etude.trainers.replay.channel.loss import Replay
 from etude.trainers.replay.pairs import Pair, read_pairs
 from etude.trainers.rollouts.rollout import Sample
@@ -180,7 +181,7 @@ def test_episodes_that_were_cut_are_left_out(
 def test_the_bases_drills_are_neither_held_out_nor_trained_on() -> None:
     seeds = [int(name.split("-")[2]) for name in WORLD.played(200)]
     held = {int(name.split("-")[2]) for name in WORLD.tested()}
-    assert len(set(seeds)) == 200 and not held & set(seeds) and max(seeds) < drill_world.FIRST
+    assert len(set(seeds)) == 200 and not held & set(seeds) and max(seeds) < LEARNED
     assert {TASKS.by_id(name).split for name in WORLD.played(200)} == {"train"}
 
 

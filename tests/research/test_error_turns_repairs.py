@@ -246,7 +246,7 @@ def test_a_hint_can_tell_another_folder_than_the_list() -> None:
     one, other = [folder for folder in FOLDERS if not of.path.startswith(f"{folder}/")][:2]
     found = run(lambda: repair_dialogues.hint(of, one, other))
     assert found == f"There is no `{one}/{of.name}`; the nearest path is {other}/{of.name}."
-    with pytest.raises(ValueError, match="nothing to tell"):
+    with pytest.raises(ValueError, match="there is no hint"):
         run(lambda: repair_dialogues.hint(of, one, one))
 
 

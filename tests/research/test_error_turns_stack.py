@@ -45,8 +45,8 @@ def trainer(arm: str, base: Path, url: str, out: Path) -> Any:
 
 
 def test_the_dense_reward_is_the_verified_one_less_the_share_of_turns_that_erred() -> None:
-    assert arm_trainer.less_errors(rollout(0, 2, solved=1.0)).reward.value == pytest.approx(1 / 3)
-    assert arm_trainer.less_errors(rollout(solved=1.0)).reward.value == 1.0
+    assert arm_trainer.with_dense_reward(rollout(0, 2, solved=1.0)).reward.value == pytest.approx(1 / 3)
+    assert arm_trainer.with_dense_reward(rollout(solved=1.0)).reward.value == 1.0
 
 
 def test_the_penalty_is_centred_over_the_episodes_that_have_the_turn() -> None:
@@ -90,17 +90,17 @@ class Told(arm_trainer.ArmTrainer):
     """The arm's choice of hints alone."""
 
     def __init__(self, arm: str, played: list[Rollout]) -> None:
-        self.world, self.arm, self._played = DRILLS, arm_trainer.ARMS[arm], played
+        self.world, self.arm = DRILLS, arm_trainer.ARMS[arm]
         self.args, self.state = SimpleNamespace(seed=0), SimpleNamespace(global_step=0)
-        self._texts = [told for each in played for told in self._of_its_task(each)]
+        self._texts = [told for each in played for told in self._task_hints(each)]
 
 
 def test_raw_and_wrong_hints() -> None:
     played = [rollout(0), rollout(1, task="b")]
-    raw, wrong = (Told(arm, played)._told(played[0], 0) for arm in ("raw_error", "wrong_hint"))
+    raw, wrong = (Told(arm, played)._error_turns(played[0], 0, played) for arm in ("raw_error", "wrong_hint"))
     assert [each.hints[0].text for each in raw] == ["no tool 0"]
     assert [(each.turn, each.hints[0].text) for each in wrong] == [(0, "hint b 1")]
-    assert Told("wrong_hint", played[:1])._told(played[0], 0) == [], "of the same task none is wrong"
+    assert Told("wrong_hint", played[:1])._error_turns(played[0], 0, played[:1]) == [], "of the same task none is wrong"
 
 
 def test_gradients_of_rounding_size_are_no_update() -> None:
@@ -135,16 +135,14 @@ def test_a_null_hint_is_spliced_nowhere_and_the_sites_are_those_of_the_right_one
     for arm in ("distill", "null_hint"):
         made = trainer(arm, base, url, tmp_path / arm)
         torch.manual_seed(0)
-        made._played = made.play([{"task_id": name} for name in SMALL.learned(7, 2)])
-        found[arm] = [[replace(site, hint=[]) for site in sites] for sites in made._choose_sites(made._played)]
-        if arm == "null_hint":
-            made._played = []
+        played = made.play([{"task_id": name} for name in SMALL.learned(7, 2)])
+        found[arm] = [[replace(site, hint=[]) for site in sites] for sites in made._choose_sites(played)]
         made.close()
     assert found["distill"] == found["null_hint"]
     assert any(found["distill"])
 
 
-@pytest.mark.parametrize("arm", ["grpo_penalty", "sft_resample", "dense_distill", "ema_05"])
+@pytest.mark.parametrize("arm", ["grpo_penalty", "sft_resample", "dense_distill", "ema_05", "raw_error"])
 def test_a_run_is_a_function_of_its_seed(arm: str, base: Path, url: str, tmp_path: Path) -> None:
     run = driver.Run(arm, 1e-3, 7)
     one, two = (runs.train(SMALL, run, base, url, tmp_path, updates=2) for _ in range(2))

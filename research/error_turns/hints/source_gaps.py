@@ -1,8 +1,8 @@
-"""How far hints of each source move a base that was not trained yet, at its own error turns.
+"""Gaps: how far the hints of each source move an untrained base at its own error turns.
 
-Of each turn that erred and each source: the divergence of the next-token distributions with the hint and without (what
-distillation lowers), by how much the hint makes the failed turn less likely, and by how much the right one more likely.
-A source that says nothing of a turn moves nothing there.
+Three numbers are measured for each error turn and each source: the divergence between the next-token distributions with
+and without the hint (which distillation lowers), how much less likely the hint makes the failed turn, and how much more
+likely it makes the right one. All three are 0 where a source has no hint.
 """
 
 from __future__ import annotations
@@ -30,34 +30,41 @@ WRONG, LEARNED = "wrong", "learned"
 
 @dataclass(frozen=True)
 class Gap:
-    """At one error turn. ``divergence``: generalised JSD at 0.5, nats a token, its mean over the failed turn;
-    ``failed`` and ``right``: nats that the failed turn loses, and the right one gains. ``told``: whether there was a
-    hint. ``context``: what a learned choice may see."""
+    """Effect of one source's hint at one error turn; one line of a file of gaps."""
 
     task: str
     place: int
+    """Number of the rollout."""
     turn: int
     kind: str
+    """Kind of the error."""
     source: str
     told: bool
+    """Whether the source had a hint."""
     divergence: float
+    """Generalised Jensen-Shannon divergence at beta 0.5 in nats a token, averaged over the failed turn."""
     failed: float
+    """Log-probability that the failed turn loses, in nats."""
     right: float
+    """Log-probability that the right turn gains, in nats."""
     context: Mapping[str, str]
+    """Features that a learned chooser may see."""
 
 
 def gaps(trainer: ArmTrainer, tasks: Sequence[str], group: int) -> list[Gap]:
-    """Of the policy as it is: ``group`` episodes of each task, all sources at each error turn. So many tasks are played
-    at once as in an update; hints that are wrong come from these."""
+    """Play ``group`` episodes of each task with the current policy, and measure all sources at each error turn.
+
+    As many tasks as in an update are played together; wrong hints come from the other tasks among them.
+    """
     trainer.model.eval()
     torch.manual_seed(0)
-    measure, found = _Measure(trainer), list[Gap]()
+    measure, measured = _Measure(trainer), list[Gap]()
     for start in range(0, len(tasks), trainer.world.prompts):
-        some = tasks[start : start + trainer.world.prompts]
-        played = trainer.play([{"task_id": name} for name in some for _ in range(group)])
+        batch = tasks[start : start + trainer.world.prompts]
+        played = trainer.play([{"task_id": name} for name in batch for _ in range(group)])
         for place, rollout in enumerate(played, start * group):
-            found += measure.rollout(rollout, place, played)
-    return found
+            measured += measure.rollout(rollout, place, played)
+    return measured
 
 
 class _Measure:
@@ -66,24 +73,24 @@ class _Measure:
         self._distiller, self._knows = Distiller(Settings(gate=False)), trainer.world.knows()
 
     def rollout(self, rollout: Rollout, place: int, played: Sequence[Rollout]) -> Iterator[Gap]:
-        """At each turn that erred and has a hint of the environment's: the first such error of the turn."""
+        """Yield the gaps at each turn with an error that the environment has a hint for, at its first such error."""
         firsts = {error.turn: error for error in reversed(rollout.error_turns) if error.hints and not error.injected}
         for turn, error in sorted(firsts.items()):
             right = self._right(rollout, turn)
             for source, text in self._texts(error, rollout, place, played).items():
                 site = self._site(rollout, error, text)
                 moved = self._moved(rollout, site, right) if site else dict.fromkeys(MOVED, 0.0)
-                known = rollout.task_id, place, turn, error.kind, source, site is not None
-                yield Gap(*known, **moved, context=context_of(error, rollout.error_turns))
+                place_of_gap = rollout.task_id, place, turn, error.kind, source, site is not None
+                yield Gap(*place_of_gap, **moved, context=context_of(error, rollout.error_turns))
 
     def _texts(
         self, error: ErrorTurn, rollout: Rollout, place: int, played: Sequence[Rollout]
     ) -> dict[str, str | None]:
-        hints = [hint for other in played for hint in self._trainer._of_its_task(other)]
+        hints = [hint for other in played for hint in self._trainer._task_hints(other)]
         others = [text for task, text in hints if task != rollout.task_id]
-        chance = random.Random(f"wrong {place} {error.turn}")
-        found = {name: source(error, rollout, played, self._trainer.world) for name, source in SOURCES.items()}
-        return {**found, WRONG: chance.choice(others) if others else None}
+        rng = random.Random(f"wrong {place} {error.turn}")
+        texts = {name: source(error, rollout, played, self._trainer.world) for name, source in SOURCES.items()}
+        return {**texts, WRONG: rng.choice(others) if others else None}
 
     def _site(self, rollout: Rollout, error: ErrorTurn, text: str | None) -> Site | None:
         span = rollout.turns[error.turn]
@@ -108,7 +115,7 @@ class _Measure:
             return self._distiller.loss(model, model, [(replace(rollout, logprobs=[]), [site])]).metrics
 
     def _right(self, rollout: Rollout, turn: int) -> list[int]:
-        """Return the ids of the call that leads on from before this turn."""
+        """Return the ids of the right call in the state before this turn."""
         name, arguments = due(self._knows, rollout, turn)
         call = {"id": "call_0", "type": "function", "function": {"name": name, "arguments": arguments}}
         span = rollout.turns[turn]
@@ -117,36 +124,33 @@ class _Measure:
         return ids
 
 
-# --- which source to take ----------------------------------------------------------------------------------------
+# --- the learned choice among sources ----------------------------------------------------------------------------
 
 
-def learned(found: Sequence[Gap]) -> list[Gap]:
-    """Return what the learned chooser takes at each turn, by what the right turn gained in the other half of the tasks.
+def learned(gaps: Sequence[Gap]) -> list[Gap]:
+    """Return the gap of the source that a learned chooser takes at each error turn.
 
-    Wrong hints are not a choice.
+    For each half of the tasks the chooser is fitted on the other half, to the gain of the right turn. Wrong hints are
+    not among its choices.
     """
-    names = sorted({gap.task for gap in found})
-    half = {name: number % 2 for number, name in enumerate(names)}
-    choices = [_chosen([gap for gap in found if half[gap.task] != side], side, found, half) for side in (0, 1)]
-    return [gap for side in choices for gap in side]
-
-
-def _chosen(seen: Sequence[Gap], side: int, found: Sequence[Gap], half: Mapping[str, int]) -> list[Gap]:
-    chooser = fit([_logged(gap) for gap in seen if gap.told and gap.source != WRONG])
-    taken = []
-    for turn in _by_turn([gap for gap in found if half[gap.task] == side and gap.source != WRONG]):
-        arms = {gap.source: gap for gap in turn if gap.told}
-        best = arms[chooser.best(turn[0].context, list(arms))] if arms else turn[0]
-        taken.append(replace(best, source=LEARNED))
-    return taken
+    choices = [gap for gap in gaps if gap.source != WRONG]
+    half = {name: number % 2 for number, name in enumerate(sorted({gap.task for gap in gaps}))}
+    chosen = []
+    for side in (0, 1):
+        chooser = fit([_logged(gap) for gap in choices if half[gap.task] != side and gap.told])
+        for turn in _by_turn([gap for gap in choices if half[gap.task] == side]):
+            arms = {gap.source: gap for gap in turn if gap.told}
+            best = arms[chooser.best(turn[0].context, list(arms))] if arms else turn[0]
+            chosen.append(replace(best, source=LEARNED))
+    return chosen
 
 
 def _logged(gap: Gap) -> Logged:
     return Logged(gap.context, tuple(SOURCES), gap.source, 1 / len(SOURCES), gap.right, gap.task)
 
 
-def _by_turn(found: Sequence[Gap]) -> list[list[Gap]]:
+def _by_turn(gaps: Sequence[Gap]) -> list[list[Gap]]:
     turns: dict[tuple[int, int], list[Gap]] = {}
-    for gap in found:
+    for gap in gaps:
         turns.setdefault((gap.place, gap.turn), []).append(gap)
     return list(turns.values())

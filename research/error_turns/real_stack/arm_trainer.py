@@ -1,9 +1,8 @@
-"""The arms of experiments through the real stack: what of ``arms.ARMS`` goes through it, as a trainer that differs by
-an arm.
+"""Arms of the experiments through the real stack: an EtudeTrainer that an arm changes.
 
-An arm changes what a rollout was worth, which turns are sites, which hint stands there, or what is learned there;
-everything else is ``EtudeTrainer``'s, and the recipe of ``runs`` says the rest (weights, teacher, gate,
-pairs). Arms with replay-DPO, and those of other sources of hints, are not in (A).
+An arm changes the reward of a rollout, which turns are sites, which hint a site has, or what is learned there. Weights,
+teacher, gate and pairs of an arm are in the recipe (``runs.recipe_of``). Most arms are those of experiment A; the arms
+with replay-DPO and with other sources of hints are added here.
 """
 
 from __future__ import annotations
@@ -43,8 +42,11 @@ ARMS |= {f"{reward}_tenth": replace(ARMS[f"{reward}_distill"], weight=0.1) for r
 
 
 class ArmTrainer(EtudeTrainer):
-    """``read``: forward tokens of training so far, counted as in (A): a cache for sampling, one packed forward. Of a
-    pair, its prompt once and both turns, and all pairs once more for the reference."""
+    """EtudeTrainer of one arm in one world.
+
+    ``read`` counts the forward tokens of training as experiment A does, with a cache for sampling and one packed
+    forward pass. A pair counts with its prompt once and both turns, and all pairs count once more for the reference.
+    """
 
     model_wrapped: Any
 
@@ -55,13 +57,13 @@ class ArmTrainer(EtudeTrainer):
         self._texts: list[tuple[str, str]] = []
         self._knows = world.knows()
 
-    # --- what an episode is worth --------------------------------------------------------------------------------
+    # --- rewards -------------------------------------------------------------------------------------------------
 
     def _play_batch(self) -> SampledBatch:
         sampled = super()._play_batch()
         if self.arm.reward != "dense":
             return sampled
-        return replace(sampled, rollouts=[less_errors(rollout) for rollout in sampled.rollouts])
+        return replace(sampled, rollouts=[with_dense_reward(rollout) for rollout in sampled.rollouts])
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
@@ -72,41 +74,44 @@ class ArmTrainer(EtudeTrainer):
             )
         return output
 
-    # --- which sites, which hints --------------------------------------------------------------------------------
+    # --- sites and hints -----------------------------------------------------------------------------------------
 
     def _choose_sites(self, played: Sequence[Rollout]) -> list[list[Site]]:
         self.read += sum(len(rollout.ids) for rollout in played) * (2 if self.arm.reward else 1)
         if not self.arm.hint:
             return [[] for _ in played]
-        self._texts += [told for rollout in played for told in self._of_its_task(rollout)]
-        told = [replace(rollout, error_turns=self._told(rollout, place)) for place, rollout in enumerate(played)]
+        self._texts += [text for rollout in played for text in self._task_hints(rollout)]
+        changed = [
+            replace(rollout, error_turns=self._error_turns(rollout, place, played))
+            for place, rollout in enumerate(played)
+        ]
         if self.arm.where == "due":
-            chance = random.Random(f"due {self.args.seed} {self.state.global_step}")
-            told = at_due_turns(told, functools.partial(due, self._knows), chance)
-        sites: list[list[Site]] = super()._choose_sites(told)
+            rng = random.Random(f"due {self.args.seed} {self.state.global_step}")
+            changed = at_due_turns(changed, functools.partial(due, self._knows), rng)
+        sites: list[list[Site]] = super()._choose_sites(changed)
         if self.arm.hint == "null":
-            return [[replace(site, hint=[]) for site in some] for some in sites]
+            return [[replace(site, hint=[]) for site in rollout_sites] for rollout_sites in sites]
         return sites
 
-    def _of_its_task(self, rollout: Rollout) -> list[tuple[str, str]]:
-        """Task and text of the hints that are wrong for others."""
-        telling = self.world.telling
-        errors = [error for error in rollout.error_turns if error.hints and (not telling or error.kind in telling)]
+    def _task_hints(self, rollout: Rollout) -> list[tuple[str, str]]:
+        """Return (task id, text) of the hints that are right for their own task only."""
+        kinds = self.world.task_specific
+        errors = [error for error in rollout.error_turns if error.hints and (not kinds or error.kind in kinds)]
         return [(rollout.task_id, error.hints[0].text) for error in errors]
 
-    def _told(self, rollout: Rollout, place: int) -> list[ErrorTurn]:
-        """The error turns as this arm has them: at other turns, or with other hints."""
-        chance = random.Random(f"arm {self.args.seed} {rollout.task_id} {place} {self.state.global_step}")
-        errors = at_good_turns(rollout, chance) if self.arm.where == "good" else rollout.error_turns
+    def _error_turns(self, rollout: Rollout, place: int, played: Sequence[Rollout]) -> list[ErrorTurn]:
+        """Return a rollout's error turns as this arm has them: at other turns, or with other hints."""
+        rng = random.Random(f"arm {self.args.seed} {rollout.task_id} {place} {self.state.global_step}")
+        errors = at_good_turns(rollout, rng) if self.arm.where == "good" else rollout.error_turns
         if self.arm.hint in SOURCES:
-            told = SOURCES[self.arm.hint]
-            return [hinted(error, told(error, rollout, self._played, self.world)) for error in errors]
+            source = SOURCES[self.arm.hint]
+            return [hinted(error, source(error, rollout, played, self.world)) for error in errors]
         if self.arm.hint == "wrong":
             others = [text for task, text in self._texts if task != rollout.task_id]
-            return [hinted(error, chance.choice(others)) for error in errors] if others else []
+            return [hinted(error, rng.choice(others)) for error in errors] if others else []
         return errors
 
-    # --- what is learned there -----------------------------------------------------------------------------------
+    # --- losses --------------------------------------------------------------------------------------------------
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         replay = self.parts.replay
@@ -124,27 +129,28 @@ class ArmTrainer(EtudeTrainer):
         return loss
 
     def _learned_from_samples(self, model: Any, inputs: dict[str, Any]) -> Tensor:
-        """Each site's turn said once more by the hinted teacher; what works, learned by cross-entropy without hint.
+        """Return the loss of arms that learn from samples: the hinted teacher samples each site's turn again.
 
-        Weights and normaliser are the distillation's, so that the two differ in the target alone.
+        Samples that work are learned by cross-entropy, without the hint. Weights and normaliser are those of the
+        distillation, so that the two differ in the target alone.
         """
         student = self.accelerator.unwrap_model(model)
         total = torch.zeros((), device=student.device)
         batch = ScoredBatch.from_inputs(inputs)
         for rollout, sites in ((row.rollout, row.sites) for row in batch.rows):
-            said = self._said_again(student, rollout, sites)
-            fits = [(s, replace(site, end=site.start + len(s.ids))) for s, site in zip(said, sites, strict=True)]
-            better = [(s, site) for s, site in fits if self._works(rollout.task_id, s)]
-            for sample, site in better:
+            samples = self._sample_again(student, rollout, sites)
+            tried = [(s, replace(site, end=site.start + len(s.ids))) for s, site in zip(samples, sites, strict=True)]
+            working = [(s, site) for s, site in tried if self._works(rollout.task_id, s)]
+            for sample, site in working:
                 rows = student_rows(student, [*rollout.ids[: site.start], *sample.ids], [site])
-                each = log_probabilities(rows, head_of(student), torch.tensor(sample.ids, device=student.device))
-                total = total - site.weight * each.sum()
-            for read in ([site for _, site in fits], [replace(site, hint=[]) for _, site in better]):
+                logps = log_probabilities(rows, head_of(student), torch.tensor(sample.ids, device=student.device))
+                total = total - site.weight * logps.sum()
+            for read in ([site for _, site in tried], [replace(site, hint=[]) for _, site in working]):
                 self.read += tokens_read(rollout.ids, read, packed=True) if read else 0
-            self.record_metric("samples/worked", len(better) / max(len(fits), 1))
+            self.record_metric("samples/worked", len(working) / max(len(tried), 1))
         return total / batch.site_tokens.clamp(min=1)
 
-    def _said_again(self, student: Any, rollout: Rollout, sites: Sequence[Site]) -> list[Sample]:
+    def _sample_again(self, student: Any, rollout: Rollout, sites: Sequence[Site]) -> list[Sample]:
         if not sites:
             return []
         assert self.parts.teacher is not None
@@ -160,69 +166,73 @@ class ArmTrainer(EtudeTrainer):
 
 
 class NoRounding(TrainerCallback):
-    """Gradients of rounding size are no update, as in (A): AdamW would make whole steps of them."""
+    """Drops gradients that are rounding errors, as experiment A does: AdamW would make full steps of them."""
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, model: Any = None, **more: Any) -> None:
-        found = [value.grad for value in model.parameters() if value.grad is not None]
-        if torch.nn.utils.get_total_norm(found) < ROUNDING:
+        gradients = [value.grad for value in model.parameters() if value.grad is not None]
+        if torch.nn.utils.get_total_norm(gradients) < ROUNDING:
             model.zero_grad()
 
 
 def tokens_of(pairs: Sequence[Encoded]) -> int:
+    """Return the number of tokens of the pairs, each prompt counted once."""
     return sum(len(pair.prompt) + len(pair.chosen) + len(pair.rejected) for pair in pairs)
 
 
-def less_errors(rollout: Rollout) -> Rollout:
-    """Worth the verified reward less the share of its turns that erred."""
-    worth = rollout.reward.value - len(rollout.erring_turns) / max(len(rollout.turns), 1)
-    return replace(rollout, reward=rollout.reward.model_copy(update={"value": worth}))
+def with_dense_reward(rollout: Rollout) -> Rollout:
+    """Return the rollout with its verified reward minus the share of turns that erred."""
+    value = rollout.reward.value - len(rollout.erring_turns) / max(len(rollout.turns), 1)
+    return replace(rollout, reward=rollout.reward.model_copy(update={"value": value}))
 
 
 def penalties(played: Sequence[Rollout], group: int, width: int) -> Tensor:
-    """-1 for each token of a turn that erred, less its mean over the group's episodes that have such a turn.
+    """Return the penalty of each token after the prompt, [B, width].
 
-    [B, width]: columns are positions behind the prompt.
+    It is -1 in a turn that erred, centred over the episodes of the group that have a turn of this number.
     """
-    found = torch.zeros(len(played), width)
+    result = torch.zeros(len(played), width)
     for start in range(0, len(played), group):
-        together = played[start : start + group]
-        for turn in range(max(len(rollout.turns) for rollout in together)):
-            there = [(row, rollout) for row, rollout in enumerate(together, start) if turn < len(rollout.turns)]
-            mean = sum(turn in rollout.erring_turns for _, rollout in there) / len(there)
-            for row, rollout in there:
+        members = played[start : start + group]
+        for turn in range(max(len(rollout.turns) for rollout in members)):
+            present = [(row, rollout) for row, rollout in enumerate(members, start) if turn < len(rollout.turns)]
+            mean = sum(turn in rollout.erring_turns for _, rollout in present) / len(present)
+            for row, rollout in present:
                 span, first = rollout.turns[turn], rollout.prompt
-                found[row, span.start - first : span.end - first] = mean - (turn in rollout.erring_turns)
-    return found
+                result[row, span.start - first : span.end - first] = mean - (turn in rollout.erring_turns)
+    return result
 
 
-def at_good_turns(rollout: Rollout, chance: random.Random) -> list[ErrorTurn]:
-    """Return the error turns, each moved to a random turn that did not err, as far as there are."""
+def at_good_turns(rollout: Rollout, rng: random.Random) -> list[ErrorTurn]:
+    """Return the error turns, each moved to a random turn that did not err; those without such a turn are left out."""
     good = good_turns(rollout)
     errors = [error for error in rollout.error_turns if error.hints]
-    turns = chance.sample(good, min(len(good), len(errors)))
+    turns = rng.sample(good, min(len(good), len(errors)))
     return [error.model_copy(update={"turn": turn}) for error, turn in zip(errors, turns, strict=False)]
 
 
-def at_due_turns(played: Sequence[Rollout], due: Callable[[Rollout, int], Any], chance: random.Random) -> list[Rollout]:
-    """The error turns, each moved to a random good turn of its task at which the same call is ``due``, so that its hint
-    is right there too; a turn takes one, and what finds none is left out."""
-    free = [(at, turn) for at, rollout in enumerate(played) for turn in good_turns(rollout)]
-    chance.shuffle(free)
-    found: list[list[ErrorTurn]] = [[] for _ in played]
+def at_due_turns(played: Sequence[Rollout], due: Callable[[Rollout, int], Any], rng: random.Random) -> list[Rollout]:
+    """Return the rollouts with each error turn moved to a random good turn of its task at which the same call is due.
+
+    So its hint is right there too. A turn takes one error turn; an error turn without such a place is left out.
+    """
+    free = [(index, turn) for index, rollout in enumerate(played) for turn in good_turns(rollout)]
+    rng.shuffle(free)
+    moved: list[list[ErrorTurn]] = [[] for _ in played]
     for rollout in played:
         for error in rollout.error_turns:
             call, task = due(rollout, error.turn), rollout.task_id
-            fits = (each for each in free if played[each[0]].task_id == task and due(played[each[0]], each[1]) == call)
+            fits = ((i, turn) for i, turn in free if played[i].task_id == task and due(played[i], turn) == call)
             if error.hints and (place := next(fits, None)):
                 free.remove(place)
-                found[place[0]].append(error.model_copy(update={"turn": place[1]}))
-    return [replace(rollout, error_turns=errors) for rollout, errors in zip(played, found, strict=True)]
+                moved[place[0]].append(error.model_copy(update={"turn": place[1]}))
+    return [replace(rollout, error_turns=errors) for rollout, errors in zip(played, moved, strict=True)]
 
 
 def good_turns(rollout: Rollout) -> list[int]:
+    """Return the numbers of the turns that did not err."""
     return [turn for turn in range(len(rollout.turns)) if turn not in rollout.erring_turns]
 
 
 def hinted(error: ErrorTurn, text: str | None) -> ErrorTurn:
-    """With this hint alone, or with none; one that had none gets none."""
+    """Return the error with this hint alone; without hints if the text is empty, or if it had none."""
     return error.model_copy(update={"hints": [Hint(text=text)] if error.hints and text else []})

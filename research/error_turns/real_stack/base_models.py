@@ -1,4 +1,4 @@
-"""The bases of a world, made by ``trainers.small`` from its dialogues; and a chat with hints, for its ceiling."""
+"""Bases of a world, pretrained on its dialogues by ``trainers.tiny_models``, and the hinted chat of its ceiling."""
 
 from __future__ import annotations
 
@@ -22,30 +22,32 @@ SEED = 0
 
 
 def base(world: World, name: str, folder: Path) -> Path:
-    """Return where the base is; it is made there unless it is there."""
-    found, wanted = folder / name, world.sizes(name)
-    if not is_made(found, wanted, SEED):
+    """Return the folder of a base, which is made unless it is there."""
+    path, sizes = folder / name, world.sizes(name)
+    if not is_made(path, sizes, SEED):
         folder.mkdir(parents=True, exist_ok=True)
         rows = folder / f"{name}.jsonl"
         with rows.open("w", encoding="utf-8") as file:
-            for row in world.dialogues(wanted):
+            for row in world.dialogues(sizes):
                 file.write(json.dumps(row) + "\n")
-        make_base(rows, wanted, found, seed=SEED, progress=functools.partial(told, name))
-    return found
+        make_base(rows, sizes, path, seed=SEED, progress=functools.partial(print_progress, name))
+    return path
 
 
-def told(name: str, what: str, step: int, of: int) -> None:
+def print_progress(name: str, phase: str, step: int, steps: int) -> None:
+    """Print every hundredth step of the pretraining of a base."""
     if step % 100 == 0:
-        print(f"base {name}: {what}, step {step} of {of}", file=sys.stderr, flush=True)
+        print(f"base {name}: {phase}, step {step} of {steps}", file=sys.stderr, flush=True)
 
 
 def digest(path: Path) -> str:
+    """Return the digest of a base's weights."""
     logging.disable_progress_bar()
     return bases.digest(AutoModelForCausalLM.from_pretrained(path))
 
 
 def check(world: World, name: str, plain: float, with_hint: float) -> None:
-    """Raises UnfitBase for one that does not do what the experiment takes for granted."""
+    """Raise UnfitBase for a base that errs more or less often than the experiment assumes, without or with a hint."""
     least, most = world.hinted[name]
     if plain < world.errs:
         raise UnfitBase(
@@ -58,7 +60,7 @@ def check(world: World, name: str, plain: float, with_hint: float) -> None:
 
 
 class Hinted:
-    """A chat whose first turn has a hint before it, by the user's words; every other turn is as it was."""
+    """Chat that inserts a hint before the first turn; ``hints`` has its text by the user's message."""
 
     def __init__(self, chat: Any, hints: Mapping[str, str]) -> None:
         self._chat, self._hints = chat, hints

@@ -1,4 +1,4 @@
-"""What the commands of experiments through the real stack have in common: a server, bases, pairs, runs, a report."""
+"""Command of the experiments through the real stack: server, bases, pairs, runs and report."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RATES = (1e-4, 3e-4, 1e-3)
 
 @dataclass(frozen=True)
 class Stack:
-    """An experiment and its world; ``arms`` are run unless others are asked for (none given: all)."""
+    """An experiment and its world; ``arms`` are run unless others are named; without any, all are."""
 
     world: World
     experiment: driver.Experiment
@@ -44,60 +44,61 @@ def run_one(
 def evaluated(
     known: set[str], world: World, places: Mapping[str, Path], url: str, updates: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield the bases, without and with the hint. Raises UnfitBase."""
-    wanted = {name: EVALUATED[name] for name in EVALUATED if EVALUATED[name][0] in places and name not in known}
-    found = {name: runs.of_base(world, places[base], url, hint) for name, (base, hint) in wanted.items()}
-    errors = {wanted[name]: splits[0].missed for name, splits in found.items()}
+    """Yield the rows of the bases, without and with the hint, except the ``known`` ones. Raises UnfitBase."""
+    missing = {name: EVALUATED[name] for name in EVALUATED if EVALUATED[name][0] in places and name not in known}
+    results = {name: runs.of_base(world, places[base], url, hint) for name, (base, hint) in missing.items()}
+    errors = {missing[name]: splits[0].missed for name, splits in results.items()}
     for base in places:
         if {(base, False), (base, True)} <= set(errors):
             base_models.check(world, base, errors[base, False], errors[base, True])
-    for name, splits in found.items():
+    for name, splits in results.items():
         curve = runs.Curve()
         runs.note(curve, 0, 0, *splits)
-        digest = base_models.digest(places[wanted[name][0]])
+        digest = base_models.digest(places[missing[name][0]])
         row = runs.row(Run(name, 0.0, 0), digest, curve, broken=False, drifts=[], kl=None)
         yield row | {"cpu_seconds": 0.0, "updates": updates}
 
 
 def places_of(world: World, options: argparse.Namespace) -> dict[str, Path]:
-    """Return where the bases are; those of the chosen arms are made unless --bases says where. Raises Refused."""
+    """Return the folders of the bases. Without --bases, those of the chosen arms are made. Raises Refused."""
     needed, folder = {ARMS[name].base for name in options.arms}, options.bases or options.out / "bases"
     if options.bases is None:
         for name in sorted(needed):
             base_models.base(world, name, folder)
-    there = {name: folder / name for name in SKILL if (folder / name / "config.json").is_file()}
-    if missing := sorted(needed - set(there)):
+    present = {name: folder / name for name in SKILL if (folder / name / "config.json").is_file()}
+    if missing := sorted(needed - set(present)):
         raise Refused(f"--bases {folder} holds no {' and no '.join(missing)}")
-    return there
+    return present
 
 
 def pairs_of(world: World, options: argparse.Namespace, places: Mapping[str, Path], url: str) -> dict[str, Path]:
-    """Return the files of pairs of those bases whose chosen arms learn from some. Raises Refused and ReplayError."""
+    """Return the file of pairs of each base with a chosen arm that learns from pairs. Raises Refused, ReplayError."""
     needed = sorted({ARMS[name].base for name in options.arms if ARMS[name].replay})
     return {name: teacher_pairs.pairs(world, places[name], url, options.out / "pairs") for name in needed}
 
 
 def tasks_of(world: World, options: argparse.Namespace) -> list[str]:
-    """All that may be played: what is held out, what pairs are made from, and what each run learns from."""
+    """Return the ids of all tasks that may be played: held-out ones, those of pairs, and those of every run."""
     arms = [ARMS[name] for name in options.arms]
     number = world.prompts * options.updates * max(arm.times for arm in arms)
     tuning = options.tuning if len(options.rates) > 1 else 0
     seeds = [*range(1, options.seeds + 1), *range(TUNING, TUNING + tuning)]
-    found = [*world.tested(), *world.learned(0, world.prompts)]
-    found += world.played(teacher_pairs.EPISODES) if any(arm.replay for arm in arms) else []
-    return found + [name for seed in seeds for name in world.learned(seed, number)]
+    tasks = [*world.tested(), *world.learned(0, world.prompts)]
+    tasks += world.played(teacher_pairs.EPISODES) if any(arm.replay for arm in arms) else []
+    return tasks + [name for seed in seeds for name in world.learned(seed, number)]
 
 
 def prepare(options: argparse.Namespace, world: World, url: str) -> driver.Ready:
+    """Make the bases and pairs of the chosen arms, and return what the driver needs to run them."""
     places = places_of(world, options)
     digests = {name: base_models.digest(path) for name, path in places.items()}
-    given: dict[str, Any] = {"world": world, "places": places, "url": url, "updates": options.updates}
-    run = functools.partial(run_one, out=options.out, pairs=pairs_of(world, options, places, url), **given)
-    return driver.Ready(digests, functools.partial(evaluated, **given), run)
+    shared: dict[str, Any] = {"world": world, "places": places, "url": url, "updates": options.updates}
+    run = functools.partial(run_one, out=options.out, pairs=pairs_of(world, options, places, url), **shared)
+    return driver.Ready(digests, functools.partial(evaluated, **shared), run)
 
 
 def go(stack: Stack, options: argparse.Namespace) -> None:
-    """Raises Refused and UnfitBase."""
+    """Make the bases alone, print the report alone, or run what is missing. Raises Refused and UnfitBase."""
     world, experiment = stack.world, replace(stack.experiment, rates=options.rates)
     if options.make_bases:
         for name in SKILL:
@@ -115,13 +116,14 @@ def go(stack: Stack, options: argparse.Namespace) -> None:
 
 
 def command(stack: Stack, description: str | None) -> int:
+    """Run the command of an experiment and return its exit code."""
     torch.set_num_threads(1)
     world = stack.world
     parser = driver.parser_of(stack.experiment, description, updates=world.updates, episodes=world.episodes)
-    parser.add_argument("--bases", type=Path, help="a folder that holds strong and weak")
+    parser.add_argument("--bases", type=Path, help="Folder with the bases strong and weak.")
     rates = stack.experiment.rates
-    parser.add_argument("--rates", type=rates_of, default=rates, help="that are tried; a single one is not tuned")
-    parser.add_argument("--make-bases", action="store_true", help="strong and weak, in DIR/bases, and nothing else")
+    parser.add_argument("--rates", type=rates_of, default=rates, help="Learning rates to try; one is not tuned.")
+    parser.add_argument("--make-bases", action="store_true", help="Only make the bases strong and weak in DIR/bases.")
     if stack.arms:
         parser.set_defaults(arms=list(stack.arms))
     options = parser.parse_args()
@@ -129,4 +131,5 @@ def command(stack: Stack, description: str | None) -> int:
 
 
 def rates_of(text: str) -> tuple[float, ...]:
-    return tuple(sorted(float(each) for each in text.split(",")))
+    """Return the learning rates in a comma-separated text, sorted."""
+    return tuple(sorted(map(float, text.split(","))))

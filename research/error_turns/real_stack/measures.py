@@ -1,21 +1,32 @@
-"""The measures, contrasts and checks of experiment (B), as PREREGISTERED_STACK.md has them; its contrasts W are in
-PREREGISTERED_BALANCE.md, X in PREREGISTERED_PLACE.md."""
+"""Measures, contrasts and checks of experiment B, as registered in PREREGISTERED_STACK.md.
+
+The contrasts W are registered in PREREGISTERED_BALANCE.md, X in PREREGISTERED_PLACE.md.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from etude.research.error_turns import summary
-from etude.research.error_turns.summary import Contrast, Measure, Row
+from etude.research.error_turns.summary import (
+    Contrast,
+    Measure,
+    Row,
+    count,
+    ends_near,
+    guard_checks,
+    keeps_good_turns,
+)
 
 
-def last(split: str, what: str) -> Measure:
-    return lambda row: float(row["held"][split][-1][what])
+def last(split: str, share: str) -> Measure:
+    """Return a measure: a share at the last evaluation on the tasks of a split."""
+    return lambda row: float(row["held"][split][-1][share])
 
 
 def measures(other: str) -> dict[str, Measure]:
-    """(A)'s, and shares of the last evaluation; ``other`` is what the split ``eval`` is called."""
+    """Return the measures of experiment A and those of the last evaluation; ``other`` names the split ``eval``."""
     return {
         **summary.MEASURES,
         "first": last("train", "first"),
@@ -32,7 +43,7 @@ PLACE = (
     Contrast("X1", "good_due", "distill", "area", "within", 0.05),
     Contrast("X2", "good_due", "good_turn", "area", "below", -0.10),
 )
-"""In both worlds."""
+"""Contrasts X of both worlds."""
 CONTRASTS = (
     Contrast("P1", "dense_distill", "grpo_dense", "area", "below", 0.0),
     Contrast("P2", "sparse_distill", "grpo_sparse", "final", "below", -0.10),
@@ -68,33 +79,26 @@ CONTRASTS = (
 
 
 def checks(arms: Mapping[str, Sequence[Row]]) -> dict[str, str]:
-    """Return what is counted seed by seed, and whether the controls are valid: "held of all"."""
-
-    def count(name: str, holds: Callable[[Row], bool]) -> str:
-        rows = arms.get(name, ())
-        return f"{sum(holds(row) for row in rows)} of {len(rows)}"
-
-    def stays(row: Row) -> bool:
-        still = row["good_turn_kl"] is not None and row["good_turn_kl"] <= 0.01
-        return still and abs(row["errors"][-1] - row["errors"][0]) <= 0.10
-
+    """Return what is counted seed by seed, and whether the controls are valid, each as "held of all"."""
     return {
         "wrong_hint ends at most .10 below the base": count(
-            "wrong_hint", lambda row: row["errors"][0] - row["errors"][-1] <= 0.10
+            arms, "wrong_hint", lambda row: row["errors"][0] - row["errors"][-1] <= 0.10
         ),
-        "null_hint ends within .10 of the base, KL <= .01": count("null_hint", stays),
-        "distill ends at <= .10": count("distill", lambda row: row["errors"][-1] <= 0.10),
-        "dense_distill ends at <= .10": count("dense_distill", lambda row: row["errors"][-1] <= 0.10),
-        "grpo_dense ends at <= .10": count("grpo_dense", lambda row: row["errors"][-1] <= 0.10),
-        "the guard trips in time in live": count("live", summary.in_time),
-        "... or at the evaluation that shows the rise": count("live", lambda row: summary.in_time(row, early=False)),
+        "null_hint ends within .10 of the base, KL <= .01": count(
+            arms, "null_hint", lambda row: keeps_good_turns(row) and ends_near(row, 0.10)
+        ),
+        **{
+            f"{name} ends at <= .10": count(arms, name, lambda row: row["errors"][-1] <= 0.10)
+            for name in ("distill", "dense_distill", "grpo_dense")
+        },
+        **guard_checks(arms),
     }
 
 
-def show(found: dict[str, Any], measures: Mapping[str, Measure]) -> None:
-    """What (A)'s tables do not have: interquartile means and intervals of rates."""
+def show(report: dict[str, Any], measures: Mapping[str, Measure]) -> None:
+    """Print the measures that experiment A lacks, as interquartile means with their intervals."""
     shown = [name for name in measures if name not in summary.MEASURES]
     print(f"\n{'arm':22}" + "".join(f" {name:>18}" for name in shown))
-    for name, arm in found["arms"].items():
-        parts = ["{:.2f} [{:.2f}, {:.2f}]".format(*arm[each]) for each in shown]
+    for name, arm in report["arms"].items():
+        parts = ["{:.2f} [{:.2f}, {:.2f}]".format(*arm[measure]) for measure in shown]
         print(f"{name:22}" + "".join(f" {part:>18}" for part in parts))

@@ -31,25 +31,28 @@ from etude.trainers.run.records import evaluation_of
 from etude.trainers.run.run_dir import write_json
 
 ERROR = "missed"
-"""What of ``Held`` is the error of a curve: a policy that submits at once never errs in its first turn."""
+"""Field of ``Held`` that a curve takes as the error: it also counts a policy that submits at once."""
 CHUNK = 4
-"""Rollouts that ``good_turns_kl`` reads at a time."""
+"""Rollouts of one call of ``good_turns_kl``."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """Of one split's held-out episodes: the share of first turns that err, of first turns that err or do not
-    try (see ``World.tries``), of all turns that err, and of solved episodes."""
+    """Shares measured on the held-out episodes of one split."""
 
     first: float
+    """First turns that err."""
     missed: float
+    """First turns that err or avoid what can err (``World.tries``)."""
     turns: float
+    """Turns that err."""
     solved: float
+    """Episodes that are solved."""
 
 
 @dataclass
 class Curve:
-    """At update 0 and at each evaluation. ``train`` and ``eval`` are the splits: known words, and others."""
+    """Measurements at update 0 and at each evaluation, on tasks with words of the splits ``train`` and ``eval``."""
 
     episodes: list[int] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
@@ -60,6 +63,7 @@ class Curve:
 def recipe_of(
     world: World, arm: Arm, rate: float, seed: int, base: Path, url: str, out: Path, steps: int, pairs: Path | None
 ) -> Recipe:
+    """Return the recipe of a run of ``steps`` updates; ``pairs`` is the file of an arm with replay."""
     return parse(
         {
             "seed": seed,
@@ -81,7 +85,7 @@ def recipe_of(
             # Above log 2, so that the drift of a moving teacher is measured and stops nothing.
             "safety": {"teacher_drift": 1.0, "hack_rate": 0.0},
         },
-        "a run's recipe",
+        "the recipe of a run",
     )  # fmt: skip
 
 
@@ -96,43 +100,49 @@ def made(
     steps: int,
     pairs: Path | None = None,
 ) -> BuiltRun:
-    """A run that can begin, in its own folder; nothing is saved on the way. ``pairs``: for an arm with replay."""
+    """Return a run that can start in the emptied folder ``out``; it saves no checkpoints.
+
+    ``pairs`` is the file of an arm with replay.
+    """
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     recipe = recipe_of(world, arm, rate, seed, base, url, out, steps, pairs)
     write_json(out / RECIPE, recipe.model_dump(mode="json"))
     trainer = functools.partial(ArmTrainer, arm=arm, world=world)
     tasks = world.learned(seed, world.prompts * steps)
-    found = build(recipe, url, tasks, trainer=trainer, dialogues=None, progress=lambda what, done, of: None)
-    found.trainer.args.save_strategy = "no"
-    found.trainer.add_callback(NoRounding())
-    return found
+    run = build(recipe, url, tasks, trainer=trainer, dialogues=None, progress=lambda phase, done, total: None)
+    run.trainer.args.save_strategy = "no"
+    run.trainer.add_callback(NoRounding())
+    return run
 
 
 def evaluated(trainer: ArmTrainer) -> tuple[Held, Held, list[Rollout]]:
-    """The policy as it is on both held-out sets, sampled with the same luck each time; the first set's rollouts too."""
+    """Play both held-out sets with the current policy, sampled from the same seed each time.
+
+    Return the shares on each set, and the rollouts of the first one.
+    """
     training, world = trainer.model.training, trainer.world
     trainer.model.eval()
     torch.manual_seed(0)
     played = trainer.play([{"task_id": name} for name in world.tested()])
     trainer.model.train(training)
-    known, other = played[: world.held], played[world.held :]
-    return held(known, world.tries), held(other, world.tries), known
+    train, other = played[: world.held], played[world.held :]
+    return held(train, world.tries), held(other, world.tries), train
 
 
 def held(played: list[Rollout], tries: Callable[[Rollout], bool]) -> Held:
-    """Of the valid ones: an episode that the machine spoiled says nothing of the policy. Raises Refused without any."""
-    found, valid = evaluation_of(played), [rollout for rollout in played if rollout.reward.valid]
+    """Return the shares on the valid episodes. Raises Refused when there is none."""
+    evaluation, valid = evaluation_of(played), [rollout for rollout in played if rollout.reward.valid]
     if not valid:
         raise Refused("the server's machine spoiled every episode of an evaluation: `etude doctor` says what it lacks")
     first = sum(0 in rollout.erring_turns for rollout in valid) / len(valid)
     missed = sum(0 in rollout.erring_turns or not tries(rollout) for rollout in valid) / len(valid)
-    return Held(*(round(share, 5) for share in (first, missed, found.error_turn_rate, found.solved)))
+    return Held(*(round(share, 5) for share in (first, missed, evaluation.error_turn_rate, evaluation.solved)))
 
 
 @functools.cache
 def of_base(world: World, base: Path, url: str, hint: bool) -> tuple[Held, Held]:
-    """Before any update, with or without the right hint before the first turn."""
+    """Return the shares of a base on both held-out sets, with or without the right hint before the first turn."""
     with tempfile.TemporaryDirectory() as folder:
         trainer = made(world, Arm(), 1e-9, 0, base, url, Path(folder) / "run", 1).trainer
         if hint:
@@ -145,13 +155,14 @@ def of_base(world: World, base: Path, url: str, hint: bool) -> tuple[Held, Held]
 
 
 class Evaluate(TrainerCallback):
-    """Adds to a curve when an evaluation is due."""
+    """Evaluates the policy when an evaluation is due, and adds the result to a curve."""
 
     def __init__(self, trainer: ArmTrainer, curve: Curve, every: int, updates: int) -> None:
         self._trainer, self._curve, self._every, self._updates = trainer, curve, every, updates
         self.last: list[Rollout] = []
 
     def due(self, number: int, steps: int) -> bool:
+        """Return whether an evaluation follows update ``number`` of ``steps``."""
         return due(number, self._every, self._updates) or number == steps
 
     def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
@@ -162,7 +173,7 @@ class Evaluate(TrainerCallback):
 
 
 def finished(trainer: ArmTrainer, steps: int) -> bool:
-    """Train. False for a run that was stopped because it is no number any more, or that cannot be sampled from."""
+    """Train. Return False when the weights became NaN, or when the policy can no longer be sampled from."""
     try:
         trainer.train()
     except RuntimeError as error:
@@ -173,18 +184,19 @@ def finished(trainer: ArmTrainer, steps: int) -> bool:
 
 
 def lost(world: World, curve: Curve, watch: Evaluate, steps: int, tokens: int) -> None:
-    """A run that broke off errs in every turn from its next evaluation on."""
+    """Record that a run that broke off errs in every turn from its next evaluation on."""
     for number in range(curve.episodes[-1] // world.episodes + 1, steps + 1):
         if watch.due(number, steps):
             note(curve, number * world.episodes, tokens, *[Held(1.0, 1.0, 1.0, 0.0)] * 2)
 
 
 def due(number: int, every: int, updates: int) -> bool:
-    """After each part of a run; of a longer one, behind these, once in so many updates."""
+    """Return whether an evaluation is due: after each part of a run; in a longer run then every ``updates``."""
     return number % (every if number <= updates else updates) == 0
 
 
 def note(curve: Curve, episodes: int, tokens: int, train: Held, other: Held) -> None:
+    """Add an evaluation to a curve."""
     curve.episodes.append(episodes)
     curve.tokens.append(tokens)
     curve.train.append(train)
@@ -194,7 +206,7 @@ def note(curve: Curve, episodes: int, tokens: int, train: Held, other: Held) -> 
 def train(
     world: World, run: Run, base: Path, url: str, out: Path, *, updates: int, pairs: Path | None = None
 ) -> dict[str, Any]:
-    """Return one run as a row of the result file. ``updates`` of an arm with ``times`` are that many times more."""
+    """Train one arm and return its row of the result file; the arm makes ``arm.times`` times ``updates`` updates."""
     torch.set_num_threads(1)
     first = of_base(world, base, url, False)
     arm, started, curve = ARMS[run.arm], time.process_time(), Curve()
@@ -213,37 +225,37 @@ def train(
     if broken:
         lost(world, curve, watch, steps, trainer.read)
     drifts = drifts_at(folder, [episodes // world.episodes for episodes in curve.episodes])
-    found = row(run, bases.digest(before), curve, broken=broken, drifts=drifts, kl=kl)
-    return found | {"cpu_seconds": round(time.process_time() - started, 2), "updates": updates}
+    result = row(run, bases.digest(before), curve, broken=broken, drifts=drifts, kl=kl)
+    return result | {"cpu_seconds": round(time.process_time() - started, 2), "updates": updates}
 
 
 def kl_on_good_turns(trainer: ArmTrainer, before: Any, played: list[Rollout]) -> float | None:
-    """KL(policy || base), nats a token, on the good turns of the last evaluation; None without any."""
+    """Return KL(policy || base) in nats a token on the good turns of the last evaluation; None without such turns."""
     good = [rollout for rollout in played if len(rollout.erring_turns) < len(rollout.turns)]
     parts = [good[start : start + CHUNK] for start in range(0, len(good), CHUNK)]
-    measured = [good_turns_kl(trainer.model, before, [(one, []) for one in part]) for part in parts]
-    each = [value for value in measured if value is not None]
-    return sum(each) / len(each) if each else None
+    measured = [good_turns_kl(trainer.model, before, [(rollout, []) for rollout in part]) for part in parts]
+    values = [value for value in measured if value is not None]
+    return sum(values) / len(values) if values else None
 
 
 def drifts_at(folder: Path, updates: list[int]) -> list[float]:
-    """Return the teacher's drift as it was last measured at each of these; empty for a teacher that stands still."""
+    """Return the last measured drift of the teacher at each of these updates; empty for a frozen teacher."""
     rows = [line for line in read_metrics(folder / METRICS) if "teacher_drift" in line]
-    known = [[line["teacher_drift"] for line in rows if line["step"] <= number] for number in updates]
-    return [round(some[-1], 5) if some else 0.0 for some in known] if rows else []
+    earlier = [[line["teacher_drift"] for line in rows if line["step"] <= number] for number in updates]
+    return [round(drifts[-1], 5) if drifts else 0.0 for drifts in earlier] if rows else []
 
 
 def row(run: Run, digest: str, curve: Curve, *, broken: bool, drifts: list[float], kl: float | None) -> dict[str, Any]:
-    """As (A)'s, with what the real stack has besides."""
+    """Return the row of a run: the fields of experiment A, and ``held`` with all shares of each evaluation."""
     return {
         **run._asdict(),
         "base": digest,
         "broken": broken,
         "episodes": curve.episodes,
         "tokens": curve.tokens,
-        "errors": [float(getattr(each, ERROR)) for each in curve.train],
+        "errors": [float(getattr(shares, ERROR)) for shares in curve.train],
         "drifts": drifts,
         "good_turn_kl": None if kl is None else round(kl, 5),
         "follows": None,
-        "held": {name: [asdict(each) for each in getattr(curve, name)] for name in ("train", "eval")},
+        "held": {name: [asdict(shares) for shares in getattr(curve, name)] for name in ("train", "eval")},
     }

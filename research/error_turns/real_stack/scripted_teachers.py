@@ -17,42 +17,41 @@ from typing import Any, Protocol
 Call = tuple[str, dict[str, Any]]
 """A tool's name and its arguments."""
 Messages = Sequence[Mapping[str, Any]]
-"""Of a chat completion's request."""
+"""Messages of a chat completion's request."""
 
 
 class Knows(Protocol):
-    """The call that comes next: one that leads on, or one that errs."""
+    """Knowledge of an environment's tasks: the next right call, and a call that errs."""
 
     def right(self, task_id: str, messages: Messages) -> Call: ...
 
-    def wrong(self, task_id: str, messages: Messages, chance: random.Random) -> Call: ...
+    def wrong(self, task_id: str, messages: Messages, rng: random.Random) -> Call: ...
 
 
 def calls_made(messages: Messages) -> list[Call]:
-    """Of all assistant turns, in order."""
+    """Return the calls of all assistant turns, in order."""
     functions = [call["function"] for message in messages for call in message.get("tool_calls") or []]
-    return [(each["name"], json.loads(each["arguments"])) for each in functions]
+    return [(function["name"], json.loads(function["arguments"])) for function in functions]
 
 
 @dataclass(frozen=True)
 class Scripted:
-    """Right with the probability ``accuracy``, by what it is asked alone: whoever asks again hears the same.
-
-    ``tasks``: their ids, by what the user says first.
-    """
+    """Teacher that is right with a given probability. Its answer depends on the question and the seed alone."""
 
     name: str
     accuracy: float
+    """Probability of a right answer."""
     knows: Knows
     tasks: Mapping[str, str]
+    """Task ids, by the first message of the user."""
     seed: int = 0
 
     def __call__(self, messages: Messages) -> Call:
-        task_id = self.tasks[next(each["content"] for each in messages if each["role"] == "user")]
-        chance = random.Random(f"teacher {self.name} {self.seed} {json.dumps(messages)}")
-        if chance.random() < self.accuracy:
+        task_id = self.tasks[next(message["content"] for message in messages if message["role"] == "user")]
+        rng = random.Random(f"teacher {self.name} {self.seed} {json.dumps(messages)}")
+        if rng.random() < self.accuracy:
             return self.knows.right(task_id, messages)
-        return self.knows.wrong(task_id, messages, chance)
+        return self.knows.wrong(task_id, messages, rng)
 
 
 @contextmanager
@@ -65,16 +64,16 @@ def endpoint(answer: Callable[[Messages], Call]) -> Iterator[str]:
         disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            said = json.dumps(completion(*answer(asked["messages"]))).encode()
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            reply = json.dumps(completion(*answer(request["messages"]))).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(said)))
+            self.send_header("Content-Length", str(len(reply)))
             self.end_headers()
-            self.wfile.write(said)
+            self.wfile.write(reply)
 
-        def log_message(self, *said: Any) -> None:
-            """Nothing: it is asked hundreds of times."""
+        def log_message(self, *message: Any) -> None:
+            """Print nothing: there are hundreds of requests."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)

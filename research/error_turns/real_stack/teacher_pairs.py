@@ -1,7 +1,7 @@
-"""The pairs that arms with replay-DPO learn from: a base's own episodes, and what scripted teachers say to its turns.
+"""Pairs of the arms with replay-DPO: a base's own episodes, and the answers of scripted teachers at its turns.
 
-FOLDER/NAME of a base has, as `etude run` leaves them, its episodes; as `etude replay` does, pairs and a line for each
-turn; and the account of both. Playing and asking are seeded. What all this took counts in no run: it is in the account.
+FOLDER/NAME has the episodes of the base NAME as `etude run` writes them, the pairs and the log of turns as `etude
+replay` writes them, and an account of their cost, which counts in no run. Playing and asking are seeded.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from etude.trainers.run.run_dir import read_json, write_json
 
 EPISODES, AT_ONCE, SEED = 128, 32, 0
 TEACHERS = {"teacher_90": 0.9, "teacher_85": 0.85, "teacher_80": 0.8}
-"""How often each is right: what its script does, and what `etude replay` is told at first."""
+"""Accuracy of each teacher: that of its script, and the initial estimate of `etude replay`."""
 AGENT, PAIRS, ACCOUNT, PART = "base", "pairs.jsonl", "account.json", ".part"
 
 
-class Kept(NamedTuple):
-    """An episode that the server keeps, and the token of its session. ``cut``: there was no room for its last turn."""
+class ArchivedEpisode(NamedTuple):
+    """A stored episode and the token of its session; ``cut`` says that its last turn did not fit."""
 
     episode: Episode
     token: str
@@ -50,23 +50,26 @@ class Kept(NamedTuple):
 
 
 def pairs(world: World, base: Path, url: str, folder: Path, *, tasks: Sequence[str] = ()) -> Path:
-    """The file of pairs of ``base``; it is made unless it is there. ``tasks`` (default: the world's own ``EPISODES``)
-    are those of the server at ``url``. Raises Refused and ReplayError."""
-    kept, digest = folder / base.name, base_models.digest(base)
-    if not kept.exists():
-        part = kept.with_name(kept.name + PART)
+    """Return the file of pairs of ``base``, which is made unless it is there.
+
+    ``tasks`` are played by the server at ``url``; by default ``EPISODES`` tasks of the world. Raises Refused and
+    ReplayError.
+    """
+    archive, digest = folder / base.name, base_models.digest(base)
+    if not archive.exists():
+        part = archive.with_name(archive.name + PART)
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         account = made(world, base, url, part, tasks or world.played(EPISODES))
         write_json(part / ACCOUNT, {"base": digest, **account})
-        part.rename(kept)
-    if read_json(kept / ACCOUNT)["base"] != digest:
-        raise Refused(f"{kept} holds pairs of another base: remove it, or choose another --out")
-    return kept / PAIRS
+        part.rename(archive)
+    if read_json(archive / ACCOUNT)["base"] != digest:
+        raise Refused(f"{archive} holds pairs of another base: remove it, or choose another --out")
+    return archive / PAIRS
 
 
 def made(world: World, base: Path, url: str, out: Path, tasks: Sequence[str]) -> dict[str, Any]:
-    """Play and ask; the account. Raises Refused when no pair arises."""
+    """Play the tasks, ask the teachers, and return the account. Raises Refused when there is no pair."""
     started = time.process_time()
     tokens, cut = play(world, base, url, out, tasks)
     if not tokens:
@@ -83,9 +86,10 @@ def made(world: World, base: Path, url: str, out: Path, tasks: Sequence[str]) ->
 
 
 def play(world: World, base: Path, url: str, out: Path, tasks: Sequence[str]) -> tuple[dict[str, str], int]:
-    """Return an episode of each task, sampled as in training, into ``out``; their sessions' tokens, by their ids.
+    """Play an episode of each task, sampled as in training, and write it to ``out``.
 
-    Those that were cut are left out, since their last turn is not the base's; how many, comes second.
+    Return the tokens of the sessions by episode id, and the number of episodes that were cut. These are left out,
+    because their last turn is not complete.
     """
     settings = {"url": url, "sandbox": None, "annotate": "state"}
     about = {"agent": AGENT, "cause": "", "sample": 0, "settings": settings, "usage": {}}
@@ -95,42 +99,42 @@ def play(world: World, base: Path, url: str, out: Path, tasks: Sequence[str]) ->
         torch.manual_seed(SEED)
         try:
             played = [
-                one
+                archived
                 for start in range(0, len(tasks), AT_ONCE)
-                for one in trainer._runner.run(together(trainer, tasks[start : start + AT_ONCE]))
+                for archived in trainer._runner.run(play_together(trainer, tasks[start : start + AT_ONCE]))
             ]
         finally:
             trainer.close()
-        whole = [one for one in played if not one.cut]
-        for one in whole:
-            journal.add(about, one.episode)
+        complete = [archived for archived in played if not archived.cut]
+        for archived in complete:
+            journal.add(about, archived.episode)
         summary = summarise(AGENT, journal.rows, journal.rows, 1, str(out).removesuffix(PART))
     write_json(out / "summary.json", {**asdict(summary), "ok": summary.ok})
-    return {one.episode.episode_id: one.token for one in whole}, len(played) - len(whole)
+    return {archived.episode.episode_id: archived.token for archived in complete}, len(played) - len(complete)
 
 
-async def together(trainer: Any, tasks: Sequence[str]) -> list[Kept]:
+async def play_together(trainer: Any, tasks: Sequence[str]) -> list[ArchivedEpisode]:
+    """Play an episode of each task at the same time."""
     limits = trainer.parts.limits
 
-    async def one(task_id: str) -> Kept:
+    async def play_one(task_id: str) -> ArchivedEpisode:
         with trainer._batcher.playing():
             async with trainer._sessions.checkout() as client:
-                named = {"task_id": task_id, "episode_id": f"{AGENT}-{task_id}"}
-                found = await rollout(
-                    named, trainer._chat, client, max_ids=limits.max_ids, max_turn_ids=limits.max_turn_ids
-                )
-                return Kept(await client.episode(), (await client.state()).token or "", found.truncated)
+                arguments = {"task_id": task_id, "episode_id": f"{AGENT}-{task_id}"}
+                sizes = {"max_ids": limits.max_ids, "max_turn_ids": limits.max_turn_ids}
+                played = await rollout(arguments, trainer._chat, client, **sizes)
+                return ArchivedEpisode(await client.episode(), (await client.state()).token or "", played.truncated)
 
-    return list(await asyncio.gather(*(one(task_id) for task_id in tasks)))
+    return list(await asyncio.gather(*map(play_one, tasks)))
 
 
-# --- what the teachers say ---------------------------------------------------------------------------------------
+# --- the teachers' answers ---------------------------------------------------------------------------------------
 
 
 async def ask(run: Path, url: str, knows: Knows, tokens: Mapping[str, str]) -> Report:
-    """`etude replay` of ``run``: every teacher at every turn, what it says executed from a fork of the episode."""
-    episodes = [one.episode for one in stored_episodes(run)]
-    prompts = {each.prompt: each.task_id for each in episodes}
+    """Run `etude replay` on ``run``: ask every teacher at every turn, and execute its answer in a fork."""
+    episodes = [stored.episode for stored in stored_episodes(run)]
+    prompts = {episode.prompt: episode.task_id for episode in episodes}
     with ExitStack() as running:
         urls = {
             name: running.enter_context(endpoint(Scripted(name, accuracy, knows, prompts, SEED)))
@@ -147,7 +151,7 @@ async def ask(run: Path, url: str, knows: Knows, tokens: Mapping[str, str]) -> R
 
 
 def settings_of(urls: Mapping[str, str]) -> ReplaySettings:
-    """The rules of consensus are the command's own; nothing is saved by not asking."""
+    """Return the settings of the replay: the default consensus, and every teacher is asked at every turn."""
     teachers = [
         TeacherSettings(name=name, model=name, base_url=url, accuracy=TEACHERS[name]) for name, url in urls.items()
     ]

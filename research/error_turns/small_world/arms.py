@@ -1,4 +1,4 @@
-"""The arms, and what each learns from one update's rollouts.
+"""Arms of experiment A, and the loss of each on the rollouts of one update.
 
 Shapes: B rollouts (4 sessions x 8), K = 8 turns, rows [B, K, 2, V] as in ``language``. The loss of an update is
 a x Dr.GRPO + b x distillation with a = b = 1 where an arm has both.
@@ -21,24 +21,32 @@ GROUPS, GROUP = 4, 8
 
 @dataclass(frozen=True)
 class Arm:
-    """``reward``: sparse, dense, penalty or none. ``hint``: right, wrong, raw, null, none, or of ``hint_sources``.
-    ``learns``: from the teacher's distribution, or from one of its samples that worked (sft). ``replay``: from pairs
-    too; ``weight``: distillation's beside a reward; (A) has neither. ``where``: error, good (turns that did not err),
-    or due, which (A) has not: those good ones at which the call that the hint speaks of is the next. ``teacher``,
-    ``rate`` and ``every``: as ``trainers.teachers`` has them, in updates."""
+    """One arm: what it learns from. ``replay``, ``weight`` and the place ``due`` exist in the real stack only."""
 
     reward: str = ""
+    """``sparse``, ``dense``, ``penalty``, or '' for none."""
     hint: str = ""
+    """``right``, ``wrong``, ``raw``, ``null``, a name of ``hint_sources``, or '' for none."""
     where: str = "error"
+    """Turns that are sites: ``error``, ``good`` (turns that did not err), or ``due`` (good turns at which the hinted
+    call is the next right one)."""
     learns: str = "distribution"
+    """``distribution`` of the teacher, or a ``sample`` of it that works."""
     teacher: str = "frozen"
+    """Kind of the teacher (``trainers.distillation.teachers``)."""
     rate: float = 0.0
+    """Rate of the teacher."""
     every: int = 100
+    """Updates between two refreshes of a periodic teacher."""
     gate: bool = False
+    """Whether sites are left out at which the hint does not help."""
     base: str = "strong"
     times: int = 1
+    """Factor on the number of updates."""
     replay: bool = False
+    """Whether it also learns from pairs."""
     weight: float = 1.0
+    """Weight of the distillation beside a reward."""
 
 
 _DISTILL = Arm(hint="right")
@@ -73,46 +81,58 @@ ARMS: dict[str, Arm] = {
 
 @dataclass
 class Batch:
-    """One update's rollouts: ids [B, T], what was said [B, K, 2], which turns are OK [B, K]."""
+    """Rollouts of one update."""
 
     sessions: Sessions
     ids: Tensor
+    """Ids, [B, T]."""
     said: Tensor
+    """Tokens that the agent sampled, [B, K, 2]."""
     ok: Tensor
+    """Which turns are OK, [B, K]."""
 
 
 @dataclass
 class Signal:
-    """A loss, or None where nothing is to be learned, and the tokens that were read for it beside the student's."""
+    """Loss of an update and its cost."""
 
     loss: Tensor | None = None
+    """Loss; None when there is nothing to learn."""
     tokens: int = 0
+    """Tokens that were read for the loss."""
 
 
 def sampled(model: Tiny, random: torch.Generator) -> Batch:
+    """Return the rollouts of one update."""
     sessions = language.draw(GROUPS, random).repeated(GROUP)
     said = language.play(model, sessions, random)
     return Batch(sessions, language.written(sessions, said), said, language.works(sessions, said))
 
 
 def advantages(reward: str, ok: Tensor) -> Tensor:
-    """For each turn, [B, K]: reward minus the group's mean; the penalty is centred over the group at its turn."""
+    """Return the advantage of each turn, [B, K]: the reward minus the group's mean.
+
+    The penalty is centred over the group at each turn.
+    """
     groups = ok.float().unflatten(0, (-1, GROUP))
     outcome = groups.mean(-1) if reward == "dense" else groups.prod(-1)
-    found = (outcome - outcome.mean(1, keepdim=True))[..., None].expand_as(groups)
+    centred = (outcome - outcome.mean(1, keepdim=True))[..., None].expand_as(groups)
     if reward == "penalty":
-        found = found + groups - groups.mean(1, keepdim=True)
-    return found.flatten(0, 1)
+        centred = centred + groups - groups.mean(1, keepdim=True)
+    return centred.flatten(0, 1)
 
 
 def policy_loss(rows: Tensor, batch: Batch, advantage: Tensor) -> Tensor:
-    """Dr.GRPO (arXiv:2503.20783) at its first step, where all ratios are 1: divided by B x the tokens of a session."""
-    said = rows.log_softmax(-1).gather(-1, batch.said[..., None])[..., 0]
-    return -(said * advantage[..., None]).sum() / said.numel()
+    """Return the loss of Dr.GRPO (arXiv:2503.20783) at its first step, where all ratios are 1.
+
+    It is divided by B times the number of sampled tokens of a session.
+    """
+    logps = rows.log_softmax(-1).gather(-1, batch.said[..., None])[..., 0]
+    return -(logps * advantage[..., None]).sum() / logps.numel()
 
 
 def chosen_turns(arm: Arm, ok: Tensor, random: torch.Generator) -> Tensor:
-    """Return which turns are sites, [B, K]: the erring ones, or as many random good ones, as far as there are."""
+    """Return which turns are sites, [B, K]: the erring ones, or as many random good ones (all, if there are fewer)."""
     if arm.where == "error":
         return ~ok
     order = torch.rand(ok.shape, generator=random).masked_fill(~ok, 2.0).argsort(1).argsort(1)
@@ -131,51 +151,52 @@ def hints(kind: str, sessions: Sessions, random: torch.Generator) -> Tensor:
 
 
 def hint_loss(arm: Arm, rows: Tensor, model: Tiny, teacher: Tiny, batch: Batch, random: torch.Generator) -> Signal:
-    """sum over sites w_site sum over tokens D / N, with w = 1 / sites of the rollout and N = tokens of all sites."""
+    """Return sum over sites w sum over tokens D / N; w is 1 / sites of the rollout, N the tokens of all sites."""
     turns = chosen_turns(arm, batch.ok, random)
     hint = hints(arm.hint, batch.sessions, random)
-    some = turns.any(1)
-    if not some.any():
+    with_sites = turns.any(1)
+    if not with_sites.any():
         return Signal()
-    turns, ids = turns[some], batch.ids[some]
-    spliced = hint[some, None].expand(-1, TURNS, -1)
+    turns, ids = turns[with_sites], batch.ids[with_sites]
+    spliced = hint[with_sites, None].expand(-1, TURNS, -1)
     with torch.no_grad():
-        told = language.hinted_rows(teacher, ids, spliced)
+        teacher_logits = language.hinted_rows(teacher, ids, spliced)
     tokens = tokens_of_branches(turns, hint.shape[1])
     weights = (turns / turns.sum(1, keepdim=True))[..., None] / (2 * turns.sum())
     if arm.learns == "sample":
-        better, kept = resampled(teacher, batch, some, told, spliced, random)
-        own = language.hinted_rows(model, ids, spliced[..., :0], better[..., 0])
-        loss = -own.log_softmax(-1).gather(-1, better[..., None])[..., 0]
-        return Signal((loss * weights * kept[..., None]).sum(), tokens + tokens_of_branches(turns & kept, 0))
-    mine = rows[some]
+        samples, working = resampled(teacher, batch, with_sites, teacher_logits, spliced, random)
+        logits = language.hinted_rows(model, ids, spliced[..., :0], samples[..., 0])
+        loss = -logits.log_softmax(-1).gather(-1, samples[..., None])[..., 0]
+        return Signal((loss * weights * working[..., None]).sum(), tokens + tokens_of_branches(turns & working, 0))
+    student_logits = rows[with_sites]
     if arm.gate:
-        said = batch.said[some][..., None]
-        gain = (mine.detach().log_softmax(-1) - told.log_softmax(-1)).gather(-1, said)[..., 0].sum(-1)
-        weights = weights * (gain > 0)[..., None]
-    each = divergence(mine.flatten(0, 2), told.flatten(0, 2)).view(mine.shape[:-1])
-    return Signal((each * weights).sum(), tokens)
+        said = batch.said[with_sites][..., None]
+        gain = (student_logits.detach().log_softmax(-1) - teacher_logits.log_softmax(-1)).gather(-1, said)
+        weights = weights * (gain[..., 0].sum(-1) > 0)[..., None]
+    divergences = divergence(student_logits.flatten(0, 2), teacher_logits.flatten(0, 2))
+    return Signal((divergences.view(student_logits.shape[:-1]) * weights).sum(), tokens)
 
 
 def resampled(
-    teacher: Tiny, batch: Batch, some: Tensor, told: Tensor, spliced: Tensor, random: torch.Generator
+    teacher: Tiny, batch: Batch, with_sites: Tensor, logits: Tensor, spliced: Tensor, random: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Return each turn said once more by the hinted teacher, [B, K, 2], and which of them work, [B, K]."""
-    first = language.sample(told[:, :, 0], random)
+    """Return each turn sampled again by the hinted teacher, [B, K, 2], and which of these work, [B, K]."""
+    first = language.sample(logits[:, :, 0], random)
     with torch.no_grad():
-        second = language.hinted_rows(teacher, batch.ids[some], spliced, first)[:, :, 1]
-    said = torch.stack([first, language.sample(second, random)], -1)
-    whole = Sessions(*(part[some] for part in (batch.sessions.order, batch.sessions.tools, batch.sessions.asked)))
-    return said, language.works(whole, said)
+        second = language.hinted_rows(teacher, batch.ids[with_sites], spliced, first)[:, :, 1]
+    samples = torch.stack([first, language.sample(second, random)], -1)
+    parts = (batch.sessions.order, batch.sessions.tools, batch.sessions.asked)
+    return samples, language.works(Sessions(*(part[with_sites] for part in parts)), samples)
 
 
 def tokens_of_branches(turns: Tensor, hint: int) -> int:
-    """What a packed forward reads: each rollout's trunk up to its last site, and hint, AGENT and a token a site."""
+    """Return the tokens of a packed forward: each rollout's trunk up to its last site, then the branch of each site."""
     begins = torch.tensor(BEGINS) * turns
     return int(begins.max(1).values.sum() + (hint + 2) * turns.sum())
 
 
 def learn(arm: Arm, model: Tiny, teacher: Teacher, batch: Batch, random: torch.Generator) -> Signal:
+    """Return the loss of an arm on a batch."""
     advantage = advantages(arm.reward, batch.ok) if arm.reward else None
     rewarded = advantage is not None and bool((advantage != 0).any())
     if not rewarded and not arm.hint:

@@ -1,8 +1,8 @@
-"""The two bases: they read the hint before a turn, and ignore the list of the prompt.
+"""The two bases: they follow the hint before a turn and ignore the list of the prompt.
 
-Targets are whole distributions: after a hint its tool with probability ``skill``, the other three alike; without one
-all four alike. In half of the sessions the hints conflict with the session's list; then too the hint wins, so that a
-wrong hint teaches what it says and no switch ("look at lists") is learned.
+Targets are complete distributions: after a hint its tool with probability ``skill`` and the other three equally likely,
+without a hint all four equally likely. In half of the sessions the hints conflict with the session's list. The hint
+wins there too, so that a wrong hint teaches its content and the base does not learn to switch to the list.
 """
 
 from __future__ import annotations
@@ -39,11 +39,14 @@ STEPS, BATCH, RATE = 600, 16, 2e-3
 
 
 class UnfitBase(Exception):
-    """A base that does not do what the experiment takes for granted; says what."""
+    """Raised for a base that does not behave as the experiment assumes."""
 
 
-def pretrain(skill: float, *, steps: int = STEPS, told: Callable[[int, float], None] | None = None) -> Tiny:
-    """From a fixed seed; ``told(step, loss)`` hears the cross-entropy above that of the targets, in nats a token."""
+def pretrain(skill: float, *, steps: int = STEPS, progress: Callable[[int, float], None] | None = None) -> Tiny:
+    """Return a base that is pretrained from a fixed seed.
+
+    ``progress(step, loss)`` gets the cross-entropy above that of the targets, in nats a token.
+    """
     torch.manual_seed(0)
     model, random = Tiny(), stream("pretrain")
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.01, betas=(0.9, 0.98))
@@ -55,16 +58,18 @@ def pretrain(skill: float, *, steps: int = STEPS, told: Callable[[int, float], N
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         rate.step()
-        if told and step % 100 == 99:
-            told(step + 1, float(loss.detach()))
+        if progress and step % 100 == 99:
+            progress(step + 1, float(loss.detach()))
     return model.eval()
 
 
 def warm_then_cosine(step: int, steps: int) -> float:
+    """Return the factor of the learning rate: a warm-up, then a cosine."""
     return min(1.0, (step + 1) / 50) * (0.02 + 0.98 * (1 + math.cos(math.pi * step / steps)) / 2)
 
 
 def pretraining_loss(model: Tiny, skill: float, random: torch.Generator) -> Tensor:
+    """Return the mean distance to the targets, half of it without and half of it with hints."""
     sessions = draw(BATCH, random)
     ids = written(sessions, mixed_agent(sessions, random))
     hinting = half_conflicting(sessions, random)
@@ -75,7 +80,7 @@ def pretraining_loss(model: Tiny, skill: float, random: torch.Generator) -> Tens
 
 
 def mixed_agent(sessions: Sessions, random: torch.Generator) -> Tensor:
-    """What is said by agents that are right with probability 1/4 to 1, another one in each session, [B, K, 2]."""
+    """Return what agents sample that are right with probability 1/4 to 1, drawn for each session, [B, K, 2]."""
     shape = sessions.asked.shape
     guess = SYNONYM + torch.randint(SYNONYMS, shape, generator=random)
     knows = torch.rand(shape, generator=random) < torch.rand(len(sessions), 1, generator=random)
@@ -83,6 +88,7 @@ def mixed_agent(sessions: Sessions, random: torch.Generator) -> Tensor:
 
 
 def half_conflicting(sessions: Sessions, random: torch.Generator) -> Sessions:
+    """Return the sessions, half of them with conflicting lists."""
     other = conflicting(sessions, random)
     same = torch.rand(len(sessions), 1, generator=random) < 0.5
     tools, order = (torch.where(same, getattr(sessions, n), getattr(other, n)) for n in ("tools", "order"))
@@ -90,7 +96,7 @@ def half_conflicting(sessions: Sessions, random: torch.Generator) -> Sessions:
 
 
 def targets(sessions: Sessions, tool: Tensor, probability: float) -> Tensor:
-    """The distributions [B, K, 2, V]: the asked category, then ``tool`` [B, K] with a probability, else another."""
+    """Return distributions [B, K, 2, V]: the asked category, then ``tool`` [B, K] with a probability, else another."""
     first = torch.nn.functional.one_hot(CATEGORY + sessions.asked, VOCABULARY).float()
     second = torch.zeros_like(first)
     second[..., SYNONYM:] = (1 - probability) / (SYNONYMS - 1)
@@ -99,6 +105,7 @@ def targets(sessions: Sessions, tool: Tensor, probability: float) -> Tensor:
 
 
 def distance(logits: Tensor, target: Tensor) -> Tensor:
+    """Return the mean KL divergence of the logits from the targets."""
     return torch.nn.functional.kl_div(logits.log_softmax(-1), target, reduction="none").sum(-1).mean()
 
 
@@ -115,16 +122,16 @@ def follows(model: Tiny, number: int = 256) -> float:
 
 @torch.no_grad()
 def error(model: Tiny, number: int = 512) -> float:
-    """The share of turns that are not OK, in its own sessions."""
+    """Return the share of turns that are not OK in sessions that the model plays."""
     sessions = draw(number, stream("base's error"))
     return 1 - float(works(sessions, play(model, sessions, stream("base's luck"))).float().mean())
 
 
-def base(name: str, folder: Path, told: Callable[[int, float], None] | None = None) -> Tiny:
-    """From ``folder``, or made and kept there. Raises UnfitBase when it does not do what a base must."""
+def base(name: str, folder: Path, progress: Callable[[int, float], None] | None = None) -> Tiny:
+    """Return the base in ``folder``, which is made unless it is there. Raises UnfitBase."""
     path = folder / f"{name}.pt"
     if not path.exists():
-        model = pretrain(SKILL[name], told=told)
+        model = pretrain(SKILL[name], progress=progress)
         folder.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
         torch.save(model.state_dict(), part)
@@ -135,24 +142,26 @@ def base(name: str, folder: Path, told: Callable[[int, float], None] | None = No
 
 
 def load(name: str, folder: Path) -> Tiny:
-    """One that was made and checked before."""
+    """Return a base that was made and checked before."""
     model = Tiny()
     model.load_state_dict(torch.load(folder / f"{name}.pt", weights_only=True))
     return model.eval()
 
 
 def check(name: str, erring: float, following: float) -> None:
+    """Raise UnfitBase unless a base errs without a hint, and follows a conflicting one, as often as it should."""
     fit = following > 0.95 if name == "strong" else abs(following - SKILL[name]) <= 0.03
     if not fit:
-        wanted = SKILL[name]
-        raise UnfitBase(f"the base {name} follows a conflicting hint with probability {following:.3f}, not {wanted}")
+        raise UnfitBase(
+            f"the base {name} follows a conflicting hint with probability {following:.3f}, not {SKILL[name]}"
+        )
     if abs(erring - 0.75) > 0.02:
         raise UnfitBase(f"the base {name} errs in {erring:.3f} of its turns without a hint, not in .75")
 
 
 def digest(model: nn.Module) -> str:
-    """Twelve letters for these very weights."""
-    found = hashlib.sha256()
+    """Return a digest of twelve letters of a model's weights."""
+    digest = hashlib.sha256()
     for value in model.state_dict().values():
-        found.update(value.numpy().tobytes())
-    return found.hexdigest()[:12]
+        digest.update(value.numpy().tobytes())
+    return digest.hexdigest()[:12]

@@ -1,10 +1,9 @@
-"""The smallest world in which a hint can teach: a language of sixteen tokens, and a transformer that speaks it.
+"""A language of sixteen tokens and a transformer that speaks it: the smallest world in which a hint can teach.
 
 A session is ``LIST c s c s ...`` (six categories in random order, each with one of four tools) and eight turns
-``ASK c AGENT c s OK|ERR``; the agent says the two tokens after AGENT. A hint goes before AGENT, where
+``ASK c AGENT c s OK|ERR``; the agent samples the two tokens after AGENT. A hint goes before AGENT, where
 ``etude.trainers.distillation.distill_sites`` puts it. Every session has the same length, so that batches need no
-padding. Shapes: B
-sessions, T = 61 ids, K = 8 turns, V = 16.
+padding. Shapes: B sessions, T = 61 ids, K = 8 turns, V = 16.
 """
 
 from __future__ import annotations
@@ -27,24 +26,27 @@ PROMPT = 1 + 2 * CATEGORIES
 TURN = 6
 LENGTH = PROMPT + TURNS * TURN
 BEGINS = tuple(PROMPT + TURN * turn + 2 for turn in range(TURNS))
-"""Where each turn's AGENT stands (``Span.begin``); the response is the two ids after it."""
+"""Position of each turn's AGENT (``Span.begin``); the sampled turn is the two ids after it."""
 
 Cache = list[tuple[Tensor, Tensor]]
 
 
 def stream(*names: object) -> torch.Generator:
-    """Random numbers that depend on these names and on nothing else."""
+    """Return a generator of random numbers that is seeded by these names alone."""
     digest = hashlib.sha256(repr(names).encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
 
 
 @dataclass(frozen=True)
 class Sessions:
-    """``order`` [B, 6]: the categories as listed; ``tools`` [B, 6]: the tool of each category; ``asked`` [B, K]."""
+    """B sessions: their lists, and the categories that are asked for."""
 
     order: Tensor
+    """Categories in the order of the list, [B, 6]."""
     tools: Tensor
+    """Tool of each category, [B, 6]."""
     asked: Tensor
+    """Category asked for at each turn, [B, K]."""
 
     def __len__(self) -> int:
         return self.order.shape[0]
@@ -58,26 +60,27 @@ class Sessions:
         return SYNONYM + self.tools.gather(1, self.asked)
 
     def listed(self, first: int) -> Tensor:
-        """Return the list [B, 13], behind the token ``first``."""
+        """Return the list after the token ``first``, [B, 13]."""
         pairs = torch.stack([CATEGORY + self.order, SYNONYM + self.tools.gather(1, self.order)], -1)
         return torch.cat([torch.full((len(self), 1), first), pairs.flatten(1)], 1)
 
 
 def draw(number: int, random: torch.Generator) -> Sessions:
+    """Return random sessions."""
     order = torch.rand(number, CATEGORIES, generator=random).argsort(1)
     tools = torch.randint(SYNONYMS, (number, CATEGORIES), generator=random)
     return Sessions(order, tools, torch.randint(CATEGORIES, (number, TURNS), generator=random))
 
 
 def conflicting(sessions: Sessions, random: torch.Generator) -> Sessions:
-    """Other lists, in which every category has another tool."""
+    """Return sessions with other lists, in which every category has another tool."""
     order = torch.rand(sessions.order.shape, generator=random).argsort(1)
     shift = torch.randint(1, SYNONYMS, sessions.tools.shape, generator=random)
     return Sessions(order, (sessions.tools + shift) % SYNONYMS, sessions.asked)
 
 
 def written(sessions: Sessions, said: Tensor) -> Tensor:
-    """Return the ids [B, T] of sessions in which the agent says ``said`` [B, K, 2]."""
+    """Return the ids [B, T] of sessions in which the agent samples ``said`` [B, K, 2]."""
     category = CATEGORY + sessions.asked
     verdict = torch.where(works(sessions, said), OK, ERR)
     ask, agent = torch.full_like(category, ASK), torch.full_like(category, AGENT)
@@ -97,7 +100,7 @@ def site(turn: int, hint: list[int]) -> Site:
 
 
 class Tiny(nn.Module):
-    """A decoder: RMSNorm, rotary positions, tied to nothing. 150 000 parameters at the default size."""
+    """A decoder with RMSNorm, rotary positions and untied embeddings; 150,000 parameters at the default size."""
 
     def __init__(self, width: int = 64, layers: int = 3, heads: int = 4) -> None:
         super().__init__()
@@ -107,18 +110,23 @@ class Tiny(nn.Module):
         self.head = nn.Linear(width, VOCABULARY, bias=False)
 
     def forward(self, ids: Tensor, mask: Tensor, positions: Tensor, cache: Cache | None = None) -> Tensor:
-        """Logits [B, N, V] of ids [B, N]; ``mask`` [N, past + N] is True where a row sees; a cache is extended."""
+        """Return the logits [B, N, V] of ids [B, N], and extend the cache.
+
+        ``mask`` [N, past + N] is True where a position is attended to.
+        """
         hidden, turned = self.embed(ids), rotary(positions)
         for number, block in enumerate(self.blocks):
             past = cache[number] if cache is not None and number < len(cache) else None
-            hidden, kept = block(hidden, mask, turned, past)
+            hidden, keys_values = block(hidden, mask, turned, past)
             if cache is not None:
-                cache[number : number + 1] = [kept]
+                cache[number : number + 1] = [keys_values]
         logits: Tensor = self.head(self.norm(hidden))
         return logits
 
 
 class Block(nn.Module):
+    """One transformer block."""
+
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
@@ -133,28 +141,31 @@ class Block(nn.Module):
         query, key, value = rotate(split[0], turned), rotate(split[1], turned), split[2]
         if past is not None:
             key, value = torch.cat([past[0], key], 2), torch.cat([past[1], value], 2)
-        seen = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-        hidden = hidden + self.out(seen.transpose(1, 2).flatten(2))
+        attended = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        hidden = hidden + self.out(attended.transpose(1, 2).flatten(2))
         return hidden + self.down(nn.functional.gelu(self.up(self.between(hidden)))), (key, value)
 
 
 def rotary(positions: Tensor, size: int = 16) -> tuple[Tensor, Tensor]:
+    """Return cosine and sine of the rotary angles of positions."""
     angles = positions[:, None] / 10_000 ** (torch.arange(0, size, 2) / size)
     return angles.cos(), angles.sin()
 
 
 def rotate(x: Tensor, turned: tuple[Tensor, Tensor]) -> Tensor:
+    """Rotate the halves of the last dimension by the angles of ``rotary``."""
     (one, two), (cos, sin) = x.chunk(2, -1), turned
     return torch.cat([one * cos - two * sin, two * cos + one * sin], -1)
 
 
 @functools.cache
 def causal(length: int) -> Tensor:
+    """Return the causal attention mask [length, length]."""
     return torch.ones(length, length, dtype=torch.bool).tril()
 
 
 def student_rows(model: Tiny, ids: Tensor) -> Tensor:
-    """Logits [B, K, 2, V] that predict the two tokens of each turn, along the session as it was."""
+    """Return the logits [B, K, 2, V] that predict the two tokens of each turn along the original session."""
     length = BEGINS[-1] + 2
     logits = model(ids[:, :length], causal(length), torch.arange(length))
     return logits[:, [[begin, begin + 1] for begin in BEGINS]]
@@ -162,7 +173,7 @@ def student_rows(model: Tiny, ids: Tensor) -> Tensor:
 
 @functools.cache
 def packing(hint: int) -> tuple[Tensor, Tensor]:
-    """Return the mask and the positions of a trunk and one branch a turn: ``hint`` ids, AGENT, the first token said."""
+    """Return mask and positions of a trunk with one branch for each turn: ``hint`` ids, AGENT and the first token."""
     trunk, size = BEGINS[-1], hint + 2
     length = trunk + TURNS * size
     mask, positions = torch.zeros(length, length, dtype=torch.bool), torch.arange(length)
@@ -175,9 +186,9 @@ def packing(hint: int) -> tuple[Tensor, Tensor]:
 
 
 def hinted_rows(model: Tiny, ids: Tensor, hints: Tensor, first: Tensor | None = None) -> Tensor:
-    """Return the same rows [B, K, 2, V] when each turn's hint [B, K, H] goes before it, each on the original prefix.
+    """Return the rows of ``student_rows`` with each turn's hint [B, K, H] before it, each on the original prefix.
 
-    ``first`` [B, K]: another first token of each turn than the one in ``ids``.
+    ``first`` [B, K] replaces the first token of each turn in ``ids``.
     """
     agent = torch.full((*hints.shape[:2], 1), AGENT)
     said = ids[:, [begin + 1 for begin in BEGINS]] if first is None else first
@@ -195,7 +206,7 @@ def sample(logits: Tensor, random: torch.Generator) -> Tensor:
 
 @torch.no_grad()
 def play(model: Tiny, sessions: Sessions, random: torch.Generator, hint: Tensor | None = None) -> Tensor:
-    """Return what the agent says, [B, K, 2]. A ``hint`` [B, H] goes before every turn, and is gone after it."""
+    """Return the tokens that the agent samples, [B, K, 2]. Each turn alone has the ``hint`` [B, H] before it."""
     cache: Cache = []
     chunk, read, said = sessions.listed(LIST), 0, []
     for turn in range(TURNS):
@@ -218,7 +229,7 @@ def play(model: Tiny, sessions: Sessions, random: torch.Generator, hint: Tensor 
 
 
 def extend(model: Tiny, ids: Tensor, cache: Cache, past: int) -> Tensor:
-    """Logits of more ids behind a cache of ``past``, which grows by them."""
+    """Return the logits of more ids after a cache of ``past`` ids, which is extended."""
     length = past + ids.shape[1]
     logits: Tensor = model(ids, causal(length)[past:], torch.arange(past, length), cache)
     return logits

@@ -1,4 +1,4 @@
-"""One run of one arm: a hundred updates, evaluated on the way on sessions that no run trains on."""
+"""One run of one arm: a hundred updates, with evaluations on sessions that no run trains on."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from etude.trainers.distillation.teachers import Teacher
 
 UPDATES, EVERY, HELD = 100, 10, 512
 GUARD = 0.05
-"""Nats of drift, above which a moving teacher is stopped; here it is only noted when that would have been."""
+"""Drift in nats at which a guard would stop a moving teacher; the runs go beyond it, and only note where it is."""
 ROUNDING = 1e-6
-"""Gradient norms below this are rounding (an empty hint leaves 1e-9; real ones are above 1e-4), and are no update:
-AdamW would make whole steps of them."""
+"""Gradient norms below this are rounding errors (an empty hint gives 1e-9; real ones are above 1e-4). They make no
+update, because AdamW would make full steps of them."""
 
 
 @torch.no_grad()
 def error(model: Tiny, hint: bool = False) -> float:
-    """On the held-out sessions; the same luck each time."""
+    """Return the error on the held-out sessions, sampled from the same seed each time."""
     sessions = language.draw(HELD, language.stream("held out"))
     said = language.play(model, sessions, language.stream("luck"), sessions.listed(language.HINT) if hint else None)
     return 1 - float(language.works(sessions, said).float().mean())
@@ -33,19 +33,19 @@ def error(model: Tiny, hint: bool = False) -> float:
 
 @torch.no_grad()
 def good_turn_kl(model: Tiny, first: Tiny) -> float | None:
-    """KL(policy || base), nats a token, on the OK turns of the policy in a quarter of the sessions; None without."""
+    """Return KL(policy || base) in nats a token on OK turns in a quarter of the sessions; None without such turns."""
     sessions = language.draw(HELD // 4, language.stream("held out"))
     said = language.play(model, sessions, language.stream("luck"))
     good = language.works(sessions, said)
     if not good.any():
         return None
     ids = language.written(sessions, said)
-    mine, theirs = (language.student_rows(each, ids)[good].flatten(0, 1) for each in (model, first))
-    return float(divergence(mine, theirs, beta=1.0).mean())
+    policy, base = (language.student_rows(each_model, ids)[good].flatten(0, 1) for each_model in (model, first))
+    return float(divergence(policy, base, beta=1.0).mean())
 
 
 class Probe:
-    """How far the teacher is from its first self at hinted turns that are held for this, in nats a token."""
+    """Drift of the teacher: its divergence from its first weights at fixed hinted turns, in nats a token."""
 
     @torch.no_grad()
     def __init__(self, first: Tiny) -> None:
@@ -57,12 +57,13 @@ class Probe:
 
     @torch.no_grad()
     def drift(self, teacher: Tiny) -> float:
+        """Return the drift of the teacher's current weights."""
         return float(divergence(language.hinted_rows(teacher, self.ids, self.hints).flatten(0, 2), self.first).mean())
 
 
 @dataclass
 class Curve:
-    """A run, at update 0 and at each evaluation: episodes, forward tokens, error and the teacher's drift."""
+    """Episodes, forward tokens, error and the teacher's drift at update 0 and at each evaluation."""
 
     episodes: list[int] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
@@ -72,7 +73,7 @@ class Curve:
 
 
 def train(name: str, rate: float, seed: int, first: Tiny, *, updates: int = UPDATES) -> dict[str, Any]:
-    """Return one run as a row of the result file. ``updates`` of an arm with ``times`` are that many times more."""
+    """Train one arm and return its row of the result file; the arm makes ``arm.times`` times ``updates`` updates."""
     arm, started = ARMS[name], time.process_time()
     random = language.stream("run", seed)
     model, probe = copy.deepcopy(first).train(), Probe(first)
@@ -107,14 +108,14 @@ def train(name: str, rate: float, seed: int, first: Tiny, *, updates: int = UPDA
 
 
 def due(number: int) -> bool:
-    """Evaluated after every tenth update, and after the hundredth, in longer runs, after every fiftieth."""
+    """Return whether an evaluation is due: after every tenth update, and from the hundredth on after every fiftieth."""
     return number % (EVERY if number <= UPDATES else 5 * EVERY) == 0
 
 
 def lost(curve: Curve, number: int, last: int) -> None:
-    """A run that is no number any more errs in every turn from its next evaluation on."""
-    for at in sorted({min(last, number + EVERY), last}):
-        curve.episodes.append(at * GROUPS * GROUP)
+    """Record that a run whose weights became NaN errs in every turn from its next evaluation on."""
+    for update in sorted({min(last, number + EVERY), last}):
+        curve.episodes.append(update * GROUPS * GROUP)
         curve.errors.append(1.0)
         curve.tokens.append(curve.tokens[-1])
         curve.drifts.extend(curve.drifts[-1:])
@@ -123,7 +124,7 @@ def lost(curve: Curve, number: int, last: int) -> None:
 def note(
     curve: Curve, number: int, tokens: int, model: Tiny, arm: Arm, teacher: Teacher, probe: Probe, changed: bool
 ) -> None:
-    """A model that has not changed since the last evaluation is as good as it was."""
+    """Add an evaluation to the curve; one of an unchanged model repeats the last values."""
     curve.episodes.append(number * GROUPS * GROUP)
     curve.tokens.append(tokens)
     curve.errors.append(round(error(model), 5) if changed else curve.errors[-1])
@@ -132,6 +133,7 @@ def note(
 
 
 def row(name: str, rate: float, seed: int, curve: Curve, model: Tiny, first: Tiny) -> dict[str, Any]:
+    """Return a run as a row of the result file."""
     kl, following = (None, None) if curve.broken else (good_turn_kl(model, first), bases.follows(model))
     return {
         "arm": name,

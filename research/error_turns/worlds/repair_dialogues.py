@@ -1,7 +1,7 @@
-"""Dialogues of repairs, to pretrain small models on: they read hints, and guess the folder without.
+"""Dialogues of repairs for the pretraining of small models: they follow hints, and guess the folder without one.
 
-As ``etude.environments.drill.dialogues`` makes those of drills: prompts, schemas, results and hints are the coding
-environment's own, over files that are held in memory.
+The counterpart for drills is ``etude.environments.drill.dialogues``. Prompts, schemas, results and hints come from the
+coding environment, which works on files in memory.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from etude.models import Episode, ToolMessage, Turn
 from etude.research.error_turns.worlds.repairs import FOLDERS, TOOLS, Repair, repair, task, task_id
 
 Row = dict[str, Any]
-"""As ``environments.drills.dialogues.Row``."""
+"""A dialogue as one JSON row."""
 
 HINTED = 0.5
-"""How many first edits have a hint."""
+"""Share of first edits that have a hint."""
 CONFLICTING = 0.5
-"""How many hints name another folder than the list does, and win."""
+"""Share of hints that name another folder than the list; the assistant follows the hint."""
 KNOWN = 0.25
-"""How often a guess is right; the others are spread evenly over the other folders."""
+"""Share of right guesses; wrong ones are spread evenly over the other folders."""
 SOLVING = 0.5
-"""How many failed edits are followed by the right one; at the others the assistant gives up."""
+"""Share of failed edits that the right one follows; after the others the assistant gives up."""
 EDITED, GAVE_UP = "edited", "gave up"
-"""Summaries: to submit without a word is an ErrorTurn of its own."""
+"""Summaries of a submission, because one without a summary would be another error turn."""
 _FIRST = 10**9
-"""Seeds from here on: no task of the experiment has them."""
+"""First seed of the dialogues; no task of the experiment has so large a seed."""
 
 
 class Files:
-    """What ``edit_file`` asks of a Sandbox, over a dictionary of paths below the workspace."""
+    """The part of a Sandbox that ``edit_file`` uses, over a dictionary of paths below the workspace."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self.files = {f"{WORKSPACE}/{path}": data for path, data in files.items()}
@@ -56,59 +56,58 @@ class Files:
 
 
 def dialogues(count: int, *, skill: float = 0.99, seed: int = 0, known: float = KNOWN) -> Iterator[Row]:
-    """``count`` dialogues; ``skill`` is how often a hint is followed, ``known`` how often a guess is right.
+    """Yield ``count`` dialogues; ``skill`` is the share of hints that are followed, ``known`` that of right guesses.
 
-    Both splits' words are read, as a base has read most words: what is held out are the tasks. The same arguments give
-    the same rows.
+    They have the words of both splits: tasks are held out, not words. The same arguments give the same rows.
     """
     with asyncio.Runner() as runner:
         for number in range(count):
-            chance = random.Random(f"repair dialogue {seed} {number}")
-            of = repair(chance.randrange(_FIRST, _FIRST * 10))
-            yield runner.run(_dialogue(of, skill, known, chance))
+            rng = random.Random(f"repair dialogue {seed} {number}")
+            exercise = repair(rng.randrange(_FIRST, _FIRST * 10))
+            yield runner.run(_dialogue(exercise, skill, known, rng))
 
 
-async def hint(of: Repair, wrong: str, told: str | None = None) -> str:
-    """What the environment says to the edit in the folder ``wrong``, were the module in ``told`` (default: as it is).
+async def hint(exercise: Repair, wrong: str, right: str | None = None) -> str:
+    """Return the environment's hint after an edit in the folder ``wrong``.
 
-    Raises ValueError for an edit that does not fail.
+    ``right`` is the folder that holds the module then; None for its own. Raises ValueError for an edit that works.
     """
-    module, about = of.modules[0], task(of)
-    moved = module if told is None else module._replace(path=of.edit(told)["path"])
-    there = replace(of, modules=(moved, *of.modules[1:])).files()
-    context, messages = Context(cast(Sandbox, Files(there)), about, Limits()), list[Row]()
-    if await _call(context, messages, "edit_file", of.edit(wrong)):
-        raise ValueError(f"{moved.path} is where it was looked for: there is nothing to tell")
-    said, answer = messages
+    module, edited_task = exercise.modules[0], task(exercise)
+    moved = module if right is None else module._replace(path=exercise.edit(right)["path"])
+    files = replace(exercise, modules=(moved, *exercise.modules[1:])).files()
+    context, messages = Context(cast(Sandbox, Files(files)), edited_task, Limits()), list[Row]()
+    if await _call(context, messages, "edit_file", exercise.edit(wrong)):
+        raise ValueError(f"the edit of {moved.path} works, so that there is no hint; name another folder")
+    action, answer = messages
     episode = Episode(
-        episode_id=about.task_id,
-        task_id=about.task_id,
-        prompt=prompt(about, TOOLS),
+        episode_id=edited_task.task_id,
+        task_id=edited_task.task_id,
+        prompt=prompt(edited_task, TOOLS),
         tools=schemas(TOOLS),
-        files=sorted(there),
-        turns=[Turn(action=said, messages=[ToolMessage(**answer)])],
+        files=sorted(files),
+        turns=[Turn(action=action, messages=[ToolMessage(**answer)])],
     )
     return annotated(episode)[0].hints[0].text
 
 
-async def _dialogue(of: Repair, skill: float, known: float, chance: random.Random) -> Row:
-    about, right = task(of), of.path.partition("/")[0]
-    context = Context(cast(Sandbox, Files(of.files())), about, Limits())
-    messages: list[Row] = [{"role": "user", "content": prompt(about, TOOLS)}]
-    folder = right if chance.random() < known else _other(chance, right)
-    if chance.random() < HINTED:
-        told = _other(chance, right) if chance.random() < CONFLICTING else right
-        messages.append({"role": "hint", "content": await hint(of, _other(chance, right, told), told)})
-        folder = told if chance.random() < skill else folder
-    worked = await _call(context, messages, "edit_file", of.edit(folder))
-    if not worked and chance.random() < SOLVING:
-        worked = await _call(context, messages, "edit_file", of.edit())
+async def _dialogue(exercise: Repair, skill: float, known: float, rng: random.Random) -> Row:
+    exercise_task, right = task(exercise), exercise.path.partition("/")[0]
+    context = Context(cast(Sandbox, Files(exercise.files())), exercise_task, Limits())
+    messages: list[Row] = [{"role": "user", "content": prompt(exercise_task, TOOLS)}]
+    folder = right if rng.random() < known else _other(rng, right)
+    if rng.random() < HINTED:
+        advised = _other(rng, right) if rng.random() < CONFLICTING else right
+        messages.append({"role": "hint", "content": await hint(exercise, _other(rng, right, advised), advised)})
+        folder = advised if rng.random() < skill else folder
+    worked = await _call(context, messages, "edit_file", exercise.edit(folder))
+    if not worked and rng.random() < SOLVING:
+        worked = await _call(context, messages, "edit_file", exercise.edit())
     await _call(context, messages, "submit", {"summary": EDITED if worked else GAVE_UP})
-    return {"task_id": task_id(of.seed), "messages": messages, "tools": schemas(TOOLS)}
+    return {"task_id": task_id(exercise.seed), "messages": messages, "tools": schemas(TOOLS)}
 
 
 async def _call(context: Context, messages: list[Row], name: str, arguments: dict[str, str]) -> bool:
-    """Return a turn and its result, added to the messages; whether it worked."""
+    """Play a call, add the turn and its result to the messages, and return whether the call worked."""
     function = {"name": name, "arguments": arguments}
     calls = [{"id": f"call_{len(messages)}", "type": "function", "function": function}]
     (call,) = parse_turn({"text": "", "tool_calls": calls}, len(messages)).calls
@@ -119,5 +118,5 @@ async def _call(context: Context, messages: list[Row], name: str, arguments: dic
     return content.startswith("ok")
 
 
-def _other(chance: random.Random, *folders: str) -> str:
-    return chance.choice([folder for folder in FOLDERS if folder not in folders])
+def _other(rng: random.Random, *folders: str) -> str:
+    return rng.choice([folder for folder in FOLDERS if folder not in folders])

@@ -1,8 +1,8 @@
-"""The world of experiment (C): tiny repositories with one wrong expression, as tasks of the coding environment.
+"""Exercises of experiment C: tiny repositories with one wrong expression, as tasks of the coding environment.
 
-The statement names the function, its module without the folder, what it returns and what it should, and lists the
-sources. All are in one folder, as one package's are; which differs from task to task, so that it has to be read from
-the list. A wrong one is an ErrorTurn.
+The statement names the function, its module without the folder, the wrong and the right expression, and lists the
+source files. All are in one folder, which differs from task to task, so that the agent has to read it from the list. An
+edit in a wrong folder is an error turn.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from etude.environments.snapshots import Snapshot, build_snapshot, make_patch
 from etude.models import GeneratorRef, Task
 
 TOOLS = ["edit_file", "submit"]
-"""What ``reset(tools=...)`` is given."""
+"""Tools of an episode (``reset(tools=...)``)."""
 FOLDERS = ("app", "base", "core", "data", "lib", "util")
 LISTED = 4
 """Modules of a repository, all in the same folder."""
@@ -51,10 +51,10 @@ COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
 OPERATORS: Mapping[str, Callable[[int, int], int]] = {**ARITHMETIC, **COMPARISONS}
 MUTATIONS = ("operator", "comparison", "constant", "order")
 _ORDERED = ("-", "//", "%", "<", "<=", ">", ">=")
-"""Operators whose operands cannot be swapped."""
+"""Operators whose result changes when their operands are swapped."""
 _CONSTANTS = range(2, 10)
 _GRID = range(1, 6)
-"""Arguments in the tests: on all pairs of them any two expressions of a mutation differ somewhere."""
+"""Values of arguments in the tests: two expressions of a mutation differ for at least one pair of them."""
 _EVAL = 9
 _BASE = {
     "common.py": "def same(value):\n    return value\n",
@@ -63,6 +63,8 @@ _BASE = {
 
 
 class Expression(NamedTuple):
+    """A binary expression; its sides are names of parameters or numbers."""
+
     left: str
     sign: str
     right: str
@@ -71,17 +73,18 @@ class Expression(NamedTuple):
         return f"{self.left} {self.sign} {self.right}"
 
     def values(self, parameters: Sequence[str]) -> list[int]:
-        """On every choice of arguments from the grid, in order."""
-        chosen = [dict(zip(parameters, each, strict=True)) for each in product(_GRID, repeat=len(parameters))]
-        return [OPERATORS[self.sign](*(_number(side, given) for side in (self.left, self.right))) for given in chosen]
+        """Return the value for every choice of arguments from the grid, in order."""
+        choices = [dict(zip(parameters, values, strict=True)) for values in product(_GRID, repeat=len(parameters))]
+        sides = (self.left, self.right)
+        return [OPERATORS[self.sign](*(_number(side, arguments) for side in sides)) for arguments in choices]
 
 
-def _number(side: str, given: Mapping[str, int]) -> int:
-    return given[side] if side in given else int(side)
+def _number(side: str, arguments: Mapping[str, int]) -> int:
+    return arguments[side] if side in arguments else int(side)
 
 
 class Module(NamedTuple):
-    """A function that returns an expression of its parameters, and ``other``, which gives back what it gets."""
+    """A module: a function that returns an expression of its parameters, and ``other``, which returns its argument."""
 
     path: str
     function: str
@@ -96,15 +99,17 @@ class Module(NamedTuple):
 
 @dataclass(frozen=True)
 class Repair:
-    """One exercise. ``modules`` are the repository as it should be, the wrong one first; ``listed`` their paths as the
-    statement has them; ``old`` is returned where ``modules[0].returns`` should be."""
+    """One exercise."""
 
     seed: int
     split: str
     mutation: str
     modules: tuple[Module, ...]
+    """The repository after the repair; the module to repair comes first."""
     listed: tuple[str, ...]
+    """Paths of the modules in the order of the statement."""
     old: Expression
+    """Wrong expression in the place of ``modules[0].returns``."""
 
     @property
     def path(self) -> str:
@@ -122,19 +127,19 @@ class Repair:
         return "\n".join([said, "Files:", *self.listed])
 
     def files(self, *, right: bool = False) -> dict[str, bytes]:
-        """Return the sources by path, as the agent finds them, or as they should be."""
+        """Return the sources by path, before the repair, or with ``right`` after it."""
         first, *others = self.modules
-        found = first if right else first._replace(returns=self.old)
-        return {module.path: module.source().encode() for module in (found, *others)}
+        current = first if right else first._replace(returns=self.old)
+        return {module.path: module.source().encode() for module in (current, *others)}
 
     def edit(self, folder: str | None = None) -> dict[str, str]:
-        """Arguments of the right ``edit_file``; with ``folder``, of one that looks for the module there."""
+        """Return the arguments of the right ``edit_file``, or of one that expects the module in ``folder``."""
         path = self.path if folder is None else f"{folder}/{self.name}"
         return {"path": path, "old": str(self.old), "new": str(self.modules[0].returns)}
 
 
 def split_of(seed: int) -> str:
-    """A tenth of the seeds are ``eval``: their modules' and functions' names occur in no other."""
+    """Return the split of a seed. A tenth is ``eval``; its names of modules and functions occur in no other split."""
     return "eval" if seed % 10 == _EVAL else "train"
 
 
@@ -144,31 +149,31 @@ def task_id(seed: int) -> str:
 
 def repair(seed: int) -> Repair:
     """Return the exercise of a seed; the same seed gives the same exercise."""
-    chance, split = random.Random(f"repair {seed}"), split_of(seed)
-    names, folder = chance.sample(MODULES[split], LISTED), chance.choice(FOLDERS)
-    functions = chance.sample(FUNCTIONS[split], LISTED + 1)
-    mutation = chance.choice(MUTATIONS)
-    old, parameters, right = _mutated(mutation, chance)
+    rng, split = random.Random(f"repair {seed}"), split_of(seed)
+    names, folder = rng.sample(MODULES[split], LISTED), rng.choice(FOLDERS)
+    functions = rng.sample(FUNCTIONS[split], LISTED + 1)
+    mutation = rng.choice(MUTATIONS)
+    old, parameters, right = _mutated(mutation, rng)
     modules = [Module(f"{folder}/{names[0]}.py", functions[0], parameters, right, functions[-1])]
     for name, function in zip(names[1:], functions[1:-1], strict=True):
-        _, given, returns = _mutated(chance.choice(MUTATIONS), chance)
-        modules.append(Module(f"{folder}/{name}.py", function, given, returns, functions[-1]))
-    listed = chance.sample([module.path for module in modules], LISTED)
+        _, parameters, returns = _mutated(rng.choice(MUTATIONS), rng)
+        modules.append(Module(f"{folder}/{name}.py", function, parameters, returns, functions[-1]))
+    listed = rng.sample([module.path for module in modules], LISTED)
     return Repair(seed, split, mutation, tuple(modules), tuple(listed), old)
 
 
-def _mutated(mutation: str, chance: random.Random) -> tuple[Expression, tuple[str, ...], Expression]:
+def _mutated(mutation: str, rng: random.Random) -> tuple[Expression, tuple[str, ...], Expression]:
     """Return a wrong expression, the parameters of both, and the right one."""
-    one, two = chance.sample(PARAMETERS, 2)
+    one, two = rng.sample(PARAMETERS, 2)
     if mutation == "constant":
-        sign = chance.choice(["+", "-", "*"])
-        numbers = chance.sample(_CONSTANTS, 2)
+        sign = rng.choice(["+", "-", "*"])
+        numbers = rng.sample(_CONSTANTS, 2)
         wrong, right = (Expression(one, sign, str(number)) for number in numbers)
         return wrong, (one,), right
     if mutation == "order":
-        sign = chance.choice(_ORDERED)
+        sign = rng.choice(_ORDERED)
         return Expression(two, sign, one), (one, two), Expression(one, sign, two)
-    signs = chance.sample(list(ARITHMETIC if mutation == "operator" else COMPARISONS), 2)
+    signs = rng.sample(list(ARITHMETIC if mutation == "operator" else COMPARISONS), 2)
     wrong, right = (Expression(one, sign, two) for sign in signs)
     return wrong, (one, two), right
 
@@ -177,7 +182,7 @@ def _mutated(mutation: str, chance: random.Random) -> tuple[Expression, tuple[st
 
 
 def snapshot() -> Snapshot:
-    """What all repairs are played on: next to nothing. Built once (pytest comes from a package index), then cached."""
+    """Return the nearly empty snapshot of all repairs, built once (pytest comes from a package index) and cached."""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in _BASE.items():
             file = Path(folder) / "repairs" / name
@@ -186,16 +191,16 @@ def snapshot() -> Snapshot:
         return build_snapshot(str(Path(folder) / "repairs"))
 
 
-def task(of: Repair, on: Snapshot | None = None) -> Task:
-    """As a task on ``snapshot()``; without it one that has its prompt, and cannot be played."""
-    module = of.modules[0]
-    wrong, right = of.files(), of.files(right=True)
-    tests = f"tests/test_{of.name}"
-    fields: dict[str, Any] = {} if on is None else {"snapshot": on.ref, "verifier": on.verifier}
+def task(exercise: Repair, snapshot: Snapshot | None = None) -> Task:
+    """Return an exercise as a task on ``snapshot()``; without one the task has its prompt but cannot be played."""
+    module = exercise.modules[0]
+    wrong, right = exercise.files(), exercise.files(right=True)
+    tests = f"tests/test_{exercise.name}"
+    fields: dict[str, Any] = {} if snapshot is None else {"snapshot": snapshot.ref, "verifier": snapshot.verifier}
     return Task(
-        task_id=task_id(of.seed),
-        generator=GeneratorRef(name="repairs", version="1", seed=of.seed),
-        problem_statement=of.statement,
+        task_id=task_id(exercise.seed),
+        generator=GeneratorRef(name="repairs", version="1", seed=exercise.seed),
+        problem_statement=exercise.statement,
         patch=make_patch(wrong, right),
         test_patch=make_patch({}, {tests: _tests(module).encode()}),
         workspace_patch=make_patch({}, wrong),
@@ -203,18 +208,18 @@ def task(of: Repair, on: Snapshot | None = None) -> Task:
         PASS_TO_PASS=[f"{tests}::test_{module.other}"],
         source_globs=[f"{folder}/**" for folder in FOLDERS],
         protected_paths=["tests/**", "common.py"],
-        features={"mutation": of.mutation},
-        split=of.split,
+        features={"mutation": exercise.mutation},
+        split=exercise.split,
         **fields,
     )
 
 
 def _tests(module: Module) -> str:
-    found = f"{module.function}({', '.join(module.parameters)})"
+    call = f"{module.function}({', '.join(module.parameters)})"
     loops = " ".join(f"for {name} in range({_GRID.start}, {_GRID.stop})" for name in module.parameters)
     return (
         f"from {module.path.removesuffix('.py').replace('/', '.')} import {module.function}, {module.other}\n"
         f"\n\ndef test_{module.function}():\n"
-        f"    assert [{found} {loops}] == {module.returns.values(module.parameters)}\n"
+        f"    assert [{call} {loops}] == {module.returns.values(module.parameters)}\n"
         f"\n\ndef test_{module.other}():\n    assert {module.other}(3) == 3\n"
     )
