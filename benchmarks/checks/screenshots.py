@@ -1,7 +1,7 @@
-"""Look at a report in a browser: four screenshots, light and dark, at the width of a desk and of a phone.
+"""Screenshots of a report in a browser: light and dark, as wide as a desktop screen and as a phone.
 
     pip install playwright; apt-get install -y chromium
-    python benchmarks/screenshots.py runs/demo/report.html shots/ --at e13
+    python benchmarks/checks/screenshots.py runs/demo/report.html shots/ --at e13
 
 The page is opened from its file, with the network off: a page that asks for anything fails this script, and so does an
 error of its script or text wider than the screen.
@@ -18,6 +18,7 @@ THEMES = ("light", "dark")
 
 
 def main() -> int:
+    """Take the screenshots; return 1 when the page has a problem."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("page", type=Path)
     parser.add_argument("out", type=Path)

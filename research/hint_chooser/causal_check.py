@@ -1,12 +1,12 @@
-"""Whether `etude hints causal` finds the truth, where the truth is known.
+"""Test whether `etude hints causal` finds the effect of a hint where that effect is known.
 
-    python benchmarks/hints_causal.py [--runs N] [--turns N] [--k K] [--json]
+    python -m etude.research.hint_chooser.causal_check [--runs N] [--turns N] [--k K] [--json]
 
-The agent ``noisy`` errs, and then solves a drill with one probability, or follows a hint with another: so what a hint
-is worth is follows * (1 - solves), also at the errors of drills that refuse a call on purpose. Each run plays other
-drills, measures the hint at each of its error turns with ``k`` continuations with it and ``k`` without, and says
-whether the 95 % interval covers that truth; so do the intervals of the single error turns. A right interval misses 1
-run of 20, so that 18 or more of 20 cover in 92 of 100 times.
+The agent ``noisy`` errs, and then solves a drill with one probability, or follows a hint with another. So the effect
+of a hint is follows * (1 - solves), also at the errors of drills that refuse a call on purpose. Each run plays other
+drills and measures the hint at each error turn with ``k`` continuations with it and ``k`` without it. The test counts
+how often the 95 % interval covers the known effect, for whole runs and for single error turns. A right interval misses
+1 run of 20, so that 18 or more of 20 cover it in 92 of 100 cases.
 """
 
 from __future__ import annotations
@@ -16,55 +16,44 @@ import asyncio
 import json
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from etude.environments.agents.calibrated import chances
-from etude.environments.drill.tasks import DrillTasks
 from etude.environments.hint_trials.measure import measure_hints
 from etude.environments.runs.play import run_episodes
-from etude.models import Task
+from etude.research.hint_chooser.worlds import Window
 
 AGENTS = ("noisy:0.25,0.6", "noisy:0.1,0.9", "noisy:0.5,0.3", "noisy:0.7,0.0")
 
 
-class Window(DrillTasks):
-    """Drills from ``first`` on."""
-
-    def __init__(self, first: int) -> None:
-        super().__init__()
-        self.first = first
-
-    def __iter__(self) -> Iterator[Task]:
-        return (self.get_task("train", index) for index in range(self.first, self.first + 1000))
-
-
 async def measured(seed: int, turns: int, k: int, folder: Path) -> dict[str, Any]:
+    """Play one run, measure its hints, and return whether the intervals cover the known effect."""
     agent = AGENTS[seed % len(AGENTS)]
     solves, follows = chances(agent.partition(":")[2])
     truth = follows * (1 - solves)
-    out, tasks = folder / str(seed), Window(seed * 1000)
+    out, tasks = folder / str(seed), Window("train", seed * 1000)
     await run_episodes(tasks, agent, out=out, limit=turns)
-    found = await measure_hints(out, agent, k=k, out=out / "hints", seed=seed)
-    whole = found.pooled[0].difference
-    singles = [score.difference for score in found.hints]
-    if not found.ok or whole is None:
-        raise SystemExit(f"trials were void: {found.causes}")
+    report = await measure_hints(out, agent, k=k, out=out / "hints", seed=seed)
+    pooled = report.pooled[0].difference
+    singles = [score.difference for score in report.hints]
+    if not report.ok or pooled is None:
+        raise SystemExit(f"trials were void: {report.causes}")
     return {
         "seed": seed,
         "agent": agent,
         "truth": truth,
-        "found": whole.value,
-        "low": whole.low,
-        "high": whole.high,
-        "covers": truth in whole,
+        "found": pooled.value,
+        "low": pooled.low,
+        "high": pooled.high,
+        "covers": truth in pooled,
         "single turns": len(singles),
-        "of which cover": sum(one is not None and truth in one for one in singles),
+        "of which cover": sum(single is not None and truth in single for single in singles),
     }
 
 
 def main() -> int:
+    """Run the test; return 0 when at least 90 % of the intervals cover the known effect."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--turns", type=int, default=10)

@@ -1,10 +1,12 @@
-"""What SIGKILL leaves behind: the server, its worker or the engine is killed in mid-episode and in mid-grade.
+"""Remains after SIGKILL: the server, its worker or the engine is killed during an episode and during a grade.
 
-python benchmarks/kill.py TASKS [--backend docker] [--rounds 20] [--victims server,worker,engine] [--engine-start CMD]
+    python benchmarks/checks/kill.py TASKS [--backend docker] [--rounds 20] [--victims server,worker,engine]
+                                           [--engine-start CMD]
 
-``worker`` is what owns a sandbox's processes: PID 1 of its container, or the keeper. ``engine`` (docker alone) is the
-daemon, started again with --engine-start. After each kill: no process, container, control group, mount or temporary
-file is left, no episode has a score that it did not earn, and the next episode of the oracle scores 1. Run it as root.
+``worker`` is the process that owns a sandbox's processes: PID 1 of its container, or the keeper. ``engine`` (docker
+only) is the daemon, which --engine-start starts again. After each kill, no process, container, control group, mount or
+temporary file may remain, no episode may have a wrong score, and the next episode of the oracle must score 1. Run it as
+root.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from etude.client import Client
@@ -50,18 +52,9 @@ class Server:
 
     @classmethod
     def start(cls, tasks: Path, backend: str) -> Server:
-        command = [
-            sys.executable,
-            "-m",
-            "etude.cli",
-            "serve",
-            "--tasks",
-            str(tasks),
-            "--port",
-            "0",
-            "--sandbox",
-            backend,
-        ]
+        """Start a server and wait until it listens."""
+        serve = [sys.executable, "-m", "etude.cli", "serve"]
+        command = [*serve, "--tasks", str(tasks), "--port", "0", "--sandbox", backend]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -70,34 +63,29 @@ class Server:
         return cls(process, line.split()[1])
 
     def stop(self) -> None:
+        """Stop the server and wait for it."""
         self.process.terminate()
         self.process.wait()
 
 
-@dataclass
-class World:
-    """What a sandbox may leave on this machine."""
-
-    seen: set[str] = field(default_factory=set)
-
-    @classmethod
-    def now(cls) -> World:
-        places = (f"{tempfile.gettempdir()}/etude-*", "/sys/fs/cgroup/**/etude-*")
-        paths = [Path(path) for place in places for path in glob.glob(place, recursive=True)]
-        folders = {str(path) for path in paths if path.is_dir() and not of_others(maker(path.name))}
-        mounts = {line.split()[1] for line in Path("/proc/mounts").read_text().splitlines() if "etude" in line}
-        return cls(folders | mounts | sandbox_processes() | containers())
+def sandbox_remains() -> set[str]:
+    """Return the folders, control groups, mounts, processes and containers of sandboxes on this machine."""
+    patterns = (f"{tempfile.gettempdir()}/etude-*", "/sys/fs/cgroup/**/etude-*")
+    paths = [Path(path) for pattern in patterns for path in glob.glob(pattern, recursive=True)]
+    folders = {str(path) for path in paths if path.is_dir() and not of_others(maker(path.name))}
+    mounts = {line.split()[1] for line in Path("/proc/mounts").read_text().splitlines() if "etude" in line}
+    return folders | mounts | sandbox_processes() | containers()
 
 
 def sandbox_processes() -> set[str]:
-    """Processes of the sandbox user, and keepers; the pid is part of the name."""
+    """Return the processes of the sandbox user, and keepers, as texts with the pid."""
     pids = [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
-    found = {pid: words(pid) for pid in pids if of_sandbox(pid)}
-    return {f"process {pid} {text[:80]}" for pid, text in found.items() if not of_others(pid)}
+    commands = {pid: command_line(pid) for pid in pids if of_sandbox(pid)}
+    return {f"process {pid} {command[:80]}" for pid, command in commands.items() if not of_others(pid)}
 
 
-def words(pid: int) -> str:
-    """Its command line, empty when it is gone."""
+def command_line(pid: int) -> str:
+    """Return the command line of a process; '' when it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
     except OSError:
@@ -105,14 +93,15 @@ def words(pid: int) -> str:
 
 
 def of_sandbox(pid: int) -> bool:
+    """Return whether a process belongs to the sandbox user or is a keeper."""
     try:
-        return Path(f"/proc/{pid}").stat().st_uid == SANDBOX_UID or "keeper" in words(pid)
+        return Path(f"/proc/{pid}").stat().st_uid == SANDBOX_UID or "keeper" in command_line(pid)
     except OSError:
         return False
 
 
 def of_others(pid: int) -> bool:
-    """Whether it lives below another program that plays on this machine; what lost its parent is below none."""
+    """Return whether a process is a descendant of another program that plays here; an orphan is not."""
     others = False
     while pid > 1:
         try:
@@ -121,27 +110,28 @@ def of_others(pid: int) -> bool:
             return others
         if pid == os.getpid():
             return False
-        own = pid <= 1 or of_sandbox(pid) or re.search(r"bwrap|containerd-shim|conmon", words(pid))
-        others = others or not own
+        expected = pid <= 1 or of_sandbox(pid) or re.search(r"bwrap|containerd-shim|conmon", command_line(pid))
+        others = others or not expected
     return others
 
 
 def maker(name: str) -> int:
-    """The pid in ``etude-PID-...``; 0 for a name without one."""
-    found = re.match(r"etude-(\d+)-", name)
-    return int(found[1]) if found else 0
+    """Return the pid in ``etude-PID-...``; 0 for a name without one."""
+    match = re.match(r"etude-(\d+)-", name)
+    return int(match[1]) if match else 0
 
 
 def containers() -> set[str]:
+    """Return the containers of sandboxes."""
     command = ["docker", "ps", "-aq", "--filter", f"label={LABEL}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return {f"container {name}" for name in done.stdout.split()}
 
 
-def wait_for(what: Callable[[], bool], seconds: float) -> bool:
-    """Whether it became true in time."""
+def wait_for(condition: Callable[[], bool], seconds: float) -> bool:
+    """Wait until a condition holds; return False when it does not in time."""
     end = time.monotonic() + seconds
-    while not what():
+    while not condition():
         if time.monotonic() > end:
             return False
         time.sleep(0.1)
@@ -149,12 +139,13 @@ def wait_for(what: Callable[[], bool], seconds: float) -> bool:
 
 
 def kill_server(server: Server) -> None:
+    """Kill the server."""
     server.process.kill()
     server.process.wait()
 
 
 def kill_worker(server: Server) -> None:
-    """Every worker of this server: which of them holds the episode is not told from outside."""
+    """Kill every worker of this server, because it is not visible from outside which one has the episode."""
     pids = []
     for name in containers():
         command = ["docker", "inspect", "-f", "{{.State.Pid}}", name.split()[1]]
@@ -165,19 +156,22 @@ def kill_worker(server: Server) -> None:
         raise SystemExit("no worker found to kill")
     for pid in pids:
         if pid:
-            with contextlib.suppress(ProcessLookupError):  # it ended in between: a grade was done
+            with contextlib.suppress(ProcessLookupError):  # its grade is done, and it has ended
                 os.kill(pid, signal.SIGKILL)
 
 
 def kill_engine(server: Server) -> None:
+    """Kill docker's daemon."""
     subprocess.run(["pkill", "-KILL", "-x", "dockerd"], check=True)
 
 
 def engine_answers() -> bool:
+    """Return whether docker's daemon answers."""
     return subprocess.run(["docker", "version"], capture_output=True, check=False).returncode == 0
 
 
 def start_engine(command: str) -> None:
+    """Start docker's daemon with a shell command, unless it runs."""
     if engine_answers():
         return
     # Its containerd and the shims outlive a killed engine, and keep the next from starting.
@@ -191,7 +185,7 @@ def start_engine(command: str) -> None:
 
 
 async def episode(url: str, task: Task, actions: list[dict[str, object]], on_last: asyncio.Event) -> tuple[str, float]:
-    """Plays ``actions``; how it ended and the reward. ``on_last`` is set when the last one has been sent."""
+    """Play ``actions``; return how the episode ended and its reward. Set ``on_last`` before the last action is sent."""
     try:
         async with Client(url) as client:
             await client.reset(task_id=task.task_id)
@@ -208,7 +202,7 @@ async def episode(url: str, task: Task, actions: list[dict[str, object]], on_las
 
 
 async def killed(server: Server, task: Task, moment: str, kill: Callable[[Server], None], after: float) -> str:
-    """One episode with a kill in it; raises SystemExit when it was scored wrongly."""
+    """Play an episode with a kill in it, and return how it ended. Raises SystemExit for a wrong score."""
     solution = scripted.solution(task).actions
     last = scripted.SUBMIT if moment == "grade" else turn("", call("bash", command="sleep 5"))
     sent = asyncio.Event()
@@ -223,12 +217,13 @@ async def killed(server: Server, task: Task, moment: str, kill: Callable[[Server
 
 
 def oracle_scores(server: Server, task: Task) -> bool:
+    """Return whether an episode of the oracle scores 1."""
     actions = [*scripted.solution(task).actions, scripted.SUBMIT]
     return asyncio.run(episode(server.url, task, actions, asyncio.Event())) == ("graded", 1.0)
 
 
 def grade_seconds(server: Server, task: Task) -> float:
-    """How long the answer to ``submit`` takes."""
+    """Return the seconds of a ``submit``."""
 
     async def play() -> float:
         async with Client(server.url) as client:
@@ -247,28 +242,29 @@ VICTIMS = {"server": kill_server, "worker": kill_worker, "engine": kill_engine}
 
 
 def one_round(options: argparse.Namespace, tasks: list[Task], victim: str, moment: str, number: int) -> str:
-    """One kill and what must hold after it; how the episode ended."""
-    dice = random.Random(f"{victim} {moment} {number}")
-    task = dice.choice(tasks)
-    before = World.now().seen
+    """Kill a victim once, check what must hold afterwards, and return how the episode ended."""
+    rng = random.Random(f"{victim} {moment} {number}")
+    task = rng.choice(tasks)
+    before = sandbox_remains()
     server = Server.start(options.tasks, options.backend)
     try:
         span = grade_seconds(server, task) if moment == "grade" else 0.5
-        end = asyncio.run(killed(server, task, moment, VICTIMS[victim], dice.uniform(0.0, span)))
+        end = asyncio.run(killed(server, task, moment, VICTIMS[victim], rng.uniform(0.0, span)))
         if victim == "engine":
             start_engine(options.engine_start)
         if victim == "server":
-            assert wait_for(lambda: World.now().seen <= before, CLEAN_S), World.now().seen - before
+            assert wait_for(lambda: sandbox_remains() <= before, CLEAN_S), sandbox_remains() - before
             server = Server.start(options.tasks, options.backend)
         assert oracle_scores(server, task), "the oracle does not score 1 afterwards"
     finally:
         if server.process.poll() is None:
             server.stop()
-    assert wait_for(lambda: World.now().seen <= before, CLEAN_S), World.now().seen - before
+    assert wait_for(lambda: sandbox_remains() <= before, CLEAN_S), sandbox_remains() - before
     return end
 
 
 def main() -> None:
+    """Run the check."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tasks", type=Path)
     parser.add_argument("--backend", default="docker")

@@ -1,6 +1,6 @@
-"""OpenEnv's validation at runtime level on a machine that cannot pull images: everything comes from a local base.
+"""OpenEnv's validation at runtime level on a machine that cannot pull images; all images come from a local base.
 
-python benchmarks/validate_runtime.py BASE_IMAGE [--level semantic]
+python benchmarks/checks/validate_runtime.py BASE_IMAGE [--level semantic]
 
 BASE_IMAGE holds python3 >= 3.11 with venv, and apt (`debootstrap`, then `docker import`). It replaces the
 Dockerfile's base and OpenEnv's helper image, which must have a digest; Debian's `docker-registry` gives it one.
@@ -24,7 +24,7 @@ from openenv.validation.providers.docker import DockerValidationProvider
 from openenv.validation.runner import run_validation
 from openenv.validation.types import Level
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 BASE = re.compile(r"(?m)^ARG BASE=(\S+)$")
 START_S = 20.0
 
@@ -64,6 +64,7 @@ def _wait(address: str) -> None:
 
 
 def docker(*arguments: str) -> str:
+    """Run a docker command and return its output."""
     return subprocess.run(["docker", *arguments], check=True, capture_output=True, text=True).stdout.strip()
 
 
@@ -78,6 +79,7 @@ def with_digest(image: str, address: str) -> str:
 
 
 def main() -> None:
+    """Run the validation."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("base")
     parser.add_argument("--level", choices=("runtime", "semantic"), default="runtime")
