@@ -39,8 +39,6 @@ NEEDS_TORCH = [
     "trainers/test_distributed.py",
     "trainers/test_gradients.py",
     "trainers/test_injected.py",
-    "trainers/test_kl.py",
-    "trainers/test_losses.py",
     "trainers/test_peak_memory.py",
     "trainers/test_precision.py",
     "trainers/test_resume.py",

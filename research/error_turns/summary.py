@@ -28,16 +28,16 @@ def area(row: Row) -> float:
     return float(torch.trapezoid(errors, episodes) / (episodes[-1] - episodes[0]))
 
 
-def reached(row: Row, threshold: float = THRESHOLD) -> int | None:
+def reached(row: Row) -> int | None:
     """Return the index of the first evaluation at or below the threshold; None without one."""
-    return next((number for number, error in enumerate(row["errors"]) if error <= threshold), None)
+    return next((number for number, error in enumerate(row["errors"]) if error <= THRESHOLD), None)
 
 
-def until(column: str, threshold: float = THRESHOLD) -> Measure:
+def until(column: str) -> Measure:
     """Return a measure: the value of a column when the error reaches the threshold, or at the end."""
 
     def measure(row: Row) -> float:
-        index = reached(row, threshold)
+        index = reached(row)
         return float(row[column][-1 if index is None else index])
 
     return measure

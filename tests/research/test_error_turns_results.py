@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from etude.research.error_turns import driver, mechanism, summary
+from etude.research.error_turns import driver, mechanism, summary, tables
 from etude.research.error_turns.small_world import arms, bases
 
 
@@ -26,7 +26,7 @@ def test_the_result_file_goes_on_where_it_was_cut(tmp_path: Path, monkeypatch: p
         return {**run._asdict(), **curve, **extra}
 
     monkeypatch.setattr(mechanism, "run_one", run)
-    monkeypatch.setattr(bases, "base", lambda name, folder, told: None)
+    monkeypatch.setattr(bases, "base", lambda name, folder, progress: None)
     monkeypatch.setattr(bases, "digest", lambda model: "b")
     monkeypatch.setattr(mechanism, "evaluated", lambda folder, updates: iter(()))
     options = argparse.Namespace(
@@ -68,7 +68,7 @@ def row(errors: list[float], **more: object) -> dict[str, object]:
 
 def test_curves_are_shown_at_every_evaluation_against_episodes_and_tokens(capsys: pytest.CaptureFixture[str]) -> None:
     arms = {"short": [row([0.8, 0.4]), row([0.8, 0.2])], "long": [row([0.8, 0.4, 0.1])]}
-    driver.show_curves({name: summary.summarised(rows)["curve"] for name, rows in arms.items()})
+    tables.show_curves({name: summary.summarised(rows)["curve"] for name, rows in arms.items()})
     shown = [line.split() for line in capsys.readouterr().out.splitlines() if line]
     assert shown == [
         ["error", "after", "0", "160", "episodes"],
@@ -122,7 +122,7 @@ def test_each_contrast_tells_its_seeds(capsys: pytest.CaptureFixture[str]) -> No
     other = replace(contrast, right="live")
     found = {"distill": [row([0.7, 0.1]), row([0.7, 0.25])], "live": [row([0.7, 0.5]), row([0.7, 0.6])]}
     compared = [summary.compared(each, found) for each in (contrast, other)]
-    driver.show_seeds([each for each in compared if each])
+    tables.show_seeds([each for each in compared if each])
     lines = [line.split() for line in capsys.readouterr().out.splitlines() if line]
     assert lines == [
         ["seed", "by", "seed"],
