@@ -31,7 +31,7 @@ def batch(seed: int = 0, right: float = 0.5) -> arms.Batch:
     return arms.Batch(sessions, language.written(sessions, said), said, language.works(sessions, said))
 
 
-def test_a_session_is_its_list_and_eight_turns_judged_by_that_list() -> None:
+def test_session_is_a_list_and_eight_turns_judged_by_that_list() -> None:
     played = batch()
     for ids, ok in zip(played.ids.tolist(), played.ok.tolist(), strict=True):
         assert (len(ids), ids[0]) == (language.LENGTH, language.LIST)
@@ -53,7 +53,7 @@ def test_a_conflicting_list_has_another_tool_in_every_category() -> None:
     assert sorted(other.order[0].tolist()) == list(range(language.CATEGORIES))
 
 
-def test_right_and_wrong_hints_teach_different_tools_and_the_others_list_nothing() -> None:
+def test_right_and_wrong_hints_list_different_tools_and_other_hints_list_none() -> None:
     sessions = language.draw(400, language.stream("test"))
     given = {kind: arms.hints(kind, sessions, language.stream("hint")) for kind in ("right", "wrong", "raw", "null")}
     assert torch.equal(given["right"][:, 1:], sessions.listed(language.LIST)[:, 1:])
@@ -66,7 +66,7 @@ def test_right_and_wrong_hints_teach_different_tools_and_the_others_list_nothing
     assert given["null"].shape == (400, 0)
 
 
-def test_packed_hints_read_what_the_sites_of_the_trainer_read_one_by_one() -> None:
+def test_packed_hints_give_the_logits_of_single_sites() -> None:
     model, played = tiny(), batch()
     hint = played.sessions.listed(language.HINT)
     packed = language.hinted_rows(model, played.ids, hint[:, None].expand(-1, language.TURNS, -1))
@@ -81,7 +81,7 @@ def test_packed_hints_read_what_the_sites_of_the_trainer_read_one_by_one() -> No
                 torch.testing.assert_close(rows[row, turn], logits, rtol=1e-4, atol=1e-5)
 
 
-def test_playing_with_a_cache_samples_what_a_whole_forward_would() -> None:
+def test_playing_with_a_cache_samples_the_same_as_a_full_forward_pass() -> None:
     model, sessions = tiny(), language.draw(16, language.stream("test"))
     said = language.play(model, sessions, language.stream("luck"))
     ids, random = language.written(sessions, said), language.stream("luck")
@@ -90,7 +90,7 @@ def test_playing_with_a_cache_samples_what_a_whole_forward_would() -> None:
     assert torch.equal(said, torch.stack([torch.stack(turn, -1) for turn in again], 1))
 
 
-def test_a_hint_at_play_is_read_at_its_turn_and_gone_afterwards() -> None:
+def test_hint_is_visible_at_its_own_turn_only() -> None:
     model, sessions = tiny(), language.draw(16, language.stream("test"))
     hint = sessions.listed(language.HINT)
     said = language.play(model, sessions, language.stream("luck"), hint)
@@ -165,7 +165,7 @@ def test_the_policy_gradient_is_dr_grpo() -> None:
     torch.testing.assert_close(gradient, wanted)
 
 
-def test_resamples_that_work_are_learned_without_the_hint() -> None:
+def test_samples_that_work_are_learned_without_the_hint() -> None:
     student, teacher, played = tiny(1), tiny(2), batch(right=0.0)
     arm, some = arms.ARMS["sft_resample"], (~played.ok).any(1)
     spliced = played.sessions.listed(language.HINT)[some, None].expand(-1, language.TURNS, -1)
@@ -186,7 +186,7 @@ def test_resamples_that_work_are_learned_without_the_hint() -> None:
     torch.testing.assert_close(found.loss, wanted / (2 * turns.sum()), rtol=1e-4, atol=1e-6)
 
 
-def test_pretraining_wants_the_hint_to_win_over_the_list() -> None:
+def test_pretraining_prefers_the_hint_to_the_list() -> None:
     sessions = language.draw(500, language.stream("test"))
     hinting = bases.half_conflicting(sessions, language.stream("hint"))
     same = (hinting.tools == sessions.tools).all(1)
@@ -198,7 +198,7 @@ def test_pretraining_wants_the_hint_to_win_over_the_list() -> None:
 
 
 @pytest.mark.slow
-def test_the_base_reads_hints_and_nothing_else(tmp_path: Path) -> None:
+def test_base_follows_hints_and_ignores_the_list(tmp_path: Path) -> None:
     model = bases.base("strong", tmp_path)
     assert bases.digest(bases.load("strong", tmp_path)) == bases.digest(model)
     assert bases.follows(model) > 0.95
@@ -206,13 +206,13 @@ def test_the_base_reads_hints_and_nothing_else(tmp_path: Path) -> None:
     assert training.error(model, hint=True) < 0.05
 
 
-def test_a_base_that_reads_no_hints_is_refused() -> None:
+def test_base_that_ignores_hints_is_refused() -> None:
     with pytest.raises(bases.UnfitBase, match="follows"):
         bases.check("strong", 0.75, bases.follows(tiny(), 16))
 
 
 @pytest.mark.parametrize("name", ["dense_distill", "sft_resample", "live", "grpo_penalty", "weak_ema_05", "gated"])
-def test_an_arm_runs_twice_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_of_an_arm_is_reproducible(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "HELD", 8)
     model = tiny()
     one, two = (training.train(name, 1e-3, 0, model, updates=2) for _ in range(2))
@@ -221,7 +221,7 @@ def test_an_arm_runs_twice_the_same(name: str, monkeypatch: pytest.MonkeyPatch) 
     assert bases.digest(model) == one["base"], "the base itself is left alone"
 
 
-def test_a_reward_that_is_the_same_for_all_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_rewards_change_no_weight(monkeypatch: pytest.MonkeyPatch) -> None:
     model, played = tiny(), batch(right=0.0)
     played.ok[:] = False
     signal = arms.learn(arms.ARMS["grpo_sparse"], model, Teacher("frozen"), played, language.stream("test"))

@@ -85,7 +85,7 @@ def rollout(*calls: str) -> Rollout:
 
 
 @pytest.mark.parametrize("world", [DRILLS, REPAIRS])
-def test_tasks_that_are_trained_on_are_not_held_out_nor_pretrained_on(world: World) -> None:
+def test_training_tasks_are_neither_held_out_nor_pretrained_on(world: World) -> None:
     def seeds(names: list[str]) -> list[int]:
         return [int(name.removesuffix("-l1").rpartition("-")[2]) for name in names]
 
@@ -98,12 +98,12 @@ def test_tasks_that_are_trained_on_are_not_held_out_nor_pretrained_on(world: Wor
 
 
 @pytest.mark.parametrize("world", [DRILLS, REPAIRS])
-def test_another_process_knows_a_world_again(world: World) -> None:
+def test_world_can_be_pickled(world: World) -> None:
     there = pickle.loads(pickle.dumps(world))
     assert there == world and hash(there) == hash(world)
 
 
-def test_the_server_has_every_task_that_a_run_needs(tmp_path: Path) -> None:
+def test_server_has_every_task_that_a_run_needs(tmp_path: Path) -> None:
     options = argparse.Namespace(arms=["distill", "replay"], seeds=2, tuning=1, updates=3, rates=(1e-4, 1e-3))
     folder = repair_world.written(tmp_path, command.tasks_of(SMALL, options))
     tasks = TaskSet.load(folder)
@@ -113,7 +113,7 @@ def test_the_server_has_every_task_that_a_run_needs(tmp_path: Path) -> None:
     assert len(tasks) == 4 + 1 + 3 * 3 + teacher_pairs.EPISODES
 
 
-def test_tasks_are_written_once_and_added_to(tmp_path: Path) -> None:
+def test_missing_tasks_are_added_to_those_already_written(tmp_path: Path) -> None:
     file = repair_world.written(tmp_path, PLAYED[:1]) / "tasks.jsonl"
     before = file.stat().st_mtime_ns
     repair_world.written(tmp_path, PLAYED[:1])
@@ -125,7 +125,7 @@ def test_tasks_are_written_once_and_added_to(tmp_path: Path) -> None:
         repair_world.written(tmp_path, PLAYED[:1])
 
 
-def test_who_submits_at_once_does_not_err_and_yet_misses() -> None:
+def test_submitting_at_once_is_no_error_but_counts_as_missed() -> None:
     played = [rollout("submit"), rollout("edit_file"), rollout()]
     spoiled = replace(rollout(), reward=Reward(valid=False))
     for some in (played, [*played, spoiled]):
@@ -154,7 +154,7 @@ def test_a_teacher_edits_and_then_submits() -> None:
     assert len(wrong) == len(repairs.FOLDERS) - 1 and arguments["path"] not in wrong
 
 
-def test_hints_that_tell_of_no_task_are_no_wrong_ones_for_another() -> None:
+def test_hints_that_fit_every_task_are_not_wrong_for_another() -> None:
     errors = [
         ErrorTurn(turn=0, kind=kind, message="", hints=[Hint(text=kind)]) for kind in ("budget", "file_not_found")
     ]
@@ -168,7 +168,7 @@ def test_hints_that_tell_of_no_task_are_no_wrong_ones_for_another() -> None:
 # --- served, sandboxed, graded -----------------------------------------------------------------------------------
 
 
-def test_a_wrong_folder_is_a_site_and_its_hint_the_right_path(
+def test_edit_in_a_wrong_folder_is_a_site_with_the_right_path_as_hint(
     base: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(arm_trainer.ArmTrainer, "_generate_turns", says("wrong", "right", "submit"))
@@ -181,7 +181,7 @@ def test_a_wrong_folder_is_a_site_and_its_hint_the_right_path(
     assert site.text.endswith(f"the nearest path is {of_id(PLAYED[0]).path}.")
 
 
-def test_of_a_wrong_third_turn_the_site_is_the_budgets(
+def test_site_of_a_wrong_third_turn_is_that_of_the_budget(
     base: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(arm_trainer.ArmTrainer, "_generate_turns", says("wrong", "wrong", "wrong"))
@@ -193,7 +193,7 @@ def test_of_a_wrong_third_turn_the_site_is_the_budgets(
     assert [(site.turn, site.kind) for site in sites] == [(0, "file_not_found"), (1, "file_not_found"), (2, "budget")]
 
 
-def test_a_run_is_a_row_with_what_the_tests_say(
+def test_row_of_a_run_has_the_results_of_the_tests(
     base: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(arm_trainer.ArmTrainer, "_generate_turns", says("wrong", "right", "submit"))
@@ -204,7 +204,7 @@ def test_a_run_is_a_row_with_what_the_tests_say(
     assert {name: measure(row) for name, measure in coding.MEASURES.items()}["new_words_solved"] == 1.0
 
 
-def test_the_ceiling_reads_the_right_path_before_its_first_turn(
+def test_ceiling_reads_the_right_path_before_its_first_turn(
     base: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(arm_trainer.ArmTrainer, "_generate_turns", says("right", "submit"))
@@ -254,7 +254,7 @@ def test_a_command_serves_counts_and_reports_a_single_rate_without_tuning(
     assert "new_words_solved" in capsys.readouterr().out
 
 
-def test_arms_that_are_run_by_default_are_arms() -> None:
+def test_default_arms_exist() -> None:
     assert set(coding.RUN) <= set(coding.STACK.experiment.arms) and len(coding.RUN) == 14
 
 

@@ -89,7 +89,7 @@ def outvoted(pair: Pair) -> list[str]:
 # --- the pairs ---------------------------------------------------------------------------------------------------
 
 
-def test_the_right_call_is_chosen_over_what_the_base_did(file: Path) -> None:
+def test_right_call_is_preferred_to_the_action_of_the_base(file: Path) -> None:
     found = read_pairs(file)
     assert {pair.turn for pair in found} == {0, 1} and len(found) > len(DRILLS)
     for pair in found:
@@ -100,7 +100,7 @@ def test_the_right_call_is_chosen_over_what_the_base_did(file: Path) -> None:
         assert called(pair.rejected) == expected
 
 
-def test_what_teachers_say_is_executed_from_a_fork_of_the_bases_own_episode(file: Path) -> None:
+def test_answers_are_executed_in_a_fork_of_the_episode_of_the_base(file: Path) -> None:
     for pair in read_pairs(file):
         assert pair.values["student"] == -1.0 and pair.how["student"] == "recorded"
         assert set(pair.teachers) == set(teacher_pairs.TEACHERS)
@@ -128,12 +128,12 @@ def test_the_folder_is_a_run_with_its_account(file: Path) -> None:
     assert [path.name for path in file.parent.parent.iterdir()] == ["strong"]
 
 
-def test_a_second_call_makes_nothing_anew(file: Path, base: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_existing_pairs_are_reused(file: Path, base: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(teacher_pairs, "made", lambda *given: pytest.fail("it was made"))
     assert teacher_pairs.pairs(ROOMY, base, url, file.parent.parent, tasks=DRILLS) == file
 
 
-def test_made_again_elsewhere_the_pairs_are_the_same(
+def test_pairs_are_reproducible(
     file: Path, base: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(arm_trainer.ArmTrainer, "_generate_turns", erring_then_giving_up)
@@ -147,7 +147,7 @@ def test_pairs_of_another_base_are_refused(file: Path, base: Path, url: str, mon
         teacher_pairs.pairs(ROOMY, base, url, file.parent.parent)
 
 
-def test_teachers_that_know_nothing_are_refused(
+def test_teachers_without_right_answers_are_refused(
     base: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(arm_trainer.ArmTrainer, "_generate_turns", erring_then_giving_up)
@@ -178,7 +178,7 @@ def test_episodes_that_were_cut_are_left_out(
         teacher_pairs.pairs(ROOMY, base, url, tmp_path / "none", tasks=DRILLS[:1])
 
 
-def test_the_bases_drills_are_neither_held_out_nor_trained_on() -> None:
+def test_drills_of_pairs_are_neither_held_out_nor_trained_on() -> None:
     seeds = [int(name.split("-")[2]) for name in WORLD.played(200)]
     held = {int(name.split("-")[2]) for name in WORLD.tested()}
     assert len(set(seeds)) == 200 and not held & set(seeds) and max(seeds) < LEARNED
@@ -188,7 +188,7 @@ def test_the_bases_drills_are_neither_held_out_nor_trained_on() -> None:
 # --- the teachers ------------------------------------------------------------------------------------------------
 
 
-def test_a_teacher_is_right_as_often_as_is_said_and_says_the_same_again() -> None:
+def test_teacher_has_its_accuracy_and_repeats_its_answers() -> None:
     tasks = {str(number): DRILLS[number % len(DRILLS)] for number in range(2000)}
     for accuracy in teacher_pairs.TEACHERS.values():
         teacher = scripted_teachers.Scripted("one", accuracy, KNOWS, tasks)
@@ -199,7 +199,7 @@ def test_a_teacher_is_right_as_often_as_is_said_and_says_the_same_again() -> Non
         assert said == [teacher(messages) for messages in asked]
 
 
-def test_behind_the_last_call_the_answer_is_right_and_a_missing_tool_wrong() -> None:
+def test_after_the_last_call_the_answer_is_right_and_a_missing_tool_is_wrong() -> None:
     name, arguments = right(DRILLS[0])
     call = {"id": "a", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
     made = [{"role": "user", "content": "?"}, {"role": "assistant", "tool_calls": [call]}]
@@ -242,7 +242,7 @@ def test_a_run_learns_from_the_pairs(
     assert steps == drawn and len(everything) == len(read_pairs(file)), "the tokens of what was read, and of no more"
 
 
-def test_pairs_are_made_for_arms_that_learn_from_some_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_are_made_only_for_arms_that_learn_from_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[Any, ...]] = []
     monkeypatch.setattr(teacher_pairs, "pairs", lambda *given: asked.append(given) or tmp_path / "pairs.jsonl")
     places = {"strong": tmp_path / "strong", "weak": tmp_path / "weak"}
@@ -253,6 +253,6 @@ def test_pairs_are_made_for_arms_that_learn_from_some_alone(tmp_path: Path, monk
     assert asked == [(WORLD, tmp_path / "strong", "url", tmp_path / "pairs")]
 
 
-def test_the_mechanisms_arms_learn_from_no_pairs() -> None:
+def test_arms_of_the_mechanism_learn_from_no_pairs() -> None:
     assert not any(arm.replay for arm in arms.ARMS.values())
     assert {name for name, arm in arm_trainer.ARMS.items() if arm.replay} == {"replay", "sparse_distill_replay"}

@@ -63,7 +63,7 @@ def test_groups_are_centred_each_by_itself() -> None:
     assert found[:, 1].tolist() == [0.0, 0.0, 0.5, -0.5]
 
 
-def test_good_turns_take_the_hints_of_the_error_turns_as_far_as_there_are() -> None:
+def test_error_turns_move_to_good_turns_while_there_are_some() -> None:
     moved = arm_trainer.at_good_turns(rollout(1, turns=4), random.Random(0))
     assert [error.hints[0].text for error in moved] == ["hint a 1"]
     assert moved[0].turn in {0, 2, 3}
@@ -71,7 +71,7 @@ def test_good_turns_take_the_hints_of_the_error_turns_as_far_as_there_are() -> N
     assert arm_trainer.at_good_turns(rollout(), random.Random(0)) == []
 
 
-def test_hints_go_where_their_call_is_due_in_a_rollout_of_the_same_task() -> None:
+def test_hints_move_to_turns_of_the_same_task_where_their_call_is_due() -> None:
     """The call is read until a turn has read: the turns before the first good one, and that one."""
     played = [rollout(0), rollout(), rollout(0, 1), rollout(task="b"), rollout(0, task="b"), rollout(task="c")]
 
@@ -103,7 +103,7 @@ def test_raw_and_wrong_hints() -> None:
     assert Told("wrong_hint", played[:1])._error_turns(played[0], 0, played[:1]) == [], "of the same task none is wrong"
 
 
-def test_gradients_of_rounding_size_are_no_update() -> None:
+def test_gradients_of_rounding_size_make_no_update() -> None:
     model = torch.nn.Linear(2, 1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
     kept = model.weight.detach().clone()
@@ -115,7 +115,7 @@ def test_gradients_of_rounding_size_are_no_update() -> None:
         assert torch.equal(model.weight, kept) != moves
 
 
-def test_who_submits_at_once_does_not_err_and_yet_misses() -> None:
+def test_submitting_at_once_is_no_error_but_counts_as_missed() -> None:
     def said(name: str, *errors: int) -> Rollout:
         turn = {"role": "assistant", "tool_calls": [{"name": name, "arguments": {}}]}
         return replace(rollout(*errors), messages=[{"role": "user", "content": "?"}, turn])
@@ -128,7 +128,7 @@ def test_who_submits_at_once_does_not_err_and_yet_misses() -> None:
 # --- through the stack -------------------------------------------------------------------------------------------
 
 
-def test_a_null_hint_is_spliced_nowhere_and_the_sites_are_those_of_the_right_one(
+def test_null_hint_is_inserted_nowhere_and_has_the_sites_of_the_right_hint(
     base: Path, url: str, tmp_path: Path
 ) -> None:
     found = {}
@@ -143,7 +143,7 @@ def test_a_null_hint_is_spliced_nowhere_and_the_sites_are_those_of_the_right_one
 
 
 @pytest.mark.parametrize("arm", ["grpo_penalty", "sft_resample", "dense_distill", "ema_05", "raw_error"])
-def test_a_run_is_a_function_of_its_seed(arm: str, base: Path, url: str, tmp_path: Path) -> None:
+def test_run_is_reproducible(arm: str, base: Path, url: str, tmp_path: Path) -> None:
     run = driver.Run(arm, 1e-3, 7)
     one, two = (runs.train(SMALL, run, base, url, tmp_path, updates=2) for _ in range(2))
     assert {**one, "cpu_seconds": 0} == {**two, "cpu_seconds": 0}
@@ -151,13 +151,13 @@ def test_a_run_is_a_function_of_its_seed(arm: str, base: Path, url: str, tmp_pat
     assert 0 < one["tokens"][1] < one["tokens"][2]
 
 
-def test_a_run_that_is_no_number_any_more_errs_from_there_on(base: Path, url: str, tmp_path: Path) -> None:
+def test_run_with_nan_weights_errs_from_then_on(base: Path, url: str, tmp_path: Path) -> None:
     row = runs.train(SMALL, driver.Run("distill", 1e38, 7), base, url, tmp_path, updates=4)
     assert (row["broken"], row["episodes"], row["errors"][-1]) == (True, [0, 4, 8, 12, 16], 1.0)
     assert row["held"]["eval"][-1]["solved"] == 0
 
 
-def test_resamples_that_work_are_learned_and_others_are_not(
+def test_samples_that_work_are_learned_and_others_are_not(
     base: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = trainer("sft_resample", base, url, tmp_path / "run")
@@ -172,7 +172,7 @@ def test_resamples_that_work_are_learned_and_others_are_not(
     made.close()
 
 
-def test_only_calls_of_reading_tools_that_there_are_work(base: Path, url: str, tmp_path: Path) -> None:
+def test_only_calls_of_existing_reading_tools_work(base: Path, url: str, tmp_path: Path) -> None:
     made = trainer("sft_resample", base, url, tmp_path / "run")
     task = SMALL.held_out("train", 1)[0]
     known = [tool.name for tool in drill_world.DrillTasks(["verbs"], level=1).drill(task).tools]
@@ -188,7 +188,7 @@ def test_only_calls_of_reading_tools_that_there_are_work(base: Path, url: str, t
     made.close()
 
 
-def test_the_ceiling_reads_the_right_hint_before_its_first_turn(base: Path, url: str, tmp_path: Path) -> None:
+def test_ceiling_reads_the_right_hint_before_its_first_turn(base: Path, url: str, tmp_path: Path) -> None:
     made = trainer("distill", base, url, tmp_path / "run")
     task = SMALL.held_out("train", 1)[0]
     hints = SMALL.right_hints([task])
@@ -206,14 +206,14 @@ def test_the_ceiling_reads_the_right_hint_before_its_first_turn(base: Path, url:
     made.close()
 
 
-def test_longer_runs_are_evaluated_less_often_after_the_others_end() -> None:
+def test_longer_run_is_evaluated_less_often_after_the_usual_length() -> None:
     assert [n for n in range(1, 121) if runs.due(n, 10, 40)] == [10, 20, 30, 40, 80, 120]
 
 
 # --- the command -------------------------------------------------------------------------------------------------
 
 
-def test_a_command_tunes_counts_and_reports_and_goes_on_where_it_was(
+def test_command_tunes_counts_reports_and_resumes(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(base_models, "check", lambda *asked: None)
@@ -251,13 +251,13 @@ def test_a_folder_without_the_bases_is_refused(tmp_path: Path) -> None:
         command.places_of(DRILLS, options)
 
 
-def test_a_base_that_knows_without_a_hint_or_reads_none_is_refused() -> None:
+def test_base_that_errs_too_rarely_or_ignores_hints_is_refused() -> None:
     for plain, with_hint, said in ((0.2, 0.0, "without a hint"), (0.9, 0.5, "with the right hint")):
         with pytest.raises(base_models.UnfitBase, match=said):
             base_models.check(DRILLS, "strong", plain, with_hint)
 
 
-def test_contrasts_name_arms_and_measures_that_there_are() -> None:
+def test_contrasts_name_existing_arms_and_measures() -> None:
     known = {*arm_trainer.ARMS, *driver.EVALUATED}
     assert {"P1", "P2", "P3", "P4", "P5"} <= {each.name for each in measures.CONTRASTS}
     for contrast in measures.CONTRASTS:
@@ -265,7 +265,7 @@ def test_contrasts_name_arms_and_measures_that_there_are() -> None:
         assert contrast.measure in measures.MEASURES
 
 
-def test_a_control_that_moves_is_no_control() -> None:
+def test_control_that_moves_fails_its_check() -> None:
     def row(*errors: float, kl: float = 0.0) -> dict[str, Any]:
         return {"errors": errors, "good_turn_kl": kl, "drifts": []}
 

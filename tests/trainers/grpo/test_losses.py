@@ -83,17 +83,21 @@ def test_on_policy_gradient_is_advantage_times_score_over_a_normaliser(
     torch.testing.assert_close(actual, -advantages[:, None] * mask / normaliser, rtol=0, atol=1e-9)
 
 
+def slopes_at(trainer: Unplayed, advantage: float, ratio: float) -> torch.Tensor:
+    """Return the gradient of three tokens with this advantage and ratio."""
+    old = torch.full((1, 3), -1.0, dtype=torch.float64)
+    now = (old + math.log(ratio)).requires_grad_()
+    inputs = inputs_of(old, torch.tensor([advantage], dtype=torch.float64), torch.ones(1, 3, dtype=torch.long))
+    return gradient(loss_of(trainer, now, inputs), now)
+
+
 @pytest.mark.parametrize(("advantage", "ratio"), [(1.0, 1.5), (-1.0, 0.5)])
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_gradient_beyond_the_clip_is_0_except_for_cispo_and_soft_gates(
     name: str, advantage: float, ratio: float, trainers: dict[str, Unplayed]
 ) -> None:
-    old = torch.full((1, 3), -1.0, dtype=torch.float64)
-    now = (old + math.log(ratio)).requires_grad_()
-    inputs = inputs_of(old, torch.tensor([advantage], dtype=torch.float64), torch.ones(1, 3, dtype=torch.long))
-    slopes = gradient(loss_of(trainers[name], now, inputs), now)
     clips = name in CLIPPED or name in PER_SEQUENCE
-    assert bool((slopes == 0).all()) == clips
+    assert bool((slopes_at(trainers[name], advantage, ratio) == 0).all()) == clips
 
 
 @pytest.mark.parametrize(("advantage", "ratio"), [(1.0, 0.5), (-1.0, 1.5)])
@@ -101,10 +105,7 @@ def test_gradient_beyond_the_clip_is_0_except_for_cispo_and_soft_gates(
 def test_gradient_is_not_0_when_the_ratio_can_still_be_corrected(
     name: str, advantage: float, ratio: float, trainers: dict[str, Unplayed]
 ) -> None:
-    old = torch.full((1, 3), -1.0, dtype=torch.float64)
-    now = (old + math.log(ratio)).requires_grad_()
-    inputs = inputs_of(old, torch.tensor([advantage], dtype=torch.float64), torch.ones(1, 3, dtype=torch.long))
-    assert bool((gradient(loss_of(trainers[name], now, inputs), now) != 0).all())
+    assert bool((slopes_at(trainers[name], advantage, ratio) != 0).all())
 
 
 def test_dapo_has_a_higher_upper_clip_than_grpo(trainers: dict[str, Unplayed]) -> None:
