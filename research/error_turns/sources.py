@@ -54,7 +54,7 @@ def measure(options: argparse.Namespace) -> list[Gap]:
     tasks = world.played(options.tasks)
     try:
         with world.served(options.out, [*tasks, *world.learned(0, world.prompts)]) as url:
-            trainer = runs.made(world, Arm(), 1e-9, 0, base, url, options.out / "playing", 1).trainer
+            trainer = runs.build_run(world, Arm(), 1e-9, 0, base, url, options.out / "playing", 1).trainer
             try:
                 gaps = source_gaps.gaps(trainer, tasks, GROUP)
             finally:

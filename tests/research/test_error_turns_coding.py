@@ -72,7 +72,7 @@ def spoken(trainer: Any, name: str, arguments: Any) -> Sample:
 
 
 def trainer(arm: str, base: Path, url: str, out: Path) -> Any:
-    return runs.made(SMALL, arm_trainer.ARMS[arm], 1e-3, 7, base, url, out, 2).trainer
+    return runs.build_run(SMALL, arm_trainer.ARMS[arm], 1e-3, 7, base, url, out, 2).trainer
 
 
 def rollout(*calls: str) -> Rollout:

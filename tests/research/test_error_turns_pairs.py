@@ -129,7 +129,7 @@ def test_the_folder_is_a_run_with_its_account(file: Path) -> None:
 
 
 def test_existing_pairs_are_reused(file: Path, base: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(teacher_pairs, "made", lambda *given: pytest.fail("it was made"))
+    monkeypatch.setattr(teacher_pairs, "play_and_ask", lambda *given: pytest.fail("it was made"))
     assert teacher_pairs.pairs(ROOMY, base, url, file.parent.parent, tasks=DRILLS) == file
 
 
@@ -230,7 +230,7 @@ def test_a_run_learns_from_the_pairs(
 
     monkeypatch.setattr(Replay, "_scores", scored)
     monkeypatch.setattr(arm_trainer, "tokens_of", counting)
-    made = runs.made(small, arm_trainer.ARMS[arm], 1e-3, 7, base, url, tmp_path, 2, file).trainer
+    made = runs.build_run(small, arm_trainer.ARMS[arm], 1e-3, 7, base, url, tmp_path, 2, file).trainer
     before = [value.detach().clone() for value in made.model.parameters()]
     assert runs.finished(made, 2)
     made.close()

@@ -124,7 +124,7 @@ def test_every_source_is_measured_at_every_error_turn(
 ) -> None:
     monkeypatch.setattr(arm_trainer.ArmTrainer, "_generate_turns", says("wrong", "right", "submit"))
     world = replace(DRILLS, max_ids=2000, max_turn_ids=200)
-    made = sources.runs.made(world, arm_trainer.ARMS["distill"], 1e-9, 0, base, url, tmp_path / "run", 1)
+    made = sources.runs.build_run(world, arm_trainer.ARMS["distill"], 1e-9, 0, base, url, tmp_path / "run", 1)
     found = source_gaps.gaps(made.trainer, [TASK], 2)
     made.trainer.close()
     assert [(gap.place, gap.turn, gap.kind) for gap in found] == [
@@ -139,7 +139,7 @@ def test_every_source_is_measured_at_every_error_turn(
 
 
 def test_right_turn_is_the_next_call_of_the_solution(base: Path, url: str, tmp_path: Path) -> None:
-    made = sources.runs.made(DRILLS, arm_trainer.ARMS["distill"], 1e-9, 0, base, url, tmp_path / "run", 1)
+    made = sources.runs.build_run(DRILLS, arm_trainer.ARMS["distill"], 1e-9, 0, base, url, tmp_path / "run", 1)
     prompt = made.trainer._chat.prompt([{"role": "user", "content": "?"}], [])
     spoken = Span(prompt.generation, len(prompt.ids), len(prompt.ids))
     one = replace(rollout(WRONG), ids=prompt.ids, turns=[spoken])

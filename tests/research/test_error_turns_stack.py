@@ -38,7 +38,7 @@ def rollout(*errors: int, turns: int = 3, task: str = "a", solved: float = 0.0) 
 
 
 def trainer(arm: str, base: Path, url: str, out: Path) -> Any:
-    return runs.made(SMALL, arm_trainer.ARMS[arm], 1e-3, 7, base, url, out, 2).trainer
+    return runs.build_run(SMALL, arm_trainer.ARMS[arm], 1e-3, 7, base, url, out, 2).trainer
 
 
 # --- what an arm changes -----------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ def recipe_of(
     )  # fmt: skip
 
 
-def made(
+def build_run(
     world: World,
     arm: Arm,
     rate: float,
@@ -144,7 +144,7 @@ def held(played: list[Rollout], tries: Callable[[Rollout], bool]) -> Held:
 def of_base(world: World, base: Path, url: str, hint: bool) -> tuple[Held, Held]:
     """Return the shares of a base on both held-out sets, with or without the right hint before the first turn."""
     with tempfile.TemporaryDirectory() as folder:
-        trainer = made(world, Arm(), 1e-9, 0, base, url, Path(folder) / "run", 1).trainer
+        trainer = build_run(world, Arm(), 1e-9, 0, base, url, Path(folder) / "run", 1).trainer
         if hint:
             texts = world.right_hints(world.tested())
             trainer._chat = base_models.Hinted(trainer._chat, texts)
@@ -212,7 +212,7 @@ def train(
     arm, started, curve = ARMS[run.arm], time.process_time(), Curve()
     steps = updates * arm.times
     folder = out / "runs" / f"{run.arm}-{run.rate:g}-{run.seed}"
-    trainer = made(world, arm, run.rate, run.seed, base, url, folder, steps, pairs).trainer
+    trainer = build_run(world, arm, run.rate, run.seed, base, url, folder, steps, pairs).trainer
     note(curve, 0, 0, *first)
     before = copy.deepcopy(trainer.model).eval()
     watch = Evaluate(trainer, curve, max(updates // world.parts, 1), updates)

@@ -60,7 +60,7 @@ def pairs(world: World, base: Path, url: str, folder: Path, *, tasks: Sequence[s
         part = archive.with_name(archive.name + PART)
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
-        account = made(world, base, url, part, tasks or world.played(EPISODES))
+        account = play_and_ask(world, base, url, part, tasks or world.played(EPISODES))
         write_json(part / ACCOUNT, {"base": digest, **account})
         part.rename(archive)
     if read_json(archive / ACCOUNT)["base"] != digest:
@@ -68,7 +68,7 @@ def pairs(world: World, base: Path, url: str, folder: Path, *, tasks: Sequence[s
     return archive / PAIRS
 
 
-def made(world: World, base: Path, url: str, out: Path, tasks: Sequence[str]) -> dict[str, Any]:
+def play_and_ask(world: World, base: Path, url: str, out: Path, tasks: Sequence[str]) -> dict[str, Any]:
     """Play the tasks, ask the teachers, and return the account. Raises Refused when there is no pair."""
     started = time.process_time()
     tokens, cut = play(world, base, url, out, tasks)
@@ -94,7 +94,7 @@ def play(world: World, base: Path, url: str, out: Path, tasks: Sequence[str]) ->
     settings = {"url": url, "sandbox": None, "annotate": "state"}
     about = {"agent": AGENT, "cause": "", "sample": 0, "settings": settings, "usage": {}}
     with tempfile.TemporaryDirectory() as folder, Journal(out, AGENT, settings) as journal:
-        trainer = runs.made(world, Arm(), 1e-9, SEED, base, url, Path(folder) / "run", 1).trainer
+        trainer = runs.build_run(world, Arm(), 1e-9, SEED, base, url, Path(folder) / "run", 1).trainer
         trainer.model.eval()
         torch.manual_seed(SEED)
         try:
