@@ -29,15 +29,15 @@ def tiny_base(tiny: Callable[[World], World], tmp_path_factory: pytest.TempPathF
     """Return a tiny base of the world's dialogues, named strong."""
     from etude.research.error_turns.real_stack import base_models
 
-    def made(world: World) -> Path:
+    def make_base(world: World) -> Path:
         return base_models.base(tiny(world), "strong", tmp_path_factory.mktemp("bases"))
 
-    return made
+    return make_base
 
 
 @pytest.fixture(scope="session")
 def base(tiny_base: Callable[[World], Path]) -> Path:
-    """Of drills' dialogues."""
+    """Return a tiny base of the drills' dialogues."""
     from etude.research.error_turns.worlds.drill_world import DRILLS
 
     return tiny_base(DRILLS)

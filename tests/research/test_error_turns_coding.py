@@ -76,7 +76,7 @@ def trainer(arm: str, base: Path, url: str, out: Path) -> Any:
 
 
 def rollout(*calls: str) -> Rollout:
-    """Whose first turn makes these calls."""
+    """Return a rollout whose first turn makes these calls."""
     turn = {"role": "assistant", "tool_calls": [{"name": name, "arguments": {}} for name in calls]}
     return Rollout("a", "e", [], 0, [], [], Reward(value=0), "submit", messages=[{"role": "user", "content": ""}, turn])
 

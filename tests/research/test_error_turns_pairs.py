@@ -47,12 +47,12 @@ def right(task_id: str) -> scripted_teachers.Call:
 
 
 def missing(task_id: str) -> str:
-    """A reading tool that there is not."""
+    """Return the name of a reading tool that does not exist."""
     return KNOWS.wrong(task_id, [], random.Random(task_id))[0]
 
 
 def erring_then_giving_up(trainer: Any, prompts: list[list[int]], rooms: list[int]) -> list[Sample]:
-    """A base that calls what there is not, and then submits that it does not know."""
+    """Generate the turns of a base that calls a missing tool, and then submits that it does not know the answer."""
     by_thing = {THING.findall(TASKS.drill(task).statement)[0]: task for task in DRILLS}
     said = []
     for ids in prompts:
@@ -162,7 +162,7 @@ def test_episodes_that_were_cut_are_left_out(
 ) -> None:
 
     def one_without_end(trainer: Any, prompts: list[list[int]], rooms: list[int]) -> list[Sample]:
-        """It errs on in the first drill, as if it had read no result."""
+        """Generate turns that keep erring in the first drill, as if the base had read no result."""
         thing = THING.findall(TASKS.drill(DRILLS[0]).statement)[0]
         texts = [trainer.processing_class.decode(ids) for ids in prompts]
         asked = [text.partition("<tool_response>")[0] if thing in text else text for text in texts]

@@ -72,7 +72,7 @@ def test_error_turns_move_to_good_turns_while_there_are_some() -> None:
 
 
 def test_hints_move_to_turns_of_the_same_task_where_their_call_is_due() -> None:
-    """The call is read until a turn has read: the turns before the first good one, and that one."""
+    """Expect the call `read` until a turn has read: in the turns before the first good one, and in that one."""
     played = [rollout(0), rollout(), rollout(0, 1), rollout(task="b"), rollout(0, task="b"), rollout(task="c")]
 
     def due(of: Rollout, turn: int) -> str:
