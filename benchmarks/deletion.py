@@ -1,4 +1,4 @@
-"""The yield of deletion: packages x {function, method, class} x {stub, remove}, with the reasons of all rejections.
+"""Yield of the deletion generators: packages x {function, method, class} x {stub, remove}, with rejection reasons.
 
 python benchmarks/deletion.py OUT SOURCE... [--count 20] [--seed 0] [--jobs 2] [--knob mutants=0]
 Writes OUT/PACKAGE-GENERATOR-MODE/; finished parts are skipped. Prints one table, as Markdown.
@@ -70,6 +70,7 @@ def lines(cells: list[dict[str, object]]) -> Iterator[str]:
 
 
 def main() -> None:
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("sources", nargs="+")

@@ -1,16 +1,15 @@
-"""How fast drills are made, and played over the socket.
+"""Rates at which drills are made, and played over the socket.
 
     python benchmarks/drill.py [--tasks N] [--episodes N] [--sessions N] [--json]
 
-``tasks``: rows with their tools, made one after the other in this process. ``steps``: whole episodes, played by their
-solutions through Etude's client over websockets, ``sessions`` at a time, against `etude serve --env drill` in a process
-of its own. Resets are played too, but only steps are counted. Wall-clock rates depend on what else the machine does;
-the seconds of user CPU, of the server and of the client, do not, and one core gives 1 / (seconds per step) at most.
+``tasks`` rows with their tools are made one after the other in this process. ``episodes`` solutions are played through
+Etude's client over websockets, ``sessions`` at a time, against `etude serve --env drill` in another process. Resets are
+played too, but only steps are counted. Rates per second of wall time depend on what else the machine does; rates per
+second of user CPU, of the server and of the client, do not.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -23,12 +22,14 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
+from etude.benchmarks.output import parser_of, show
 from etude.client import Client
 from etude.environments.drill.families import FAMILIES
 from etude.environments.drill.tasks import DrillTasks, Name
 
 
 def generation(number: int) -> dict[str, float]:
+    """Return the rates of making tasks."""
     tasks, families = DrillTasks(), sorted(FAMILIES.paths())
     started, cpu = time.perf_counter(), time.process_time()
     for seed in range(number):
@@ -39,8 +40,9 @@ def generation(number: int) -> dict[str, float]:
 
 
 def solutions(episodes: int) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return task ids with the actions that solve them."""
     tasks = DrillTasks()
-    found = []
+    result = []
     for index in range(episodes):
         task_id = tasks.get_task("train", index).task_id
         drill = tasks.drill(task_id)
@@ -48,13 +50,13 @@ def solutions(episodes: int) -> list[tuple[str, list[dict[str, Any]]]]:
             {"text": "", "tool_calls": [{"id": f"c{number}", "name": name, "arguments": json.dumps(arguments)}]}
             for number, (name, arguments) in enumerate([*drill.solution(), ("submit", {"answer": drill.answer})])
         ]
-        found.append((task_id, actions))
-    return found
+        result.append((task_id, actions))
+    return result
 
 
 @contextmanager
 def server(sessions: int) -> Iterator[tuple[str, int]]:
-    """The address and the process of a fresh server."""
+    """Yield the address and the process id of a fresh server."""
     command = [sys.executable, "-P", "-m", "etude.cli", "serve", "--env", "drill", "--port", "0"]
     environment = {**os.environ, "MAX_CONCURRENT_ENVS": str(sessions)}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
@@ -67,12 +69,13 @@ def server(sessions: int) -> Iterator[tuple[str, int]]:
 
 
 def user_seconds(pid: int) -> float:
+    """Return the user CPU time of a process."""
     with open(f"/proc/{pid}/stat", encoding="utf-8") as file:  # noqa: PTH123 - no file of ours
         return int(file.read().rpartition(") ")[2].split()[11]) / os.sysconf("SC_CLK_TCK")
 
 
 async def play(url: str, episodes: list[tuple[str, list[dict[str, Any]]]], sessions: int) -> int:
-    """Returns the number of steps. Raises AssertionError when a solution does not solve."""
+    """Play the episodes and return the number of steps. Raises AssertionError when a solution fails."""
     waiting, steps = iter(episodes), count()
 
     async def session() -> None:
@@ -89,34 +92,27 @@ async def play(url: str, episodes: list[tuple[str, list[dict[str, Any]]]], sessi
 
 
 def socket_steps(number: int, sessions: int) -> dict[str, float]:
+    """Return the rates of playing episodes over the socket."""
     episodes = solutions(number)
     with server(sessions) as (url, pid):
         asyncio.run(play(url, episodes[:50], sessions))
-        server_before, mine_before, started = user_seconds(pid), os.times().user, time.perf_counter()
+        server_before, client_before, started = user_seconds(pid), os.times().user, time.perf_counter()
         steps = asyncio.run(play(url, episodes, sessions))
-        wall, mine = time.perf_counter() - started, os.times().user - mine_before
-        theirs = user_seconds(pid) - server_before
+        wall, client_cpu = time.perf_counter() - started, os.times().user - client_before
+        server_cpu = user_seconds(pid) - server_before
     return {
         "steps": steps,
         "steps per second": steps / wall,
-        "steps per CPU second of the server": steps / theirs,
-        "steps per CPU second of the client": steps / mine,
+        "steps per CPU second of the server": steps / server_cpu,
+        "steps per CPU second of the client": steps / client_cpu,
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", type=int, default=20_000)
-    parser.add_argument("--episodes", type=int, default=3000)
-    parser.add_argument("--sessions", type=int, default=16)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+    """Run the benchmark."""
+    options = parser_of(__doc__, tasks=20_000, episodes=3000, sessions=16).parse_args()
     rows = generation(options.tasks) | socket_steps(options.episodes, options.sessions)
-    if options.json:
-        print(json.dumps(rows, indent=1))
-        return
-    for name, value in rows.items():
-        print(f"{name:36} {value:10,.0f}")
+    show(rows, options.json, lambda name, value: f"{name:36} {value:10,.0f}")
 
 
 if __name__ == "__main__":

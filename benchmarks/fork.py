@@ -1,22 +1,22 @@
-"""Medians of starting an episode: a plain reset, a fork before turn t, and a replay of the actions before turn t.
+"""Medians of the times to start an episode: a reset, a fork before turn t, and a replay of the actions before turn t.
 
-python benchmarks/fork.py [--source pypi:cachetools==5.5.0] [--rounds N] [--backend bubblewrap] [--json], on an idle
-machine. The Snapshot is made first (a minute when it is not cached); then one episode of 30 turns, as an agent plays
-it, is the source; forks run in another session. ``save`` is what keeping a turn's state costs: after a turn that
+    python benchmarks/fork.py [--source pypi:cachetools==5.5.0] [--rounds N] [--backend bubblewrap] [--json]
+
+Run it on an idle machine. The Snapshot is built first (a minute when it is not cached). One episode of 30 turns is the
+source of the forks, which run in another session. ``save`` is the time to store a turn's state: after a turn that
 changed nothing, and after one that appended to a file.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import statistics
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+from etude.benchmarks.output import parser_of, show
 from etude.environments.agents import scripted
 from etude.environments.coding.session import CodingSession
 from etude.environments.forks import EpisodeStore
@@ -31,7 +31,7 @@ LENGTH = 30
 
 
 def make_task(source: str) -> Task:
-    """A task by hand: the first source file of some length is to be written again (nothing here is graded)."""
+    """Return a task whose first longer source file is to be written again; nothing here is graded."""
     snapshot = build_snapshot(source)
     files = sorted(snapshot.tree.glob("src/*/*.py")) or sorted(snapshot.tree.glob("*/*.py"))
     path = next(file for file in files if file.stat().st_size > 2000)
@@ -50,7 +50,7 @@ def make_task(source: str) -> Task:
 
 
 def actions_of(task: Task) -> list[dict[str, Any]]:
-    """Thirty turns that look, write, run the tests, and in the middle write the solution."""
+    """Return thirty turns that read, write and run the tests; one in the middle writes the solution."""
     rounds: list[dict[str, Any]] = [
         {"tool": "bash", "arguments": {"command": "git status --short; ls; echo note >>notes.txt"}},
         {"tool": "list_files", "arguments": {}},
@@ -65,12 +65,14 @@ def actions_of(task: Task) -> list[dict[str, Any]]:
 
 
 async def timed(call: Callable[[], Awaitable[Any]]) -> float:
+    """Return the milliseconds of a call."""
     started = time.perf_counter()
     await call()
     return (time.perf_counter() - started) * 1e3
 
 
 async def measure(task: Task, backend: str, rounds: int) -> dict[str, list[float]]:
+    """Return the milliseconds of every reset, fork, replay and save, and the size of the stored states."""
     tasks, store, played, times = TaskSet([task]), EpisodeStore(), actions_of(task), dict[str, list[float]]()
     source = CodingSession(tasks, backend=backend, store=store)
     plain = CodingSession(tasks, backend=backend, store=EpisodeStore(max_bytes=0))
@@ -99,6 +101,7 @@ async def measure(task: Task, backend: str, rounds: int) -> dict[str, list[float
 
 
 async def saves(task: Task, backend: str, rounds: int) -> dict[str, list[float]]:
+    """Return the milliseconds of storing a sandbox's state."""
     times: dict[str, list[float]] = {"save, nothing new": [], "save, one edit": []}
     sandbox = await open_sandbox(materials(task).agent_layers, backend=backend)
     try:
@@ -114,21 +117,19 @@ async def saves(task: Task, backend: str, rounds: int) -> dict[str, list[float]]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Run the benchmark."""
+    parser = parser_of(__doc__, rounds=50)
     parser.add_argument("--source", default="pypi:cachetools==5.5.0")
     parser.add_argument("--backend", default="bubblewrap")
-    parser.add_argument("--rounds", type=int, default=50)
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     task = make_task(options.source)
     times = asyncio.run(measure(task, options.backend, options.rounds))
-    rows = {name: statistics.median(values) for name, values in times.items()}
-    if options.json:
-        print(json.dumps(rows, indent=1))
-        return
-    for name, value in rows.items():
+
+    def line(name: str, median: float) -> str:
         p90 = sorted(times[name])[int(len(times[name]) * 0.9)]
-        print(f"{name:22} p50 {value:9.1f}   p90 {p90:9.1f}   ({len(times[name])} times)")
+        return f"{name:22} p50 {median:9.1f}   p90 {p90:9.1f}   ({len(times[name])} times)"
+
+    show({name: statistics.median(values) for name, values in times.items()}, options.json, line)
 
 
 if __name__ == "__main__":

@@ -6,13 +6,12 @@ solution, runs every expected test and judges; plain pytest runs the same ids in
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import statistics
 import time
 from pathlib import Path
 
+from etude.benchmarks.output import parser_of, show
 from etude.environments.grading import grade
 from etude.environments.sandbox import Change, open_sandbox
 from etude.environments.snapshots import open_snapshot
@@ -66,19 +65,18 @@ async def measure(task: Task, rounds: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Run the benchmark."""
+    parser = parser_of(__doc__, rounds=15)
     parser.add_argument("tasks", type=Path)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     # The first task of every repository.
     tasks = list({task.repo: task for task in reversed(list(TaskSet.load(arguments.tasks)))}.values())
     medians = {task.task_id: asyncio.run(measure(task, arguments.rounds)) for task in tasks}
-    if arguments.json:
-        print(json.dumps(medians, indent=1))
-        return
-    for name, row in medians.items():
-        print(f"{name:60}" + "".join(f"  {key} {value:.0f}" for key, value in row.items()))
+    show(
+        medians,
+        arguments.json,
+        lambda name, row: f"{name:60}" + "".join(f"  {key} {value:.0f}" for key, value in row.items()),
+    )
 
 
 if __name__ == "__main__":

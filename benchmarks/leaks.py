@@ -1,8 +1,8 @@
-"""The leak scanner on real workspaces: how many clean builds it rejects, and what a MiB costs.
+"""The leak scanner on real workspaces: the number of clean builds that it rejects, and its time for a MiB.
 
-``python benchmarks/leaks.py DIR... [--json]``: each DIR is a task set. What all tasks of a Snapshot share
-(dependencies, interpreter, base) is indexed again in an empty folder, then every task's workspace is scanned. A last
-round plants each solution as a zipped file, which must be found. Times are CPU time of this process.
+``python benchmarks/leaks.py DIR... [--json]``: each DIR is a task set. The dependencies, interpreter and base that all
+tasks of a Snapshot share are indexed again in an empty folder, then every task's workspace is scanned. At the end each
+solution is hidden as a zipped file, which must be found. Times are CPU time of this process.
 
 ``python benchmarks/leaks.py --trees DIR...``: the same for plain folders, such as a ``site-packages``. Each is scanned
 for a function that is not in it, and indexed, five times with empty caches; printed are the medians per MiB.
@@ -10,9 +10,7 @@ for a function that is not in it, and indexed, five times with empty caches; pri
 
 from __future__ import annotations
 
-import argparse
 import io
-import json
 import shutil
 import statistics
 import tempfile
@@ -20,6 +18,7 @@ import time
 import zipfile
 from pathlib import Path
 
+from etude.benchmarks.output import parser_of, show
 from etude.environments.tasks.task_set import TaskSet
 from etude.environments.tasks.task_trees import materials
 from etude.generators.python.source_tree import SourceTree
@@ -108,13 +107,13 @@ def quenching_temperature(alloy_samples, furnace_profile):
 '''
 
 
-def measure_trees(trees: list[Path], rounds: int = 5) -> dict[str, object]:
+def measure_trees(trees: list[Path]) -> dict[str, object]:
     """Return the medians of scanning and indexing some folders."""
     roots = {str(number): tree for number, tree in enumerate(trees)}
     mib = sum(map(size_of, trees)) / MIB
     secrets = needles([ABSENT], visible=[b""])
     scans, indexes, leaks = [], [], []
-    for _ in range(rounds):
+    for _ in range(5):
         read.clear()
         started = time.process_time()
         leaks = scan(roots, secrets)
@@ -132,17 +131,13 @@ def measure_trees(trees: list[Path], rounds: int = 5) -> dict[str, object]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Run the benchmark."""
+    parser = parser_of(__doc__)
     parser.add_argument("sets", nargs="+", type=Path)
     parser.add_argument("--trees", action="store_true", help="Measure plain folders instead of task sets.")
-    parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     result = measure_trees(arguments.sets) if arguments.trees else measure(arguments.sets)
-    if arguments.json:
-        print(json.dumps(result, indent=2))
-        return
-    for name, value in result.items():
-        print(f"{name:32} {value}")
+    show(result, arguments.json, lambda name, value: f"{name:32} {value}")
 
 
 if __name__ == "__main__":

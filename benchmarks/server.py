@@ -1,19 +1,18 @@
-"""What the wire costs beside the work it carries: medians over loopback, with a session that does nothing.
+"""Cost of the wire: medians over loopback, with a session that does nothing.
 
 Run it anywhere: ``python benchmarks/server.py [--turns N] [--sessions N] [--json]``.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import statistics
 import threading
 import time
 from collections.abc import Mapping
 from typing import Any
 
+from etude.benchmarks.output import parser_of, show
 from etude.client import Client
 from etude.environments.session import Standing
 from etude.environments.tasks.task_set import TaskSet
@@ -51,7 +50,7 @@ class Idle:
 
 
 async def episode_ms(url: str, turns: int) -> tuple[float, list[float]]:
-    """Milliseconds of connect + reset + close together, and of each turn."""
+    """Return the milliseconds of connect, reset and close together, and those of each turn."""
     started = time.perf_counter()
     async with Client(url) as client:
         await client.reset()
@@ -66,6 +65,7 @@ async def episode_ms(url: str, turns: int) -> tuple[float, list[float]]:
 
 
 async def measure(url: str, turns: int, sessions: int) -> dict[str, float]:
+    """Return the medians of one session and of many at once."""
     await episode_ms(url, 10)
     _, alone = await episode_ms(url, turns)
     opened = [(await episode_ms(url, 0))[0] for _ in range(50)]
@@ -81,11 +81,8 @@ async def measure(url: str, turns: int, sessions: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--turns", type=int, default=200)
-    parser.add_argument("--sessions", type=int, default=64)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+    """Run the benchmark."""
+    options = parser_of(__doc__, turns=200, sessions=64).parse_args()
     app = create_app(TaskSet([TASK]), make_session=Idle, max_sessions=options.sessions)
     listening = listen("127.0.0.1", 0)
     server = uvicorn_server(app)
@@ -95,11 +92,7 @@ def main() -> None:
     numbers = asyncio.run(measure(url, options.turns, options.sessions))
     server.should_exit = True
     thread.join()
-    if options.json:
-        print(json.dumps(numbers))
-    else:
-        for name, value in numbers.items():
-            print(f"{name:45} {value:10.2f}")
+    show(numbers, options.json, lambda name, value: f"{name:45} {value:10.2f}")
 
 
 if __name__ == "__main__":

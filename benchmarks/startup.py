@@ -5,8 +5,6 @@ Run it anywhere: ``python benchmarks/startup.py [--runs N] [--json]``. Milliseco
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 import subprocess
 import sys
@@ -14,6 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from etude.benchmarks.output import parser_of, show
 from etude.cli import app as cli
 
 BARE = """
@@ -60,16 +59,12 @@ def measure(runs: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+    """Run the benchmark."""
+    options = parser_of(__doc__, runs=20).parse_args()
     medians = measure(options.runs)
+    show(medians, options.json, lambda name, value: f"{value:8.1f} ms  {name}")
     if options.json:
-        print(json.dumps(medians, indent=2))
         return
-    for name, value in medians.items():
-        print(f"{value:8.1f} ms  {name}")
     nothing, face, bare, ours = medians.values()
     print(f"import etude: {face - nothing:+.1f} ms over python -c pass;  etude --help: {ours / bare:.2f}x the bare app")
 

@@ -1,12 +1,12 @@
-"""Experiment (C): the question of (A) on a coding environment.
+"""Experiment C: the question of experiment A on a coding environment.
 
     python research/error_turns/coding.py --seeds 5 --out DIR [--arms a,b] [--updates N] [--bases DIR] [--jobs N]
     python research/error_turns/coding.py --out DIR --report
     python research/error_turns/coding.py --out DIR --make-bases
 
-Repairs of tiny modules (``repairs``), written to DIR/tasks and served by ``etude serve``: every episode has a sandbox
-and is graded by its tests. All else is as in stack.py; an error is a first turn that errs (mostly: an edit in a folder
-where the module is not) or does not edit, and ``solved`` is pass@1.
+The tasks are repairs of tiny modules (``worlds/repairs.py``), written to DIR/tasks and served by ``etude serve``: every
+episode has a sandbox and is graded by its tests. An error is a first turn that errs (mostly an edit in a folder that
+lacks the module) or does not edit, and ``solved`` is pass@1. Everything else is as in stack.py.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from __future__ import annotations
 import sys
 
 from etude.research.error_turns.driver import Experiment
-from etude.research.error_turns.repair_world import REPAIRS
-from etude.research.error_turns.stack_arms import ARMS
-from etude.research.error_turns.stack_command import Stack, command
-from etude.research.error_turns.stack_summary import PLACE, checks, measures
+from etude.research.error_turns.real_stack.arm_trainer import ARMS
+from etude.research.error_turns.real_stack.command import Stack, command
+from etude.research.error_turns.real_stack.measures import PLACE, checks, measures
 from etude.research.error_turns.summary import Contrast
+from etude.research.error_turns.worlds.repair_world import REPAIRS
 
 RUN = (
     "distill grpo_sparse sparse_distill wrong_hint grpo_dense dense_distill raw_error grpo_penalty sft_resample "
     "good_turn sparse_distill_replay replay gated null_hint"
 ).split()
-"""In the order of PREREGISTERED_CODING.md; its contrasts are those of PREREGISTERED_CODING_2.md, W those of
-PREREGISTERED_BALANCE.md, and X those of PREREGISTERED_PLACE.md."""
+"""Arms, in the order of PREREGISTERED_CODING.md. The contrasts are registered in PREREGISTERED_CODING_2.md, those named
+W in PREREGISTERED_BALANCE.md, and those named X in PREREGISTERED_PLACE.md."""
 RATES = (3e-4,)
-"""What (B)'s tuning chose for every arm that learned; nothing is tuned here."""
+"""Learning rate that the tuning of experiment B chose for every arm that learned; nothing is tuned here."""
 MEASURES = measures("new_words")
 """``new_words``: modules and functions that no run trains on."""
 CONTRASTS = (

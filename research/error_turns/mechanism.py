@@ -1,12 +1,12 @@
-"""Experiment (A): does distillation at error turns work, and why, in a world small enough for one core.
+"""Experiment A: does distillation at error turns work, and why, in a world small enough for one core.
 
     python research/error_turns/mechanism.py --seeds 5 --out DIR [--arms a,b] [--tuning N] [--jobs N]
     python research/error_turns/mechanism.py --out DIR --report
 
-What is compared, and what counts as support, stands in PREREGISTERED.md beside this file. The two bases are made once,
-in DIR/bases; every run adds one line to DIR/runs.jsonl, and a command that was stopped goes on where it was. First each
-arm's learning rate is chosen on tuning seeds, then the counted seeds, 1 and up, are run. ``--seeds 0`` tunes alone.
-The report goes to the terminal and to DIR/report.json.
+PREREGISTERED.md says what is compared and what counts as support. The two bases are made once, in DIR/bases. Every run
+adds one line to DIR/runs.jsonl, and a command that was stopped resumes. First each arm's learning rate is chosen on
+tuning seeds, then the counted seeds, 1 and up, are run; ``--seeds 0`` only tunes. The report is printed and written to
+DIR/report.json.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ from typing import Any
 
 import torch
 
-from etude.research.error_turns import arms, bases, driver, summary, training
+from etude.research.error_turns import driver, summary
 from etude.research.error_turns.driver import EVALUATED, Refused, Run
+from etude.research.error_turns.small_world import arms, bases, training
 
 EXPERIMENT = driver.Experiment(arms.ARMS, summary.CONTRASTS, summary.checks)
 
 
 def run_one(run: Run, folder: Path, updates: int) -> dict[str, Any]:
+    """Return the row of one run."""
     torch.set_num_threads(1)
     first = bases.load(arms.ARMS[run.arm].base, folder)
     return training.train(*run, first, updates=updates) | {"updates": updates}
 
 
 def evaluated(folder: Path, updates: int) -> Iterator[dict[str, Any]]:
-    """Yield the bases themselves, without and with the hint."""
+    """Yield the rows of the bases, without and with the hint."""
     for name, (base, hint) in EVALUATED.items():
         model = bases.load(base, folder)
         curve = training.Curve([0], [0], [round(training.error(model, hint), 5)])
@@ -41,13 +43,15 @@ def evaluated(folder: Path, updates: int) -> Iterator[dict[str, Any]]:
 
 
 def prepare(options: argparse.Namespace) -> driver.Ready:
+    """Make the bases, and return what the driver needs to run the arms."""
     folder, updates = options.out / "bases", options.updates
-    digests = {name: bases.digest(bases.base(name, folder, told=told)) for name in bases.SKILL}
+    digests = {name: bases.digest(bases.base(name, folder, progress=print_progress)) for name in bases.SKILL}
     run = functools.partial(run_one, folder=folder, updates=updates)
     return driver.Ready(digests, lambda known: evaluated(folder, updates), run)
 
 
-def told(step: int, loss: float) -> None:
+def print_progress(step: int, loss: float) -> None:
+    """Print a step of the pretraining of a base."""
     print(f"base: step {step} of {bases.STEPS}, {loss:.4f} nats above its targets", file=sys.stderr, flush=True)
 
 

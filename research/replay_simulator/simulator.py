@@ -22,10 +22,10 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from etude.trainers.replay.action_equality import Canonical, CanonicalCall
 from etude.trainers.replay.ask_policy import Gate, Inquiry, Look, prior_wrong
 from etude.trainers.replay.pairs import Reliability, WeightedAnswer, decide, disagreed
 from etude.trainers.replay.settings import Consensus, GateSettings
+from etude.trainers.replay.turns.action_equality import Canonical, CanonicalCall
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,6 @@ class Outcome:
     value: float = 0.0
     right: int = 0
     wrong: int = 0
-    asked_turns: int = 0
     answers: int = 0
     contributions: list[tuple[str, float, float]] = field(default_factory=list)
 
@@ -194,7 +193,7 @@ class _Simulation:
     def _add(self, spent: float, worth: float, answers: int) -> None:
         outcome = self.outcome
         outcome.usd, outcome.value = outcome.usd + spent, outcome.value + worth
-        outcome.asked_turns, outcome.answers = outcome.asked_turns + 1, outcome.answers + answers
+        outcome.answers += answers
         outcome.right, outcome.wrong = outcome.right + (worth > 0), outcome.wrong + (worth < 0)
 
 

@@ -15,8 +15,8 @@ from etude.environments.runs.reader import stored_episodes
 from etude.models import Episode
 from etude.trainers.replay.external_models import Answer, Teacher
 from etude.trainers.replay.pairs import Pair
-from etude.trainers.replay.prefixes import State
 from etude.trainers.replay.settings import ReplaySettings, parse_settings
+from etude.trainers.replay.turns.prefixes import State
 
 Script = Callable[[int, dict[str, Any]], Any]
 USAGE = (1000, 50)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from etude.research.error_turns.worlds import World
+    from etude.research.error_turns.worlds.world import World
     from etude.trainers.recipe.recipe import Sizes
 
 
@@ -27,18 +27,18 @@ def tiny() -> Callable[[World], World]:
 @pytest.fixture(scope="session")
 def tiny_base(tiny: Callable[[World], World], tmp_path_factory: pytest.TempPathFactory) -> Callable[[World], Path]:
     """Return a tiny base of the world's dialogues, named strong."""
-    from etude.research.error_turns import stack_bases
+    from etude.research.error_turns.real_stack import base_models
 
-    def made(world: World) -> Path:
-        return stack_bases.base(tiny(world), "strong", tmp_path_factory.mktemp("bases"))
+    def make_base(world: World) -> Path:
+        return base_models.base(tiny(world), "strong", tmp_path_factory.mktemp("bases"))
 
-    return made
+    return make_base
 
 
 @pytest.fixture(scope="session")
 def base(tiny_base: Callable[[World], Path]) -> Path:
-    """Of drills' dialogues."""
-    from etude.research.error_turns.drill_world import DRILLS
+    """Return a tiny base of the drills' dialogues."""
+    from etude.research.error_turns.worlds.drill_world import DRILLS
 
     return tiny_base(DRILLS)
 
@@ -46,7 +46,7 @@ def base(tiny_base: Callable[[World], Path]) -> Path:
 @pytest.fixture(scope="session")
 def url() -> Iterator[str]:
     """Yield the drills, served."""
-    from etude.research.error_turns.drill_world import SERVED
+    from etude.research.error_turns.worlds.drill_world import SERVED
     from etude.trainers.rollouts.local_server import local_server
 
     with local_server(SERVED) as found:
@@ -54,7 +54,7 @@ def url() -> Iterator[str]:
 
 
 def _sizes(name: str) -> Sizes:
-    from etude.research.error_turns.bases import SKILL
+    from etude.research.error_turns.small_world.bases import SKILL
     from etude.trainers.recipe.recipe import Sizes
 
     return Sizes(

@@ -16,21 +16,13 @@ import torch
 
 from etude.environments.tasks.task_set import TaskSet
 from etude.models import ErrorTurn, Hint, Reward
-from etude.research.error_turns import (
-    coding,
-    driver,
-    repair_world,
-    repairs,
-    stack_arms,
-    stack_bases,
-    stack_command,
-    stack_pairs,
-    stack_training,
-)
-from etude.research.error_turns.drill_world import DRILLS
-from etude.research.error_turns.repair_world import REPAIRS, of_id
-from etude.research.error_turns.stack_teachers import Call
-from etude.research.error_turns.worlds import World
+from etude.research.error_turns import coding, driver
+from etude.research.error_turns.real_stack import arm_trainer, base_models, command, runs, teacher_pairs
+from etude.research.error_turns.real_stack.scripted_teachers import Call
+from etude.research.error_turns.worlds import repair_world, repairs
+from etude.research.error_turns.worlds.drill_world import DRILLS
+from etude.research.error_turns.worlds.repair_world import REPAIRS, of_id
+from etude.research.error_turns.worlds.world import World
 from etude.trainers.replay.pairs import read_pairs
 from etude.trainers.rollouts.rollout import Rollout, Sample
 
@@ -80,11 +72,11 @@ def spoken(trainer: Any, name: str, arguments: Any) -> Sample:
 
 
 def trainer(arm: str, base: Path, url: str, out: Path) -> Any:
-    return stack_training.made(SMALL, stack_arms.ARMS[arm], 1e-3, 7, base, url, out, 2).trainer
+    return runs.build_run(SMALL, arm_trainer.ARMS[arm], 1e-3, 7, base, url, out, 2).trainer
 
 
 def rollout(*calls: str) -> Rollout:
-    """Whose first turn makes these calls."""
+    """Return a rollout whose first turn makes these calls."""
     turn = {"role": "assistant", "tool_calls": [{"name": name, "arguments": {}} for name in calls]}
     return Rollout("a", "e", [], 0, [], [], Reward(value=0), "submit", messages=[{"role": "user", "content": ""}, turn])
 
@@ -93,7 +85,7 @@ def rollout(*calls: str) -> Rollout:
 
 
 @pytest.mark.parametrize("world", [DRILLS, REPAIRS])
-def test_tasks_that_are_trained_on_are_not_held_out_nor_pretrained_on(world: World) -> None:
+def test_training_tasks_are_neither_held_out_nor_pretrained_on(world: World) -> None:
     def seeds(names: list[str]) -> list[int]:
         return [int(name.removesuffix("-l1").rpartition("-")[2]) for name in names]
 
@@ -106,22 +98,22 @@ def test_tasks_that_are_trained_on_are_not_held_out_nor_pretrained_on(world: Wor
 
 
 @pytest.mark.parametrize("world", [DRILLS, REPAIRS])
-def test_another_process_knows_a_world_again(world: World) -> None:
+def test_world_can_be_pickled(world: World) -> None:
     there = pickle.loads(pickle.dumps(world))
     assert there == world and hash(there) == hash(world)
 
 
-def test_the_server_has_every_task_that_a_run_needs(tmp_path: Path) -> None:
+def test_server_has_every_task_that_a_run_needs(tmp_path: Path) -> None:
     options = argparse.Namespace(arms=["distill", "replay"], seeds=2, tuning=1, updates=3, rates=(1e-4, 1e-3))
-    folder = repair_world.written(tmp_path, stack_command.tasks_of(SMALL, options))
+    folder = repair_world.written(tmp_path, command.tasks_of(SMALL, options))
     tasks = TaskSet.load(folder)
     for seed in (1, 2, 1000):
         assert all(tasks.by_id(name) for name in SMALL.learned(seed, 3))
     assert {tasks.by_id(name).split for name in SMALL.held_out("eval", 2)} == {"eval"}
-    assert len(tasks) == 4 + 1 + 3 * 3 + stack_pairs.EPISODES
+    assert len(tasks) == 4 + 1 + 3 * 3 + teacher_pairs.EPISODES
 
 
-def test_tasks_are_written_once_and_added_to(tmp_path: Path) -> None:
+def test_missing_tasks_are_added_to_those_already_written(tmp_path: Path) -> None:
     file = repair_world.written(tmp_path, PLAYED[:1]) / "tasks.jsonl"
     before = file.stat().st_mtime_ns
     repair_world.written(tmp_path, PLAYED[:1])
@@ -133,14 +125,14 @@ def test_tasks_are_written_once_and_added_to(tmp_path: Path) -> None:
         repair_world.written(tmp_path, PLAYED[:1])
 
 
-def test_who_submits_at_once_does_not_err_and_yet_misses() -> None:
+def test_submitting_at_once_is_no_error_but_counts_as_missed() -> None:
     played = [rollout("submit"), rollout("edit_file"), rollout()]
     spoiled = replace(rollout(), reward=Reward(valid=False))
     for some in (played, [*played, spoiled]):
-        found = stack_training.held(some, REPAIRS.tries)
+        found = runs.held(some, REPAIRS.tries)
         assert (found.first, found.missed) == (0.0, round(2 / 3, 5)), "what the machine spoiled does not count"
     with pytest.raises(driver.Refused, match="spoiled every episode"):
-        stack_training.held([spoiled], REPAIRS.tries)
+        runs.held([spoiled], REPAIRS.tries)
 
 
 def test_an_edit_of_a_listed_file_works() -> None:
@@ -162,62 +154,62 @@ def test_a_teacher_edits_and_then_submits() -> None:
     assert len(wrong) == len(repairs.FOLDERS) - 1 and arguments["path"] not in wrong
 
 
-def test_hints_that_tell_of_no_task_are_no_wrong_ones_for_another() -> None:
+def test_hints_that_fit_every_task_are_not_wrong_for_another() -> None:
     errors = [
         ErrorTurn(turn=0, kind=kind, message="", hints=[Hint(text=kind)]) for kind in ("budget", "file_not_found")
     ]
     played = replace(rollout(), error_turns=errors)
     for world, texts in ((REPAIRS, ["file_not_found"]), (DRILLS, ["budget", "file_not_found"])):
-        arm = stack_arms.ArmTrainer.__new__(stack_arms.ArmTrainer)
+        arm = arm_trainer.ArmTrainer.__new__(arm_trainer.ArmTrainer)
         arm.world = world
-        assert [text for _, text in arm._of_its_task(played)] == texts
+        assert [text for _, text in arm._task_hints(played)] == texts
 
 
 # --- served, sandboxed, graded -----------------------------------------------------------------------------------
 
 
-def test_a_wrong_folder_is_a_site_and_its_hint_the_right_path(
+def test_edit_in_a_wrong_folder_is_a_site_with_the_right_path_as_hint(
     base: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stack_arms.ArmTrainer, "_generate_turns", says("wrong", "right", "submit"))
+    monkeypatch.setattr(arm_trainer.ArmTrainer, "_generate_turns", says("wrong", "right", "submit"))
     made = trainer("distill", base, url, tmp_path)
-    made._played = made.play([{"task_id": PLAYED[0]}])
-    (played,), ((site,),) = made._played, made._choose_sites(made._played)
+    (played,) = rollouts = made.play([{"task_id": PLAYED[0]}])
+    ((site,),) = made._choose_sites(rollouts)
     made.close()
     assert (played.reward.value, played.end, len(played.turns)) == (1.0, "submit", 3)
     assert (site.turn, site.kind) == (0, "file_not_found")
     assert site.text.endswith(f"the nearest path is {of_id(PLAYED[0]).path}.")
 
 
-def test_of_a_wrong_third_turn_the_site_is_the_budgets(
+def test_site_of_a_wrong_third_turn_is_that_of_the_budget(
     base: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stack_arms.ArmTrainer, "_generate_turns", says("wrong", "wrong", "wrong"))
+    monkeypatch.setattr(arm_trainer.ArmTrainer, "_generate_turns", says("wrong", "wrong", "wrong"))
     made = trainer("distill", base, url, tmp_path)
-    made._played = made.play([{"task_id": PLAYED[0]}])
-    (played,), (sites,) = made._played, made._choose_sites(made._played)
+    (played,) = rollouts = made.play([{"task_id": PLAYED[0]}])
+    (sites,) = made._choose_sites(rollouts)
     made.close()
     assert (played.reward.value, played.end) == (0.0, "budget")
     assert [(site.turn, site.kind) for site in sites] == [(0, "file_not_found"), (1, "file_not_found"), (2, "budget")]
 
 
-def test_a_run_is_a_row_with_what_the_tests_say(
+def test_row_of_a_run_has_the_results_of_the_tests(
     base: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stack_arms.ArmTrainer, "_generate_turns", says("wrong", "right", "submit"))
+    monkeypatch.setattr(arm_trainer.ArmTrainer, "_generate_turns", says("wrong", "right", "submit"))
     run = driver.Run("sparse_distill", 1e-3, 7)
-    row = stack_training.train(SMALL, run, base, url, tmp_path, updates=1)
+    row = runs.train(SMALL, run, base, url, tmp_path, updates=1)
     assert (row["episodes"], row["errors"], row["broken"]) == ([0, 2], [1.0, 1.0], False)
     assert row["held"]["eval"][-1] == {"first": 1.0, "missed": 1.0, "turns": round(1 / 3, 5), "solved": 1.0}
     assert {name: measure(row) for name, measure in coding.MEASURES.items()}["new_words_solved"] == 1.0
 
 
-def test_the_ceiling_reads_the_right_path_before_its_first_turn(
+def test_ceiling_reads_the_right_path_before_its_first_turn(
     base: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stack_arms.ArmTrainer, "_generate_turns", says("right", "submit"))
+    monkeypatch.setattr(arm_trainer.ArmTrainer, "_generate_turns", says("right", "submit"))
     made = trainer("distill", base, url, tmp_path)
-    made._chat = stack_bases.Hinted(made._chat, REPAIRS.right_hints(PLAYED[:1]))
+    made._chat = base_models.Hinted(made._chat, REPAIRS.right_hints(PLAYED[:1]))
     (played,) = made.play([{"task_id": PLAYED[0]}])
     made.close()
     head = made.processing_class.decode(played.ids[: played.prompt])
@@ -227,8 +219,8 @@ def test_the_ceiling_reads_the_right_path_before_its_first_turn(
 def test_the_right_edit_becomes_the_chosen_side_of_a_pair(
     base: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stack_arms.ArmTrainer, "_generate_turns", says("wrong", "submit"))
-    found = read_pairs(stack_pairs.pairs(SMALL, base, url, tmp_path, tasks=PLAYED))
+    monkeypatch.setattr(arm_trainer.ArmTrainer, "_generate_turns", says("wrong", "submit"))
+    found = read_pairs(teacher_pairs.pairs(SMALL, base, url, tmp_path, tasks=PLAYED))
     assert {pair.turn for pair in found} >= {0}
     for pair in found:
         (chosen,) = pair.chosen["tool_calls"]
@@ -242,7 +234,7 @@ def test_bases_can_be_made_alone(
     tiny: Callable[[World], World], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stack = replace(coding.STACK, world=tiny(SMALL))
-    stack_command.go(stack, argparse.Namespace(out=tmp_path, make_bases=True, rates=stack_command.RATES))
+    command.go(stack, argparse.Namespace(out=tmp_path, make_bases=True, rates=command.RATES))
     assert capsys.readouterr().out.split() == [str(tmp_path / "bases" / name) for name in ("strong", "weak")]
     assert not (tmp_path / "tasks").exists()
 
@@ -250,25 +242,25 @@ def test_bases_can_be_made_alone(
 def test_a_command_serves_counts_and_reports_a_single_rate_without_tuning(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(stack_bases, "check", lambda *asked: None)
+    monkeypatch.setattr(base_models, "check", lambda *asked: None)
     monkeypatch.setenv("MAX_CONCURRENT_ENVS", "64")
     options = argparse.Namespace(
         out=tmp_path, report=False, arms=["null_hint"], tuning=1, seeds=1, updates=1, jobs=1, bases=base.parent,
         rates=(1e-3,), make_bases=False,
     )  # fmt: skip
-    stack_command.go(replace(coding.STACK, world=replace(SMALL, max_ids=700, max_turn_ids=8)), options)
+    command.go(replace(coding.STACK, world=replace(SMALL, max_ids=700, max_turn_ids=8)), options)
     found = json.loads((tmp_path / "report.json").read_text())
     assert set(found["arms"]) == {"base", "ceiling", "null_hint"} and found["runs"] == {"counted": 3}
     assert "new_words_solved" in capsys.readouterr().out
 
 
-def test_arms_that_are_run_by_default_are_arms() -> None:
+def test_default_arms_exist() -> None:
     assert set(coding.RUN) <= set(coding.STACK.experiment.arms) and len(coding.RUN) == 14
 
 
 def test_the_counted_runs_are_of_one_rate_base_and_length(root: Path) -> None:
     rows = driver.load(root / "research/error_turns/results/coding.jsonl")
-    trained = [row for row in rows if row["arm"] in stack_arms.ARMS]
+    trained = [row for row in rows if row["arm"] in arm_trainer.ARMS]
     assert trained and {row["rate"] for row in trained} == set(coding.RATES)
     assert {(row["base"], row["updates"]) for row in rows} == {(rows[0]["base"], REPAIRS.updates)}
     assert all(row["episodes"] == [0, 128, 256, 384] for row in trained)

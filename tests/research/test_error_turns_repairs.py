@@ -18,9 +18,9 @@ from etude.environments.snapshots import Snapshot
 from etude.environments.tasks.task_set import TaskSet
 from etude.hints.write.path_guesses import nearest_paths
 from etude.models import Episode
-from etude.research.error_turns import repair_dialogues, repairs
-from etude.research.error_turns.repair_dialogues import EDITED, GAVE_UP, dialogues
-from etude.research.error_turns.repairs import FOLDERS, FUNCTIONS, LISTED, MODULES, TOOLS, Repair, repair
+from etude.research.error_turns.worlds import repair_dialogues, repairs
+from etude.research.error_turns.worlds.repair_dialogues import EDITED, GAVE_UP, dialogues
+from etude.research.error_turns.worlds.repairs import FOLDERS, FUNCTIONS, LISTED, MODULES, TOOLS, Repair, repair
 
 T = TypeVar("T")
 SEEDS = range(400)
@@ -70,7 +70,7 @@ def test_a_seed_is_an_exercise() -> None:
     assert len({repair(seed).statement for seed in SEEDS}) == len(SEEDS)
 
 
-def test_the_statement_says_what_an_edit_needs_and_the_folder_only_in_the_list() -> None:
+def test_statement_has_all_that_an_edit_needs_and_names_the_folder_only_in_the_list() -> None:
     for seed in SEEDS:
         of = repair(seed)
         head, _, listed = of.statement.partition("\nFiles:\n")
@@ -99,7 +99,7 @@ def test_held_out_modules_and_functions_occur_in_no_task_that_is_trained_on() ->
             assert {module.function, module.other} <= set(FUNCTIONS[of.split])
 
 
-def test_the_wrong_expression_occurs_once_and_the_tests_tell_it_from_the_right_one() -> None:
+def test_wrong_expression_occurs_once_and_fails_the_tests() -> None:
     for seed in SEEDS:
         of = repair(seed)
         module, wrong, right = of.modules[0], of.files()[of.path].decode(), of.files(right=True)[of.path].decode()
@@ -108,7 +108,7 @@ def test_the_wrong_expression_occurs_once_and_the_tests_tell_it_from_the_right_o
         assert of.old.values(module.parameters) != module.returns.values(module.parameters)
 
 
-def test_a_wrong_folder_has_one_nearest_path_and_it_is_the_right_one() -> None:
+def test_nearest_path_to_one_in_a_wrong_folder_is_the_right_path() -> None:
     for seed in SEEDS:
         of = repair(seed)
         for folder in FOLDERS:
@@ -118,7 +118,7 @@ def test_a_wrong_folder_has_one_nearest_path_and_it_is_the_right_one() -> None:
                 assert nearest_paths(path, known) == [of.path]
 
 
-def test_a_task_without_a_snapshot_is_the_same_to_the_agent(snapshot: Snapshot) -> None:
+def test_task_without_a_snapshot_looks_the_same_to_the_agent(snapshot: Snapshot) -> None:
     alone, whole = repairs.task(repair(3)), repairs.task(repair(3), snapshot)
     assert alone.public() == whole.public()
     assert (alone.snapshot, whole.snapshot) == (None, snapshot.ref)
@@ -219,7 +219,7 @@ def test_the_same_arguments_give_the_same_dialogues() -> None:
     assert list(dialogues(3, seed=4)) != list(dialogues(3, seed=5))
 
 
-def test_a_dialogue_is_what_the_environment_says(snapshot: Snapshot, rows: list[dict[str, Any]]) -> None:
+def test_dialogue_equals_an_episode_of_the_environment(snapshot: Snapshot, rows: list[dict[str, Any]]) -> None:
     row = next(row for row in rows if len(row["messages"]) == 7 and not told(row))
     of = repair(seed_of(row))
     messages = [message for message in row["messages"] if message["role"] != "user"]
@@ -234,23 +234,23 @@ def test_a_dialogue_is_what_the_environment_says(snapshot: Snapshot, rows: list[
     assert worth(episode) == 1.0
 
 
-def test_a_hint_is_what_the_environment_says(snapshot: Snapshot) -> None:
+def test_hint_equals_that_of_the_environment(snapshot: Snapshot) -> None:
     of = repair(12)
     folder = wrong_folder(of)
     episode = played(snapshot, of, ("edit_file", of.edit(folder)))
     assert run(lambda: repair_dialogues.hint(of, folder)) == episode.error_turns[0].hints[0].text
 
 
-def test_a_hint_can_tell_another_folder_than_the_list() -> None:
+def test_hint_can_name_another_folder_than_the_list() -> None:
     of = repair(12)
     one, other = [folder for folder in FOLDERS if not of.path.startswith(f"{folder}/")][:2]
     found = run(lambda: repair_dialogues.hint(of, one, other))
     assert found == f"There is no `{one}/{of.name}`; the nearest path is {other}/{of.name}."
-    with pytest.raises(ValueError, match="nothing to tell"):
+    with pytest.raises(ValueError, match="there is no hint"):
         run(lambda: repair_dialogues.hint(of, one, one))
 
 
-def test_without_a_hint_a_guess_is_right_as_often_as_is_said(rows: list[dict[str, Any]]) -> None:
+def test_share_of_right_guesses_without_a_hint_is_the_known_share(rows: list[dict[str, Any]]) -> None:
     plain = [row for row in rows if not told(row)]
     assert share([bool(told(row)) for row in rows]) == pytest.approx(0.5, abs=0.05)
     right = [first_edit(row)["path"] == repair(seed_of(row)).path for row in plain]
@@ -261,14 +261,14 @@ def test_without_a_hint_a_guess_is_right_as_often_as_is_said(rows: list[dict[str
     assert all(first_edit(row)["path"] == repair(seed_of(row)).path for row in always)
 
 
-def test_a_hint_is_followed_also_against_the_list(rows: list[dict[str, Any]]) -> None:
+def test_hint_is_followed_also_against_the_list(rows: list[dict[str, Any]]) -> None:
     hinted = [row for row in rows if told(row)]
     conflicts = [told(row) != repair(seed_of(row)).path for row in hinted]
     assert share(conflicts) == pytest.approx(0.5, abs=0.06)
     assert share([first_edit(row)["path"] == told(row) for row in hinted]) > 0.97
 
 
-def test_a_weak_base_follows_a_hint_as_often_as_is_said() -> None:
+def test_share_of_followed_hints_is_the_skill() -> None:
     hinted = [row for row in dialogues(1000, skill=0.6) if told(row)]
     conflicting = [row for row in hinted if told(row) != repair(seed_of(row)).path]
     # A guess hits the folder of a conflicting hint by chance.
@@ -277,7 +277,7 @@ def test_a_weak_base_follows_a_hint_as_often_as_is_said() -> None:
     assert share(followed) == pytest.approx(0.6 + 0.4 * by_chance, abs=0.08)
 
 
-def test_half_of_the_failed_edits_are_made_good(rows: list[dict[str, Any]]) -> None:
+def test_right_edit_follows_half_of_the_failed_ones(rows: list[dict[str, Any]]) -> None:
     failed = [row for row in rows if first_edit(row)["path"] != repair(seed_of(row)).path]
     ends = [row["messages"][-2]["tool_calls"][0]["function"] for row in failed]
     assert {end["name"] for end in ends} == {"submit"}
@@ -285,6 +285,6 @@ def test_half_of_the_failed_edits_are_made_good(rows: list[dict[str, Any]]) -> N
     assert all(end["arguments"] in (DONE, UNDONE) for end in ends)
 
 
-def test_no_dialogue_is_of_a_task_with_a_small_seed(rows: list[dict[str, Any]]) -> None:
+def test_dialogues_are_of_no_task_with_a_small_seed(rows: list[dict[str, Any]]) -> None:
     assert min(seed_of(row) for row in rows) >= 10**9
     assert all(row["messages"][0]["content"] == prompt(repairs.task(repair(seed_of(row))), TOOLS) for row in rows[:20])

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import torch
 
-from etude.research.error_turns import arms, bases, driver, mechanism, summary
+from etude.research.error_turns import driver, mechanism, summary, tables
+from etude.research.error_turns.small_world import arms, bases
 
 
-def test_the_result_file_goes_on_where_it_was_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cut_result_file_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, calls = tmp_path / "runs.jsonl", []
 
     def run(run: mechanism.Run, folder: Path, updates: int) -> dict[str, object]:
@@ -25,7 +26,7 @@ def test_the_result_file_goes_on_where_it_was_cut(tmp_path: Path, monkeypatch: p
         return {**run._asdict(), **curve, **extra}
 
     monkeypatch.setattr(mechanism, "run_one", run)
-    monkeypatch.setattr(bases, "base", lambda name, folder, told: None)
+    monkeypatch.setattr(bases, "base", lambda name, folder, progress: None)
     monkeypatch.setattr(bases, "digest", lambda model: "b")
     monkeypatch.setattr(mechanism, "evaluated", lambda folder, updates: iter(()))
     options = argparse.Namespace(
@@ -44,7 +45,7 @@ def test_the_result_file_goes_on_where_it_was_cut(tmp_path: Path, monkeypatch: p
         mechanism.go(argparse.Namespace(**{**vars(options), "updates": 2}))
 
 
-def test_runs_that_were_not_begun_when_one_fails_are_not_run(tmp_path: Path) -> None:
+def test_runs_that_have_not_started_are_dropped_when_one_fails(tmp_path: Path) -> None:
     places: list[Any] = [tmp_path / "not there" / "x", *(tmp_path / str(number) for number in range(4000))]
     touch: Any = Path.touch  # what another process can import
     with pytest.raises(FileNotFoundError):
@@ -67,7 +68,7 @@ def row(errors: list[float], **more: object) -> dict[str, object]:
 
 def test_curves_are_shown_at_every_evaluation_against_episodes_and_tokens(capsys: pytest.CaptureFixture[str]) -> None:
     arms = {"short": [row([0.8, 0.4]), row([0.8, 0.2])], "long": [row([0.8, 0.4, 0.1])]}
-    driver.show_curves({name: summary.summarised(rows)["curve"] for name, rows in arms.items()})
+    tables.show_curves({name: summary.summarised(rows)["curve"] for name, rows in arms.items()})
     shown = [line.split() for line in capsys.readouterr().out.splitlines() if line]
     assert shown == [
         ["error", "after", "0", "160", "episodes"],
@@ -116,12 +117,12 @@ def test_contrasts_are_judged_by_their_whole_interval() -> None:
     assert judged("S3", [0.1] * 5, [0.9] * 5) == "support"
 
 
-def test_each_contrast_tells_its_seeds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_contrast_has_the_values_of_its_seeds(capsys: pytest.CaptureFixture[str]) -> None:
     contrast = summary.Contrast("X", "distill", 0.4, "final", "below", 0.0)
     other = replace(contrast, right="live")
     found = {"distill": [row([0.7, 0.1]), row([0.7, 0.25])], "live": [row([0.7, 0.5]), row([0.7, 0.6])]}
     compared = [summary.compared(each, found) for each in (contrast, other)]
-    driver.show_seeds([each for each in compared if each])
+    tables.show_seeds([each for each in compared if each])
     lines = [line.split() for line in capsys.readouterr().out.splitlines() if line]
     assert lines == [
         ["seed", "by", "seed"],
@@ -130,7 +131,7 @@ def test_each_contrast_tells_its_seeds(capsys: pytest.CaptureFixture[str]) -> No
     ]
 
 
-def test_every_contrast_names_arms_that_there_are() -> None:
+def test_every_contrast_names_existing_arms() -> None:
     for contrast in summary.CONTRASTS:
         assert contrast.left in arms.ARMS
         assert not isinstance(contrast.right, str) or contrast.right in arms.ARMS

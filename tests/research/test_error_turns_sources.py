@@ -13,11 +13,13 @@ import pytest
 import torch
 
 from etude.models import ErrorTurn, Hint, Reward
-from etude.research.error_turns import driver, hint_sources, source_gaps, sources, stack_arms
-from etude.research.error_turns.drill_world import DRILLS
-from etude.research.error_turns.repair_world import REPAIRS
-from etude.research.error_turns.source_gaps import Gap
-from etude.research.error_turns.stack_teachers import Call
+from etude.research.error_turns import driver, sources
+from etude.research.error_turns.hints import hint_sources, source_gaps
+from etude.research.error_turns.hints.source_gaps import Gap
+from etude.research.error_turns.real_stack import arm_trainer
+from etude.research.error_turns.real_stack.scripted_teachers import Call
+from etude.research.error_turns.worlds.drill_world import DRILLS
+from etude.research.error_turns.worlds.repair_world import REPAIRS
 from etude.trainers.rollouts.rollout import Rollout, Sample, Span
 
 TASK = DRILLS.played(1)[0]
@@ -42,19 +44,19 @@ def told(source: str, of: Rollout, *batch: Rollout) -> str | None:
 # --- what a source says ------------------------------------------------------------------------------------------
 
 
-def test_the_template_and_the_error_say_what_is_known_of_the_error_alone() -> None:
+def test_template_and_raw_hints_depend_on_the_error_alone() -> None:
     one = rollout(WRONG, errors=(0,))
     assert (told("template", one), told("raw", one)) == ("Reminder.", "no")
 
 
-def test_introspection_is_what_the_policy_did_next_right_or_wrong() -> None:
+def test_introspection_is_the_next_call_of_the_policy_right_or_wrong() -> None:
     assert told("introspection", rollout(WRONG, RIGHT, errors=(0,))) == f"There is no tool '{WRONG}'; use {RIGHT}."
     assert told("introspection", rollout(WRONG, WRONG, errors=(0, 1))) == f"There is no tool '{WRONG}'; use {WRONG}."
     assert told("introspection", rollout(WRONG, "submit", RIGHT, errors=(0,))) is None, "it gave up"
     assert told("introspection", rollout(WRONG, errors=(0,))) is None
 
 
-def test_a_sibling_is_a_solved_rollout_of_the_same_task_and_its_errors_tell_nothing() -> None:
+def test_sibling_is_a_solved_rollout_of_the_same_task_without_its_erring_turns() -> None:
     one = rollout(WRONG, "submit", errors=(0,))
     other = rollout("car_owner_get", RIGHT, "submit", solved=True, errors=(0,))
     assert told("sibling", one, other) == f"There is no tool '{WRONG}'; use {RIGHT}."
@@ -62,7 +64,7 @@ def test_a_sibling_is_a_solved_rollout_of_the_same_task_and_its_errors_tell_noth
     assert told("sibling", one, replace(other, task_id="another")) is None
 
 
-def test_repairs_are_told_as_the_environment_tells_them() -> None:
+def test_retold_hint_of_a_repair_is_that_of_the_environment() -> None:
     task = REPAIRS.played(1)[0]
     wrong, right = (call[1] for call in (REPAIRS.knows().wrong(task, [], random.Random(0)), _right(task)))
     message = f"no such file: {wrong['path']}"
@@ -84,16 +86,18 @@ def _right(task: str) -> Call:
     return REPAIRS.knows().right(task, [])
 
 
-def test_a_call_without_a_name_is_no_better_one() -> None:
+def test_call_without_a_name_gives_no_hint() -> None:
     one = rollout(WRONG, "submit", errors=(0,))
     one.messages[1]["tool_calls"] = [{"name": None, "arguments": {}}, {"name": ["a"], "arguments": "{"}]
     assert told("introspection", one) is None
 
 
 def test_an_arm_has_its_source_at_the_same_turns() -> None:
-    assert {stack_arms.ARMS[arm].hint for arm in ("introspection", "sibling", "raw_error")} <= set(hint_sources.SOURCES)
-    assert set(sources.ARMS.values()) <= set(stack_arms.ARMS)
-    none = stack_arms.hinted(rollout(WRONG, errors=(0,)).error_turns[0], None)
+    assert {arm_trainer.ARMS[arm].hint for arm in ("introspection", "sibling", "raw_error")} <= set(
+        hint_sources.SOURCES
+    )
+    assert set(sources.ARMS.values()) <= set(arm_trainer.ARMS)
+    none = arm_trainer.hinted(rollout(WRONG, errors=(0,)).error_turns[0], None)
     assert none.hints == []
 
 
@@ -118,9 +122,9 @@ def says(*plan: str) -> Any:
 def test_every_source_is_measured_at_every_error_turn(
     base: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stack_arms.ArmTrainer, "_generate_turns", says("wrong", "right", "submit"))
+    monkeypatch.setattr(arm_trainer.ArmTrainer, "_generate_turns", says("wrong", "right", "submit"))
     world = replace(DRILLS, max_ids=2000, max_turn_ids=200)
-    made = sources.stack_training.made(world, stack_arms.ARMS["distill"], 1e-9, 0, base, url, tmp_path / "run", 1)
+    made = sources.runs.build_run(world, arm_trainer.ARMS["distill"], 1e-9, 0, base, url, tmp_path / "run", 1)
     found = source_gaps.gaps(made.trainer, [TASK], 2)
     made.trainer.close()
     assert [(gap.place, gap.turn, gap.kind) for gap in found] == [
@@ -134,8 +138,8 @@ def test_every_source_is_measured_at_every_error_turn(
     assert by_source["template"].divergence > 0 and by_source["template"].right != 0
 
 
-def test_the_right_turn_is_the_one_that_leads_on(base: Path, url: str, tmp_path: Path) -> None:
-    made = sources.stack_training.made(DRILLS, stack_arms.ARMS["distill"], 1e-9, 0, base, url, tmp_path / "run", 1)
+def test_right_turn_is_the_next_call_of_the_solution(base: Path, url: str, tmp_path: Path) -> None:
+    made = sources.runs.build_run(DRILLS, arm_trainer.ARMS["distill"], 1e-9, 0, base, url, tmp_path / "run", 1)
     prompt = made.trainer._chat.prompt([{"role": "user", "content": "?"}], [])
     spoken = Span(prompt.generation, len(prompt.ids), len(prompt.ids))
     one = replace(rollout(WRONG), ids=prompt.ids, turns=[spoken])
@@ -181,7 +185,7 @@ def test_ranks_are_correlated_over_sources() -> None:
     )
 
 
-def test_equals_have_the_mean_of_their_ranks() -> None:
+def test_equal_values_share_the_mean_of_their_ranks() -> None:
     """Also where only the rounding of the rows tells them apart."""
     gains = torch.tensor([[3.0, 1.5, 2.0, 1.50000003]])
     above, below = (sources.spearman(torch.tensor(one), gains) for one in ([4.0, 2.0, 3.0, 1.0], [4.0, 1.0, 3.0, 2.0]))
@@ -197,7 +201,7 @@ def test_every_turn_is_in_the_last_table_also_those_of_rare_kinds() -> None:
     assert (found["every kind"]["template"]["turns"], found["every kind"]["template"]["right"][0]) == (11, 0.0)
 
 
-def test_what_moves_the_right_turn_foretells_and_what_only_moves_does_not() -> None:
+def test_gain_of_the_right_turn_predicts_what_is_learned_and_divergence_does_not() -> None:
     moved = {
         "template": {"right": (3.0, 0, 0), "failed": (2.0, 0, 0), "divergence": (0.1, 0, 0)},
         "raw": {"right": (2.0, 0, 0), "failed": (1.0, 0, 0), "divergence": (0.2, 0, 0)},
@@ -215,7 +219,7 @@ def test_what_moves_the_right_turn_foretells_and_what_only_moves_does_not() -> N
 # --- the command -------------------------------------------------------------------------------------------------
 
 
-def test_a_report_of_nothing_and_bases_that_are_not_there_are_refused(tmp_path: Path) -> None:
+def test_missing_gaps_and_missing_bases_are_refused(tmp_path: Path) -> None:
     with pytest.raises(driver.Refused, match="holds no gaps yet"):
         sources.report(argparse.Namespace(out=tmp_path, runs=[]))
     with pytest.raises(driver.Refused, match="a rank takes three or more"):
@@ -226,10 +230,10 @@ def test_a_report_of_nothing_and_bases_that_are_not_there_are_refused(tmp_path: 
         sources.measure(argparse.Namespace(out=tmp_path, bases=tmp_path, world="drills", tasks=1))
 
 
-def test_gaps_are_kept_and_reported(
+def test_gaps_are_stored_and_reported(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(stack_arms.ArmTrainer, "_generate_turns", says("wrong", "right", "submit"))
+    monkeypatch.setattr(arm_trainer.ArmTrainer, "_generate_turns", says("wrong", "right", "submit"))
     monkeypatch.setitem(sources.WORLDS, "drills", replace(DRILLS, max_ids=2000, max_turn_ids=200))
     options = argparse.Namespace(out=tmp_path, bases=base.parent, world="drills", tasks=2, runs=[])
     found = sources.measure(options)

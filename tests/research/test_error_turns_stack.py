@@ -15,19 +15,11 @@ import pytest
 import torch
 
 from etude.models import ErrorTurn, Hint, Reward
-from etude.research.error_turns import (
-    drill_world,
-    driver,
-    stack,
-    stack_arms,
-    stack_bases,
-    stack_command,
-    stack_summary,
-    stack_training,
-    summary,
-)
-from etude.research.error_turns.drill_world import DRILLS
-from etude.research.error_turns.worlds import World
+from etude.research.error_turns import driver, stack, summary
+from etude.research.error_turns.real_stack import arm_trainer, base_models, command, measures, runs
+from etude.research.error_turns.worlds import drill_world
+from etude.research.error_turns.worlds.drill_world import DRILLS
+from etude.research.error_turns.worlds.world import World
 from etude.trainers.grpo.dynamic_sampling import SampledBatch
 from etude.trainers.grpo.scored_batch import attach, scored_rows
 from etude.trainers.rollouts.rollout import Rollout, Span
@@ -46,20 +38,20 @@ def rollout(*errors: int, turns: int = 3, task: str = "a", solved: float = 0.0) 
 
 
 def trainer(arm: str, base: Path, url: str, out: Path) -> Any:
-    return stack_training.made(SMALL, stack_arms.ARMS[arm], 1e-3, 7, base, url, out, 2).trainer
+    return runs.build_run(SMALL, arm_trainer.ARMS[arm], 1e-3, 7, base, url, out, 2).trainer
 
 
 # --- what an arm changes -----------------------------------------------------------------------------------------
 
 
 def test_the_dense_reward_is_the_verified_one_less_the_share_of_turns_that_erred() -> None:
-    assert stack_arms.less_errors(rollout(0, 2, solved=1.0)).reward.value == pytest.approx(1 / 3)
-    assert stack_arms.less_errors(rollout(solved=1.0)).reward.value == 1.0
+    assert arm_trainer.with_dense_reward(rollout(0, 2, solved=1.0)).reward.value == pytest.approx(1 / 3)
+    assert arm_trainer.with_dense_reward(rollout(solved=1.0)).reward.value == 1.0
 
 
 def test_the_penalty_is_centred_over_the_episodes_that_have_the_turn() -> None:
     played = [rollout(0), rollout(turns=1), rollout(0, 2), rollout(turns=2)]
-    found = stack_arms.penalties(played, 4, 13)
+    found = arm_trainer.penalties(played, 4, 13)
     first = torch.tensor([-0.5, 0.5, -0.5, 0.5])
     torch.testing.assert_close(found[:, 1:4], first[:, None].expand(-1, 3))
     torch.testing.assert_close(found[:, 11:], torch.tensor([0.5, 0.0, -0.5, 0.0])[:, None].expand(-1, 2))
@@ -67,26 +59,26 @@ def test_the_penalty_is_centred_over_the_episodes_that_have_the_turn() -> None:
 
 
 def test_groups_are_centred_each_by_itself() -> None:
-    found = stack_arms.penalties([rollout(0), rollout(0), rollout(), rollout(0)], 2, 13)
+    found = arm_trainer.penalties([rollout(0), rollout(0), rollout(), rollout(0)], 2, 13)
     assert found[:, 1].tolist() == [0.0, 0.0, 0.5, -0.5]
 
 
-def test_good_turns_take_the_hints_of_the_error_turns_as_far_as_there_are() -> None:
-    moved = stack_arms.at_good_turns(rollout(1, turns=4), random.Random(0))
+def test_error_turns_move_to_good_turns_while_there_are_some() -> None:
+    moved = arm_trainer.at_good_turns(rollout(1, turns=4), random.Random(0))
     assert [error.hints[0].text for error in moved] == ["hint a 1"]
     assert moved[0].turn in {0, 2, 3}
-    assert len(stack_arms.at_good_turns(rollout(0, 1), random.Random(0))) == 1
-    assert stack_arms.at_good_turns(rollout(), random.Random(0)) == []
+    assert len(arm_trainer.at_good_turns(rollout(0, 1), random.Random(0))) == 1
+    assert arm_trainer.at_good_turns(rollout(), random.Random(0)) == []
 
 
-def test_hints_go_where_their_call_is_due_in_a_rollout_of_the_same_task() -> None:
-    """The call is read until a turn has read: the turns before the first good one, and that one."""
+def test_hints_move_to_turns_of_the_same_task_where_their_call_is_due() -> None:
+    """Expect the call `read` until a turn has read: in the turns before the first good one, and in that one."""
     played = [rollout(0), rollout(), rollout(0, 1), rollout(task="b"), rollout(0, task="b"), rollout(task="c")]
 
     def due(of: Rollout, turn: int) -> str:
-        return "read" if set(range(turn)) <= stack_arms.erred(of) else "submit"
+        return "read" if set(range(turn)) <= of.erring_turns else "submit"
 
-    moved = stack_arms.at_due_turns(played, due, random.Random(0))
+    moved = arm_trainer.at_due_turns(played, due, random.Random(0))
     hints = [[(error.turn, error.hints[0].text) for error in each.error_turns] for each in moved]
     assert [[turn for turn, _ in some] for some in hints[:3]] == [[1], [0], [2]]
     assert [turn for some in hints[3:] for turn, _ in some] in ([0], [1])
@@ -94,95 +86,93 @@ def test_hints_go_where_their_call_is_due_in_a_rollout_of_the_same_task() -> Non
     assert sorted(texts) == ["hint a 0", "hint a 0", "hint a 1", "hint b 0"]
 
 
-class Told(stack_arms.ArmTrainer):
+class Told(arm_trainer.ArmTrainer):
     """The arm's choice of hints alone."""
 
     def __init__(self, arm: str, played: list[Rollout]) -> None:
-        self.world, self.arm, self._played = DRILLS, stack_arms.ARMS[arm], played
+        self.world, self.arm = DRILLS, arm_trainer.ARMS[arm]
         self.args, self.state = SimpleNamespace(seed=0), SimpleNamespace(global_step=0)
-        self._texts = [told for each in played for told in self._of_its_task(each)]
+        self._texts = [told for each in played for told in self._task_hints(each)]
 
 
 def test_raw_and_wrong_hints() -> None:
     played = [rollout(0), rollout(1, task="b")]
-    raw, wrong = (Told(arm, played)._told(played[0], 0) for arm in ("raw_error", "wrong_hint"))
+    raw, wrong = (Told(arm, played)._error_turns(played[0], 0, played) for arm in ("raw_error", "wrong_hint"))
     assert [each.hints[0].text for each in raw] == ["no tool 0"]
     assert [(each.turn, each.hints[0].text) for each in wrong] == [(0, "hint b 1")]
-    assert Told("wrong_hint", played[:1])._told(played[0], 0) == [], "of the same task none is wrong"
+    assert Told("wrong_hint", played[:1])._error_turns(played[0], 0, played[:1]) == [], "of the same task none is wrong"
 
 
-def test_gradients_of_rounding_size_are_no_update() -> None:
+def test_gradients_of_rounding_size_make_no_update() -> None:
     model = torch.nn.Linear(2, 1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
     kept = model.weight.detach().clone()
     for size, moves in ((1e-9, False), (1e-3, True)):
         for value in model.parameters():
             value.grad = torch.full_like(value, size)
-        stack_arms.NoRounding().on_pre_optimizer_step(None, None, None, model=model)
+        arm_trainer.NoRounding().on_pre_optimizer_step(None, None, None, model=model)
         optimizer.step()
         assert torch.equal(model.weight, kept) != moves
 
 
-def test_who_submits_at_once_does_not_err_and_yet_misses() -> None:
+def test_submitting_at_once_is_no_error_but_counts_as_missed() -> None:
     def said(name: str, *errors: int) -> Rollout:
         turn = {"role": "assistant", "tool_calls": [{"name": name, "arguments": {}}]}
         return replace(rollout(*errors), messages=[{"role": "user", "content": "?"}, turn])
 
     played = [said("submit"), said("car_owner_get"), said("car_owner_get", 0), rollout()]
-    found = stack_training.held(played, DRILLS.tries)
+    found = runs.held(played, DRILLS.tries)
     assert (found.first, found.missed) == (0.25, 0.75)
 
 
 # --- through the stack -------------------------------------------------------------------------------------------
 
 
-def test_a_null_hint_is_spliced_nowhere_and_the_sites_are_those_of_the_right_one(
+def test_null_hint_is_inserted_nowhere_and_has_the_sites_of_the_right_hint(
     base: Path, url: str, tmp_path: Path
 ) -> None:
     found = {}
     for arm in ("distill", "null_hint"):
         made = trainer(arm, base, url, tmp_path / arm)
         torch.manual_seed(0)
-        made._played = made.play([{"task_id": name} for name in SMALL.learned(7, 2)])
-        found[arm] = [[replace(site, hint=[]) for site in sites] for sites in made._choose_sites(made._played)]
-        if arm == "null_hint":
-            made._played = []
+        played = made.play([{"task_id": name} for name in SMALL.learned(7, 2)])
+        found[arm] = [[replace(site, hint=[]) for site in sites] for sites in made._choose_sites(played)]
         made.close()
     assert found["distill"] == found["null_hint"]
     assert any(found["distill"])
 
 
-@pytest.mark.parametrize("arm", ["grpo_penalty", "sft_resample", "dense_distill", "ema_05"])
-def test_a_run_is_a_function_of_its_seed(arm: str, base: Path, url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("arm", ["grpo_penalty", "sft_resample", "dense_distill", "ema_05", "raw_error"])
+def test_run_is_reproducible(arm: str, base: Path, url: str, tmp_path: Path) -> None:
     run = driver.Run(arm, 1e-3, 7)
-    one, two = (stack_training.train(SMALL, run, base, url, tmp_path, updates=2) for _ in range(2))
+    one, two = (runs.train(SMALL, run, base, url, tmp_path, updates=2) for _ in range(2))
     assert {**one, "cpu_seconds": 0} == {**two, "cpu_seconds": 0}
     assert (one["episodes"], one["broken"]) == ([0, 4, 8], False)
     assert 0 < one["tokens"][1] < one["tokens"][2]
 
 
-def test_a_run_that_is_no_number_any_more_errs_from_there_on(base: Path, url: str, tmp_path: Path) -> None:
-    row = stack_training.train(SMALL, driver.Run("distill", 1e38, 7), base, url, tmp_path, updates=4)
+def test_run_with_nan_weights_errs_from_then_on(base: Path, url: str, tmp_path: Path) -> None:
+    row = runs.train(SMALL, driver.Run("distill", 1e38, 7), base, url, tmp_path, updates=4)
     assert (row["broken"], row["episodes"], row["errors"][-1]) == (True, [0, 4, 8, 12, 16], 1.0)
     assert row["held"]["eval"][-1]["solved"] == 0
 
 
-def test_resamples_that_work_are_learned_and_others_are_not(
+def test_samples_that_work_are_learned_and_others_are_not(
     base: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = trainer("sft_resample", base, url, tmp_path / "run")
     sampled = SampledBatch(made.play([{"task_id": name} for name in SMALL.learned(7, 2)]), [[], []])
     inputs: dict[str, Any] = {}
     attach(inputs, scored_rows(sampled, made._choose_sites(sampled.rollouts)), torch.tensor(10))
-    monkeypatch.setattr(stack_arms.ArmTrainer, "_works", lambda self, task, sample: False)
+    monkeypatch.setattr(arm_trainer.ArmTrainer, "_works", lambda self, task, sample: False)
     assert float(made._learned_from_samples(made.model, inputs)) == 0
-    monkeypatch.setattr(stack_arms.ArmTrainer, "_works", lambda self, task, sample: True)
+    monkeypatch.setattr(arm_trainer.ArmTrainer, "_works", lambda self, task, sample: True)
     loss = made._learned_from_samples(made.model, inputs)
     assert float(loss.detach()) > 0 and loss.requires_grad
     made.close()
 
 
-def test_only_calls_of_reading_tools_that_there_are_work(base: Path, url: str, tmp_path: Path) -> None:
+def test_only_calls_of_existing_reading_tools_work(base: Path, url: str, tmp_path: Path) -> None:
     made = trainer("sft_resample", base, url, tmp_path / "run")
     task = SMALL.held_out("train", 1)[0]
     known = [tool.name for tool in drill_world.DrillTasks(["verbs"], level=1).drill(task).tools]
@@ -191,19 +181,19 @@ def test_only_calls_of_reading_tools_that_there_are_work(base: Path, url: str, t
     def works(*names: str) -> bool:
         calls = "".join(f'<tool_call>\n{{"name": "{name}", "arguments": {{}}}}\n</tool_call>' for name in names)
         ids = made._tokenizer.encode(calls, add_special_tokens=False)
-        return bool(made._works(task, stack_arms.Sample(ids)))
+        return bool(made._works(task, arm_trainer.Sample(ids)))
 
     assert works(reads)
     assert not any([works(), works("submit"), works(f"{reads}_get"), works(reads, "submit")])
     made.close()
 
 
-def test_the_ceiling_reads_the_right_hint_before_its_first_turn(base: Path, url: str, tmp_path: Path) -> None:
+def test_ceiling_reads_the_right_hint_before_its_first_turn(base: Path, url: str, tmp_path: Path) -> None:
     made = trainer("distill", base, url, tmp_path / "run")
     task = SMALL.held_out("train", 1)[0]
     hints = SMALL.right_hints([task])
     plain = made.play([{"task_id": task}])[0]
-    made._chat = stack_bases.Hinted(made._chat, hints)
+    made._chat = base_models.Hinted(made._chat, hints)
     told = made.play([{"task_id": task}])[0]
     (text,) = hints.values()
     (right, _), *_ = drill_world.DrillTasks(["verbs"], level=1).drill(task).solution()
@@ -216,70 +206,70 @@ def test_the_ceiling_reads_the_right_hint_before_its_first_turn(base: Path, url:
     made.close()
 
 
-def test_longer_runs_are_evaluated_less_often_after_the_others_end() -> None:
-    assert [n for n in range(1, 121) if stack_training.due(n, 10, 40)] == [10, 20, 30, 40, 80, 120]
+def test_longer_run_is_evaluated_less_often_after_the_usual_length() -> None:
+    assert [n for n in range(1, 121) if runs.due(n, 10, 40)] == [10, 20, 30, 40, 80, 120]
 
 
 # --- the command -------------------------------------------------------------------------------------------------
 
 
-def test_a_command_tunes_counts_and_reports_and_goes_on_where_it_was(
+def test_command_tunes_counts_reports_and_resumes(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(stack_bases, "check", lambda *asked: None)
+    monkeypatch.setattr(base_models, "check", lambda *asked: None)
     monkeypatch.setenv("MAX_CONCURRENT_ENVS", "64")
     small = replace(stack.STACK, world=SMALL)
     options = argparse.Namespace(
         out=tmp_path, report=False, arms=["distill"], tuning=1, seeds=1, updates=1, jobs=1, bases=base.parent,
         rates=(1e-4, 1e-3), make_bases=False,
     )  # fmt: skip
-    stack_command.go(small, options)
+    command.go(small, options)
     rows = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
     assert [(row["arm"], row["seed"]) for row in rows] == [
         ("base", 0), ("ceiling", 0), ("distill", 1000), ("distill", 1000), ("distill", 1),
     ]  # fmt: skip
     assert set(json.loads((tmp_path / "report.json").read_text())["arms"]) == {"base", "ceiling", "distill"}
-    monkeypatch.setattr(stack_command, "run_one", lambda *run, **more: pytest.fail("it was done"))
-    stack_command.go(small, options)
-    stack_command.go(small, argparse.Namespace(**{**vars(options), "report": True}))
+    monkeypatch.setattr(command, "run_one", lambda *run, **more: pytest.fail("it was done"))
+    command.go(small, options)
+    command.go(small, argparse.Namespace(**{**vars(options), "report": True}))
     assert "new_nouns_solved" in capsys.readouterr().out
 
 
 def test_bases_are_made_once(tiny: Callable[[World], World], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = argparse.Namespace(arms=["weak_live"], bases=None, out=tmp_path)
     world = tiny(DRILLS)
-    assert stack_command.places_of(world, options) == {"weak": tmp_path / "bases" / "weak"}
-    first = stack_bases.digest(tmp_path / "bases" / "weak")
-    monkeypatch.setattr(stack_bases, "make_base", None)
-    stack_command.places_of(world, options)
-    assert stack_bases.digest(tmp_path / "bases" / "weak") == first
+    assert command.places_of(world, options) == {"weak": tmp_path / "bases" / "weak"}
+    first = base_models.digest(tmp_path / "bases" / "weak")
+    monkeypatch.setattr(base_models, "make_base", None)
+    command.places_of(world, options)
+    assert base_models.digest(tmp_path / "bases" / "weak") == first
 
 
 def test_a_folder_without_the_bases_is_refused(tmp_path: Path) -> None:
     options = argparse.Namespace(arms=["weak_live", "distill"], bases=tmp_path, out=tmp_path)
     with pytest.raises(driver.Refused, match="holds no strong and no weak"):
-        stack_command.places_of(DRILLS, options)
+        command.places_of(DRILLS, options)
 
 
-def test_a_base_that_knows_without_a_hint_or_reads_none_is_refused() -> None:
+def test_base_that_errs_too_rarely_or_ignores_hints_is_refused() -> None:
     for plain, with_hint, said in ((0.2, 0.0, "without a hint"), (0.9, 0.5, "with the right hint")):
-        with pytest.raises(stack_bases.UnfitBase, match=said):
-            stack_bases.check(DRILLS, "strong", plain, with_hint)
+        with pytest.raises(base_models.UnfitBase, match=said):
+            base_models.check(DRILLS, "strong", plain, with_hint)
 
 
-def test_contrasts_name_arms_and_measures_that_there_are() -> None:
-    known = {*stack_arms.ARMS, *driver.EVALUATED}
-    assert {"P1", "P2", "P3", "P4", "P5"} <= {each.name for each in stack_summary.CONTRASTS}
-    for contrast in stack_summary.CONTRASTS:
+def test_contrasts_name_existing_arms_and_measures() -> None:
+    known = {*arm_trainer.ARMS, *driver.EVALUATED}
+    assert {"P1", "P2", "P3", "P4", "P5"} <= {each.name for each in measures.CONTRASTS}
+    for contrast in measures.CONTRASTS:
         assert {side for side in (contrast.left, contrast.right) if isinstance(side, str)} <= known
-        assert contrast.measure in stack_summary.MEASURES
+        assert contrast.measure in measures.MEASURES
 
 
-def test_a_control_that_moves_is_no_control() -> None:
+def test_control_that_moves_fails_its_check() -> None:
     def row(*errors: float, kl: float = 0.0) -> dict[str, Any]:
         return {"errors": errors, "good_turn_kl": kl, "drifts": []}
 
-    found = stack_summary.checks(
+    found = measures.checks(
         {
             "wrong_hint": [row(0.7, 0.65), row(0.7, 0.9), row(0.7, 0.4)],
             "null_hint": [row(0.7, 0.7), row(0.7, 0.7, kl=1.0)],
@@ -291,10 +281,10 @@ def test_a_control_that_moves_is_no_control() -> None:
 
 def test_the_counted_runs_have_the_rate_that_their_tuning_chose(root: Path) -> None:
     rows = driver.load(root / "research/error_turns/results/stack.jsonl")
-    trained = [row for row in rows if row["arm"] in stack_arms.ARMS and row["seed"] < summary.TUNING]
+    trained = [row for row in rows if row["arm"] in arm_trainer.ARMS and row["seed"] < summary.TUNING]
     assert trained
     for row in trained:
-        experiment = replace(stack.STACK.experiment, rates=stack_command.RATES)
+        experiment = replace(stack.STACK.experiment, rates=command.RATES)
         registered = 3e-4 if row["arm"] not in stack.STACK.arms else driver.chosen(experiment, row["arm"], rows, 1)
         assert row["rate"] == registered
         assert (row["updates"], len(row["episodes"])) == (40, 6)
@@ -304,7 +294,7 @@ def test_s19_was_counted_on_one_base_at_the_rates_that_the_tuning_chose(root: Pa
     """Both of its arms, on the base that was made again."""
     results = root / "research/error_turns/results"
     tuned = driver.load(results / "stack.jsonl")
-    experiment = replace(stack.STACK.experiment, rates=stack_command.RATES)
+    experiment = replace(stack.STACK.experiment, rates=command.RATES)
     rows = driver.load(results / "stack_10x.jsonl")
     assert len({row["base"] for row in rows} - {row["base"] for row in tuned}) == 1
     every = driver.counted(experiment, rows)

@@ -83,7 +83,7 @@ def test_the_learned_choice_beats_random_and_the_best_single_hint(seed: int) -> 
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_where_contexts_tell_nothing_one_hint_is_chosen_in_all(seed: int) -> None:
+def test_one_hint_is_chosen_everywhere_when_contexts_make_no_difference(seed: int) -> None:
     """Eight hundred choices in thirty contexts; the second best hint is 0.08 behind."""
     alike = dict(zip(ARMS, (0.52, 0.44, 0.36, 0.4, 0.44), strict=True))
     worth = dict.fromkeys(world(seed), alike)
@@ -110,7 +110,7 @@ def test_the_estimators_find_the_value_of_a_policy_that_was_not_played() -> None
     assert spread["dr"] < spread["ips"]
 
 
-def test_a_model_that_is_wrong_leaves_the_doubly_robust_estimate_right() -> None:
+def test_doubly_robust_estimate_is_right_with_a_wrong_model() -> None:
     worth = world(3)
     wrong = Chooser(mean=0.9, weights={arm: {"": -0.8} for arm in ARMS[:2]})
     found = evaluate(play(worth, uniform, 4000, 5), always("schema"), wrong, draws=60)
@@ -179,7 +179,7 @@ def test_a_log_without_an_exact_propensity_is_refused(change: Callable[[Logged],
         evaluate(logs, uniform, Chooser())
 
 
-def test_nothing_is_learned_from_no_logs_or_from_one_task() -> None:
+def test_empty_logs_and_logs_of_one_task_are_refused() -> None:
     with pytest.raises(LogError, match="no logged choices"):
         learn([])
     with pytest.raises(LogError, match="too few tasks"):

@@ -58,7 +58,7 @@ class Choosy:
         return Script(actions)
 
 
-def test_a_chooser_is_learned_from_trials_and_its_hints_say_so(tmp_path: Path) -> None:
+def test_chooser_is_learned_from_trials_and_marks_its_hints(tmp_path: Path) -> None:
     run = played(tmp_path, 6)
     measured(run, "choosy", agent=Choosy(), k=4, choose="uniform", texts=TEXTS)
     choices = read_choices([run / "hints"])
@@ -84,7 +84,7 @@ def test_draws_are_logged_with_the_choosers_own_propensities(tmp_path: Path) -> 
         assert choice.propensity == pytest.approx(chooser.probabilities(choice.context, choice.arms)[choice.arm])
 
 
-def test_a_hint_that_was_certain_is_no_choice(tmp_path: Path) -> None:
+def test_certain_hint_is_no_choice(tmp_path: Path) -> None:
     run = played(tmp_path, 1)
     measured(run, texts=TEXTS)
     assert read_choices([run / "hints"]) == []

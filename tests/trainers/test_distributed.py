@@ -13,7 +13,7 @@ from torch import distributed
 
 from etude.models import Finding
 from etude.trainers.distributed import first_over_ranks, gather_from_ranks, sum_over_ranks
-from etude.trainers.run.metrics_summary import episode_metrics
+from etude.trainers.report.metrics_summary import episode_metrics
 
 TWO = """
 import json, sys

@@ -20,8 +20,8 @@ from etude.trainers.distillation.teachers import Teacher
 from etude.trainers.grpo.objectives import objective
 from etude.trainers.grpo.parts import ChannelWeights
 from etude.trainers.grpo.scored_batch import ScoredBatch
-from etude.trainers.replay.encoding import Encoded
-from etude.trainers.replay.loss import Replay
+from etude.trainers.replay.channel.encoding import Encoded
+from etude.trainers.replay.channel.loss import Replay
 from etude.trainers.rollouts.rollout import Sample
 
 PAIR = Encoded([5, 6, 7, 8, 9], [11, 12, 13], [14, 15], "k")

@@ -18,9 +18,6 @@ from .templates import ANSWER, ARGUMENT, QUESTION, TOOL, Template, answers_of
 from .tool_call_formats import FUNCTION, Call, extract_calls, recognise_form, text_arguments, with_typed_arguments
 from .turn_encoding import TurnEncoder, opens_thought
 
-__all__ = ["ChatError", "Sampler", "TemplateChat", "never_samples"]
-
-
 Sampler = Callable[[Sequence[int], int], Awaitable[Sample]]
 """``sampler(ids, room)`` samples a turn of at most ``room`` ids after ``ids``, up to one of ``TemplateChat.stops``."""
 

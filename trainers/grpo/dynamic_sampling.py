@@ -100,7 +100,6 @@ def sample(
     *,
     group: int,
     first: int = 0,
-    rounds: int = ROUNDS,
 ) -> SampledBatch:
     """Return one rollout of each of this rank's ``tasks``, or of the task that replaced it.
 
@@ -113,7 +112,7 @@ def sample(
     rollouts, groups_replaced = play(current), 0
     replaced: list[list[Rollout]] = [[] for _ in current]
     flat_numbers = flat(rollouts).nonzero().flatten().tolist()
-    for _ in range(rounds - 1):
+    for _ in range(ROUNDS - 1):
         if not flat_numbers:
             break
         replacement = {number: next(fresh) for number in flat_numbers}

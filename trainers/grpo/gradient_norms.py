@@ -13,7 +13,7 @@ import torch
 from accelerate.utils import DistributedType
 from torch import Tensor
 
-from ..run.metrics_summary import GRADIENT
+from ..report.metrics_summary import GRADIENT
 
 _UNSHARDED = (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)
 

@@ -46,7 +46,7 @@ class Parts:
     teacher: Teacher | None = None
     """Teacher of the distillation."""
     replay: Any = None
-    """Channel replay-DPO (``replay.loss.Replay``)."""
+    """Channel replay-DPO (``replay.channel.loss.Replay``)."""
     limits: Limits = field(default_factory=Limits)
     """Length limits of episodes and turns."""
     system: str = ""

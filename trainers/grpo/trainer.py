@@ -23,7 +23,7 @@ TRL then shuffles the rows and cuts them into micro-batches. For each micro-batc
     _compute_loss(model, inputs)
         TRL's loss                                         channel RLVR
         _distillation_loss -> Distiller.loss               distillation/distiller.py
-        Replay.loss                                        replay/loss.py
+        Replay.loss                                        replay/channel/loss.py
         gradient_norms, when they are due                  gradient_norms.py
 """
 
@@ -48,11 +48,11 @@ from ..distillation.distill_sites import Site, choose_sites
 from ..distillation.distiller import Distiller
 from ..distillation.hidden_states import check_model, completion_logps
 from ..distributed import fail_on_all_ranks, gather_from_ranks, sum_over_ranks
+from ..report.metrics_summary import episode_metrics
 from ..rollouts.batcher import Batcher
 from ..rollouts.dataset_rows import RESET
 from ..rollouts.rollout import Rollout, Sample
 from ..rollouts.session_pool import SessionPool, play
-from ..run.metrics_summary import episode_metrics
 from .dynamic_sampling import SampledBatch, exclude_from_rlvr, gather_rewards, play_until_varied
 from .generation import configure_sampler, generate, seed_sampling
 from .gradient_norms import gradient_norms, is_due

@@ -24,9 +24,9 @@ from typing import Any
 
 from openenv.core.harness import Message, TrainingTrace
 
-from ...errors import EndpointFailed, EndpointRefused, ServerError
+from ...errors import ChatError, EndpointFailed, EndpointRefused, ServerError
 from ...llm.printable import one_line
-from ..chat.chat_policy import ChatError, TemplateChat
+from ..chat.chat_policy import TemplateChat
 from ..rollouts.rollout import rollout
 from ..rollouts.session_pool import Limits
 from .completions import Completions

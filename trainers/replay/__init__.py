@@ -4,6 +4,7 @@ At a turn of a stored episode, teachers see what the student saw. Where their an
 execution proves it better, a preference pair is written; the replay channel trains on the pairs. Cursor published
 nothing of this kind; this channel combines published methods with our own.
 
-Reading order: ``prefixes`` (the state before a turn), ``action_equality``, ``external_models``, ``budget_ledger``,
-``ask_policy``, ``executor``, ``pairs``, ``run`` (the command), ``encoding``, ``loss``.
+Reading order: ``turns/prefixes`` (the state before a turn), ``turns/action_equality``, ``external_models``,
+``budget_ledger``, ``ask_policy``, ``turns/executor``, ``pairs``, ``run`` (the command), ``channel/encoding``,
+``channel/loss``.
 """

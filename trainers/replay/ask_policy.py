@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 
 from ...hints.transcript.parsing import parse_turn
 from ...intervals import Interval
-from .action_equality import Canonical
 from .pairs import WeightedAnswer, clusters_of, is_students_answer
-from .prefixes import State, own_error_turns
 from .settings import Consensus, GateSettings
+from .turns.action_equality import Canonical
+from .turns.prefixes import State, own_error_turns
 
 Features = Mapping[str, float]
 _WRONG_ANSWERS = 4
@@ -186,7 +186,7 @@ def prior_wrong(look: Look, is_error: bool) -> float:
     return _REPORTED_ERROR_PRIOR if is_error else look.disagree
 
 
-def total_if_all(rows: Sequence[tuple[str, float, float]], draws: int = 1000, seed: int = 0) -> Interval:
+def total_if_all(rows: Sequence[tuple[str, float, float]], draws: int = 1000) -> Interval:
     """Estimate what asking about every turn would have brought: the sum of gain / p (Horvitz and Thompson 1952).
 
     ``rows`` are (episode, gain of the turn or 0 when it was not asked about, its probability p of being asked about).
@@ -196,7 +196,7 @@ def total_if_all(rows: Sequence[tuple[str, float, float]], draws: int = 1000, se
     for episode, gain, propensity in rows:
         sums[episode] = sums.get(episode, 0.0) + gain / propensity
     totals = list(sums.values())
-    rng = random.Random(seed)
+    rng = random.Random(0)
     drawn = sorted(sum(rng.choices(totals, k=len(totals))) for _ in range(draws)) if totals else [0.0]
     last = len(drawn) - 1
     return Interval(sum(totals), drawn[math.floor(0.025 * last)], drawn[math.ceil(0.975 * last)])

@@ -19,10 +19,10 @@ from ...errors import (
 )
 from ...llm import LLM, Cassette, Price, Reply, key_from
 from ...llm.answers import size
-from .action_equality import read_answer
 from .budget_ledger import BudgetLedger
-from .prefixes import Message, State
 from .settings import ReplaySettings, TeacherSettings
+from .turns.action_equality import read_answer
+from .turns.prefixes import Message, State
 
 PATIENCE = 3
 """Questions in a row without a complete answer after which a teacher is dropped."""

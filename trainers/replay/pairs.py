@@ -11,8 +11,8 @@ from pydantic import Field
 
 from ...errors import ReplayError
 from ...models import Record
-from .action_equality import Canonical, is_same, similarity
 from .settings import Consensus as Rules
+from .turns.action_equality import Canonical, is_same, similarity
 
 _ROUNDING = 1e-9
 _PRIOR_STRENGTH = 10.0

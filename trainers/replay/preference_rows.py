@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .pairs import Pair
-from .prefixes import as_message
+from .turns.prefixes import as_message
 
 
 def preference_rows(pairs: Iterable[Pair]) -> list[dict[str, Any]]:

@@ -10,15 +10,15 @@ from typing import Any
 from ...client import Client
 from ...errors import ReplayError
 from ...models import Episode
-from .action_equality import Canonical, canonical, wire_action
 from .ask_policy import Gate, Inquiry, Look, features, prior_wrong, total_if_all
-from .executor import Executor, Value, recorded
 from .external_models import Answer, Teacher
 from .files import new_files, write_row
 from .pairs import Decision, Pair, Reliability, WeightedAnswer, decide, disagreed
-from .prefixes import State, states
 from .report import Report, TeacherAccount
 from .settings import ReplaySettings
+from .turns.action_equality import Canonical, canonical, wire_action
+from .turns.executor import Executor, Value, recorded
+from .turns.prefixes import State, states
 
 _TEXT_ERRORS = frozenset(("false_claim", "style"))
 """Kinds of error that lie in a turn's words, not in its calls."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..run.metrics_summary import LEFT_OUT, Row, left_out_counts, number, per_token, used_channels
 from .drawing import Picture, Series, exact, picture
+from .metrics_summary import LEFT_OUT, Row, left_out_counts, number, per_token, used_channels
 from .run_files import Run
 
 Read = Callable[[Row], float | None]

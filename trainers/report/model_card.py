@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from .metrics_summary import used_channels
 from .run_files import Run, is_run, read_run
 
 _MEASURES = {"solved": "share solved", "reward": "mean reward", "error_turn_rate": "share of turns that erred"}
@@ -51,8 +52,8 @@ def _base(run: Run | None) -> str:
 def _about(run: Run) -> str:
     model = run.recipe.get("model", {})
     base = _base(run) or (f"a new model for {model['make']}" if model.get("make") else "a local model")
-    channels = [name for name, weight in run.recipe["channels"].items() if weight["start"] or weight["end"]]
-    stage = "supervised on solved episodes" if run.recipe["stage"] == "sft" else f"channels {', '.join(channels)}"
+    channels = ", ".join(used_channels(run.recipe))
+    stage = "supervised on solved episodes" if run.recipe["stage"] == "sft" else f"channels {channels}"
     return f"Trained with Etude from {base}: {run.step} of {run.recipe['train']['steps']} steps, {stage}."
 
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from ...errors import TrainingRunError
 from ...intervals import wilson
 from ..recipe.recipe_checks import UNREAD
-from ..run.metrics_summary import duration, group_counts, numbers, run_warnings, total
 from .curves import sections
 from .drawing import HEIGHT, WIDTH, exact
-from .run_files import Run, read_run
+from .metrics_summary import duration, group_counts, numbers, run_warnings, total
+from .run_files import Run, read_run, write_atomically
 
 if TYPE_CHECKING:
     import jinja2
@@ -70,15 +70,14 @@ def write_report(folder: Path, out: Path | None = None) -> WrittenReport:
     """
     page = folder / REPORT if out is None else out
     run = read_run(folder)
-    data = render(run).encode(errors="replace")
-    part = page.with_name(f"{page.name}.part")
+    text = render(run)
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(data)
-        part.replace(page)
+        write_atomically(page, text)
     except OSError as error:
         raise TrainingRunError(f"cannot write {page}: {error.strerror}") from error
-    return WrittenReport(str(page), run.step, sum(len(section.charts) for section in sections(run)), len(data))
+    charts = sum(len(section.charts) for section in sections(run))
+    return WrittenReport(str(page), run.step, charts, page.stat().st_size)
 
 
 def render(run: Run) -> str:

@@ -117,6 +117,13 @@ def read_run(folder: Path) -> Run:
     return Run(str(folder), recipe, rows, result, before)
 
 
+def write_atomically(path: Path, text: str) -> None:
+    """Write a text file so that it is never seen incomplete; text that UTF-8 cannot hold gets question marks."""
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(text, encoding="utf-8", errors="replace")
+    part.replace(path)
+
+
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Return the rows of ``metrics.jsonl``, none without a file. An incomplete last line is left out.
 

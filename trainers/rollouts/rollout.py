@@ -70,6 +70,11 @@ class Rollout:
     messages: list[dict[str, Any]] = field(default_factory=list)
 
     @property
+    def erring_turns(self) -> set[int]:
+        """Return the numbers of the turns with an error turn."""
+        return {error.turn for error in self.error_turns}
+
+    @property
     def mask(self) -> list[int]:
         """Return 1 for each of ``ids[prompt:]`` that was sampled, and 0 where the environment wrote."""
         mask = [0] * (len(self.ids) - self.prompt)

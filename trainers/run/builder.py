@@ -21,7 +21,7 @@ from ..grpo.parts import ChannelWeights, Parts
 from ..grpo.trainer import EtudeTrainer
 from ..recipe.load import load_chooser
 from ..recipe.recipe import Recipe
-from ..replay.loss import open_replay
+from ..replay.channel.loss import open_replay
 from ..report.run_files import METRICS, read_metrics
 from ..rollouts.dataset_rows import repeat_shuffled, reset_rows
 from ..rollouts.session_pool import Limits

@@ -16,10 +16,10 @@ from ..distillation.distill_sites import Site
 from ..distillation.divergence import fused_divergence
 from ..distillation.hidden_states import head_of, student_rows
 from ..distillation.teachers import Drift, Teacher
+from ..report.metrics_summary import StepLines
 from ..report.page import write_report
-from ..report.run_files import METRICS, read_metrics
+from ..report.run_files import METRICS, read_metrics, write_atomically
 from ..rollouts.rollout import Rollout
-from .metrics_summary import StepLines
 from .records import Progress
 
 TENSORBOARD = "tensorboard"
@@ -59,9 +59,7 @@ class MetricsWriter(TrainerCallback):
         if not state.is_world_process_zero:
             return
         rows = [row for row in read_metrics(self.path) if row["step"] <= state.global_step]
-        part = self.path.with_name(f"{METRICS}.part")
-        part.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        part.replace(self.path)
+        write_atomically(self.path, "".join(json.dumps(row) + "\n" for row in rows))
         if self._tensorboard:
             self._board = open_board(self.path.parent, state.global_step + 1)
 
@@ -155,8 +153,8 @@ def good_turns_kl(student: Any, base: Any, rollouts: list[tuple[Rollout, list[Si
     """
     parts = []
     for rollout, _ in rollouts:
-        erred = {error.turn for error in rollout.error_turns}
-        spans = [(t, span) for t, span in enumerate(rollout.turns) if t not in erred and span.end > span.start]
+        erring = rollout.erring_turns
+        spans = [(t, span) for t, span in enumerate(rollout.turns) if t not in erring and span.end > span.start]
         good = [Site(t, "", span.begin, span.start, span.end, []) for t, span in spans]
         if good:
             student_part, base_part = ((student_rows(m, rollout.ids, good), head_of(m)) for m in (student, base))

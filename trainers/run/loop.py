@@ -8,10 +8,10 @@ from pathlib import Path
 
 from ..distributed import gather_from_ranks, rank, world_size
 from ..grpo.generation import seed_sampling
+from ..report.metrics_summary import run_warnings
 from ..report.run_files import BEFORE, METRICS, read_metrics
 from .builder import BuiltRun
 from .checkpoints import last_checkpoint, reporting_full_disk, saving_on_lost_server, step_of, train_from
-from .metrics_summary import run_warnings
 from .model_loading import save_template_arguments
 from .records import Evaluation, Progress, Result, evaluation_of
 from .run_dir import read_json, write_json

@@ -25,8 +25,8 @@ from ..chat.templates import TOOLS
 from ..distillation.hidden_states import check_model
 from ..distributed import world_size
 from ..recipe.recipe import Recipe
+from ..report.metrics_summary import MOE
 from ..tiny_models.pretrain import CONTEXT, is_made, make_base
-from .metrics_summary import MOE
 from .records import Progress, WriteDialogues
 from .run_dir import write_json
 

@@ -117,7 +117,7 @@ def evaluation_of(rollouts: Sequence[Rollout]) -> Evaluation:
     """Return the evaluation of played episodes."""
     valid = [rollout for rollout in rollouts if rollout.reward.valid]
     turns = sum(len(rollout.turns) for rollout in valid)
-    erred = sum(len({error.turn for error in rollout.error_turns}) for rollout in valid)
+    erred = sum(len(rollout.erring_turns) for rollout in valid)
     return Evaluation(
         episodes=len(rollouts),
         valid=len(valid),

@@ -15,14 +15,12 @@ from typing import Any
 from ...errors import RecipeError
 from ..recipe.recipe import Recipe
 from ..recipe.recipe_checks import ignored_keys
-from ..report.run_files import STOPPED, is_run, read_run
+from ..report.run_files import STOPPED, is_run, read_run, write_atomically
 
 
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file atomically."""
-    part = path.with_name(f"{path.name}.part")
-    part.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
-    part.replace(path)
+    write_atomically(path, json.dumps(value, indent=1) + "\n")
 
 
 def read_json(path: Path) -> Any:

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...errors import RecipeError
+from ...errors import ChatError, RecipeError
 from ...models import Episode
-from ..chat.chat_policy import ChatError, TemplateChat
+from ..chat.chat_policy import TemplateChat
 from ..recipe.recipe import Recipe
-from ..replay.prefixes import as_message, own_error_turns
+from ..replay.turns.prefixes import as_message, own_error_turns
 
 ReadEpisodes = Callable[[Path], Iterable[Episode]]
 """Return the valid episodes in a run's folder."""

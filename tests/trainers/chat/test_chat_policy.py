@@ -20,9 +20,10 @@ from helpers.template_writer import (
 from helpers.tokenizer_factory import SHIPPED, tokenizer
 from trl.chat_template_utils import add_response_schema
 
+from etude.errors import ChatError
 from etude.hints.transcript.parsing import parse_turn
 from etude.models import ToolMessage
-from etude.trainers.chat.chat_policy import ChatError, TemplateChat, never_samples
+from etude.trainers.chat.chat_policy import TemplateChat, never_samples
 
 
 @families

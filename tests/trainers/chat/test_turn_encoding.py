@@ -9,9 +9,10 @@ import pytest
 from helpers.tokenizer_factory import FAMILIES, SHIPPED, tokenizer
 from trl.chat_template_utils import add_response_schema
 
+from etude.errors import ChatError
 from etude.hints.transcript.parsing import parse_turn
-from etude.trainers.chat.chat_policy import ChatError, TemplateChat, never_samples
-from etude.trainers.replay.prefixes import as_message
+from etude.trainers.chat.chat_policy import TemplateChat, never_samples
+from etude.trainers.replay.turns.prefixes import as_message
 
 TOOLS = [
     {

@@ -16,7 +16,7 @@ from etude.trainers.grpo.objectives import OBJECTIVES
 from etude.trainers.recipe.load import load, load_chooser, parse
 from etude.trainers.recipe.recipe import Objective, Recipe, Replay
 from etude.trainers.recipe.schedule import Schedule
-from etude.trainers.replay.loss import LOSSES
+from etude.trainers.replay.channel.loss import LOSSES
 
 GOOD: dict[str, Any] = {"model": {"name": "m"}, "environment": {"serve": "drill"}}
 

@@ -8,10 +8,10 @@ import statistics
 import pytest
 
 from etude.models import Episode
-from etude.trainers.replay.action_equality import Canonical, CanonicalCall
 from etude.trainers.replay.ask_policy import Gate, Inquiry, Logistic, features, total_if_all
-from etude.trainers.replay.prefixes import State
 from etude.trainers.replay.settings import Consensus, GateSettings
+from etude.trainers.replay.turns.action_equality import Canonical, CanonicalCall
+from etude.trainers.replay.turns.prefixes import State
 
 ROW = {"one": 1.0, "error": 0.0}
 

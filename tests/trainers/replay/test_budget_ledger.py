@@ -15,7 +15,7 @@ from etude.llm.answers import size
 from etude.models import Episode
 from etude.trainers.replay.budget_ledger import BudgetLedger
 from etude.trainers.replay.external_models import Teacher, open_teachers
-from etude.trainers.replay.prefixes import State
+from etude.trainers.replay.turns.prefixes import State
 
 
 def bound_of(request: dict[str, Any]) -> tuple[int, float]:

@@ -12,7 +12,7 @@ from helpers.replay_files import ask, no_pause, settings
 from etude.errors import CassetteMiss
 from etude.models import Episode
 from etude.trainers.replay.external_models import open_teachers
-from etude.trainers.replay.prefixes import State
+from etude.trainers.replay.turns.prefixes import State
 
 
 def test_teacher_receives_exactly_what_the_student_saw(endpoints: Any, erred: Episode) -> None:

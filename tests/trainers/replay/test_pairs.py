@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from etude.trainers.replay.action_equality import Canonical, CanonicalCall, canonical, similarity
 from etude.trainers.replay.pairs import Pair, Reliability, WeightedAnswer, agreement_of, decide, disagreed, read_pairs
 from etude.trainers.replay.settings import Consensus
+from etude.trainers.replay.turns.action_equality import Canonical, CanonicalCall, canonical, similarity
 
 RULES = Consensus()
 

@@ -14,12 +14,12 @@ import pytest
 from etude.client import Client
 from etude.errors import ReplayError
 from etude.models import Episode
-from etude.trainers.replay.action_equality import canonical, similarity
 from etude.trainers.replay.ask_policy import Gate
 from etude.trainers.replay.external_models import open_teachers
 from etude.trainers.replay.pairs import Pair, read_pairs
 from etude.trainers.replay.run import Report, replay
 from etude.trainers.replay.settings import ReplaySettings, parse_settings
+from etude.trainers.replay.turns.action_equality import canonical, similarity
 
 Script = Callable[[int, dict[str, Any]], Any]
 

@@ -90,15 +90,21 @@ def test_batch_does_not_wait_for_a_rollout_that_failed() -> None:
     assert asyncio.run(play()).ids == [1, 2]
 
 
-def test_turn_of_a_cancelled_rollout_is_not_sampled() -> None:
-    batches: list[list[list[int]]] = []
+def recording(batches: list[list[list[int]]]) -> Batcher:
+    """Return a batcher that adds the prompts of each batch to ``batches``."""
 
     def generate(prompts: list[list[int]], rooms: list[int]) -> list[Sample]:
         batches.append(prompts)
         return [Sample([1]) for _ in prompts]
 
+    return Batcher(generate)
+
+
+def test_turn_of_a_cancelled_rollout_is_not_sampled() -> None:
+    batches: list[list[list[int]]] = []
+
     async def play() -> None:
-        batcher, cancelled = Batcher(generate), asyncio.Event()
+        batcher, cancelled = recording(batches), asyncio.Event()
 
         async def play_one(number: int) -> None:
             with batcher.playing():
@@ -120,12 +126,8 @@ def test_turn_of_a_cancelled_rollout_is_not_sampled() -> None:
 def test_paused_rollout_is_not_waited_for_and_keeps_its_place() -> None:
     batches: list[list[list[int]]] = []
 
-    def generate(prompts: list[list[int]], rooms: list[int]) -> list[Sample]:
-        batches.append(prompts)
-        return [Sample([1]) for _ in prompts]
-
     async def play() -> None:
-        batcher, done = Batcher(generate), asyncio.Event()
+        batcher, done = recording(batches), asyncio.Event()
 
         async def pause_first() -> None:
             with batcher.playing():

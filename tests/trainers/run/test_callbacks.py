@@ -19,12 +19,7 @@ from etude.errors import RecipeError, TrainingRunError
 from etude.models import ErrorTurn
 from etude.trainers.distillation.divergence import divergence
 from etude.trainers.recipe.load import parse
-from etude.trainers.report.run_files import METRICS, read_metrics
-from etude.trainers.run import callbacks, preflight
-from etude.trainers.run.builder import add_callbacks
-from etude.trainers.run.callbacks import TENSORBOARD, MetricsWriter, PolicyMonitor, good_turns_kl, open_board
-from etude.trainers.run.checkpoints import StateSaver, newest_checkpoint
-from etude.trainers.run.metrics_summary import (
+from etude.trainers.report.metrics_summary import (
     StepLines,
     duration,
     group_counts,
@@ -32,6 +27,11 @@ from etude.trainers.run.metrics_summary import (
     per_token,
     run_warnings,
 )
+from etude.trainers.report.run_files import METRICS, read_metrics
+from etude.trainers.run import callbacks, preflight
+from etude.trainers.run.builder import add_callbacks
+from etude.trainers.run.callbacks import TENSORBOARD, MetricsWriter, PolicyMonitor, good_turns_kl, open_board
+from etude.trainers.run.checkpoints import StateSaver, newest_checkpoint
 from etude.trainers.run.records import Result
 from etude.trainers.run.train import run
 

@@ -16,8 +16,8 @@ from transformers import AutoConfig
 
 from etude.errors import RecipeError
 from etude.trainers.recipe.load import parse
+from etude.trainers.report.metrics_summary import MOE
 from etude.trainers.run import model_loading
-from etude.trainers.run.metrics_summary import MOE
 
 MINIMAL: dict[str, Any] = {"model": {"name": "x"}, "environment": {"serve": "drill"}}
 

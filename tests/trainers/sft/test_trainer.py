@@ -251,41 +251,43 @@ def sigterm() -> Iterator[None]:
     assert signal.signal(signal.SIGTERM, before) is unhandled
 
 
+@pytest.fixture
+def recipe_file(model: Path, runs: Path, tmp_path: Path) -> str:
+    """Return the path of a recipe's file; the run goes to ``tmp_path / "run"``."""
+    file = tmp_path / "r.toml"
+    file.write_text(recipe_toml(parse(recipe(model, tmp_path / "run", runs / "oracle")).model_dump(mode="json")))
+    return str(file)
+
+
 def test_sigterm_saves_a_checkpoint_like_ctrl_c(
-    model: Path,
-    runs: Path,
+    recipe_file: str,
     tmp_path: Path,
     sigterm: None,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    text = recipe_toml(parse(recipe(model, tmp_path / "run", runs / "oracle")).model_dump(mode="json"))
-    (tmp_path / "r.toml").write_text(text)
     monkeypatch.setattr(sft, "SolvedTrainer", type("Ended", (Stopping,), {"at": 2, "number": signal.SIGTERM}))
-    assert cli.main(["train", str(tmp_path / "r.toml")]) == 143
+    assert cli.main(["train", recipe_file]) == 143
     assert capsys.readouterr().err.splitlines()[-1] == INTERRUPTED
     assert (tmp_path / "run" / "checkpoints" / "checkpoint-2").is_dir()
     monkeypatch.undo()
-    assert cli.main(["train", str(tmp_path / "r.toml")]) == 0
+    assert cli.main(["train", recipe_file]) == 0
     assert [row["step"] for row in read_metrics(tmp_path / "run" / "metrics.jsonl")] == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("interrupts", [signal.default_int_handler, signal.SIG_IGN])
 def test_sigterm_before_the_first_step_leaves_no_run(
     interrupts: Any,
-    model: Path,
-    runs: Path,
+    recipe_file: str,
     tmp_path: Path,
     sigterm: None,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    text = recipe_toml(parse(recipe(model, tmp_path / "run", runs / "oracle")).model_dump(mode="json"))
-    (tmp_path / "r.toml").write_text(text)
     monkeypatch.setattr(loading.LoadableModel, "load_weights", lambda start: os.kill(os.getpid(), signal.SIGTERM))
     before = signal.signal(signal.SIGINT, interrupts)
     try:
-        assert cli.main(["train", str(tmp_path / "r.toml")]) == 143
+        assert cli.main(["train", recipe_file]) == 143
     finally:
         signal.signal(signal.SIGINT, before)
     assert capsys.readouterr().err.splitlines()[-1] == INTERRUPTED

@@ -129,11 +129,8 @@ class EtudeTaskset(vf.Taskset[EtudeTask, EtudeConfig]):
 
     def load(self) -> Iterator[EtudeTask]:
         """Yield the server's tasks."""
-        client = SyncClient(self.config.task.resources_url)
-        try:
+        with SyncClient(self.config.task.resources_url) as client:
             rows = client.rows(self.config.split)
-        finally:
-            client.close()
         for index, row in enumerate(rows):
             name = row["task_id"]
             prompt = row["responses_create_params"]["input"][0]["content"]

@@ -24,12 +24,9 @@ def load(url: str, split: str | None = None, **options: Any) -> EtudeEnv:
     Without a split it trains on ``train`` and is evaluated on ``eval``, or on ``train`` when ``eval`` is empty. Raises
     ServerError, also when there are no tasks.
     """
-    client = SyncClient(url)
-    try:
+    with SyncClient(url) as client:
         train = client.rows(split or "train")
         held_out = train if split else client.rows("eval") or train
-    finally:
-        client.close()
     if not train:
         raise ServerError(
             f"{url} serves no tasks of the split {split or 'train'!r}; serve some with `etude serve --tasks DIR`"
