@@ -17,8 +17,8 @@ from ...environments.tasks.task_trees import Materials
 from ...models import CHANGED_TEST, IMPOSSIBLE, MAY_GIVE_UP, TWIN_OF, Grade, Task
 from ..base import Files
 from ..python.hidden_tests import split_test_id
-from ..validation.checks.attempts import as_changes
 from ..validation.checks.exercise import Exercise, patched_files
+from ..validation.checks.wrong_solutions.attempts import as_changes
 from .contradiction import contradictions, source_of_test
 
 MOST_TRIES = 6

@@ -26,11 +26,11 @@ from ..base import Progress, ProgressUpdate, no_progress
 from ..output.write_clean_set import refuse_occupied, write_clean
 from .audit_report import CheckRow, Problem, ValidationReport
 from .checks.adequacy import missing_items
-from .checks.attempts import rewarded_bodies
 from .checks.duplicates import Fingerprint, duplicates, fingerprint
 from .checks.exercise import Exercise
 from .checks.leaks import LeakCheck
 from .checks.stability import RUNS, unstable
+from .checks.wrong_solutions.attempts import rewarded_bodies
 
 EXPECTED = {"oracle": 1.0, "noop": 0.0, "cheater": 0.0}
 CHECKS = {

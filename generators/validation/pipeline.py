@@ -37,9 +37,9 @@ from ..base import Candidate, Files
 from ..python.hidden_tests import test_file
 from ..python.source_tree import SourceTree
 from .assembly import assemble, snapshot_files, source_paths
-from .checks.attempts import as_changes, rewarded
 from .checks.final_checks import CheckKnobs, finished
 from .checks.leaks import LeakCheck
+from .checks.wrong_solutions.attempts import as_changes, rewarded
 from .limits import refuse_overload, suite_limit
 from .measured_stages import Stages, below_any
 

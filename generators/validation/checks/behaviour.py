@@ -12,7 +12,7 @@ from ....environments.grading.own_solution import own_solution
 from ....environments.tasks.task_trees import Materials
 from ....errors import Rejected
 from ....models import Assurance, FileChange, Task
-from .solution_mutants import noticed, solution_mutants
+from .wrong_solutions.solution_mutants import noticed, solution_mutants
 
 COMPONENT = "behaviour"
 LEAST_KILLED = 0.6

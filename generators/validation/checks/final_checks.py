@@ -18,13 +18,12 @@ from ....models import Assurance, Task
 from ...python.source_tree import SourceTree
 from ..limits import refuse_overload
 from .adequacy import completed, missing_items
-from .attempts import as_changes
 from .behaviour import with_behaviour
-from .compiled import compiled_copy
 from .controls import with_controls
 from .exercise import Exercise
-from .leaks import LeakCheck
-from .strength import MUTANTS, strength
+from .leaks import LeakCheck, compiled_copy
+from .wrong_solutions.attempts import as_changes
+from .wrong_solutions.strength import MUTANTS, strength
 
 
 @dataclass(frozen=True)

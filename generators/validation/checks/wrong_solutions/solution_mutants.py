@@ -9,18 +9,17 @@ from __future__ import annotations
 import ast
 import base64
 import random
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from ....environments.grading.out_of_process.check import Examination
-from ....environments.grading.out_of_process.guesses import negated
-from ....environments.grading.out_of_process.targets import definitions, module_name
-from ....environments.grading.own_solution import own_solution
-from ....environments.rng import stream
-from ....environments.tasks.task_trees import Materials
-from ....models import FileChange, Task
-from ...python.mutants import Mutant, mutants
-from ...python.source import SyntaxSpans
+from .....environments.grading.out_of_process.check import Examination
+from .....environments.grading.out_of_process.guesses import negated
+from .....environments.grading.out_of_process.targets import definitions, module_name
+from .....environments.grading.own_solution import own_solution
+from .....environments.rng import stream
+from .....environments.tasks.task_trees import Materials
+from .....models import FileChange, Task
+from ....python.mutants import Mutant, each_kind_in_turn, mutants
+from ....python.source import SyntaxSpans
 from .attempts import open_attempts
 from .partial_versions import partial_versions
 
@@ -58,14 +57,9 @@ def solution_mutants(
 
 
 def _drawn(pool: list[tuple[FileChange, Mutant]], most: int, draw: random.Random) -> list[tuple[FileChange, Mutant]]:
-    """Return some of the mutants, each kind in turn."""
+    """Return up to ``most`` of the mutants in an order that is drawn, each kind in turn."""
     draw.shuffle(pool)
-    turns: Counter[str] = Counter()
-    ranked: list[tuple[int, FileChange, Mutant]] = []
-    for change, mutant in pool:
-        turns[mutant.operator] += 1
-        ranked.append((turns[mutant.operator], change, mutant))
-    return [(change, mutant) for _, change, mutant in sorted(ranked, key=lambda item: item[0])[:most]]
+    return each_kind_in_turn(pool, most)
 
 
 def _called(source: bytes, names: Sequence[str]) -> list[str]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping
 
-from ...python.mutants import Mutant
-from ...python.source import SyntaxSpans
+from ....python.mutants import Mutant, mutable_nodes
+from ....python.source import SyntaxSpans
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Text = Callable[[ast.AST], bytes]
@@ -26,7 +26,7 @@ def partial_versions(source: SyntaxSpans, function: _Function) -> Iterator[Mutan
     argument = next((name for name in arguments if name != "self"), arguments[0] if arguments else "")
     defaults = _defaults(source.text, function.args)
     docstring = ast.get_docstring(function, clean=False)
-    for node in (node for statement in function.body for node in _nodes(statement)):
+    for node in (node for statement in function.body for node in mutable_nodes(statement)):
         is_docstring = isinstance(node, ast.Constant) and node.value == docstring
         if is_docstring:
             continue
@@ -41,18 +41,6 @@ def _defaults(text: _Text, arguments: ast.arguments) -> dict[str, bytes]:
     pairs = [*zip(positional[len(positional) - len(arguments.defaults) :], arguments.defaults, strict=True)]
     pairs += [(item, value) for item, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value]
     return {item.arg: b"(" + text(value) + b")" for item, value in pairs}
-
-
-def _nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes except annotations and parts of f-strings, whose positions are wrong before Python 3.12."""
-    yield node
-    if not isinstance(node, ast.JoinedStr):
-        for name, value in ast.iter_fields(node):
-            for item in (
-                (value if isinstance(value, list) else [value]) if name not in ("annotation", "returns") else ()
-            ):
-                if isinstance(item, ast.AST):
-                    yield from _nodes(item)
 
 
 def _omissions(text: _Text, node: ast.AST, argument: str) -> Iterator[_Version]:
