@@ -16,10 +16,11 @@ from ...environments.snapshots.store.patches import make_patch
 from ...environments.tasks.task_trees import Materials
 from ...models import CHANGED_TEST, IMPOSSIBLE, MAY_GIVE_UP, TWIN_OF, Grade, Task
 from ..base import Files
+from ..python.expected_values import source_of_test
 from ..python.hidden_tests import split_test_id
 from ..validation.checks.exercise import Exercise, patched_files
 from ..validation.checks.wrong_solutions.attempts import as_changes
-from .contradiction import contradictions, source_of_test
+from .contradiction import contradictions
 
 MOST_TRIES = 6
 """Changed values that are tried for one task; each costs a run of its tests."""

@@ -19,9 +19,10 @@ from ....environments.snapshots.test_run.placed_files import write_files
 from ....environments.snapshots.test_run.test_runner import TestRun, run_tests
 from ....environments.tasks.task_trees import Materials
 from ....models import Task
+from ...python.expected_values import source_of_test
 from ...python.hidden_tests import split_test_id
 from ..limits import conclusive
-from .control_edits import choices, function_source, place_of
+from .control_edits import choices, place_of
 
 MOST_FUNCTIONS = 24
 """Most test functions that get controls because they are judged beside the solution's code alone."""
@@ -112,7 +113,7 @@ def _is_visible(trees: Materials, test: str) -> bool:
     """Return whether the agent can read a test: it would know a changed one."""
     path, names = split_test_id(test)
     shown, graded = trees.agent_tree / path, trees.grading_tree / path
-    return shown.is_file() and function_source(shown.read_bytes(), names) == function_source(graded.read_bytes(), names)
+    return shown.is_file() and source_of_test(shown.read_bytes(), names) == source_of_test(graded.read_bytes(), names)
 
 
 def _placed(controls: Sequence[Control], is_reversed: bool) -> Placed:
