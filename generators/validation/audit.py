@@ -15,7 +15,7 @@ from statistics import fmean
 
 from ...environments import ENVIRONMENTS, agents
 from ...environments.hub.download import task_folder
-from ...environments.runs.play import play
+from ...environments.runs.play import at_once, play
 from ...environments.snapshots.store.cache import cache_folder, temporary_folder
 from ...environments.tasks.task_set import TaskSet
 from ...environments.tasks.task_trees import Materials, materials
@@ -100,22 +100,16 @@ class Audit:
 
     async def run(self, chosen: list[Task], jobs: int, progress: Progress) -> None:
         """Run all checks of all tasks, ``jobs`` tasks at a time."""
-        gate, done = asyncio.Semaphore(jobs), 0
+        done = 0
 
         async def check_one(task: Task) -> None:
             nonlocal done
-            async with gate:
-                await self._check(task)
+            await self._check(task)
             done += 1
             progress(ProgressUpdate("checks", done, len(chosen)))
 
         progress(ProgressUpdate("checks", 0, len(chosen)))
-        try:
-            async with asyncio.TaskGroup() as group:
-                for task in chosen:
-                    group.create_task(check_one(task))
-        except BaseExceptionGroup as errors:  # the group cancels the other tasks because of the first error
-            raise errors.exceptions[0] from None
+        await at_once(chosen, jobs, check_one)
 
     async def _check(self, task: Task) -> None:
         try:

@@ -10,11 +10,9 @@ from dataclasses import dataclass, field
 from ....errors import Rejected
 from ...base import Files
 from ...python.source import SyntaxSpans, apply_edits, compile_error, items_without, parse, words
-from ...python.source_tree import SourceTree
+from ...python.source_tree import SOURCE_SUFFIXES, SourceTree
 from ..deletion.removal.file_edits import undefined_names
 from .repository import Change, Repository
-
-SUFFIXES = (".py", ".pyi")
 
 
 @dataclass
@@ -48,12 +46,12 @@ def take_back(repository: Repository, change: Change, tree: SourceTree) -> Rever
 
 def is_package_code(tree: SourceTree, path: str) -> bool:
     """Return whether a path is code of the package and no test."""
-    return path.endswith(SUFFIXES) and tree.is_source(path) and not tree.is_test(path)
+    return path.endswith(SOURCE_SUFFIXES) and tree.is_source(path) and not tree.is_test(path)
 
 
 def _is_lost(tree: SourceTree, change: Change, path: str) -> bool:
     """Return whether a conflict is about code of the change that the Snapshot has no longer at that path."""
-    return path in change.lines and path.endswith(SUFFIXES) and not tree.is_test(path) and not _is_aside(path)
+    return path in change.lines and path.endswith(SOURCE_SUFFIXES) and not tree.is_test(path) and not _is_aside(path)
 
 
 def _is_aside(path: str) -> bool:

@@ -15,7 +15,7 @@ from ....environments.tasks.task_paths import source_files
 from ....environments.tasks.task_trees import Materials
 from ....errors import GeneratorError, Rejected
 from ....models import Assurance, Task
-from ...python.source_tree import SourceTree
+from ...python.source_tree import SourceTree, read_files
 from ..limits import refuse_overload
 from .adequacy import completed, missing_items
 from .behaviour import with_behaviour
@@ -82,8 +82,7 @@ async def accepts_its_solution(task: Task, trees: Materials, backend: str) -> No
 
     Raises Rejected where the first does not score 1 or the second does not score 0, SandboxError when a sandbox fails.
     """
-    files = {path: trees.solved_tree / path for path in source_files(task)}
-    contents = {path: file.read_bytes() if file.is_file() else None for path, file in files.items()}
+    contents = read_files(trees.solved_tree, source_files(task))
     result = await grade(task, as_changes(contents), backend=backend, snapshot=trees.snapshot)
     if result.reward.value != 1.0:
         if any(failure.cause.startswith("timeout") for failure in result.failures):
