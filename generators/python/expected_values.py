@@ -5,19 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from .source import SyntaxSpans, parse
+from .source import SyntaxSpans, parse_or_empty
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 EQUAL_ASSERTIONS = frozenset({"assertEqual", "assertEquals", "assertListEqual", "assertTupleEqual", "assertDictEqual"})
 """Methods of unittest's TestCase that compare their first two arguments."""
-
-
-def parsed_body(source: bytes) -> Sequence[ast.stmt]:
-    """Return the statements of a module; none when it is broken."""
-    try:
-        return parse(source).body
-    except (SyntaxError, ValueError):
-        return ()
 
 
 def class_of(body: Sequence[ast.stmt], names: Sequence[str]) -> ast.ClassDef | None:
@@ -25,7 +17,7 @@ def class_of(body: Sequence[ast.stmt], names: Sequence[str]) -> ast.ClassDef | N
     owner: ast.ClassDef | None = None
     for name in names:
         owner = next((item for item in body if isinstance(item, ast.ClassDef) and item.name == name), None)
-        body = owner.body if owner is not None else ()
+        body = owner.body if owner is not None else []
     return owner
 
 
@@ -39,10 +31,10 @@ def find_test(source: bytes, names: Sequence[str]) -> Function | None:
 
     None when the source is broken, or when its class does not define exactly one function of that name.
     """
-    body = parsed_body(source)
+    body = parse_or_empty(source).body
     if names[:-1]:
         owner = class_of(body, names[:-1])
-        body = owner.body if owner is not None else ()
+        body = owner.body if owner is not None else []
     matches = functions(body, names[-1])
     return matches[0] if len(matches) == 1 else None
 

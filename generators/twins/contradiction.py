@@ -18,9 +18,8 @@ from ..python.expected_values import (
     find_test,
     functions,
     is_literal,
-    parsed_body,
 )
-from ..python.source import SyntaxSpans
+from ..python.source import SyntaxSpans, parse_or_empty
 
 _OFFSET = 7919
 """Least distance of a changed number from the expected one."""
@@ -55,7 +54,7 @@ def _locate(source: bytes, names: Sequence[str]) -> tuple[Function, ast.ClassDef
     test = find_test(source, names)
     if test is not None:
         return test, None
-    body = parsed_body(source)
+    body = parse_or_empty(source).body
     owner = class_of(body, names[:-1]) if len(names) == 2 else None
     if owner is None or functions(owner.body, names[-1]):
         return None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ....errors import Rejected
 from ...base import Files
-from ...python.source import SyntaxSpans, apply_edits, compile_error, items_without, parse, words
+from ...python.source import SyntaxSpans, apply_edits, compile_error, items_without, parse, parse_or_empty, words
 from ...python.source_tree import SOURCE_SUFFIXES, SourceTree
 from ..deletion.removal.file_edits import undefined_names
 from .repository import Change, Repository
@@ -88,13 +88,11 @@ class _Bare(ast.NodeTransformer):
     def visit_If(self, node: ast.If) -> ast.AST | None:
         return None if "TYPE_CHECKING" in ast.dump(node.test) else self.generic_visit(node)
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
         node.returns = None
         return self.generic_visit(node)
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        node.returns = None
-        return self.generic_visit(node)
+    visit_FunctionDef = visit_AsyncFunctionDef = _function
 
 
 def _check_names(tree: SourceTree, exercise: Files) -> None:
@@ -123,10 +121,7 @@ def _check_names(tree: SourceTree, exercise: Files) -> None:
 @functools.lru_cache(maxsize=4096)
 def defined_names(source: bytes | None) -> set[str]:
     """Return the names of functions, methods and classes that a file defines; empty for broken Python."""
-    try:
-        nodes = ast.walk(parse(source or b""))
-    except (SyntaxError, ValueError):
-        return set()
+    nodes = ast.walk(parse_or_empty(source or b""))
     return {n.name for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
 
 

@@ -10,7 +10,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from ...base import Progress, ProgressUpdate, no_progress
 from ...output.card import card
 from ...validation.checks.controls import with_controls
 from .instance import Instance
-from .revalidation import Verdict, revalidate
+from .revalidation import revalidate
 from .task_rows import make_task, prove
 
 VERDICTS = "instances.jsonl"
@@ -140,8 +140,8 @@ async def examine_one(instance: Instance, clones: Clones, settings: Settings) ->
         bare = make_task(instance, result, result.snapshot)
         task = await with_controls(bare, Materials(bare, result.snapshot), settings.backend)
         if problem := await prove(instance, task, result.snapshot, settings.backend):
-            verdict, task = Verdict(**{**verdict.__dict__, "verdict": "gold_fails", "evidence": problem}), None
-    return {"verdict": verdict.row(), "task": task.model_dump(mode="json") if task else None}
+            verdict, task = replace(verdict, verdict="gold_fails", evidence=problem), None
+    return {"verdict": asdict(verdict), "task": task.model_dump(mode="json") if task else None}
 
 
 def _claim(out: Path, source: str) -> None:

@@ -11,8 +11,8 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from ....environments.sandbox import Limits, open_sandbox
 from ....environments.snapshots import Snapshot, scratch_tree
@@ -30,6 +30,7 @@ from .solution import solved_files
 from .specifications import specification
 
 Outcome = Literal["valid", "relabelled", "flaky", "gold_fails", "needs_network", "needs_build"]
+_MISSING = re.compile(r"ModuleNotFoundError|ImportError")
 LIMITS = Limits(memory=4 << 30, disk=1 << 30, processes=512, cpus=2.0)
 
 
@@ -65,10 +66,6 @@ class Verdict:
         """Return whether the instance becomes a task."""
         return self.verdict in ("valid", "relabelled")
 
-    def row(self) -> dict[str, Any]:
-        """Return the record as JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Revalidated:
@@ -91,9 +88,6 @@ async def revalidate(instance: Instance, clones: Clones, *, timeout_s: float, ba
     if verdict.usable or setup == instance.base_commit or not _MISSING.search(verdict.evidence):
         return shared
     return await _attempt(instance, clones, instance.base_commit, backend, timeout_s)
-
-
-_MISSING = re.compile(r"ModuleNotFoundError|ImportError")
 
 
 async def _attempt(instance: Instance, clones: Clones, setup: str, backend: str, timeout_s: float) -> Revalidated:
