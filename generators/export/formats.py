@@ -30,7 +30,7 @@ class FolderFormat:
     """A format that is a folder of files."""
 
     write: Callable[[TaskSet, Path, Mapping[str, str]], int]
-    """Write a set into a new folder, with a value for each option, and return the number of tasks; or ExportError."""
+    """Write a set into a new folder, with a value for each option; return the number of tasks. Raises ExportError."""
     options: Mapping[str, Option] = field(default_factory=dict)
     """The options that ``write`` takes."""
 

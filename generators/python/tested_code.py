@@ -55,7 +55,7 @@ class TestedCode:
         return index
 
     def decides(self, tests: list[str], max_share: float) -> bool:
-        """Return whether there are such tests, and at most ``max_share`` of all stable tests are among them."""
+        """Return whether there are ``tests``, and they are at most the share ``max_share`` of all stable tests."""
         return 0 < len(tests) <= max_share * len(self.baseline.passed)
 
 

@@ -50,7 +50,10 @@ def contradictions(source: bytes, names: Sequence[str]) -> Iterator[bytes]:
 
 
 def _locate(source: bytes, names: Sequence[str]) -> tuple[Function, ast.ClassDef | None] | None:
-    """Return the function that the names lead to, and the class if it inherits the function; None without just one."""
+    """Return the test function, and its class where it only inherits the function.
+
+    None when the class neither defines nor inherits exactly one function of that name.
+    """
     test = find_test(source, names)
     if test is not None:
         return test, None

@@ -40,7 +40,7 @@ def may_give_up(task: Task) -> Task:
 
 
 async def make_twin(task: Task, trees: Materials, backend: str = "auto") -> Twin:
-    """Return the twin of an accepted task: gold fails exactly one test there, and doing nothing scores 0.
+    """Return the twin of an accepted task: its solution fails exactly one test, and doing nothing scores 0.
 
     The values that are tried, and their order, depend on the row alone. Raises GraderError and SandboxError.
     """

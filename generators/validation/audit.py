@@ -95,7 +95,7 @@ class Audit:
     runs: int  # runs of the flake audit
     problems: list[Problem] = field(default_factory=list)  # problems so far
     rewards: dict[str, list[float]] = field(default_factory=dict)  # rewards so far by agent
-    fingerprints: dict[str, Fingerprint] = field(default_factory=dict)  # what is compared, by task_id
+    fingerprints: dict[str, Fingerprint] = field(default_factory=dict)  # fingerprints so far by task_id
     leaks: dict[str, LeakCheck] = field(default_factory=dict)  # one leak scanner per Snapshot
 
     async def run(self, chosen: list[Task], jobs: int, progress: Progress) -> None:

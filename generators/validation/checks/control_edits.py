@@ -1,9 +1,8 @@
-"""Values of a test function that may be changed so that a right solution fails it, and what they may become.
+"""Values of a test function whose change makes a right solution fail the test, and the texts that take their place.
 
-All texts of one value differ in one character (a digit or a letter is another of its kind), or are names of exceptions
-that code often raises: by its looks none of them is the right one. The word that is changed is one that the rest of the
-file has in all texts or in none, where there is such a place. Only where a test has no such value it may claim the
-opposite, which its looks give away.
+A reader must not see which text is the right one. So the texts of a value differ in one character (a digit in place of
+a digit, a letter in place of a letter), or they are names of common exceptions. Where possible the changed word occurs
+elsewhere in the file for all texts or for none. The last resort is the opposite of an assertion, which is recognizable.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class Choice:
     start: int
     texts: tuple[str, ...]
     is_hidden: bool = False
-    """Whether the words of the file's remainder say nothing about which text is right."""
+    """Whether the rest of the file does not show the right text: it has the changed word of all texts or of none."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +89,7 @@ def choices(source: bytes, names: Sequence[str], draw: random.Random, most: int)
 
 
 def _choice(source: bytes, span: tuple[int, int], draw: random.Random, most: int) -> Iterator[Choice]:
+    """Yield the choice for the literal at ``span``, if it has other texts."""
     start, end = span
     words = frozenset(re.findall(r"[A-Za-z0-9]+", (source[:start] + b" " + source[end:]).decode("utf-8", "replace")))
     texts = other_texts(source[start:end].decode(), draw, most, words)
@@ -150,7 +150,7 @@ def _parameters(test: Function) -> Iterator[ast.Constant]:
 
 
 def _arguments(test: Function) -> Iterator[ast.Constant]:
-    """Yield constants that calls in a test are given, the last call first: helpers of tests get expected values so."""
+    """Yield constant arguments of the calls in a test, the last call first: helpers often take the expected value."""
     calls = [node for statement in test.body for node in ast.walk(statement) if isinstance(node, ast.Call)]
     for call in reversed(calls):
         for value in reversed([*call.args, *(item.value for item in call.keywords)]):
@@ -204,7 +204,7 @@ def _word(text: str, place: int) -> str:
 
 
 def _changed_word(text: str, texts: Sequence[str]) -> str:
-    """Return the word of one of the texts that is another one in others."""
+    """Return the word of ``text`` that is not the same in all ``texts``."""
     place = next((place for place, marks in enumerate(zip(*texts, strict=False)) if len(set(marks)) > 1), 0)
     return _word(text, place) if place < len(text) and text[place].isalnum() else text
 

@@ -72,7 +72,7 @@ async def finished(task: Task, snapshot: Snapshot, leaks: LeakCheck, knobs: Chec
     strong = complete.model_copy(update={"verifier_strength": tested.value, "features": features})
     recorded = await with_behaviour(strong, trees, knobs.assurance, backend) if knobs.behaviour else strong
     whole = await with_controls(recorded, trees, backend) if knobs.controls else recorded
-    if whole.verifier.components != task.verifier.components:  # the generator's own checks had the others
+    if whole.verifier.components != task.verifier.components:  # stage V3 graded it with the other components
         await accepts_its_solution(whole, trees, backend)
     return whole
 

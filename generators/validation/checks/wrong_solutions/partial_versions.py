@@ -1,7 +1,6 @@
-"""Versions of a function that do less: what a partial solution looks like.
+"""Versions of a function that do less than the function, as partial solutions do.
 
-Something is left out (a branch, a step, an element of a table), or a condition is looser than it should be. A record of
-calls has to separate them from the solution.
+One thing is left out (a branch, a step, an element of a table), or one condition is looser than it should be.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _Text = Callable[[ast.AST], bytes]
 _Version = tuple[str, ast.AST, bytes]
 """The kind of a version, the node that it replaces and the new text."""
 _FIRST_ALONE = {"replace": (2, b"1"), "split": (1, b"1"), "sub": (3, b"1")}
-"""Methods that do something everywhere, with the number of arguments after which a limit may follow."""
+"""Methods that change every place, by name: their number of arguments, and the argument that limits them to one."""
 
 
 def partial_versions(source: SyntaxSpans, function: _Function) -> Iterator[Mutant]:
@@ -70,7 +69,7 @@ def _omissions(text: _Text, node: ast.AST, argument: str) -> Iterator[_Version]:
 
 
 def _looser(text: _Text, node: ast.AST, defaults: Mapping[str, bytes]) -> Iterator[_Version]:
-    """Yield versions that compare less, ignore an option, know fewer elements, or do once what is done everywhere."""
+    """Yield versions that compare less, ignore an option, lack an element, or change only the first place of many."""
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq | ast.NotEq):
         sides = (node.left, node.comparators[0])
         if not any(isinstance(side, ast.Constant) and not isinstance(side.value, str) for side in sides):
@@ -93,5 +92,6 @@ def _looser(text: _Text, node: ast.AST, defaults: Mapping[str, bytes]) -> Iterat
 
 
 def _without(text: _Text, node: ast.List | ast.Tuple | ast.Set, dropped: ast.expr) -> bytes:
+    """Return the source of a list, tuple or set without one of its elements."""
     opening, closing = {ast.List: (b"[", b"]"), ast.Tuple: (b"(", b")"), ast.Set: (b"{", b"}")}[type(node)]
     return opening + b"".join(text(item) + b", " for item in node.elts if item is not dropped) + closing

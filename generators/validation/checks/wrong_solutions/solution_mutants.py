@@ -1,7 +1,7 @@
-"""Mutants of the functions that a task examines: a record of calls has to separate them from the solution.
+"""Wrong versions of a task's solution, on which its record of calls is tried: the record has to notice most of them.
 
-A partial solution leaves something out: a branch, a condition, a step of normalising. The mutants here do that too,
-beside the small mistakes of ``python/mutants.py``.
+They are the small mistakes of ``python/mutants.py`` and partial solutions, which leave out a branch, a condition or a
+step (``partial_versions``).
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ MOST_CALLED = 6
 def solution_mutants(
     examination: Examination, solution: Sequence[FileChange]
 ) -> tuple[list[list[FileChange]], list[list[FileChange]]]:
-    """Return up to MOST mutants of the examined functions, and a few of what these call in their own module.
+    """Return up to MOST mutants of the examined functions, and up to MOST_CALLED of functions that these call.
 
-    They are drawn by the task's id, each kind in turn. The opposite of what the workspace's version answers is one
-    more: a guess where that version is wrong. A partial solution that calls none of the others makes their mistakes.
+    The draw depends on the task's id and takes each kind of mistake in turn. The first list starts with solutions that
+    answer the opposite of the workspace's version, as a guesser would. A partial solution that leaves out the call of
+    another function of the module behaves like a mutant of that function, hence the second list.
     """
     task, targets = examination.task, examination.examined.targets
     examined: list[tuple[FileChange, Mutant]] = []
@@ -72,6 +73,7 @@ def _called(source: bytes, names: Sequence[str]) -> list[str]:
 
 
 def _opposites(examination: Examination, solution: Sequence[FileChange]) -> Iterator[list[FileChange]]:
+    """Yield the solution with the opposite of the workspace's answers, where a single function is examined."""
     targets = examination.examined.targets
     for change in solution if len(targets) == 1 else ():
         module, _, name = targets[0].partition(":")
@@ -83,7 +85,7 @@ def _opposites(examination: Examination, solution: Sequence[FileChange]) -> Iter
 
 
 async def noticed(task: Task, trees: Materials, mutants: Sequence[Sequence[FileChange]], backend: str) -> int:
-    """Return how many mutants fail a test of the task beside the tests. Raises SandboxError."""
+    """Return how many mutants fail at least one test of the task. Raises SandboxError."""
     if not mutants:
         return 0
     every_test = task.model_copy(update={"FAIL_TO_PASS": [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]})
