@@ -1,4 +1,4 @@
-"""Which tests run which code: what a generator needs to choose code that tests decide about, in the order of a seed."""
+"""Which tests run which code, so that a generator can choose code that tests decide about, and the order of a seed."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from .exercise import Exercise, Piece
 
 WORKSPACE = "workspace"
 COMMON_WORD = 20
-"""A word that so many documents of the shared layers hold says nothing about the package."""
+"""A word in at least this many documents of the shared layers says nothing about the package."""
 MAX_PROSE = 1 << 20
 _PROSE = (".rst", ".md", ".txt", ".toml", ".cfg", ".ini", ".yml", ".yaml")
 _TRANSLATIONS = (".pot", ".po", ".mo")
@@ -77,7 +77,7 @@ def without_common_code(secrets: Needles, shared: Sequence[Index]) -> Needles:
 
 
 def task_needles(task: Task, workspace: Path, exercise: Exercise, tree: SourceTree) -> Needles:
-    """Return what would give this task away: what the solution holds and nothing that the agent is given says."""
+    """Return the names and lines of the solution that neither the statement nor a file shown to the agent contains."""
     legitimate = [
         task.problem_statement.encode(),
         *(f"{item.name} {item.signature}".encode() for item in task.interface),

@@ -1,4 +1,4 @@
-"""The formats that are folders of files; tables are plain functions that return rows."""
+"""Formats that are folders of files: their options, and how such a folder is written."""
 
 from __future__ import annotations
 
