@@ -49,18 +49,6 @@ class Statement(Protocol):
 
 
 @dataclass(frozen=True)
-class FixedStatement:
-    """A statement whose text is known from the start."""
-
-    text: str
-    """The whole text."""
-
-    def render(self, context: StatementContext) -> str:
-        """Return the text."""
-        return self.text
-
-
-@dataclass(frozen=True)
 class HiddenTests:
     """The tests that decide about a solution, and what the workspace shows of them."""
 

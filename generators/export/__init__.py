@@ -14,7 +14,7 @@ from ...environments.snapshots.store.cache import write_whole
 from ...environments.tasks.task_set import TaskSet
 from ...errors import ExportError
 from ...registry import Registry
-from .formats import FolderFormat, write_folder
+from .folder_format import FolderFormat, write_folder
 
 EXPORTS = Registry(
     "format",

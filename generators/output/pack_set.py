@@ -30,7 +30,7 @@ class PackReport:
     """Per Snapshot: source, digest, and name, sha256 and size in bytes of its archive."""
 
 
-def pack_set(folder: Path, *, cache: Path | None = None, progress: Progress = no_progress) -> PackReport:
+def pack_set(folder: Path, *, progress: Progress = no_progress) -> PackReport:
     """Pack every Snapshot of the set in ``folder``; one that the cache lacks is built first.
 
     Archives come first, then all rows in one step: a row never names an archive that does not exist. Except for
@@ -46,7 +46,7 @@ def pack_set(folder: Path, *, cache: Path | None = None, progress: Progress = no
     for done, (digest, task) in enumerate(by_digest.items()):
         assert task.snapshot is not None
         progress(ProgressUpdate(f"packing {_label(task, digest)}", done, len(by_digest)))
-        snapshot = open_snapshot(task.snapshot, cache=cache, packed=packed_snapshot(task, blobs))
+        snapshot = open_snapshot(task.snapshot, packed=packed_snapshot(task, blobs))
         packed = pack(snapshot, blobs)
         hashes[digest] = packed.sha256
         row = {"source": f"{snapshot.name} {snapshot.version}", "digest": digest, "archive": packed.path.name}

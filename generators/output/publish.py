@@ -8,6 +8,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -101,6 +102,20 @@ def _check_writable(folder: Path) -> None:
     # Permissions alone do not show it: root may write to a folder that a read-only filesystem refuses.
     with tempfile.TemporaryFile(dir=existing):
         pass
+
+
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """Yield an empty folder, which becomes ``target`` when the block ends; after an error nothing remains of it.
+
+    Raises OSError, also when ``target`` exists and is not empty.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as staging:
+        folder = Path(staging, "new")
+        folder.mkdir()
+        yield folder
+        folder.rename(target)
 
 
 def _read_rows(text: str) -> Iterator[tuple[str, Row]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from ...environments.tasks.task_trees import materials
 from ...errors import GeneratorError
 from ..validation.audit_report import ValidationReport
 from .card import card
+from .publish import new_folder
 
 
 def refuse_occupied(out: Path | None, sample: int | None) -> None:
@@ -52,10 +52,7 @@ def write_clean(folder: Path, out: Path, tasks: TaskSet, report: ValidationRepor
         snapshots.setdefault(trees.snapshot.digest, trees.snapshot)
     lines = [line for line in _lines(folder) if json.loads(line)["task_id"] not in dropped]
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as staging:
-            new = Path(staging, "set")
-            new.mkdir()
+        with new_folder(out) as new:
             (new / FILE_NAME).write_bytes(b"".join(line + b"\n" for line in lines))
             (new / "report.json").write_text(json.dumps({**numbers, **details}, indent=2) + "\n", "utf-8")
             (new / "README.md").write_text(card(remaining, numbers, list(snapshots.values())), "utf-8")
@@ -63,7 +60,6 @@ def write_clean(folder: Path, out: Path, tasks: TaskSet, report: ValidationRepor
                 for blob in (folder / BLOBS).glob(f"{name}*"):
                     (new / BLOBS).mkdir(exist_ok=True)
                     shutil.copy2(blob, new / BLOBS / blob.name)
-            new.rename(out)
     except OSError as error:
         raise GeneratorError(f"cannot write {out}: {error.strerror}; choose another --out") from error
     return len(remaining)

@@ -6,10 +6,14 @@ import ast
 import functools
 import re
 import types
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from .source import SyntaxSpans, parse
+
+P = TypeVar("P")
 
 
 @dataclass(frozen=True)
@@ -75,12 +79,22 @@ def possible_mutants(source: bytes, lines: Collection[int]) -> list[Mutant]:
     text = _Text(source)
     unordered = {
         mutant
-        for node in _mutable_nodes(parse(source))
+        for node in mutable_nodes(parse(source))
         if getattr(node, "lineno", 0) in lines
         for operator in OPERATORS.get(type(node), ())
         for mutant in operator(text, node)
     }
     return sorted(unordered, key=lambda mutant: (mutant.start, mutant.end, mutant.operator, mutant.text))
+
+
+def each_kind_in_turn(pool: list[tuple[P, Mutant]], most: int) -> list[tuple[P, Mutant]]:
+    """Return up to ``most`` mutants with their places: the first of each kind of mistake, then the second of each."""
+    turns: Counter[str] = Counter()
+    ranked: list[tuple[int, tuple[P, Mutant]]] = []
+    for place, mutant in pool:
+        turns[mutant.operator] += 1
+        ranked.append((turns[mutant.operator], (place, mutant)))
+    return [item for _, item in sorted(ranked, key=lambda entry: entry[0])[:most]]
 
 
 @functools.lru_cache(maxsize=16)
@@ -99,7 +113,7 @@ def _comparable(code: types.CodeType) -> tuple[object, ...]:
     return code.co_name, code.co_code, code.co_names, code.co_varnames, constants
 
 
-def _mutable_nodes(node: ast.AST) -> Iterator[ast.AST]:
+def mutable_nodes(node: ast.AST) -> Iterator[ast.AST]:
     """Yield all nodes except annotations and parts of f-strings, whose positions are wrong before Python 3.12."""
     yield node
     if isinstance(node, ast.JoinedStr):
@@ -109,7 +123,7 @@ def _mutable_nodes(node: ast.AST) -> Iterator[ast.AST]:
             continue
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, ast.AST):
-                yield from _mutable_nodes(item)
+                yield from mutable_nodes(item)
 
 
 class _Text(SyntaxSpans):

@@ -242,6 +242,14 @@ def parse(source: bytes) -> ast.Module:
         return ast.parse(source)
 
 
+def parse_or_empty(source: bytes) -> ast.Module:
+    """Return the syntax tree without emitting warnings; one without statements for broken Python."""
+    try:
+        return parse(source)
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])
+
+
 class SyntaxSpans:
     """The byte spans of ``ast`` nodes in one source; ``ast`` counts columns in UTF-8 bytes."""
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..base import Files
 from .source import Module, Span, blank_spans, words
 
 if TYPE_CHECKING:
     from ...environments.snapshots import Snapshot
 
+SOURCE_SUFFIXES = (".py", ".pyi")
 DOCUMENT_SUFFIXES = (".rst", ".md", ".txt")
 MAX_DOCUMENT = 1 << 20
 
@@ -138,6 +140,11 @@ class SourceTree:
                 if pattern.search(line) and not line.lstrip().startswith(("#", ">>>", "...")):
                     sites.append(f"{path}:{number}: {line.strip()}")
         return sites[:most]
+
+
+def read_files(tree: Path, paths: Iterable[str]) -> Files:
+    """Return the content of files below the folder ``tree``; None for a path without a file."""
+    return {path: (tree / path).read_bytes() if (tree / path).is_file() else None for path in sorted(paths)}
 
 
 @functools.lru_cache(maxsize=8)

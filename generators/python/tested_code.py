@@ -1,4 +1,4 @@
-"""Which tests run which code: what a generator needs to choose code that tests decide about, in the order of a seed."""
+"""Which tests run which code, so that a generator can choose code that tests decide about, and the order of a seed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class TestedCode:
         return index
 
     def decides(self, tests: list[str], max_share: float) -> bool:
-        """Return whether there are such tests, and at most ``max_share`` of all stable tests are among them."""
+        """Return whether there are ``tests``, and they are at most the share ``max_share`` of all stable tests."""
         return 0 < len(tests) <= max_share * len(self.baseline.passed)
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 
 from ...environments.grading import grade
 from ...environments.rng import stream
@@ -16,10 +15,12 @@ from ...environments.snapshots.store.patches import make_patch
 from ...environments.tasks.task_trees import Materials
 from ...models import CHANGED_TEST, IMPOSSIBLE, MAY_GIVE_UP, TWIN_OF, Grade, Task
 from ..base import Files
+from ..python.expected_values import source_of_test
 from ..python.hidden_tests import split_test_id
-from ..validation.checks.attempts import as_changes
+from ..python.source_tree import read_files
 from ..validation.checks.exercise import Exercise, patched_files
-from .contradiction import contradictions, source_of_test
+from ..validation.checks.wrong_solutions.attempts import as_changes
+from .contradiction import contradictions
 
 MOST_TRIES = 6
 """Changed values that are tried for one task; each costs a run of its tests."""
@@ -39,7 +40,7 @@ def may_give_up(task: Task) -> Task:
 
 
 async def make_twin(task: Task, trees: Materials, backend: str = "auto") -> Twin:
-    """Return the twin of an accepted task: gold fails exactly one test there, and doing nothing scores 0.
+    """Return the twin of an accepted task: its solution fails exactly one test, and doing nothing scores 0.
 
     The values that are tried, and their order, depend on the row alone. Raises GraderError and SandboxError.
     """
@@ -85,14 +86,14 @@ def _row(task: Task, trees: Materials, test: str, changed: bytes) -> Task:
     """Return the twin's row: the changed test at grading, and in the workspace where the test is visible."""
     path, names = split_test_id(test)
     hidden = {path, *patched_files(task.test_patch)}
-    shown = _read(trees.pristine_tree, {*hidden, *patched_files(task.workspace_patch)})
-    graded = {**_read(trees.grading_tree, hidden), path: changed}
+    shown = read_files(trees.pristine_tree, {*hidden, *patched_files(task.workspace_patch)})
+    graded = {**read_files(trees.grading_tree, hidden), path: changed}
     old, new = source_of_test((trees.grading_tree / path).read_bytes(), names), source_of_test(changed, names)
     visible = shown[path]
     update: dict[str, object] = {}
     if visible is not None and old and new and source_of_test(visible, names) == old:
         shown[path] = visible.replace(old, new, 1)
-        workspace_patch = make_patch(_read(trees.snapshot.tree, shown), shown)
+        workspace_patch = make_patch(read_files(trees.snapshot.tree, shown), shown)
         commit = make_workspace(trees.snapshot, workspace_patch, git=True).commit
         update = {"workspace_patch": workspace_patch, "base_commit": commit}
     features = {**task.features, MAY_GIVE_UP: True, IMPOSSIBLE: True, TWIN_OF: task.task_id, CHANGED_TEST: test}
@@ -116,8 +117,3 @@ def _solution(task: Task, trees: Materials) -> Files:
     """Return the files that the task's solution writes, None for those that it deletes."""
     exercise = Exercise.of(task, trees)
     return {path: exercise.after.get(path) for path in (*exercise.before, *exercise.after)}
-
-
-def _read(tree: Path, paths: Iterable[str]) -> Files:
-    """Return the contents of files of a tree; None for those that it lacks."""
-    return {path: (tree / path).read_bytes() if (tree / path).is_file() else None for path in sorted(paths)}

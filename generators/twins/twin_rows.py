@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ...environments.runs.play import at_once
 from ...environments.snapshots import Snapshot
 from ...environments.tasks.task_trees import Materials
 from ...models import Task
@@ -29,20 +29,14 @@ async def with_twins(
     SandboxError when the machine fails.
     """
     waiting = [row.task for row in rows if row.task is not None]
-    gate, twins = asyncio.Semaphore(jobs), dict[str, Twin]()
+    twins: dict[str, Twin] = {}
     progress(ProgressUpdate("twins", 0, len(waiting)))
 
     async def one(task: Task) -> None:
-        async with gate:
-            twins[task.task_id] = await make_twin(task, _materials(task, snapshots), backend)
+        twins[task.task_id] = await make_twin(task, _materials(task, snapshots), backend)
         progress(ProgressUpdate("twins", len(twins), len(waiting)))
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for task in waiting:
-                group.create_task(one(task))
-    except BaseExceptionGroup as errors:  # the group cancels the other tasks because of the first error
-        raise errors.exceptions[0] from None
+    await at_once(waiting, jobs, one)
     counts |= Counter(twin.reason or "made" for twin in twins.values())
     result: list[Row] = []
     for row in rows:

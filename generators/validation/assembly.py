@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable
 
 from ...environments.grading import matches
 from ...environments.rng import stream
@@ -15,12 +14,10 @@ from ...environments.tasks.task_paths import plugin_files
 from ...models import SnapshotRef, Task
 from ..base import Candidate, Feature, Files, StatementContext
 from ..python.hidden_tests import hide, names_subject, test_file
-from ..python.source_tree import SourceTree
+from ..python.source_tree import SOURCE_SUFFIXES, SourceTree, read_files
 from ..statements.behaviours import MIN_BEHAVIOURS, behaviour_lines
 from ..statements.interface import interface_of
 from .measured_stages import Measured
-
-SOURCE_SUFFIXES = (".py", ".pyi")
 
 PROTECTED = [
     ".git/**",
@@ -46,7 +43,7 @@ def assemble(snapshot: Snapshot, tree: SourceTree, candidate: Candidate, measure
     fail_to_pass, pass_to_pass = measured.failing, measured.passing
     hidden = workspace_tests(tree, candidate, fail_to_pass)
     shown = {**candidate.exercise, **hidden}
-    base = snapshot_files(snapshot, shown)
+    base = read_files(snapshot.tree, shown)
     sources = source_paths(tree, candidate)
     workspace_patch = make_patch(base, shown)
     workspace = make_workspace(snapshot, workspace_patch, git=True)
@@ -92,12 +89,6 @@ def task_id(snapshot: Snapshot, candidate: Candidate) -> str:
     entity = re.sub(r"\W+", "_", candidate.entity.rsplit("::", 1)[-1]).strip("_")
     stem = re.sub(r"[^\w.-]+", "_", f"{snapshot.name}-{snapshot.version}")
     return f"{stem}.{candidate.generator.name}.{entity}-{candidate_key(snapshot, candidate)[:8]}"
-
-
-def snapshot_files(snapshot: Snapshot, paths: Iterable[str]) -> Files:
-    """Return the content of the paths in the Snapshot; None for a path without a file."""
-    full = {path: snapshot.tree / path for path in paths}
-    return {path: file.read_bytes() if file.is_file() else None for path, file in full.items()}
 
 
 def workspace_tests(tree: SourceTree, candidate: Candidate, fail_to_pass: list[str]) -> Files:

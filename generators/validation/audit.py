@@ -15,7 +15,7 @@ from statistics import fmean
 
 from ...environments import ENVIRONMENTS, agents
 from ...environments.hub.download import task_folder
-from ...environments.runs.play import play
+from ...environments.runs.play import at_once, play
 from ...environments.snapshots.store.cache import cache_folder, temporary_folder
 from ...environments.tasks.task_set import TaskSet
 from ...environments.tasks.task_trees import Materials, materials
@@ -26,11 +26,11 @@ from ..base import Progress, ProgressUpdate, no_progress
 from ..output.write_clean_set import refuse_occupied, write_clean
 from .audit_report import CheckRow, Problem, ValidationReport
 from .checks.adequacy import missing_items
-from .checks.attempts import rewarded_bodies
 from .checks.duplicates import Fingerprint, duplicates, fingerprint
 from .checks.exercise import Exercise
 from .checks.leaks import LeakCheck
 from .checks.stability import RUNS, unstable
+from .checks.wrong_solutions.attempts import rewarded_bodies
 
 EXPECTED = {"oracle": 1.0, "noop": 0.0, "cheater": 0.0}
 CHECKS = {
@@ -95,27 +95,21 @@ class Audit:
     runs: int  # runs of the flake audit
     problems: list[Problem] = field(default_factory=list)  # problems so far
     rewards: dict[str, list[float]] = field(default_factory=dict)  # rewards so far by agent
-    fingerprints: dict[str, Fingerprint] = field(default_factory=dict)  # what is compared, by task_id
+    fingerprints: dict[str, Fingerprint] = field(default_factory=dict)  # fingerprints so far by task_id
     leaks: dict[str, LeakCheck] = field(default_factory=dict)  # one leak scanner per Snapshot
 
     async def run(self, chosen: list[Task], jobs: int, progress: Progress) -> None:
         """Run all checks of all tasks, ``jobs`` tasks at a time."""
-        gate, done = asyncio.Semaphore(jobs), 0
+        done = 0
 
         async def check_one(task: Task) -> None:
             nonlocal done
-            async with gate:
-                await self._check(task)
+            await self._check(task)
             done += 1
             progress(ProgressUpdate("checks", done, len(chosen)))
 
         progress(ProgressUpdate("checks", 0, len(chosen)))
-        try:
-            async with asyncio.TaskGroup() as group:
-                for task in chosen:
-                    group.create_task(check_one(task))
-        except BaseExceptionGroup as errors:  # the group cancels the other tasks because of the first error
-            raise errors.exceptions[0] from None
+        await at_once(chosen, jobs, check_one)
 
     async def _check(self, task: Task) -> None:
         try:

@@ -14,9 +14,9 @@ from ...errors import OutOfTime
 
 OVERLOAD = 10.0
 SUITE_EXTRA_S, SUITE_FACTOR = 20.0, 10.0
-"""A run of the suite may take so many seconds more than so many times the baseline."""
+"""A run of the suite may take SUITE_EXTRA_S seconds and SUITE_FACTOR times as long as the baseline."""
 ATTEMPT_EXTRA_S, ATTEMPT_FACTOR = 2.0, 3.0
-"""A wrong solution may take so many seconds more than so many times the solution."""
+"""A wrong solution may take ATTEMPT_EXTRA_S seconds and ATTEMPT_FACTOR times as long as the right one."""
 
 
 def suite_limit(snapshot: Snapshot) -> float:

@@ -35,11 +35,11 @@ from ...errors import Rejected
 from ...models import Grade, Task
 from ..base import Candidate, Files
 from ..python.hidden_tests import test_file
-from ..python.source_tree import SourceTree
-from .assembly import assemble, snapshot_files, source_paths
-from .checks.attempts import as_changes, rewarded
+from ..python.source_tree import SourceTree, read_files
+from .assembly import assemble, source_paths
 from .checks.final_checks import CheckKnobs, finished
 from .checks.leaks import LeakCheck
+from .checks.wrong_solutions.attempts import as_changes, rewarded
 from .limits import refuse_overload, suite_limit
 from .measured_stages import Stages, below_any
 
@@ -66,14 +66,14 @@ class Validator:
             raise Rejected(candidate.blocked.reason, candidate.blocked.detail)
         tree = SourceTree.of(self.snapshot)
         edited = {**candidate.exercise, **candidate.hidden_tests.rewritten}
-        with scratch_tree(self.snapshot, make_patch(snapshot_files(self.snapshot, edited), edited)) as full:
+        with scratch_tree(self.snapshot, make_patch(read_files(self.snapshot.tree, edited), edited)) as full:
             await self.stages.v0(tree, candidate, full)
             measured = await self.stages.v1_v2(full, candidate)
         task, workspace = assemble(self.snapshot, tree, candidate, measured)
         tests = candidate.hidden_tests
         importing = set() if tests.policy == "hidden" else set(tests.rewritten)
         await self.stages.visible_suite(workspace.path, measured.passing, importing)
-        solution = snapshot_files(self.snapshot, source_paths(tree, candidate))
+        solution = read_files(self.snapshot.tree, source_paths(tree, candidate))
         bounded = task.verifier.model_copy(update={"timeout_s": suite_limit(self.snapshot)})
         gradable = task.model_copy(update={"verifier": bounded})
         await self._v3(gradable, candidate, solution)

@@ -6,7 +6,7 @@ Reading order: ``folders`` (a task's files), ``image`` (the Dockerfile and the l
 
 from __future__ import annotations
 
-from ..formats import FolderFormat, Option
+from ..folder_format import FolderFormat, Option
 from .folders import write_tasks
 
 FORMAT = FolderFormat(

@@ -45,7 +45,7 @@ class Interpreter:
 
 
 def choose_interpreter(snapshot: Snapshot, options: Mapping[str, str]) -> Interpreter:
-    """Return what the options ask for. Raises ExportError for a choice that there is not."""
+    """Return the interpreter that the options choose. Raises ExportError for one that is impossible."""
     base, choice = options["base_image"], options["python"] or ("bundle" if options["base_image"] else "image")
     if re.search(r"\s", base):
         raise ExportError(f"option base_image must be the name of an image, got {base!r}")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ....environments.tasks.task_set import TaskSet
 from ....errors import ExportError
-from ..formats import FolderFormat, Option
+from ..folder_format import FolderFormat, Option
 from ..harbor import FORMAT as HARBOR
 
 _PROJECT = """\

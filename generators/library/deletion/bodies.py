@@ -42,7 +42,7 @@ def docstring_edits(module: Module, definition: Definition) -> list[Edit]:
 def _redacted_literal(literal: str) -> str:
     """Return a docstring literal without its examples; quotes and prefix stay as they are."""
     match = re.match(r"(?s)([A-Za-z]*)('''|\"\"\"|'|\")(.*)\2$", literal)
-    if match is None or ">>>" not in literal:
+    if match is None:
         return literal
     prefix, quote, text = match.groups()
     tail = re.search(r"\n[ \t]*$", text)
@@ -100,7 +100,7 @@ def raised_names(module: Module, definition: Definition) -> list[str]:
     for node in ast.walk(parsed(module, definition)):
         if isinstance(node, ast.Raise) and node.exc is not None:
             name = ast.unparse(node.exc.func if isinstance(node.exc, ast.Call) else node.exc)
-            if re.fullmatch(r"[A-Za-z_][\w.]*", name) and name[0].isupper() | ("." in name) and name not in names:
+            if re.fullmatch(r"[A-Za-z_][\w.]*", name) and (name[0].isupper() or "." in name) and name not in names:
                 names.append(name)
     return names
 

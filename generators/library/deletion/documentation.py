@@ -24,11 +24,7 @@ def redact_docstring(text: str) -> str:
 def redact_examples(documents: dict[str, bytes], name: str) -> Files:
     """Return the documents that change when every example with ``name`` is dropped; non-UTF-8 documents stay."""
     word = re.compile(rf"\b{re.escape(name)}\b")
-
-    def drop(match: re.Match[str]) -> str:
-        return "" if word.search(match.group()) else match.group()
-
-    return _changed(documents, lambda text: _EXAMPLE.sub(drop, _FENCE.sub(drop, text)))
+    return _changed(documents, lambda text: _without_examples(text, word))
 
 
 def redact_entries(documents: dict[str, bytes], names: Iterable[str]) -> Files:
@@ -50,20 +46,26 @@ def redact_entries(documents: dict[str, bytes], names: Iterable[str]) -> Files:
 
 
 def _without(text: str, name: str) -> str:
+    """Return the text without the parts about ``name`` that ``redact_entries`` lists."""
     plain = re.escape(name)
     short = re.escape(name.rsplit(".", 1)[-1])
     word = re.compile(rf"(?<![\w.]){plain}\b" if "." in name else rf"\b{plain}\b")
-
-    def drop(match: re.Match[str]) -> str:
-        return "" if word.search(match.group()) else match.group()
-
-    text = _EXAMPLE.sub(drop, _FENCE.sub(drop, text))
+    text = _without_examples(text, word)
     text = re.sub(rf"{_DIRECTIVE}(?:[\w.]*\.)?{plain}\b[^\n]*\n?(?:(?:\1[ \t]+[^\n]*)?\n)*", "", text)
     text = re.sub(rf"(?m)^[ \t]+~?(?:[\w.]*\.)?{plain}[ \t]*\n", "", text)
     text = re.sub(rf"(?m)^:::[ \t]*(?:[\w.]*\.)?{plain}[ \t]*\n(?:[ \t]+[^\n]*\n)*", "", text)
     text = _without_section(text, rf"[`*]*(?:[\w.]*\.)?{plain}(?:\([^\n]*\))?[`*]*")
     code = re.compile(rf"`+~?(?:[\w.]*\.)?{plain}(?:\([^`]*\))?`+" + (rf"|\b{plain}\(" if short == plain else ""))
     return _BULLET.sub(lambda match: "" if code.search(match.group()) else match.group(), text)
+
+
+def _without_examples(text: str, word: re.Pattern[str]) -> str:
+    """Return the text without the examples and fenced blocks that ``word`` is found in."""
+
+    def drop(match: re.Match[str]) -> str:
+        return "" if word.search(match.group()) else match.group()
+
+    return _EXAMPLE.sub(drop, _FENCE.sub(drop, text))
 
 
 def _without_section(text: str, title: str) -> str:

@@ -11,7 +11,7 @@ from ....errors import Rejected
 from ....models import GeneratorRef
 from ...base import Candidate, Feature, Files, HiddenTests, Rejection
 from ...python.source import Edit, Module, apply_edits
-from ...python.source_tree import SourceTree
+from ...python.source_tree import SOURCE_SUFFIXES, SourceTree
 from ...python.tested_code import TestedCode, in_seed_order
 from .bodies import STUB
 from .cascade import DeadCode, dead_after
@@ -25,8 +25,6 @@ from .target import Target
 
 if TYPE_CHECKING:
     from ....environments.snapshots import Snapshot
-
-SOURCES = (".py", ".pyi")
 
 
 @dataclass
@@ -216,7 +214,7 @@ def _probes(tree: SourceTree, target: Target, cut: Cut, exercise: Files, knobs: 
     In mode ``remove`` the definition is back at its place with a trivial body, and everything else is as it was.
     """
     path = target.module.path
-    sources = [file for file in exercise if file.endswith(SOURCES)]
+    sources = [file for file in exercise if file.endswith(SOURCE_SUFFIXES)]
     probes: dict[str, Files] = {}
     for name, edits in target.probes().items():
         files: Files

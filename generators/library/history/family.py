@@ -15,13 +15,13 @@ from ....environments.snapshots.source.history import open_history
 from ....errors import GeneratorError, Rejected
 from ....models import GeneratorRef
 from ...base import Candidate, Feature, HiddenTests, Rejection, TestPolicy
-from ...python.source_tree import SourceTree
+from ...python.source_tree import SOURCE_SUFFIXES, SourceTree
 from ...python.tested_code import in_seed_order
 from .message import Description, clean, describe, without_lines
 from .own_tests import own_tests, test_sources
 from .public_names import changed_names
 from .repository import Change, Commit, Repository
-from .reversal import SUFFIXES, Reversal, take_back
+from .reversal import Reversal, take_back
 from .statement import HistoryStatement
 from .usefulness import MIN_WORDS, telling_words, useless
 
@@ -101,7 +101,9 @@ def _sources(tree: SourceTree, change: Change) -> list[str]:
     def belongs(path: str) -> bool:
         return tree.is_source(path) or bool(folders & set(path.split("/")))
 
-    return [path for path in change.lines if path.endswith(SUFFIXES) and not tree.is_test(path) and belongs(path)]
+    return [
+        path for path in change.lines if path.endswith(SOURCE_SUFFIXES) and not tree.is_test(path) and belongs(path)
+    ]
 
 
 def _is_eligible(tree: SourceTree, change: Change, knobs: Knobs) -> bool:
@@ -177,7 +179,7 @@ class _Proposal:
         """Return the entries that the change added to changelogs, without those that quote its code."""
         added: list[str] = []
         for path in self.change.lines:
-            if _CHANGELOG.search(path) and not path.endswith(SUFFIXES):
+            if _CHANGELOG.search(path) and not path.endswith(SOURCE_SUFFIXES):
                 before, after = (self._lines(commit, path) for commit in (self.change.before, self.change.after))
                 earlier = set(before)
                 added += [line for line in after if line not in earlier and line and not _NO_ENTRY.search(line)]

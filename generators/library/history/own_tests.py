@@ -6,7 +6,7 @@ import ast
 import textwrap
 
 from ...python.hidden_tests import split_test_id
-from ...python.source import Module, line_span, parse
+from ...python.source import Module, line_span, parse_or_empty
 from ...python.source_tree import SourceTree
 from .repository import Change, Repository
 
@@ -74,12 +74,8 @@ def _texts(source: bytes) -> dict[str, str]:
 
 def _functions(source: bytes | None) -> dict[str, str]:
     """Return the tests of a file by qualified name, with their syntax trees as text; empty for broken Python."""
-    try:
-        module = parse(source or b"")
-    except (SyntaxError, ValueError):
-        return {}
     result: dict[str, str] = {}
-    scopes: list[tuple[str, ast.Module | ast.ClassDef]] = [("", module)]
+    scopes: list[tuple[str, ast.Module | ast.ClassDef]] = [("", parse_or_empty(source or b""))]
     for prefix, scope in scopes:
         for node in scope.body:
             if isinstance(node, ast.ClassDef):

@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 
 from ....errors import Rejected
 from ...base import Files
-from ...python.source import SyntaxSpans, apply_edits, compile_error, items_without, parse, words
-from ...python.source_tree import SourceTree
+from ...python.source import SyntaxSpans, apply_edits, compile_error, items_without, parse, parse_or_empty, words
+from ...python.source_tree import SOURCE_SUFFIXES, SourceTree
 from ..deletion.removal.file_edits import undefined_names
 from .repository import Change, Repository
-
-SUFFIXES = (".py", ".pyi")
 
 
 @dataclass
@@ -48,12 +46,12 @@ def take_back(repository: Repository, change: Change, tree: SourceTree) -> Rever
 
 def is_package_code(tree: SourceTree, path: str) -> bool:
     """Return whether a path is code of the package and no test."""
-    return path.endswith(SUFFIXES) and tree.is_source(path) and not tree.is_test(path)
+    return path.endswith(SOURCE_SUFFIXES) and tree.is_source(path) and not tree.is_test(path)
 
 
 def _is_lost(tree: SourceTree, change: Change, path: str) -> bool:
     """Return whether a conflict is about code of the change that the Snapshot has no longer at that path."""
-    return path in change.lines and path.endswith(SUFFIXES) and not tree.is_test(path) and not _is_aside(path)
+    return path in change.lines and path.endswith(SOURCE_SUFFIXES) and not tree.is_test(path) and not _is_aside(path)
 
 
 def _is_aside(path: str) -> bool:
@@ -90,13 +88,11 @@ class _Bare(ast.NodeTransformer):
     def visit_If(self, node: ast.If) -> ast.AST | None:
         return None if "TYPE_CHECKING" in ast.dump(node.test) else self.generic_visit(node)
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
         node.returns = None
         return self.generic_visit(node)
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        node.returns = None
-        return self.generic_visit(node)
+    visit_FunctionDef = visit_AsyncFunctionDef = _function
 
 
 def _check_names(tree: SourceTree, exercise: Files) -> None:
@@ -125,10 +121,7 @@ def _check_names(tree: SourceTree, exercise: Files) -> None:
 @functools.lru_cache(maxsize=4096)
 def defined_names(source: bytes | None) -> set[str]:
     """Return the names of functions, methods and classes that a file defines; empty for broken Python."""
-    try:
-        nodes = ast.walk(parse(source or b""))
-    except (SyntaxError, ValueError):
-        return set()
+    nodes = ast.walk(parse_or_empty(source or b""))
     return {n.name for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
 
 

@@ -10,10 +10,11 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ....environments.runs.play import at_once
 from ....environments.snapshots.source.clones import Clones
 from ....environments.snapshots.store.cache import write_whole
 from ....environments.tasks.task_set import write_tasks
@@ -25,7 +26,7 @@ from ...base import Progress, ProgressUpdate, no_progress
 from ...output.card import card
 from ...validation.checks.controls import with_controls
 from .instance import Instance
-from .revalidation import Verdict, revalidate
+from .revalidation import revalidate
 from .task_rows import make_task, prove
 
 VERDICTS = "instances.jsonl"
@@ -48,7 +49,6 @@ class ImportReport:
     """Environment -> ``instances``, ``seconds`` of its build, ``mib`` on disk."""
     skipped: list[str] = field(default_factory=list)
     """What the reader left out, one line each."""
-
     reason: str = ""
     """Why the first row without a task has none."""
 
@@ -100,16 +100,8 @@ def import_instances(
     clones = Clones(settings.repos)
     _claim(out, source)
     finished = _read(out / VERDICTS)
-    asyncio.run(
-        _examine(
-            [item for item in instances if item.instance_id not in finished],
-            out,
-            settings,
-            clones,
-            progress,
-            len(instances),
-        )
-    )
+    remaining = [item for item in instances if item.instance_id not in finished]
+    asyncio.run(_examine(remaining, out, settings, clones, progress, len(instances)))
     finished = _read(out / VERDICTS)
     chosen = [finished[item.instance_id] for item in instances]
     return _publish(out, source, chosen, skipped)
@@ -123,13 +115,12 @@ async def _examine(
     progress: Progress,
     total: int,
 ) -> None:
-    gate, done = asyncio.Semaphore(settings.jobs), total - len(instances)
+    done = total - len(instances)
     counts = Counter[str]()
 
     async def examine(instance: Instance) -> None:
         nonlocal done
-        async with gate:
-            line = await examine_one(instance, clones, settings)
+        line = await examine_one(instance, clones, settings)
         _append(out / VERDICTS, line)
         done += 1
         counts[line["verdict"]["verdict"]] += 1
@@ -138,12 +129,7 @@ async def _examine(
         progress(ProgressUpdate("instances", done, total, accepted, sum(counts.values()) - accepted, last))
 
     progress(ProgressUpdate("instances", done, total))
-    try:
-        async with asyncio.TaskGroup() as group:
-            for instance in instances:
-                group.create_task(examine(instance))
-    except BaseExceptionGroup as errors:  # the group cancels the others because of the first error
-        raise errors.exceptions[0] from None
+    await at_once(instances, settings.jobs, examine)
 
 
 async def examine_one(instance: Instance, clones: Clones, settings: Settings) -> dict[str, Any]:
@@ -154,8 +140,8 @@ async def examine_one(instance: Instance, clones: Clones, settings: Settings) ->
         bare = make_task(instance, result, result.snapshot)
         task = await with_controls(bare, Materials(bare, result.snapshot), settings.backend)
         if problem := await prove(instance, task, result.snapshot, settings.backend):
-            verdict, task = Verdict(**{**verdict.__dict__, "verdict": "gold_fails", "evidence": problem}), None
-    return {"verdict": verdict.row(), "task": task.model_dump(mode="json") if task else None}
+            verdict, task = replace(verdict, verdict="gold_fails", evidence=problem), None
+    return {"verdict": asdict(verdict), "task": task.model_dump(mode="json") if task else None}
 
 
 def _claim(out: Path, source: str) -> None:

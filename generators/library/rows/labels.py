@@ -118,9 +118,6 @@ class _Names:
             names.append(f"{django[1]} ({django[2].removesuffix('.' + django[1])})")
         return next((list(self._by_name[name]) for name in names if name in self._by_name), [])
 
-    def __contains__(self, label: str) -> bool:
-        return bool(self.tests(label))
-
 
 def named_tests(labels: Iterable[str], *runs: TestRun) -> list[str]:
     """Return the tests that the official labels mean."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from ....environments.sandbox import Limits, open_sandbox
 from ....environments.snapshots import Snapshot, scratch_tree
@@ -23,14 +23,14 @@ from ....environments.snapshots.test_run.placed_files import write_files
 from ....environments.snapshots.test_run.test_runner import TestRun, run_tests
 from ....errors import PatchError, SnapshotError
 from ....models import PytestVerifier, UnittestVerifier
+from ...validation.checks.stability import RUNS
 from .instance import Instance
 from .labels import Difference, Labels, compare, measure_labels, named_tests, needs_network
 from .solution import solved_files
 from .specifications import specification
 
 Outcome = Literal["valid", "relabelled", "flaky", "gold_fails", "needs_network", "needs_build"]
-_RUNS: tuple[tuple[Literal["given", "reversed"], int], ...] = (("given", 0), ("reversed", 0), ("given", 1))
-"""Order and hash seed of the runs, for the code before the solution and after it."""
+_MISSING = re.compile(r"ModuleNotFoundError|ImportError")
 LIMITS = Limits(memory=4 << 30, disk=1 << 30, processes=512, cpus=2.0)
 
 
@@ -66,10 +66,6 @@ class Verdict:
         """Return whether the instance becomes a task."""
         return self.verdict in ("valid", "relabelled")
 
-    def row(self) -> dict[str, Any]:
-        """Return the record as JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Revalidated:
@@ -80,38 +76,21 @@ class Revalidated:
     verifier: PytestVerifier | None = None
 
 
-async def revalidate(
-    instance: Instance,
-    clones: Clones,
-    *,
-    backend: str = "auto",
-    timeout_s: float = 600.0,
-    progress: Callable[[str], None] = lambda message: None,
-) -> Revalidated:
+async def revalidate(instance: Instance, clones: Clones, *, timeout_s: float, backend: str = "auto") -> Revalidated:
     """Build the instance's environment and run its tests. ``timeout_s`` is the CPU time of one run.
 
     The environment is the shared one of the version; where its tests miss a module, one of the row's own commit.
     Raises SandboxError when the machine fails; what the instance lacks is a verdict.
     """
     setup = instance.setup_commit or instance.base_commit
-    shared = await _attempt(instance, clones, setup, backend, timeout_s, progress)
+    shared = await _attempt(instance, clones, setup, backend, timeout_s)
     verdict = shared.verdict
     if verdict.usable or setup == instance.base_commit or not _MISSING.search(verdict.evidence):
         return shared
-    return await _attempt(instance, clones, instance.base_commit, backend, timeout_s, progress)
+    return await _attempt(instance, clones, instance.base_commit, backend, timeout_s)
 
 
-_MISSING = re.compile(r"ModuleNotFoundError|ImportError")
-
-
-async def _attempt(
-    instance: Instance,
-    clones: Clones,
-    setup: str,
-    backend: str,
-    timeout_s: float,
-    progress: Callable[[str], None],
-) -> Revalidated:
+async def _attempt(instance: Instance, clones: Clones, setup: str, backend: str, timeout_s: float) -> Revalidated:
     """Validate in the environment that is built at the commit ``setup``."""
     started = time.monotonic()
     draft = Verdict(
@@ -123,9 +102,7 @@ async def _attempt(
     try:
         stated = specification(instance)
         clone = await asyncio.to_thread(clones.find, instance.repo)
-        snapshot, built = await asyncio.to_thread(
-            lambda: build_commit(stated, clone, instance.base_commit, setup, progress=progress)
-        )
+        snapshot, built = await asyncio.to_thread(build_commit, stated, clone, instance.base_commit, setup)
     except SnapshotError as error:  # the host's own path stays out of what is recorded
         text = _line(error).replace(str(clones.folder), "the folder of clones")
         return Revalidated(replace(draft, evidence=text))
@@ -233,7 +210,7 @@ async def _runs(
         sandbox = await open_sandbox(snapshot.layers(tree), LIMITS, backend)
         try:
             for files, finished in zip(({}, solution), runs, strict=True):
-                for order, seed in _RUNS:
+                for order, seed in RUNS:
                     await sandbox.reset()
                     await write_files(sandbox, files)
                     finished.append(await run_tests(sandbox, verifier, order=order, hash_seed=seed))

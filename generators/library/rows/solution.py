@@ -8,11 +8,13 @@ from pathlib import Path
 
 from ....environments.snapshots.store.cache import cache_folder, temporary_folder
 from ....environments.snapshots.store.patches import apply_patch
+from ...base import Files
+from ...python.source_tree import read_files
 
 _NAMES = re.compile(r'^diff --git "?a/(.+?)"? "?b/(.+?)"?$', re.MULTILINE)
 
 
-def solved_files(tree: Path, patch: str, workspace_patch: str = "") -> dict[str, bytes | None]:
+def solved_files(tree: Path, patch: str, workspace_patch: str = "") -> Files:
     """Return path -> content after the patch, None for a deleted file. Raises PatchError when it does not apply.
 
     ``workspace_patch`` is applied to the tree before it.
@@ -27,11 +29,7 @@ def solved_files(tree: Path, patch: str, workspace_patch: str = "") -> dict[str,
                 shutil.copy2(tree / path, scratch / path)
         if workspace_patch:
             apply_patch(scratch, workspace_patch)
-        before = {path: _content(scratch / path) for path in paths}
+        before = read_files(scratch, paths)
         apply_patch(scratch, patch)
-        after = {path: _content(scratch / path) for path in paths}
+        after = read_files(scratch, paths)
     return {path: content for path, content in after.items() if content != before[path]}
-
-
-def _content(path: Path) -> bytes | None:
-    return path.read_bytes() if path.is_file() else None

@@ -24,6 +24,8 @@ from .instance import Instance
 
 AS_OF = "2024-06-30"
 """Packages without a pin are those of this day, when SWE-bench's environments were built, and not today's."""
+_PIP, _CONDA = "requirements.txt", "environment.yml"
+"""Values of the table's column ``packages`` that name a file of the project."""
 _TABLE = Path("harness", "constants", "python.py")
 _DJANGO = {
     "program": "tests/runtests.py",
@@ -64,9 +66,6 @@ def specification(instance: Instance) -> Specification:
         as_of=AS_OF,
     )
     return replace(specified, **_CHANGES.get(instance.repo, {}))
-
-
-_PIP, _CONDA = "requirements.txt", "environment.yml"
 
 
 def _requirements(stated: Mapping[str, Any]) -> list[str]:

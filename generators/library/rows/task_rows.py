@@ -8,7 +8,7 @@ from ....environments.tasks.task_paths import plugin_files
 from ....errors import GraderError
 from ....models import GeneratorRef, SnapshotRef, Task
 from ...validation.assembly import PROTECTED
-from ...validation.checks.attempts import as_changes
+from ...validation.checks.wrong_solutions.attempts import as_changes
 from .instance import Instance, changed_files
 from .revalidation import Revalidated
 from .solution import solved_files

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +12,7 @@ from typing import Any, Literal
 
 from ....environments.hub.manifest import CARD, MANIFEST, FileHash, Kind, Manifest, sha256_of
 from ....errors import HubError
+from ..publish import new_folder
 
 REPO_TYPES: dict[Kind, Literal["dataset", "model"]] = {"tasks": "dataset", "episodes": "dataset", "model": "model"}
 
@@ -67,9 +67,7 @@ def write_tree(tree: RepoTree, out: Path) -> None:
     if out.is_file() or (out.is_dir() and any(out.iterdir())):
         raise HubError(f"{out} is not empty; choose another folder for --dry-run")
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as staging:
-            new = Path(staging, "tree")
+        with new_folder(out) as new:
             for path, content in tree.all_files.items():
                 file = new / path
                 file.parent.mkdir(parents=True, exist_ok=True)
@@ -77,6 +75,5 @@ def write_tree(tree: RepoTree, out: Path) -> None:
                     file.write_bytes(content)
                 else:
                     shutil.copyfile(content, file)
-            new.rename(out)
     except OSError as error:
         raise HubError(f"cannot write {out}: {error.strerror}; free some space, or choose another folder") from error

@@ -1,4 +1,4 @@
-"""The second half of a task's verification: its tests' calls, to be answered in a process that holds no tests."""
+"""The record of the calls that a task's tests make: a solution has to answer them in a process that holds no tests."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from ....environments.grading.own_solution import own_solution
 from ....environments.tasks.task_trees import Materials
 from ....errors import Rejected
 from ....models import Assurance, FileChange, Task
-from .solution_mutants import noticed, solution_mutants
+from .wrong_solutions.solution_mutants import noticed, solution_mutants
 
 COMPONENT = "behaviour"
 LEAST_KILLED = 0.6
-"""Least share of the mutants that tests or any proposed call notice which a record has to kill."""
+"""Share that a record has to kill of the mutants that tests or any proposed call notice."""
 MOST_SURVIVORS = 5
-"""Most mutants that tests are run on, of those that no proposed call kills."""
+"""Most mutants on which tests are run because no proposed call kills them."""
 
 
 async def with_behaviour(task: Task, trees: Materials, least: Assurance, backend: str) -> Task:
-    """Return the task with its record, where it has one, and with the assurance that it gives.
+    """Return the task with its record, where it has one, and with the assurance that the record gives.
 
-    FAIL_TO_PASS tests that a record which decides alone lacks, a quarter at most, are judged in process (feature
-    ``tests_in_process``). Raises Rejected for an assurance below ``least``, SandboxError when a sandbox fails.
+    A record may decide alone although it lacks up to a quarter of the FAIL_TO_PASS tests. Those are judged in process;
+    the feature ``tests_in_process`` counts them. Raises Rejected for an assurance below ``least``, SandboxError when a
+    sandbox fails.
     """
     solution = await asyncio.to_thread(own_solution, task, trees)
     examination = Examination(task, trees, backend)
@@ -56,9 +57,9 @@ async def with_behaviour(task: Task, trees: Materials, least: Assurance, backend
 async def _tried(
     recording: Recording, task: Task, trees: Materials, mutants: Sequence[Sequence[FileChange]], backend: str
 ) -> Recording:
-    """Return the recording; one that a partial solution satisfies does not decide.
+    """Return the recording; when it lets too many mutants pass, it no longer decides.
 
-    A mutant that no proposed call kills may answer as the solution does, or be noticed by tests alone.
+    A mutant that no proposed call kills counts only if a test notices it: it may be as right as the solution.
     """
     if not recording.decides_its_tests:
         return recording

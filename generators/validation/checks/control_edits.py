@@ -1,9 +1,8 @@
-"""Values of a test function that may be changed so that a right solution fails it, and what they may become.
+"""Values of a test function whose change makes a right solution fail the test, and the texts that take their place.
 
-All texts of one value differ in one character (a digit or a letter is another of its kind), or are names of exceptions
-that code often raises: by its looks none of them is the right one. The word that is changed is one that the rest of the
-file has in all texts or in none, where there is such a place. Only where a test has no such value it may claim the
-opposite, which its looks give away.
+A reader must not see which text is the right one. So the texts of a value differ in one character (a digit in place of
+a digit, a letter in place of a letter), or they are names of common exceptions. Where possible the changed word occurs
+elsewhere in the file for all texts or for none. The last resort is the opposite of an assertion, which is recognizable.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from ...python.source import SyntaxSpans, parse
+from ...python.expected_values import Function, constants, equal_sides, find_test, is_literal
+from ...python.source import SyntaxSpans
 
-_EQUAL = frozenset({"assertEqual", "assertEquals", "assertListEqual", "assertTupleEqual", "assertDictEqual"})
 _OPPOSITES = {
     "assertTrue": "assertFalse",
     "assertFalse": "assertTrue",
@@ -45,8 +44,6 @@ _ERRORS = (
 )
 _MOST_VALUES = 2
 """Most expected values of one kind of place that are tried, so that each kind has its turn."""
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
-_Literal = str | bytes | bool | int | float
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,7 @@ class Choice:
     start: int
     texts: tuple[str, ...]
     is_hidden: bool = False
-    """Whether the words of the file's remainder say nothing about which text is right."""
+    """Whether the rest of the file does not show the right text: it has the changed word of all texts or of none."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +71,7 @@ def choices(source: bytes, names: Sequence[str], draw: random.Random, most: int)
     Each has at most ``most`` texts. Yields nothing for a test that is not found in its own class. That a solution fails
     the test with another text is not proven: run it.
     """
-    test = _find(source, names)
+    test = find_test(source, names)
     if test is None:
         return
     spans = SyntaxSpans(source)
@@ -92,6 +89,7 @@ def choices(source: bytes, names: Sequence[str], draw: random.Random, most: int)
 
 
 def _choice(source: bytes, span: tuple[int, int], draw: random.Random, most: int) -> Iterator[Choice]:
+    """Yield the choice for the literal at ``span``, if it has other texts."""
     start, end = span
     words = frozenset(re.findall(r"[A-Za-z0-9]+", (source[:start] + b" " + source[end:]).decode("utf-8", "replace")))
     texts = other_texts(source[start:end].decode(), draw, most, words)
@@ -101,7 +99,7 @@ def _choice(source: bytes, span: tuple[int, int], draw: random.Random, most: int
 
 def place_of(source: bytes, names: Sequence[str]) -> Place | None:
     """Return where a test function is, None where it is not found or shares its lines."""
-    test = _find(source, names)
+    test = find_test(source, names)
     if test is None:
         return None
     spans = SyntaxSpans(source)
@@ -113,62 +111,32 @@ def place_of(source: bytes, names: Sequence[str]) -> Place | None:
     return Place(start, end, name_at) if is_alone else None
 
 
-def function_source(source: bytes, names: Sequence[str]) -> bytes | None:
-    """Return the source of the test that ``names`` lead to, without its decorators; None where it is not found."""
-    test = _find(source, names)
-    return None if test is None else SyntaxSpans(source).text(test)
-
-
-def _find(source: bytes, names: Sequence[str]) -> _Function | None:
-    try:
-        body: Sequence[ast.stmt] = parse(source).body
-    except (SyntaxError, ValueError):
-        return None
-    for name in names[:-1]:
-        owner = next((item for item in body if isinstance(item, ast.ClassDef) and item.name == name), None)
-        body = owner.body if owner is not None else ()
-    matches = [item for item in body if isinstance(item, _Function) and item.name == names[-1]]
-    return matches[0] if len(matches) == 1 else None
-
-
 def _name(node: ast.expr) -> str:
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _sides(node: ast.AST) -> list[ast.expr]:
-    """Return the two sides of an assertion of equality, none for any other node."""
-    if isinstance(node, ast.Assert) and isinstance(node.test, ast.Compare) and len(node.test.ops) == 1:
-        sides = [node.test.left, node.test.comparators[0]]
-        is_truth = any(isinstance(side, ast.Constant) and isinstance(side.value, bool) for side in sides)
-        is_equality = isinstance(node.test.ops[0], ast.Eq) or (is_truth and isinstance(node.test.ops[0], ast.Is))
-        return sides if is_equality else []
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _EQUAL:
-        return node.args[:2]
-    return []
-
-
-def _compared_values(test: _Function) -> Iterator[ast.Constant]:
+def _compared_values(test: Function) -> Iterator[ast.Constant]:
     """Yield constants of literals that an assertion compares with something that is computed."""
     for node in ast.walk(test):
-        sides = _sides(node)
-        literal = [side for side in sides if _is_literal(side)]
+        sides = equal_sides(node)
+        literal = [side for side in sides if is_literal(side)]
         if len(sides) == 2 and len(literal) == 1:
-            yield from _constants(literal[0])
+            yield from constants(literal[0])
 
 
-def _named_values(test: _Function) -> Iterator[ast.Constant]:
+def _named_values(test: Function) -> Iterator[ast.Constant]:
     """Yield constants of literals that have a name, which an assertion compares with something."""
-    compared = {side.id for node in ast.walk(test) for side in _sides(node) if isinstance(side, ast.Name)}
+    compared = {side.id for node in ast.walk(test) for side in equal_sides(node) if isinstance(side, ast.Name)}
     for node in ast.walk(test):
-        if isinstance(node, ast.Assign) and _is_literal(node.value):
+        if isinstance(node, ast.Assign) and is_literal(node.value):
             (target, *others) = node.targets
             if not others and isinstance(target, ast.Name) and target.id in compared:
-                yield from _constants(node.value)
+                yield from constants(node.value)
 
 
-def _parameters(test: _Function) -> Iterator[ast.Constant]:
+def _parameters(test: Function) -> Iterator[ast.Constant]:
     """Yield constants of the last parameter of each case in ``parametrize``: usually the expected value."""
     for decorator in test.decorator_list:
         if isinstance(decorator, ast.Call) and _name(decorator.func) == "parametrize" and len(decorator.args) > 1:
@@ -178,40 +146,19 @@ def _parameters(test: _Function) -> Iterator[ast.Constant]:
                 last = values[-1] if values else case
                 if isinstance(last, ast.Tuple) and last.elts:
                     last = last.elts[-1]
-                yield from islice(_constants(last), 1)
+                yield from islice(constants(last), 1)
 
 
-def _arguments(test: _Function) -> Iterator[ast.Constant]:
-    """Yield constants that calls in a test are given, the last call first: helpers of tests get expected values so."""
+def _arguments(test: Function) -> Iterator[ast.Constant]:
+    """Yield constant arguments of the calls in a test, the last call first: helpers often take the expected value."""
     calls = [node for statement in test.body for node in ast.walk(statement) if isinstance(node, ast.Call)]
     for call in reversed(calls):
         for value in reversed([*call.args, *(item.value for item in call.keywords)]):
-            if _is_literal(value):
-                yield from islice(_constants(value), 1)
+            if is_literal(value):
+                yield from islice(constants(value), 1)
 
 
-def _is_literal(node: ast.expr) -> bool:
-    try:
-        ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return False
-    return True
-
-
-def _constants(literal: ast.expr) -> Iterator[ast.Constant]:
-    """Yield numbers, texts and truth values of a literal, without the keys of dicts and the members of sets."""
-    if isinstance(literal, ast.Constant):
-        if isinstance(literal.value, _Literal):
-            yield literal
-    elif isinstance(literal, ast.Dict):
-        for value in literal.values:
-            yield from _constants(value)
-    elif isinstance(literal, ast.List | ast.Tuple):
-        for item in literal.elts:
-            yield from _constants(item)
-
-
-def _opposites(test: _Function, spans: SyntaxSpans) -> Iterator[Choice]:
+def _opposites(test: Function, spans: SyntaxSpans) -> Iterator[Choice]:
     """Yield the opposite of each assertion, the last first: what comes before it still has to hold."""
     for node in reversed([node for node in ast.walk(test) if isinstance(node, ast.Assert | ast.Call)]):
         if isinstance(node, ast.Assert):
@@ -257,14 +204,14 @@ def _word(text: str, place: int) -> str:
 
 
 def _changed_word(text: str, texts: Sequence[str]) -> str:
-    """Return the word of one of the texts that is another one in others."""
+    """Return the word of ``text`` that is not the same in all ``texts``."""
     place = next((place for place, marks in enumerate(zip(*texts, strict=False)) if len(set(marks)) > 1), 0)
     return _word(text, place) if place < len(text) and text[place].isalnum() else text
 
 
 def _is_literal_text(text: str) -> bool:
     try:
-        return _is_literal(ast.parse(text, mode="eval").body)
+        return is_literal(ast.parse(text, mode="eval").body)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return False
 

@@ -19,24 +19,27 @@ from ....environments.snapshots.test_run.placed_files import write_files
 from ....environments.snapshots.test_run.test_runner import TestRun, run_tests
 from ....environments.tasks.task_trees import Materials
 from ....models import Task
+from ...python.expected_values import source_of_test
 from ...python.hidden_tests import split_test_id
 from ..limits import conclusive
-from .control_edits import choices, function_source, place_of
+from .control_edits import choices, place_of
 
 MOST_FUNCTIONS = 24
 """Most test functions that get controls because they are judged beside the solution's code alone."""
 MOST_OTHERS = 6
 """Most other test functions that get controls, in a task that is graded out of process."""
-FEW_FUNCTIONS, MOST_VALUES, MOST_VALUES_OF_FEW = 2, 4, 8
-"""Values of a test, the right one among them, and as many for so few test functions: a guess is right by chance."""
+MOST_VALUES = 4
+"""Most values of a test, the right one among them."""
+FEW_FUNCTIONS, MOST_VALUES_OF_FEW = 2, 8
+"""With at most FEW_FUNCTIONS test functions each gets more values, or guessing all of them would succeed too often."""
 ROUNDS = 7
-"""Most values that are tried for a function; each round is one run of the functions that have no control yet."""
+"""Most places of a function whose value is changed; each round is one run of the functions without a control yet."""
 
 
 async def with_controls(task: Task, trees: Materials, backend: str) -> Task:
     """Return the task with the controls that its own solution fails, and the component that asks for them.
 
-    Of a task that is graded out of process the tests that its record lacks get controls, and a few of the others.
+    In a task that is graded out of process, the tests that its record lacks get controls, and a few of the others.
     Raises SandboxError when a sandbox fails.
     """
     tests, others = [*task.FAIL_TO_PASS, *task.PASS_TO_PASS], list[str]()
@@ -77,7 +80,7 @@ async def with_controls(task: Task, trees: Materials, backend: str) -> Task:
 
 
 def _proposals(task: Task, trees: Materials, tests: Sequence[str], most_functions: int) -> dict[str, list[Control]]:
-    """Return the controls of some tests to try, by test function, in the order in which they are tried."""
+    """Return by test function the controls that are tried, in that order. Tests that the agent can read get none."""
     draw: random.Random = stream(task.generator.seed, "controls", task.task_id)
     functions = list(dict.fromkeys(test.partition("[")[0] for test in tests if "::" in test))
     most = MOST_VALUES_OF_FEW if len(functions) <= FEW_FUNCTIONS else MOST_VALUES
@@ -109,13 +112,14 @@ def _proposals(task: Task, trees: Materials, tests: Sequence[str], most_function
 
 
 def _is_visible(trees: Materials, test: str) -> bool:
-    """Return whether the agent can read a test: it would know a changed one."""
+    """Return whether the agent can read a test: it would then recognize the copies with other values."""
     path, names = split_test_id(test)
     shown, graded = trees.agent_tree / path, trees.grading_tree / path
-    return shown.is_file() and function_source(shown.read_bytes(), names) == function_source(graded.read_bytes(), names)
+    return shown.is_file() and source_of_test(shown.read_bytes(), names) == source_of_test(graded.read_bytes(), names)
 
 
 def _placed(controls: Sequence[Control], is_reversed: bool) -> Placed:
+    """Return the controls with the order in which their copies get the values."""
     orders = [tuple(range(len(control.values))) for control in controls]
     return Placed(tuple(controls), tuple(order[::-1] if is_reversed else order for order in orders))
 
@@ -123,9 +127,9 @@ def _placed(controls: Sequence[Control], is_reversed: bool) -> Placed:
 async def _solution_run(
     task: Task, trees: Materials, controls: Sequence[Control], backend: str, is_reversed: bool
 ) -> TestRun:
-    """Run test functions and their copies, with whatever parameters they have then, on the task's own solution.
+    """Run test functions and their copies, in all their cases, on the task's own solution.
 
-    Expected tests of the same names run too: a subclass inherits a test, with its value.
+    Expected tests of the same names run too: they may inherit a changed test from its class.
     """
     functions = [control.id_of(name, "") for control in controls for name in range(len(control.names))]
     namesakes = {control.names[0] for control in controls}
@@ -144,7 +148,7 @@ async def _solution_run(
 
 
 def _proven(control: Control, run: TestRun) -> Control | None:
-    """Return the control with those values that a run of all of them, in order, shows to fail; None without any."""
+    """Return the control with its right value and the values that failed in ``run``; None when none failed."""
     values: list[str] = []
     cases: list[tuple[str, ...]] = []
     fails: list[tuple[str, ...]] = []
@@ -175,7 +179,7 @@ def _is_of(test: str, function: str) -> bool:
 
 
 def _is_proven_again(control: Control, run: TestRun) -> bool:
-    """Return whether a run with the values in the other order shows the same: the order of copies changes nothing."""
+    """Return whether the outcomes are the same in ``run``, whose copies have the values in the reverse order."""
     last = len(control.values) - 1
     for number, (cases, fails) in enumerate(zip(control.cases, control.fails, strict=True)):
         for case in cases:

@@ -31,7 +31,7 @@ MIN_SIZE = 12
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What is compared of a task."""
+    """The properties of a task that show whether another task is the same exercise."""
 
     task_id: str  # the task
     package: str  # name and version of the package
@@ -43,7 +43,7 @@ class Fingerprint:
 
 
 def fingerprint(task: Task, exercise: Exercise) -> Fingerprint:
-    """Return what is compared of a task."""
+    """Return the fingerprint of a task."""
     return Fingerprint(
         task_id=task.task_id,
         package=f"{task.repo} {task.version}",

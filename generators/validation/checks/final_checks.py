@@ -15,16 +15,15 @@ from ....environments.tasks.task_paths import source_files
 from ....environments.tasks.task_trees import Materials
 from ....errors import GeneratorError, Rejected
 from ....models import Assurance, Task
-from ...python.source_tree import SourceTree
+from ...python.source_tree import SourceTree, read_files
 from ..limits import refuse_overload
 from .adequacy import completed, missing_items
-from .attempts import as_changes
 from .behaviour import with_behaviour
-from .compiled import compiled_copy
 from .controls import with_controls
 from .exercise import Exercise
-from .leaks import LeakCheck
-from .strength import MUTANTS, strength
+from .leaks import LeakCheck, compiled_copy
+from .wrong_solutions.attempts import as_changes
+from .wrong_solutions.strength import MUTANTS, strength
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ async def finished(task: Task, snapshot: Snapshot, leaks: LeakCheck, knobs: Chec
     strong = complete.model_copy(update={"verifier_strength": tested.value, "features": features})
     recorded = await with_behaviour(strong, trees, knobs.assurance, backend) if knobs.behaviour else strong
     whole = await with_controls(recorded, trees, backend) if knobs.controls else recorded
-    if whole.verifier.components != task.verifier.components:  # the generator's own checks had the others
+    if whole.verifier.components != task.verifier.components:  # stage V3 graded it with the other components
         await accepts_its_solution(whole, trees, backend)
     return whole
 
@@ -83,8 +82,7 @@ async def accepts_its_solution(task: Task, trees: Materials, backend: str) -> No
 
     Raises Rejected where the first does not score 1 or the second does not score 0, SandboxError when a sandbox fails.
     """
-    files = {path: trees.solved_tree / path for path in source_files(task)}
-    contents = {path: file.read_bytes() if file.is_file() else None for path, file in files.items()}
+    contents = read_files(trees.solved_tree, source_files(task))
     result = await grade(task, as_changes(contents), backend=backend, snapshot=trees.snapshot)
     if result.reward.value != 1.0:
         if any(failure.cause.startswith("timeout") for failure in result.failures):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -17,16 +18,19 @@ from ....environments.tasks.task_trees import Materials
 from ....models import Task
 from ....monitors.leaks import Index, Leak, Needles, fingerprint, needles, scan
 from ...python.source_tree import SourceTree
-from .exercise import Exercise
+from .exercise import Exercise, Piece
 
 WORKSPACE = "workspace"
 COMMON_WORD = 20
-"""A word that so many documents of the shared layers hold says nothing about the package."""
+"""A word in at least this many documents of the shared layers says nothing about the package."""
 MAX_PROSE = 1 << 20
 _PROSE = (".rst", ".md", ".txt", ".toml", ".cfg", ".ini", ".yml", ".yaml")
 _TRANSLATIONS = (".pot", ".po", ".mo")
 _PROSE_NAMES = ("README", "CHANGE", "HISTORY", "NEWS", "AUTHORS", "CONTRIBUT", "RELEASE", "TODO", "LICEN", "COPYING")
 _USR = Path("/usr")
+_COMPILED = (".so", ".pyd", ".dll", ".dylib")
+_SHORTEST_COMPILED = 5
+"""Fewest characters of a name that is looked for: short ones occur in any machine code."""
 
 
 @dataclass
@@ -73,7 +77,7 @@ def without_common_code(secrets: Needles, shared: Sequence[Index]) -> Needles:
 
 
 def task_needles(task: Task, workspace: Path, exercise: Exercise, tree: SourceTree) -> Needles:
-    """Return what would give this task away: what the solution holds and nothing that the agent is given says."""
+    """Return the names and lines of the solution that neither the statement nor a file shown to the agent contains."""
     legitimate = [
         task.problem_statement.encode(),
         *(f"{item.name} {item.signature}".encode() for item in task.interface),
@@ -102,6 +106,27 @@ def is_prose(name: str) -> bool:
 
 def _read(path: Path) -> bytes:
     return b"" if path.is_symlink() else path.read_bytes()
+
+
+def compiled_copy(tree: Path, pieces: Iterable[Piece]) -> str:
+    """Return which compiled module of a tree defines one of the pieces, '' for none: importing it would be a solution.
+
+    A module counts when it holds a piece's name as a whole text; a private name counts without its underscores too.
+    Raises OSError for a file that cannot be read.
+    """
+    names = {piece.short for piece in pieces if not piece.short.startswith("__")}
+    names = {name for name in {*names, *(name.strip("_") for name in names)} if len(name) >= _SHORTEST_COMPILED}
+    if not names:
+        return ""
+    pattern = re.compile(
+        b"(?<![A-Za-z0-9_])_*(" + b"|".join(re.escape(name.encode()) for name in sorted(names)) + b")\\0"
+    )
+    for folder, _, files in os.walk(tree):
+        for name in sorted(files):
+            path = Path(folder, name)
+            if name.endswith(_COMPILED) and not path.is_symlink() and (match := pattern.search(path.read_bytes())):
+                return f"{path.relative_to(tree)} holds a compiled {match[1].decode()}"
+    return ""
 
 
 def shared_roots(snapshot: Snapshot, name: str) -> tuple[dict[str, Path], list[str]]:

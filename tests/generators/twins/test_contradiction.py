@@ -6,7 +6,8 @@ import ast
 
 import pytest
 
-from etude.generators.twins.contradiction import contradictions, source_of_test
+from etude.generators.python.expected_values import source_of_test
+from etude.generators.twins.contradiction import contradictions
 
 SOURCE = b'''"""Tests."""
 from shelf import f

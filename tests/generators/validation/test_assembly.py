@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from etude.generators.base import Candidate, FixedStatement, HiddenTests
+from etude.generators.base import Candidate, HiddenTests
+from etude.generators.library.mutation.bug_operator import BugReport
 from etude.generators.python.source_tree import SourceTree
 from etude.generators.validation.assembly import source_paths
 from etude.models import GeneratorRef
@@ -18,6 +19,6 @@ def test_a_solution_restores_only_files_of_the_package(tmp_path: Path) -> None:
         generator=GeneratorRef(name="fd_function", version="1", seed=0),
         exercise=changed,
         hidden_tests=HiddenTests([]),
-        statement=FixedStatement("Repair run.\n"),
+        statement=BugReport("hidden"),
     )
     assert source_paths(tree, candidate) == ["src/pkg/core.py", "src/pkg/core.pyi"]

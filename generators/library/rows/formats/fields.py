@@ -74,9 +74,9 @@ class Row:
                 return str(value)
         return ""
 
-    def repo(self, name: str = "repo") -> str:
+    def repo(self) -> str:
         """Return the repository as ``owner/name``."""
-        text = self.text(name)
+        text = self.text("repo")
         if not REPO.fullmatch(text):
             raise self.error(f"names the repository {text!r}", "write it as owner/name")
         return text
@@ -89,17 +89,15 @@ class Row:
         return text
 
     def patch(self, name: str = "patch") -> str:
-        """Return a git diff."""
-        return self._diff(name, self.text(name))
-
-    def optional_patch(self, name: str) -> str:
-        """Return a git diff; empty when the row has none."""
-        return self._diff(name, self.text(name)) if self.optional(name) else ""
-
-    def _diff(self, name: str, text: str) -> str:
+        """Return a git diff that ends with a newline."""
+        text = self.text(name)
         if not is_diff(text):
             raise self.error(f"has a {name} that is not a git diff", "write it as git diff does, from 'diff --git' on")
         return text if text.endswith("\n") else text + "\n"
+
+    def test_patch(self) -> str:
+        """Return the git diff of the tests; empty when the row has none."""
+        return self.patch("test_patch") if self.optional("test_patch") else ""
 
     def labels(self, *names: str) -> tuple[str, ...]:
         """Return the tests that the first of these columns lists: a list, or a list written as JSON or Python text."""

@@ -18,9 +18,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..instance import Instance
-from . import r2e_gym, swe_bench, swe_gym, swe_rebench, swe_smith
 from .fields import Format, Row, lacks, not_python
 from .install_config import stated_environment
+from .nemotron import inner_format
 
 FILES = "files"
 """Column of a folder's row: relative path -> text."""
@@ -28,7 +28,6 @@ _HERE_DOCUMENT = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?[^\n]*\n(.*?)^\s*\1\s*$", 
 _CLONE = re.compile(r"git clone[^\n]*?(?:https?://|git@)[\w.-]+[/:]([\w.-]+/[\w.-]+?)(?:\.git)?(?=[\s'\"/]|$)")
 _CHECKOUT = re.compile(r"git (?:checkout|reset --hard|switch --detach)\s+(?:--quiet |-q |-f )*['\"]?([0-9a-f]{7,40})\b")
 _SAID = re.compile(r"\*\*(Repo|Base commit|Instance ID):\*\*\s*`([^`]+)`")
-_INNER = (r2e_gym.FORMAT, swe_smith.FORMAT, swe_rebench.FORMAT, swe_gym.FORMAT, swe_bench.FORMAT)
 OWN_VERIFIER = "a verifier of its own, tests/test.sh, which is not run"
 
 
@@ -49,9 +48,8 @@ def read(values: Mapping[str, Any], place: str) -> Instance:
     row = Row(values, place, "harbor")
     files: Mapping[str, str] = values[FILES]
     if inner := _inner(row, files):
-        chosen = next((item for item in _INNER if item.recognises(inner)), swe_bench.FORMAT)
         image = values["task.toml"].get("environment", {}).get("docker_image", "")
-        return chosen.read({"image": image, **inner}, f"{place}/tests/config.json")
+        return inner_format(inner).read({"image": image, **inner}, f"{place}/tests/config.json")
     metadata = values["task.toml"].get("metadata", {})
     stated = dict(_SAID.findall(files.get("instruction.md", "")))
     dockerfile = files.get("environment/Dockerfile", "")
@@ -80,7 +78,7 @@ def _instance(row: Row) -> Instance:
         )
     if not row.optional("patch"):
         raise row.error("has no diff in solution/", "add solution/solution.patch")
-    repo, test_patch = row.repo(), row.optional_patch("test_patch")
+    repo, test_patch = row.repo(), row.test_patch()
     specification, notes = stated_environment(row, repo, "")
     return Instance(
         instance_id=row.text("instance_id"),

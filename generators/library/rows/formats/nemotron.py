@@ -20,13 +20,7 @@ from ..instance import Instance
 from . import r2e_gym, swe_bench, swe_gym, swe_rebench, swe_smith
 from .fields import Format, Row
 
-_INNER = {
-    "r2e-gym": r2e_gym.FORMAT,
-    "swe-smith": swe_smith.FORMAT,
-    "swe-rebench": swe_rebench.FORMAT,
-    "swe-gym": swe_gym.FORMAT,
-    "swe-bench": swe_bench.FORMAT,
-}
+_INNER = (r2e_gym.FORMAT, swe_smith.FORMAT, swe_rebench.FORMAT, swe_gym.FORMAT)
 _RENAMED = {"golden_patch": "patch", "fail_to_pass": "FAIL_TO_PASS", "pass_to_pass": "PASS_TO_PASS"}
 
 
@@ -43,7 +37,7 @@ def leaves_out(row: Mapping[str, Any]) -> str:
         inner = _unwrap(Row(row, "", "nemotron"))
     except ValueError:
         return ""  # ``read`` says what is wrong with it
-    return _format(inner).leaves_out(inner)
+    return inner_format(inner).leaves_out(inner)
 
 
 def read(values: Mapping[str, Any], place: str) -> Instance:
@@ -55,7 +49,7 @@ def read(values: Mapping[str, Any], place: str) -> Instance:
         raise row.error(
             f"has an instance_dict that is not JSON ({error})", "write the row's JSON object there"
         ) from error
-    chosen = _format(inner)
+    chosen = inner_format(inner)
     if chosen is swe_bench.FORMAT and not (inner.get("repo") and inner.get("base_commit")):
         raise row.error("names no repo and base_commit", "name the data set that its row came from: it has them")
     instance = chosen.read(inner, place)
@@ -82,8 +76,9 @@ def _unwrap(row: Row) -> Mapping[str, Any]:
     return merged
 
 
-def _format(inner: Mapping[str, Any]) -> Format:
-    return next((chosen for chosen in _INNER.values() if chosen.recognises(inner)), swe_bench.FORMAT)
+def inner_format(row: Mapping[str, Any]) -> Format:
+    """Return the format of a row that another one wraps: SWE-bench's unless another recognises it."""
+    return next((chosen for chosen in _INNER if chosen.recognises(row)), swe_bench.FORMAT)
 
 
 FORMAT = Format(recognises, read, leaves_out)

@@ -12,6 +12,7 @@ The environment is SWE-bench's own for the version, unless the row brings an ``i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from ..instance import Instance
@@ -44,13 +45,13 @@ def recognises(row: Mapping[str, Any]) -> bool:
     return has_columns(row) and not is_swe_gym(row)
 
 
-def read_as(values: Mapping[str, Any], place: str, format_name: str) -> Instance:
+def read_as(format_name: str, values: Mapping[str, Any], place: str) -> Instance:
     """Return the instance of a row with SWE-bench's columns. Raises RowError."""
     row = Row(values, place, format_name)
     repo, created_at = row.repo(), row.date()
     specification, notes = stated_environment(row, repo, created_at)
     labels = row.labels("FAIL_TO_PASS", "fail_to_pass")
-    test_patch = row.optional_patch("test_patch")
+    test_patch = row.test_patch()
     version = row.optional("version")
     has_environment = specification is not None or (bool(version) and format_name == "swe-bench")
     return Instance(
@@ -73,10 +74,5 @@ def read_as(values: Mapping[str, Any], place: str, format_name: str) -> Instance
     )
 
 
-def read(values: Mapping[str, Any], place: str) -> Instance:
-    """Return the instance of a row. Raises RowError."""
-    return read_as(values, place, "swe-bench")
-
-
-FORMAT = Format(recognises, read)
+FORMAT = Format(recognises, partial(read_as, "swe-bench"))
 """SWE-bench: Lite, Verified, full, and Multilingual's Python part."""

@@ -11,9 +11,9 @@ The environments of its versions are in a fork of SWE-bench's harness (repositor
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from ..instance import Instance
 from .fields import Format
 from .swe_bench import has_columns, is_swe_gym, read_as
 
@@ -23,10 +23,5 @@ def recognises(row: Mapping[str, Any]) -> bool:
     return has_columns(row) and is_swe_gym(row)
 
 
-def read(values: Mapping[str, Any], place: str) -> Instance:
-    """Return the instance of a row. Raises RowError."""
-    return read_as(values, place, "swe-gym")
-
-
-FORMAT = Format(recognises, read)
+FORMAT = Format(recognises, partial(read_as, "swe-gym"))
 """SWE-Gym: 2,438 issues of eleven repositories, and the 230 of its Lite set."""

@@ -28,7 +28,7 @@ def recognises(row: Mapping[str, Any]) -> bool:
 
 def read(values: Mapping[str, Any], place: str) -> Instance:
     """Return the instance of a row, with its environment. Raises RowError."""
-    instance = read_as(values, place, "swe-rebench")
+    instance = read_as("swe-rebench", values, place)
     return replace(instance, setup_commit="") if instance.specification else instance
 
 

@@ -15,8 +15,8 @@ from etude.environments.tasks.task_set import TaskSet
 from etude.environments.tasks.task_trees import materials
 from etude.generators.generate import generate
 from etude.generators.python.source import SyntaxSpans
-from etude.generators.validation.checks.partial_versions import partial_versions
-from etude.generators.validation.checks.solution_mutants import MOST, solution_mutants
+from etude.generators.validation.checks.wrong_solutions.partial_versions import partial_versions
+from etude.generators.validation.checks.wrong_solutions.solution_mutants import MOST, solution_mutants
 from etude.models import FileChange, Task
 
 

@@ -1,9 +1,8 @@
-"""The formats that are folders of files; tables are plain functions that return rows."""
+"""Formats that are folders of files: their options, and how such a folder is written."""
 
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from ...environments.tasks.task_set import TaskSet
 from ...errors import ExportError
 from ...registry import did_you_mean
+from ..output.publish import new_folder
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class FolderFormat:
     """A format that is a folder of files."""
 
     write: Callable[[TaskSet, Path, Mapping[str, str]], int]
-    """Write a set into a new folder, with a value for each option, and return the number of tasks; or ExportError."""
+    """Write a set into a new folder, with a value for each option; return the number of tasks. Raises ExportError."""
     options: Mapping[str, Option] = field(default_factory=dict)
     """The options that ``write`` takes."""
 
@@ -49,11 +49,7 @@ def write_folder(format_: FolderFormat, tasks: TaskSet, target: Path, options: M
             raise ExportError(f"option {name} must be {' or '.join(map(repr, choices))}, got {value!r}")
     if target.exists():
         raise ExportError(f"{target} exists; remove it, or choose another --out")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as staging:
-        folder = Path(staging, "folder")
-        folder.mkdir()
+    with new_folder(target) as folder:
         number = format_.write(tasks, folder, values)
         shutil.copymode(target.parent, folder)
-        folder.rename(target)
     return number

@@ -1,7 +1,6 @@
-"""Versions of a function that do less: what a partial solution looks like.
+"""Versions of a function that do less than the function, as partial solutions do.
 
-Something is left out (a branch, a step, an element of a table), or a condition is looser than it should be. A record of
-calls has to separate them from the solution.
+One thing is left out (a branch, a step, an element of a table), or one condition is looser than it should be.
 """
 
 from __future__ import annotations
@@ -9,15 +8,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping
 
-from ...python.mutants import Mutant
-from ...python.source import SyntaxSpans
+from ....python.mutants import Mutant, mutable_nodes
+from ....python.source import SyntaxSpans
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Text = Callable[[ast.AST], bytes]
 _Version = tuple[str, ast.AST, bytes]
 """The kind of a version, the node that it replaces and the new text."""
 _FIRST_ALONE = {"replace": (2, b"1"), "split": (1, b"1"), "sub": (3, b"1")}
-"""Methods that do something everywhere, with the number of arguments after which a limit may follow."""
+"""Methods that change every place, by name: their number of arguments, and the argument that limits them to one."""
 
 
 def partial_versions(source: SyntaxSpans, function: _Function) -> Iterator[Mutant]:
@@ -26,7 +25,7 @@ def partial_versions(source: SyntaxSpans, function: _Function) -> Iterator[Mutan
     argument = next((name for name in arguments if name != "self"), arguments[0] if arguments else "")
     defaults = _defaults(source.text, function.args)
     docstring = ast.get_docstring(function, clean=False)
-    for node in (node for statement in function.body for node in _nodes(statement)):
+    for node in (node for statement in function.body for node in mutable_nodes(statement)):
         is_docstring = isinstance(node, ast.Constant) and node.value == docstring
         if is_docstring:
             continue
@@ -41,18 +40,6 @@ def _defaults(text: _Text, arguments: ast.arguments) -> dict[str, bytes]:
     pairs = [*zip(positional[len(positional) - len(arguments.defaults) :], arguments.defaults, strict=True)]
     pairs += [(item, value) for item, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value]
     return {item.arg: b"(" + text(value) + b")" for item, value in pairs}
-
-
-def _nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes except annotations and parts of f-strings, whose positions are wrong before Python 3.12."""
-    yield node
-    if not isinstance(node, ast.JoinedStr):
-        for name, value in ast.iter_fields(node):
-            for item in (
-                (value if isinstance(value, list) else [value]) if name not in ("annotation", "returns") else ()
-            ):
-                if isinstance(item, ast.AST):
-                    yield from _nodes(item)
 
 
 def _omissions(text: _Text, node: ast.AST, argument: str) -> Iterator[_Version]:
@@ -82,7 +69,7 @@ def _omissions(text: _Text, node: ast.AST, argument: str) -> Iterator[_Version]:
 
 
 def _looser(text: _Text, node: ast.AST, defaults: Mapping[str, bytes]) -> Iterator[_Version]:
-    """Yield versions that compare less, ignore an option, know fewer elements, or do once what is done everywhere."""
+    """Yield versions that compare less, ignore an option, lack an element, or change only the first place of many."""
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq | ast.NotEq):
         sides = (node.left, node.comparators[0])
         if not any(isinstance(side, ast.Constant) and not isinstance(side.value, str) for side in sides):
@@ -105,5 +92,6 @@ def _looser(text: _Text, node: ast.AST, defaults: Mapping[str, bytes]) -> Iterat
 
 
 def _without(text: _Text, node: ast.List | ast.Tuple | ast.Set, dropped: ast.expr) -> bytes:
+    """Return the source of a list, tuple or set without one of its elements."""
     opening, closing = {ast.List: (b"[", b"]"), ast.Tuple: (b"(", b")"), ast.Set: (b"{", b"}")}[type(node)]
     return opening + b"".join(text(item) + b", " for item in node.elts if item is not dropped) + closing

@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from ....environments.grading import grade
-from ....environments.sandbox import Change, Sandbox, open_sandbox
-from ....environments.snapshots.test_run.placed_files import write_files
-from ....environments.snapshots.test_run.test_runner import TestRun, run_tests
-from ....environments.tasks.task_trees import Materials
-from ....models import Task
-from ..limits import attempt_limit, conclusive
-from .exercise import Exercise, Piece
+from .....environments.grading import grade
+from .....environments.sandbox import Change, Sandbox, open_sandbox
+from .....environments.snapshots.test_run.placed_files import write_files
+from .....environments.snapshots.test_run.test_runner import TestRun, run_tests
+from .....environments.tasks.task_trees import Materials
+from .....models import Task
+from ...limits import attempt_limit, conclusive
+from ..exercise import Exercise, Piece
 
 Contents = Mapping[str, bytes | None]
 """Source files of a solution; None deletes a file."""

@@ -1,7 +1,7 @@
-"""Mutants of the functions that a task examines: a record of calls has to separate them from the solution.
+"""Wrong versions of a task's solution, on which its record of calls is tried: the record has to notice most of them.
 
-A partial solution leaves something out: a branch, a condition, a step of normalising. The mutants here do that too,
-beside the small mistakes of ``python/mutants.py``.
+They are the small mistakes of ``python/mutants.py`` and partial solutions, which leave out a branch, a condition or a
+step (``partial_versions``).
 """
 
 from __future__ import annotations
@@ -9,18 +9,17 @@ from __future__ import annotations
 import ast
 import base64
 import random
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from ....environments.grading.out_of_process.check import Examination
-from ....environments.grading.out_of_process.guesses import negated
-from ....environments.grading.out_of_process.targets import definitions, module_name
-from ....environments.grading.own_solution import own_solution
-from ....environments.rng import stream
-from ....environments.tasks.task_trees import Materials
-from ....models import FileChange, Task
-from ...python.mutants import Mutant, mutants
-from ...python.source import SyntaxSpans
+from .....environments.grading.out_of_process.check import Examination
+from .....environments.grading.out_of_process.guesses import negated
+from .....environments.grading.out_of_process.targets import definitions, module_name
+from .....environments.grading.own_solution import own_solution
+from .....environments.rng import stream
+from .....environments.tasks.task_trees import Materials
+from .....models import FileChange, Task
+from ....python.mutants import Mutant, each_kind_in_turn, mutants
+from ....python.source import SyntaxSpans
 from .attempts import open_attempts
 from .partial_versions import partial_versions
 
@@ -33,10 +32,11 @@ MOST_CALLED = 6
 def solution_mutants(
     examination: Examination, solution: Sequence[FileChange]
 ) -> tuple[list[list[FileChange]], list[list[FileChange]]]:
-    """Return up to MOST mutants of the examined functions, and a few of what these call in their own module.
+    """Return up to MOST mutants of the examined functions, and up to MOST_CALLED of functions that these call.
 
-    They are drawn by the task's id, each kind in turn. The opposite of what the workspace's version answers is one
-    more: a guess where that version is wrong. A partial solution that calls none of the others makes their mistakes.
+    The draw depends on the task's id and takes each kind of mistake in turn. The first list starts with solutions that
+    answer the opposite of the workspace's version, as a guesser would. A partial solution that leaves out the call of
+    another function of the module behaves like a mutant of that function, hence the second list.
     """
     task, targets = examination.task, examination.examined.targets
     examined: list[tuple[FileChange, Mutant]] = []
@@ -58,14 +58,9 @@ def solution_mutants(
 
 
 def _drawn(pool: list[tuple[FileChange, Mutant]], most: int, draw: random.Random) -> list[tuple[FileChange, Mutant]]:
-    """Return some of the mutants, each kind in turn."""
+    """Return up to ``most`` of the mutants in an order that is drawn, each kind in turn."""
     draw.shuffle(pool)
-    turns: Counter[str] = Counter()
-    ranked: list[tuple[int, FileChange, Mutant]] = []
-    for change, mutant in pool:
-        turns[mutant.operator] += 1
-        ranked.append((turns[mutant.operator], change, mutant))
-    return [(change, mutant) for _, change, mutant in sorted(ranked, key=lambda item: item[0])[:most]]
+    return each_kind_in_turn(pool, most)
 
 
 def _called(source: bytes, names: Sequence[str]) -> list[str]:
@@ -78,6 +73,7 @@ def _called(source: bytes, names: Sequence[str]) -> list[str]:
 
 
 def _opposites(examination: Examination, solution: Sequence[FileChange]) -> Iterator[list[FileChange]]:
+    """Yield the solution with the opposite of the workspace's answers, where a single function is examined."""
     targets = examination.examined.targets
     for change in solution if len(targets) == 1 else ():
         module, _, name = targets[0].partition(":")
@@ -89,7 +85,7 @@ def _opposites(examination: Examination, solution: Sequence[FileChange]) -> Iter
 
 
 async def noticed(task: Task, trees: Materials, mutants: Sequence[Sequence[FileChange]], backend: str) -> int:
-    """Return how many mutants fail a test of the task beside the tests. Raises SandboxError."""
+    """Return how many mutants fail at least one test of the task. Raises SandboxError."""
     if not mutants:
         return 0
     every_test = task.model_copy(update={"FAIL_TO_PASS": [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]})

@@ -14,7 +14,7 @@ from etude.generators.generate import generate
 from etude.generators.knob_parsing import parse_knobs
 from etude.generators.validation.checks.exercise import Exercise
 from etude.generators.validation.checks.final_checks import CheckKnobs
-from etude.generators.validation.checks.strength import sample, strength
+from etude.generators.validation.checks.wrong_solutions.strength import sample, strength
 from etude.models import Task
 
 SAMPLE = DATA / "scales"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 
-from ....environments.rng import stream
-from ....environments.tasks.task_trees import Materials
-from ....models import Task
-from ...python.mutants import Mutant, mutants
+from .....environments.rng import stream
+from .....environments.tasks.task_trees import Materials
+from .....models import Task
+from ....python.mutants import Mutant, each_kind_in_turn, mutants
+from ..exercise import Exercise
 from .attempts import open_attempts
-from .exercise import Exercise
 
 MUTANTS = 8
 
@@ -34,12 +33,7 @@ def sample(task: Task, exercise: Exercise, most: int) -> list[tuple[str, Mutant]
         for mutant in mutants(exercise.after[path], lines)
     ]
     stream(task.generator.seed, "mutants", task.task_id).shuffle(pool)
-    turns: Counter[str] = Counter()
-    ranked = []
-    for path, mutant in pool:
-        turns[mutant.operator] += 1
-        ranked.append((turns[mutant.operator], path, mutant))
-    return [(path, mutant) for _, path, mutant in sorted(ranked, key=lambda item: item[0])[:most]]
+    return each_kind_in_turn(pool, most)
 
 
 async def strength(
