@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ...environments.runs.play import at_once
+from ...environments.runs.parallel import at_once
 from ...environments.snapshots import Snapshot
 from ...environments.tasks.task_trees import Materials
 from ...models import Task
@@ -30,13 +30,11 @@ async def with_twins(
     """
     waiting = [row.task for row in rows if row.task is not None]
     twins: dict[str, Twin] = {}
-    progress(ProgressUpdate("twins", 0, len(waiting)))
 
     async def one(task: Task) -> None:
         twins[task.task_id] = await make_twin(task, _materials(task, snapshots), backend)
-        progress(ProgressUpdate("twins", len(twins), len(waiting)))
 
-    await at_once(waiting, jobs, one)
+    await at_once(waiting, jobs, one, lambda done: progress(ProgressUpdate("twins", done, len(waiting))))
     counts |= Counter(twin.reason or "made" for twin in twins.values())
     result: list[Row] = []
     for row in rows:

@@ -15,7 +15,8 @@ from statistics import fmean
 
 from ...environments import ENVIRONMENTS, agents
 from ...environments.hub.download import task_folder
-from ...environments.runs.play import at_once, play
+from ...environments.runs.parallel import at_once
+from ...environments.runs.play import play
 from ...environments.snapshots.store.cache import cache_folder, temporary_folder
 from ...environments.tasks.task_set import TaskSet
 from ...environments.tasks.task_trees import Materials, materials
@@ -100,16 +101,7 @@ class Audit:
 
     async def run(self, chosen: list[Task], jobs: int, progress: Progress) -> None:
         """Run all checks of all tasks, ``jobs`` tasks at a time."""
-        done = 0
-
-        async def check_one(task: Task) -> None:
-            nonlocal done
-            await self._check(task)
-            done += 1
-            progress(ProgressUpdate("checks", done, len(chosen)))
-
-        progress(ProgressUpdate("checks", 0, len(chosen)))
-        await at_once(chosen, jobs, check_one)
+        await at_once(chosen, jobs, self._check, lambda done: progress(ProgressUpdate("checks", done, len(chosen))))
 
     async def _check(self, task: Task) -> None:
         try:

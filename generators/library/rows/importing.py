@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ....environments.runs.play import at_once
+from ....environments.runs.parallel import at_once
 from ....environments.snapshots.source.clones import Clones
 from ....environments.snapshots.store.cache import write_whole
 from ....environments.tasks.task_set import write_tasks
