@@ -21,7 +21,8 @@ from .collect import collect
 from .components import component_values, failures, passed_fractions
 from .controls import COMPONENT as CONTROLS
 from .controls import Placed, unpack
-from .out_of_process.check import Examination, failed_tests
+from .out_of_process.judging.check import failed_tests
+from .out_of_process.judging.examination import Examination
 from .out_of_process.recorded_calls import RecordedCalls
 from .own_solution import own_solution
 from .placing import KILLED, put_in_place

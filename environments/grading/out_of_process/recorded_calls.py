@@ -5,44 +5,20 @@ from __future__ import annotations
 import base64
 import functools
 import json
-import marshal
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from importlib.util import MAGIC_NUMBER
-from pathlib import Path
 from typing import Any
 
 from ....errors import GraderError
-from ...snapshots.test_run import plugin_imports
-from .named_answers import hidden
+from .processes.named_answers import hidden
 
-_VALUES = (
-    *("places", "special_values", "trusted_objects", "own_state", "module_state", "changes", "numbering"),
-    *("value_encoding", "code_encoding", "value_decoding", "code_decoding"),
-)
-_BOUNDARY = (*_VALUES, "public_forms", "stand_ins", "call_description", "inner_calls", "boundary")
-
-RUN_PROGRAM = """
-import marshal as _marshal, sys as _sys, importlib.util as _util
-
-def _program():
-    stream = _sys.stdin.buffer
-    magic, compiled_size, text_size = stream.readline().split()
-    compiled, text = stream.read(int(compiled_size)), stream.read(int(text_size))
-    is_same = bytes.fromhex(magic.decode()) == _util.MAGIC_NUMBER
-    return _marshal.loads(compiled if is_same else text)
-
-for _part in _program():
-    exec(_part)
-"""
-"""Text of a program that runs the one at the beginning of its standard input, and leaves the rest to it.
-
-That one comes compiled by this Python, and as text for other versions: to compile it takes as long as most calls."""
 Call = dict[str, Any]
 """``target``, ``arguments``, ``keywords`` and, once recorded, ``answer``."""
 MAX_BYTES = 512 * 1024
 """Most bytes of a record in a row, packed."""
+QUESTIONS = {"builtins:repr": "__repr__", "builtins:str": "__str__"}
+"""What is asked about returned objects, with the method that answers."""
 
 
 @dataclass(frozen=True)
@@ -157,26 +133,3 @@ def _exception_parts(form: Any) -> list[Any]:
 def _names_of(answer: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for part in [answer["result"], *(answer["after"] or []), *_exception_parts(answer["error"])]:
         yield from _names_in(part)
-
-
-@functools.cache
-def boundary_parts() -> tuple[str, ...]:
-    """Return the texts that the trusted side of a test run needs."""
-    return tuple(Path(__file__).with_name(f"{name}.py").read_text("utf-8") for name in _BOUNDARY)
-
-
-@functools.cache
-def worker_parts() -> tuple[str, ...]:
-    """Return the texts that run a solution's calls."""
-    names = ("named_answers", "fields", "candidate_worker")
-    worker = [Path(__file__).with_name(f"{name}.py").read_text("utf-8") for name in names]
-    return (Path(plugin_imports.__file__).read_text("utf-8"), *boundary_parts(), *worker)
-
-
-@functools.cache
-def worker_program() -> bytes:
-    """Return the same as RUN_PROGRAM reads it."""
-    parts = worker_parts()
-    codes = [compile(part, "<string>", "exec", dont_inherit=True, optimize=2) for part in parts]
-    compiled, text = (marshal.dumps(item) for item in (codes, parts))
-    return b"%s %d %d\n%s%s" % (MAGIC_NUMBER.hex().encode(), len(compiled), len(text), compiled, text)
