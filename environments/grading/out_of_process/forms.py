@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .recorded_calls import Call
@@ -30,7 +30,7 @@ def _parts(form: list[Any]) -> Iterator[Any]:
 
 
 def is_whole(form: Any) -> bool:
-    """Return whether a form has an object with its state, which no other call has to make first."""
+    """Return whether a form holds its objects with all their state, so that no earlier call has to make them."""
     if is_plain(form) or form[0] == "g":
         return True
     if form[0] == "o":
@@ -43,12 +43,12 @@ def is_whole(form: Any) -> bool:
 
 
 def is_object(form: Any) -> bool:
-    """Return whether a form is one object with its whole state, and holds more than plain data does."""
+    """Return whether a form is an object with its whole state that is not plain data."""
     return isinstance(form, list) and form[0] == "o" and not is_plain(form) and is_whole(form)
 
 
 def fields_of(form: Any) -> list[list[Any]]:
-    """Return the attributes of an object's form with their values, none where it has no state of names."""
+    """Return the attributes in an object's form as pairs of name and form; none where its state has no names."""
     return next(_named_states(form[4]), [])
 
 
@@ -59,8 +59,20 @@ def _named_states(state: Any) -> Iterator[list[list[Any]]]:
         yield from _named_states(state[1][1])
 
 
+def type_of(form: Any) -> Any:
+    """Return a form's kind of value: the maker of an object, the tag of another list, or the name of a plain type."""
+    if isinstance(form, list):
+        return form[2] if form[0] == "o" else form[0]
+    return type(form).__name__
+
+
+def argument_forms(call: Mapping[str, Any]) -> list[Any]:
+    """Return the forms of all arguments of a call: positional ones, then those with a keyword."""
+    return [*call["arguments"], *call["keywords"].values()]
+
+
 def renumbered(form: Any, numbers: Iterator[int]) -> Any:
-    """Return a form whose containers and objects have the next of the numbers, as in a message of its own."""
+    """Return a form whose containers and objects are numbered again, with the next of the ``numbers``."""
     if not isinstance(form, list):
         return form
     tag = form[0]

@@ -1,4 +1,4 @@
-"""What a task remembers of the calls that its tests make, and how it travels in the task's row."""
+"""Record of the calls that a task's tests make, with the answers of the task's own solution; its text in a row."""
 
 from __future__ import annotations
 
@@ -14,19 +14,28 @@ from ....errors import GraderError
 from .processes.named_answers import hidden
 
 Call = dict[str, Any]
-"""``target``, ``arguments``, ``keywords`` and, once recorded, ``answer``."""
+"""One call: ``target`` (the function), ``arguments`` and ``keywords`` as forms and, once recorded, ``answer``."""
+QUESTION_PARTS = ("target", "arguments", "keywords")
+"""The parts of a call that a solution is sent."""
 MAX_BYTES = 512 * 1024
-"""Most bytes of a record in a row, packed."""
+"""Most bytes of a packed record in a row."""
 QUESTIONS = {"builtins:repr": "__repr__", "builtins:str": "__str__"}
-"""What is asked about returned objects, with the method that answers."""
+"""Calls that ask for the text of a returned object, each with the method that gives the answer."""
+
+
+def question(call: Call) -> Call:
+    """Return a call as a solution is sent it, without an answer."""
+    return {name: call[name] for name in QUESTION_PARTS if name in call}
 
 
 @dataclass(frozen=True)
 class RecordedCalls:
-    """The calls of tests that can be repeated in another process, with what the solution answered. Secret."""
+    """The calls that can be repeated in another process, with the answers of the task's own solution. Secret."""
 
     targets: list[str]
+    """The functions that the task examines (see ``Examined``)."""
     opaque: list[str]
+    """The classes whose private state belongs to each solution (see ``Examined``)."""
     packages: list[str]
     """Top-level modules of the workspace."""
     tests: dict[str, list[Call]]
@@ -34,15 +43,15 @@ class RecordedCalls:
     inputs: dict[str, list[Call]] = field(default_factory=dict)
     """Calls that no test makes, by target: held-out inputs near those of the tests."""
     sequences: list[list[Call]] = field(default_factory=list)
-    """Calls of tests with other data, in order; their answers have only what is compared (see ``sequences.py``)."""
+    """The calls of tests with other data, in order; their answers hold only what is compared (see ``comparable``)."""
     entries: list[str] = field(default_factory=list)
-    """Functions that are not examined themselves, at which calls are recorded because they run the examined ones."""
+    """Functions that tests call and that run examined ones: their calls are recorded in place of the inner ones."""
     own_state: dict[str, list[str]] = field(default_factory=dict)
     """Attributes that answers carry beside the state of their objects, by class (see ``own_state.py``)."""
     module_state: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
-    """What the calls of a test leave otherwise in modules, by test and name (see ``recorded_state.py``)."""
+    """What the calls of a test change at the top level of modules, by test and name (see ``recorded_state.py``)."""
     passing: list[str] = field(default_factory=list)
-    """Those of the tests that doing nothing passes, too: they have to keep passing."""
+    """The recorded tests that pass without a solution and have to keep passing."""
 
     def pack(self) -> str:
         """Return the record as text for a row."""
@@ -59,13 +68,13 @@ class RecordedCalls:
             raise GraderError("the task's recorded calls are damaged; make the task again") from error
 
     def sent(self) -> dict[str, list[Call]]:
-        """Return what a solution's process is given: calls without answers, and no name of a test.
+        """Return what a solution's process is sent: calls without answers; numbers replace the names of tests.
 
-        Arguments that are an earlier answer of the same test name it instead.
+        An argument that repeats an earlier answer of the same test is sent as the name of that answer.
         """
         calls = {str(number): hidden(calls) for number, calls in enumerate(self.tests.values())}
-        inputs = {f"input {target}": _bare(calls) for target, calls in self.inputs.items()}
-        sequences = {f"sequence {number}": _bare(calls) for number, calls in enumerate(self.sequences)}
+        inputs = {f"input {target}": [*map(question, calls)] for target, calls in self.inputs.items()}
+        sequences = {f"sequence {number}": [*map(question, calls)] for number, calls in enumerate(self.sequences)}
         return {**calls, **inputs, **sequences}
 
     def allowed(self) -> list[tuple[str, str]]:
@@ -73,15 +82,12 @@ class RecordedCalls:
         return sorted({name for calls in self.tests.values() for call in calls for name in _names_of(call["answer"])})
 
 
-def _bare(calls: list[Call]) -> list[Call]:
-    return [{name: call[name] for name in ("target", "arguments", "keywords")} for call in calls]
-
-
 def _names_in(form: Any) -> Iterator[tuple[str, str]]:
-    """Yield module and name of everything that a form names; data that only looks like a name is not one.
+    """Yield the module and the name of everything that a form names; data that only looks like a name is left out.
 
-    What makes an object has its method, ``new`` or ``call``, before the module. ``method`` stands before the names of
-    bound methods, ``live`` for functions that stayed where they were made.
+    The maker of an object has its method (``new`` or ``call``) and a space before its module. The module is ``method``
+    for the names of bound methods, ``attribute`` for special attributes of functions, and ``live`` for functions that
+    stayed in the process where they were made.
     """
     if not isinstance(form, list):
         return

@@ -1,4 +1,4 @@
-"""The functions that a task's solution has to write, and the trusted tree in which calls of them leave the process."""
+"""The functions that a task's solution has to write, and the trusted tree, in which they end at the boundary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ....parsing_cost import is_costly
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _BOUNDARY = '__import__("sys").modules["_etude_boundary"]'
 GOLD = "_etude_gold_"
-"""Prefix of the name that the original of a replaced function has while its module or class is made."""
+"""Prefix of the name under which the original of a replaced function is defined; the name is deleted at once."""
 _UNREPLACEABLE = frozenset(("__del__", "__getattribute__", "__setattr__", "__init_subclass__", "__set_name__"))
 """Methods that run while an object is taken apart or made."""
 _KINDS = frozenset(
@@ -28,10 +28,10 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Examined:
-    """What a task examines."""
+    """The functions that a task examines, and the files in which they are replaced."""
 
     targets: tuple[str, ...]
-    """Functions as ``module:qualified.name#accessor``."""
+    """The functions that the task's own solution changes, as ``module:qualified.name#accessor``."""
     opaque: tuple[str, ...]
     """Classes, ``module:name``, whose constructor is among the targets: their private state is the solution's own."""
     files: Mapping[str, bytes] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Examined:
     unreplaced: tuple[str, ...] = ()
     """Changed functions that cannot be replaced, each with its reason."""
     decorated: Mapping[str, int] = field(default_factory=dict)
-    """The functions that end at the boundary and have decorators, with their number: these stay on the trusted side."""
+    """Number of decorators of each function that ends at the boundary; decorators stay on the trusted side."""
 
 
 def examine(
@@ -48,10 +48,10 @@ def examine(
     roots: Iterable[str],
     entries: Collection[str] | None = (),
 ) -> Examined:
-    """Return what the difference between the workspace (``before``) and the solution examines.
+    """Return the functions that differ between the workspace (``before``) and the solution (``solved``).
 
     Both map paths to contents; ``roots`` are the folders that modules are imported from. The functions in ``entries``
-    end at the boundary too, all that can be replaced for None.
+    end at the boundary too; None stands for all functions that can be replaced.
     """
     targets: list[str] = []
     opaque: list[str] = []
@@ -88,7 +88,7 @@ def examine(
 
 
 def changed_constructors(tree: Path, changes: Iterable[FileChange], roots: Iterable[str]) -> list[str]:
-    """Return the classes, ``module:name``, whose ``__init__`` is another one in a solution than in a tree."""
+    """Return the classes, ``module:name``, whose ``__init__`` in a solution differs from that in a tree."""
     classes: list[str] = []
     for change in changes:
         module = module_name(change.path, roots) if change.path.endswith(".py") and change.content else ""
@@ -186,6 +186,7 @@ def _obstacle(name: str, node: _Function) -> str:
 
 
 def is_generator(node: _Function) -> bool:
+    """Return whether a function itself yields, not only one inside it."""
     stack: list[ast.AST] = list(node.body)
     while stack:
         item = stack.pop()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from ..forms import at, has, is_plain, is_whole, renumbered
+from ..forms import argument_forms, at, has, is_plain, is_whole, renumbered, type_of
 from ..recorded_calls import Call
 from ..values.places import canonical
 from .literals import alike
@@ -66,7 +66,7 @@ def held_out_calls(
 
 def _is_plain_call(call: Call) -> bool:
     """Return whether a call has plain data, or objects that cross whole, and a plain result; it changes nothing."""
-    answer, forms = call["answer"], [*call["arguments"], *call["keywords"].values()]
+    answer, forms = call["answer"], argument_forms(call)
     is_given = all(is_plain(form) or is_whole(form) for form in forms)
     return answer["after"] is None and is_given and is_plain(answer["result"])
 
@@ -134,7 +134,7 @@ def with_option(options: Mapping[str, Sequence[Any]], choice: random.Random) -> 
 
 def _may_be_equal(shapes: Sequence[Call], one: int | str, other: int | str, new: Mapping[int | str, Any]) -> bool:
     """Return whether two arguments have the same type, and texts one that tests show at both places."""
-    if _kind(new[one]) != _kind(new[other]):
+    if type_of(new[one]) != type_of(new[other]):
         return False
     if not isinstance(new[one], str):
         return True
@@ -142,13 +142,7 @@ def _may_be_equal(shapes: Sequence[Call], one: int | str, other: int | str, new:
     return not observed[0].isdisjoint(observed[1])
 
 
-def _kind(form: Any) -> Any:
-    if isinstance(form, list):
-        return form[2] if form[0] == "o" else form[0]
-    return type(form)
-
-
 def _key(call: Call) -> str:
     numbers = count(1)
-    forms = [renumbered(form, numbers) for form in [*call["arguments"], *call["keywords"].values()]]
+    forms = [renumbered(form, numbers) for form in argument_forms(call)]
     return canonical([forms, list(call["keywords"])])

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import count, zip_longest
 from typing import Any
 
-from ..forms import at, has, is_object, is_plain, renumbered
+from ..forms import argument_forms, at, has, is_object, is_plain, renumbered
 from ..judging.equal_data import comparable, plain_data
 from ..judging.spoilt_arguments import spoilt_attributes
 from ..recorded_calls import QUESTIONS, Call
@@ -124,9 +124,7 @@ def _is_movable(calls: Sequence[Call]) -> bool:
     """Return whether the calls name what earlier ones returned by numbers that every solution gives it."""
     stable = {f"{number}.1" for number, call in enumerate(calls) if _number(call["answer"]["result"]) == f"{number}.1"}
     used = {call["target"][1:] for call in calls if call["target"][0] == "@"}
-    used |= {
-        name for call in calls for form in [*call["arguments"], *call["keywords"].values()] for name in _names(form)
-    }
+    used |= {name for call in calls for form in argument_forms(call) for name in _names(form)}
     return used <= stable
 
 
@@ -155,7 +153,7 @@ def _changed(
     named = {
         form[1]
         for call in model
-        for item in [*call["arguments"], *call["keywords"].values()]
+        for item in argument_forms(call)
         for form in _forms(item)
         if form[0] in ("r", "h") and type(form[1]) is int
     }
@@ -220,7 +218,7 @@ def _key(calls: Sequence[Call]) -> str:
         [
             [
                 call["target"],
-                [renumbered(form, numbers) for form in [*call["arguments"], *call["keywords"].values()]],
+                [renumbered(form, numbers) for form in argument_forms(call)],
                 list(call["keywords"]),
             ]
             for call in calls

@@ -1,7 +1,7 @@
-"""The time that a solution has in one grade, and how often it may be killed: after that it fails.
+"""Allowance of a solution in one grade: its time, and how often its processes may be killed before it fails.
 
-A process that another one killed says nothing about a solution, so it is started again; but a solution can kill its own
-process, in every round of questions. What its processes and the tests that run on its answers take is added up.
+A process that another process killed says nothing about a solution, so it is started again. But a solution can kill its
+own process, in every round of questions. The time of its processes and of the tests on its answers is added up.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...placing import KILLED
 MOST_SECONDS = 180.0
 """Most seconds of a solution in one grade, all its processes together."""
 TRIES = 3
-"""Most times that a process is started which another one kills."""
+"""Most times that a process is started when another process kills it."""
 
 
 class OutOfTime(Exception):
@@ -26,7 +26,7 @@ class OutOfTime(Exception):
 
 @dataclass
 class Allowance:
-    """What a solution may still use."""
+    """The time and the tries that a solution has left."""
 
     seconds: float = MOST_SECONDS
     """Seconds that are left."""
@@ -34,7 +34,7 @@ class Allowance:
     """How many more of its processes may be killed before that is taken for its own doing."""
 
     def spend(self, seconds: float) -> None:
-        """Count what a process took. Raises OutOfTime where nothing is left."""
+        """Subtract the seconds that a process took. Raises OutOfTime when none remain."""
         self.seconds -= seconds
         if self.seconds <= 0:
             raise OutOfTime
@@ -42,10 +42,10 @@ class Allowance:
     async def undisturbed(
         self, run: Callable[[], Awaitable[ExecResult]], run_own: Callable[[], Awaitable[ExecResult]]
     ) -> ExecResult:
-        """Return the result of a run that nothing killed, or of the last one where the solution kills it.
+        """Return the result of a run that was not killed, or of the last one where the solution kills itself.
 
-        ``run_own`` does the same with the task's own solution. Raises GraderError where that is killed as well:
-        then it is the machine that kills; OutOfTime where no time is left.
+        ``run_own`` does the same with the task's own solution. Raises GraderError where that is killed as well,
+        because then the machine kills; OutOfTime where no time remains.
         """
         while True:
             result = await run()
@@ -63,7 +63,7 @@ class Allowance:
 
 
 def was_ended(run: TestRun) -> bool:
-    """Return whether the process of a test run was killed, by another one or for want of memory."""
+    """Return whether the process of a test run was killed, by another process or for a lack of memory."""
     return not run.timed_out and (run.oom_killed or run.exit_code in KILLED)
 
 

@@ -1,4 +1,4 @@
-"""What a solution's process wrote as its answers, read and compared without trust."""
+"""Answers of a solution's process, read and compared with the recorded ones without trust in their shape."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from ..recorded_calls import QUESTIONS, Call, RecordedCalls
 from ..values.own_state import NO_FORM
 from ..values.stand_ins import with_stand_ins
-from .equal_data import comparable, is_same_data, plain_data
+from .equal_data import UNKNOWN_SHAPE, comparable, is_same_data, plain_data
 from .spoilt_arguments import spoilt_attributes
 
 MAX_DEPTH = 200
@@ -19,14 +19,14 @@ MAX_ANSWERS = 8 * 1024 * 1024
 """Most bytes of a solution's answers to all calls; where there are more, none is read."""
 
 Answers = dict[str, list[Any]]
-"""The answers to the calls of each test; a test whose process ended early is missing."""
+"""The answers to the calls of each test; a test is missing where its process ended early."""
 
 
 def comparable_part(call: Call, got: Any) -> Any:
     """Return the part of an answer that is data, None for an answer of no known shape."""
     try:
         return comparable(call, got)
-    except (TypeError, ValueError, LookupError, AttributeError):  # a form of no known shape
+    except UNKNOWN_SHAPE:
         return None
 
 
@@ -45,7 +45,7 @@ def same_answer(expected: Any, got: Any, tolerance: float = 1e-9) -> bool:
 
 
 def is_as(expected: Any, got: Any) -> bool:
-    """Return whether an answer is the expected one; output counts where the task's own solution printed some."""
+    """Return whether an answer has the expected data; output counts only where the expected answer has some."""
     if isinstance(got, dict) and isinstance(expected, dict) and isinstance(got.get("printed"), str):
         got = {**_as_data(got), "printed": got["printed"] if expected["printed"] else ""}
         expected = _as_data(expected)
@@ -62,8 +62,7 @@ def _as_data(answer: dict[str, Any]) -> dict[str, Any]:
 def is_same_held_out(call: Call, got: Any) -> bool:
     """Return whether an answer to a held-out call has the data of the recorded one.
 
-    What an object keeps for itself is not compared, nor the text of an exception; one of an expected class's own
-    subclasses is of that class.
+    The private state of objects and the texts of exceptions are not compared, and an exception may be of a subclass.
     """
     expected = call["answer"]
     return is_answer_as(call, comparable_part(call, expected), _as_expected_error(expected, got))
@@ -72,7 +71,7 @@ def is_same_held_out(call: Call, got: Any) -> bool:
 def is_same_step(call: Call, got: Any) -> bool:
     """Return whether an answer to a call of a held-out sequence has the recorded data.
 
-    The recorded answer has only what is compared; the class of an exception may be a subclass of the recorded one.
+    The recorded answer has only what is compared (see ``comparable``). An exception may be of a subclass.
     """
     expected = call["answer"]
     if isinstance(expected["after"], list):  # as records of earlier versions write unchanged data
@@ -81,7 +80,7 @@ def is_same_step(call: Call, got: Any) -> bool:
 
 
 def _as_expected_error(expected: Any, got: Any) -> Any:
-    """Return an answer with the expected exception in place of one of its own subclasses."""
+    """Return an answer in which the expected exception replaces one of a subclass."""
     if isinstance(got, dict) and expected["error"] and isinstance(got.get("error"), list) and got["error"]:
         kind, classes = got["error"][0], got.get("classes")
         name = ":".join(map(str, kind[1:3])) if isinstance(kind, list) else ""
@@ -92,9 +91,9 @@ def _as_expected_error(expected: Any, got: Any) -> Any:
 
 
 def is_answer_as(call: Call, expected: Any, got: Any) -> bool:
-    """Return whether an answer has the expected data; objects of private classes may stand for the data they hold.
+    """Return whether an answer has the expected data; an object of a private class counts as the data that it holds.
 
-    What the task's own solution leaves in its arguments has to stay (see ``spoilt_arguments.py``).
+    Arguments may not lose data that the task's own solution keeps in them (see ``spoilt_arguments.py``).
     """
     if not spoilt_attributes(call, got) <= set(call.get("changes", ())):
         return False
@@ -102,13 +101,13 @@ def is_answer_as(call: Call, expected: Any, got: Any) -> bool:
         return True
     try:
         plain = with_stand_ins(got, lambda _module, _name: False)
-    except (TypeError, ValueError, LookupError, AttributeError):  # a form of no known shape
+    except UNKNOWN_SHAPE:
         return False
     return plain is not got and is_as(expected, comparable_part(call, plain))
 
 
 def failed_held_out(recorded: RecordedCalls, answers_given: Answers) -> dict[str, str]:
-    """Return the functions that answer held-out calls or sequences otherwise, with the reason."""
+    """Return the functions whose answers to held-out calls or sequences are wrong, each with the reason."""
     failed: dict[str, str] = {}
     for target, calls in recorded.inputs.items():
         answers = answers_given.get(f"input {target}", [])
@@ -135,7 +134,7 @@ def _failed_sequences(recorded: RecordedCalls, answers_given: Answers) -> dict[s
 def parsed(channel: bytes) -> Answers:
     """Return the answers that a solution's process wrote; lines of any other shape are left out.
 
-    Of more than MAX_ANSWERS bytes nothing is read.
+    More than MAX_ANSWERS bytes count as no answer at all.
     """
     answers: Answers = {}
     if len(channel) > MAX_ANSWERS:

@@ -1,9 +1,9 @@
-"""Judges a solution by what it answers to recorded calls, from a process that holds neither tests nor expected values.
+"""Procedure of judging: which recorded tests and held-out calls a solution fails by its answers.
 
-First the solution answers all recorded calls in a sandbox of its own. A test whose every answer equals that of the
-task's own solution would pass. For each other test the trusted tree runs it, where examined functions return what the
-solution answered: so the test itself decides whether a different answer is as good. Where such a test continues with
-other calls than were recorded, these are answered in another round.
+First the solution answers all recorded calls in a sandbox without tests. A test whose every answer equals the recorded
+one would pass. Each other test runs in the trusted tree, where the examined functions return the solution's answers: so
+the test itself decides whether a different answer is as good. Where such a test makes calls that were not recorded, the
+solution answers these in another round.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ ROUNDS = 4
 async def failed_tests(
     examination: Examination, recorded: RecordedCalls, changes: Sequence[FileChange]
 ) -> dict[str, str]:
-    """Return the recorded tests that a solution fails, with the reason; held-out calls count under their target.
+    """Return the recorded tests that a solution fails, and the targets of held-out calls, each with the reason.
 
-    One that takes more than MOST_SECONDS fails all. Raises SandboxError when no honest verdict exists.
+    A solution that takes more than MOST_SECONDS fails all. Raises SandboxError when no honest verdict exists.
     """
     examination = replace(examination, allowance=Allowance(MOST_SECONDS))
     try:
@@ -119,10 +119,10 @@ async def _judging_run(
     open_tests: Mapping[str, Sequence[Call]],
     frozen: Mapping[str, Sequence[Any]] | None = None,
 ) -> TestRun:
-    """Run tests with a solution's answers. Where these end the process, its ``cause`` says so.
+    """Run tests with a solution's answers. Where these end the process, the ``cause`` of the run says so.
 
-    A run that is killed is compared with one that has the recorded answers: where the machine kills that too, it raises
-    GraderError. Where only memory was lacking, the first run decides; else another one could have killed it.
+    A run that is killed is repeated with the recorded answers: where that is killed too, the machine kills, and
+    GraderError is raised. Otherwise a lack of memory is the solution's doing; after any other end it has one more try.
     """
     tests, allowed = list(open_tests), recorded.allowed()
     replies = Replies(open_tests, allowed, rules_of(recorded, frozen))

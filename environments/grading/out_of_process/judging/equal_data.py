@@ -1,8 +1,8 @@
-"""Which answers to held-out calls hold the same data: what a test that compares two of them finds equal.
+"""Equality of data in answers to held-out calls, as wide as the equality that a test would use.
 
-Tests themselves judge what they ask for; held-out calls have no test. So a dictionary's order does not decide, one of
-Python's own kinds of dictionary is a dictionary, and a list, a tuple, a deque and an iterator with the same items are
-alike, as a set and a frozenset are. What names an object of the arguments has that object's content after the call.
+Tests judge the answers to their own calls; held-out calls have no test. So the order of a dictionary does not count,
+any of Python's kinds of dictionary is a dictionary, and a list, a tuple, a deque and an iterator with the same items
+are equal, as are a set and a frozenset. A form that names an object of the arguments has its content after the call.
 """
 
 from __future__ import annotations
@@ -12,22 +12,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from ..forms import is_plain, renumbered
+from ..forms import argument_forms, is_plain, renumbered
 from ..recorded_calls import Call
 from ..values.own_state import NO_FORM
 from ..values.places import canonical
 
 MAX_PARTS = 100_000
-"""Most parts of an answer where each object stands wherever it is named."""
+"""Most parts of an answer in which each object is repeated wherever it is named."""
 TOLERANCE = 1e-9
-"""Most relative difference of two floats that are alike."""
+"""Most relative difference of two floats that count as equal."""
 NEAR_ZERO = 1e-12
-"""The same where 0.0 is expected: another order of operations leaves a remainder."""
+"""Most difference from an expected 0.0: another order of operations leaves a remainder."""
+UNKNOWN_SHAPE = (TypeError, ValueError, LookupError, AttributeError)
+"""Exceptions of code that reads a form of no known shape: a solution may write anything."""
 _DICTIONARIES = ("defaultdict", "OrderedDict", "Counter")
 
 
 def plain_data(form: Any, objects: Mapping[Any, Any] | None = None) -> Any:
-    """Return what is compared of a form: plain data without the numbers of containers, ``["?"]`` for anything else.
+    """Return the part of a form that is compared: plain data without numbers, ``["?"]`` for anything else.
 
     ``objects`` has the forms of objects that the form may name (see ``objects_in``).
     """
@@ -109,13 +111,14 @@ class _Data:
 
 
 def comparable(call: Call, answer: Any) -> Any:
-    """Return the part of an answer that is data: its result, what it printed, and what data it changed in place.
+    """Return the part of an answer that is compared: result, exception, output, and data that changed in place.
 
-    Data that an object took over is as it was: another solution may have copied it.
+    It is None for an answer of another shape. Data that became part of an object counts as unchanged: another solution
+    may copy it.
     """
     if not isinstance(answer, dict) or "broken" in answer or not {"result", "after", "error", "printed"} <= set(answer):
         return None
-    forms = [*call["arguments"], *call["keywords"].values()]
+    forms = argument_forms(call)
     after = forms if answer["after"] is None else answer["after"]
     if not isinstance(after, list) or len(after) != len(forms):
         return None
@@ -136,7 +139,7 @@ def comparable(call: Call, answer: Any) -> Any:
 
 
 def is_same_data(expected: Any, got: Any) -> bool:
-    """Return whether two pieces of data are equal for Python, floats within a tolerance."""
+    """Return whether two pieces of data are equal in Python, floats within a tolerance."""
     numbers = _number(expected), _number(got)
     if None not in numbers:
         return _is_same_number(*numbers)
@@ -154,7 +157,7 @@ def _number(form: Any) -> int | float | None:
     if isinstance(form, list) and len(form) == 2 and form[0] in ("i", "f") and isinstance(form[1], str):
         try:
             return int(form[1]) if form[0] == "i" else float(form[1])
-        except ValueError:  # whatever a solution wrote
+        except ValueError:
             return None
     return None
 

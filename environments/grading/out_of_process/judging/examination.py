@@ -39,7 +39,7 @@ class Replies:
     allowed: Any = None
     """The classes and functions that answers may name; None for all."""
     rules: Mapping[str, Any] | None = None
-    """Which answers count as one to a call, and what they may change (see ``rules_of``)."""
+    """Rules for which calls an answer belongs to and what it may change (see ``rules_of``)."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Examination:
     entries: tuple[str, ...] = ()
     """Other functions that end at the boundary: those through which tests reach the examined ones."""
     allowance: Allowance | None = None
-    """What the solution may still use; None for no limit."""
+    """The time and tries that the solution has left; None for no limit."""
 
     @cached_property
     def examined(self) -> Examined:
@@ -61,7 +61,7 @@ class Examination:
         return self.with_entries(self.entries)
 
     def with_entries(self, entries: Sequence[str] | None) -> Examined:
-        """Return the same where other functions end at the boundary too, all that can be replaced for None."""
+        """Return the same with more functions that end at the boundary; None stands for all that can be replaced."""
         paths = source_files(self.task)
         before = {path: file.read_bytes() for path in paths if (file := self.trees.pristine_tree / path).is_file()}
         solved = {path: file.read_bytes() for path in paths if (file := self.trees.solved_tree / path).is_file()}
@@ -76,9 +76,9 @@ class Examination:
         is_trial: bool = False,
         groups: Sequence[Collection[str]] = (),
     ) -> Answers:
-        """Return what a solution answers to the calls of each test.
+        """Return a solution's answers to the calls of each test.
 
-        ``watched`` are the names of modules whose changes belong to the answers, None for all. A trial has little time,
+        ``watched`` are the names in modules whose changes belong to the answers, None for all. A trial has little time,
         and all its tests share a process. The tests of each of the ``groups`` have a sandbox of their own. Raises
         SandboxError when the sandbox fails, GraderError where the machine kills it, OutOfTime.
         """
@@ -147,7 +147,7 @@ class Examination:
         )
 
     async def answered_run(self, tests: Sequence[str], replies: Replies, hash_seed: int = 0) -> TestRun:
-        """Do the same once, however the run ends: a solution's answers may be what ends it."""
+        """Run the tests once, even if the run is killed: the solution's answers may be what kills it."""
         job = {
             **(replies.rules or {}),
             "answers": replies.answers,

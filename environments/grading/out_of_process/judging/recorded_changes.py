@@ -1,7 +1,6 @@
-"""What recorded calls change of what they are given, and which attributes answers carry beside the state of objects.
+"""Rules that a record gives for answers: which arguments they may change, and which attributes they carry.
 
-The trusted side of a test run knows both (see ``change_guard.py`` and ``own_state.py``): an answer that changes
-something else is judged twice.
+The trusted side of a test run applies them (see ``change_guard.py`` and ``own_state.py``).
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def recorded_changes(recorded: RecordedCalls) -> dict[str, Any]:
 
 
 def _changed_by(call: Call, held: dict[Any, str]) -> Iterable[tuple[Any, set[str]]]:
-    """Yield the arguments that a call changes, with their places; ``held`` is what is known of each object before."""
+    """Yield the objects in arguments that a call changes, with their places; ``held`` has their contents before."""
     places: dict[Any, set[str]] = {}
     created: set[Any] = set()
     for place, form in arguments_of(call):
@@ -62,7 +61,7 @@ def _changed_by(call: Call, held: dict[Any, str]) -> Iterable[tuple[Any, set[str
 
 
 def _content_text(form: Any) -> str:
-    """Return what an object's form holds directly; of objects in it only the numbers."""
+    """Return what an object's form holds directly as text; objects in it are only named."""
     parts = [[place, _head(part)] for place, part in inner_forms(form, "")]
     return canonical([parts, form[2] if form[0] == "ba" else None])
 
@@ -76,11 +75,11 @@ def _head(form: Any) -> Any:
 
 
 def rules_of(recorded: RecordedCalls, frozen: Mapping[str, Sequence[Any]] | None = None) -> dict[str, Any]:
-    """Return what the trusted side has to know of a record beside answers.
+    """Return the rules for answers that the trusted side takes from a record.
 
-    ``recorded_names`` are the attributes that decide whether a call is the one that was answered, ``own_state`` those
-    that answers carry beside a state, ``recorded_changes`` what answers may change, and ``frozen`` the objects, by
-    test, that stay as they are.
+    ``recorded_names`` are the attributes that count when calls are compared, ``own_state`` those that answers carry
+    beside the state of objects, ``recorded_changes`` what answers may change, and ``frozen`` the objects, by test, that
+    no answer changes.
     """
     names = attribute_names([call for calls in recorded.tests.values() for call in calls])
     changes = recorded_changes(recorded)
@@ -88,7 +87,7 @@ def rules_of(recorded: RecordedCalls, frozen: Mapping[str, Sequence[Any]] | None
 
 
 def frozen_objects(run: TestRun) -> dict[str, list[Any]]:
-    """Return the numbers of the objects, by test that passed, that answers changed and recorded calls leave alone."""
+    """Return the objects that answers changed and recorded calls leave alone, by test that passed."""
     records = {test: run.crossings.get(test, {}) for test in run.passed}
     return {test: record["foreign"] for test, record in records.items() if record.get("foreign")}
 
@@ -124,9 +123,9 @@ def _entries(answer: Any) -> dict[Any, tuple[str, dict[str, Any]]]:
 
 
 def with_names(answer: Any, names: Mapping[str, Iterable[str]]) -> Any:
-    """Return an answer that carries of attributes only those with these names, and nothing of modules.
+    """Return an answer without changes of modules, and whose ``raw`` attributes are only those with these names.
 
-    Takes whatever a solution wrote.
+    Accepts an answer of any shape.
     """
     if not isinstance(answer, dict) or not {"raw", "modules"} & answer.keys():
         return answer
@@ -147,7 +146,7 @@ def calls_with_names(calls: Sequence[Call], names: Mapping[str, Iterable[str]]) 
 
 
 def answers_with_names(answers: Answers, names: Mapping[str, Iterable[str]]) -> Answers:
-    """Return a solution's answers that carry only attributes with these names, and none to held-out calls."""
+    """Return a solution's answers with only these attributes; those to held-out calls have none."""
     return {
         test: [with_names(answer, names if test.isdigit() else {}) for answer in test_answers]
         for test, test_answers in answers.items()

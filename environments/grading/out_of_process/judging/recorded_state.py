@@ -1,7 +1,7 @@
-"""What the calls of a test leave otherwise at the top level of modules (see ``module_state.py``), compared.
+"""Comparison of what the calls of a test change at the top level of modules (see ``module_state.py``).
 
-The order of the steps does not count, only where they end: a solution has to leave the same items in the containers
-that the workspace already has.
+Only the state after the last call counts: a solution has to leave the same items in the containers that the workspace
+already has.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..values.places import canonical
 from .answers import Answers
 
 NetState = dict[str, dict[str, Any]]
-"""What a test's calls left otherwise: by name, each item's key as text with its value."""
+"""What the calls of a test changed in the end: by name, each item's key as text with its value."""
 
 
 def recorded_answers(run: TestRun) -> dict[str, list[Any]]:
@@ -25,7 +25,7 @@ def recorded_answers(run: TestRun) -> dict[str, list[Any]]:
 
 
 def net_state(answers: Sequence[Any]) -> NetState:
-    """Return what a test's calls left otherwise in the end. Takes whatever a solution wrote."""
+    """Return what a test's calls changed in the end. Accepts answers of any shape."""
     state: NetState = {}
     for answer in answers:
         modules = answer.get("modules") if isinstance(answer, dict) else None
@@ -37,12 +37,12 @@ def net_state(answers: Sequence[Any]) -> NetState:
 
 
 def net_states(answers: Mapping[str, Sequence[Any]]) -> dict[str, NetState]:
-    """Return what the calls of each test left otherwise."""
+    """Return what the calls of each test changed in the end."""
     return {test: net_state(test_answers) for test, test_answers in answers.items()}
 
 
 def steady_states(states: Mapping[str, NetState], others: Mapping[str, NetState]) -> dict[str, NetState]:
-    """Return of what calls left otherwise that which they leave in another run too, by test."""
+    """Return the changes of each test's calls that are the same in another run."""
     steady = {
         test: {name: items for name, items in state.items() if others.get(test, {}).get(name) == items}
         for test, state in states.items()
@@ -53,7 +53,7 @@ def steady_states(states: Mapping[str, NetState], others: Mapping[str, NetState]
 def incomparable(recorded: RecordedCalls, states: Mapping[str, NetState]) -> str:
     """Return why a record does not show what its calls change in modules, '' where it does.
 
-    ``states`` is what calls left otherwise in the run that recorded them. Names that begin with an underscore are not
+    ``states`` is what calls changed in the run that recorded them. Names that begin with an underscore are not
     asked for where runs differ: they may be filled once for all tests.
     """
     for test in recorded.tests:

@@ -1,7 +1,7 @@
-"""What a solution is requested next, where a test has not got the calls that were answered.
+"""Rounds of questions: what a solution is asked next when a test made a call that has no answer yet.
 
-A test run on a solution's answers stops at a call without an answer. In the next round the solution is given the calls
-as the test made them, and after these the rest of the calls as they were sent before: most tests continue as recorded.
+A test that runs on a solution's answers stops at a call without an answer. In the next round the solution is sent the
+calls as the test made them, followed by the remaining calls as they were sent before: most tests continue as recorded.
 """
 
 from __future__ import annotations
@@ -10,61 +10,57 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ..recorded_calls import Call
+from ..forms import argument_forms
+from ..recorded_calls import QUESTION_PARTS, Call, question
 
 COMPARISONS = frozenset(("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__contains__"))
 COMPARISONS |= frozenset(
     f"__{side}{name}__" for side in ("", "r") for name in ("sub", "add", "mul", "truediv", "mod", "and", "or", "xor")
 )
-"""Methods whose argument may be what a test expects: ``pytest.approx`` subtracts, ``in`` asks a container.
+"""Methods whose argument may be the value that a test expects: ``pytest.approx`` subtracts, ``in`` asks a container.
 
-What has no argument (``__bool__``, ``__len__``, ``__hash__``) shows nothing.
+Methods without an argument (``__bool__``, ``__len__``, ``__hash__``) show nothing.
 """
-_PARTS = ("target", "arguments", "keywords")
 _NUMBERED = frozenset(("l", "S", "d", "ba", "o", "m", "n", "h", "O", "fn", "k", "L", "r"))
 _ANSWERED = re.compile(r"\d+\..*\d")
 
 
 def is_open(exception: str, crossing: Mapping[str, Any]) -> bool:
-    """Return whether a failed test may pass with more answers: it made a call that had none.
+    """Return whether a failed test may pass with more answers, because it made a call that had none.
 
-    ``exception`` is the class of what it failed with, ``crossing`` what the boundary noted. A test that had an answer
-    to each of its calls has been judged: another answer would be a second guess.
+    ``exception`` is the class of the exception that it failed with, ``crossing`` the notes of the boundary. A test that
+    had an answer to each of its calls has been judged: to ask again would allow the solution a second guess.
     """
     return exception == "Unanswered" or bool(crossing.get("unanswered"))
 
 
 def next_questions(sent: Sequence[Call], requested: Sequence[Call]) -> list[Call]:
-    """Return the calls of the next round: those of the test's last run, and then the rest of those sent before.
+    """Return the calls of the next round: those of the test's last run, then the remaining ones that were sent before.
 
-    Where the last call differs in the numbers of objects alone, the rest has the new numbers too. Calls that are nested
-    too deeply are sent alone.
+    Where the last call differs only in the numbers of its objects, the remaining calls get the new numbers too. Calls
+    that are nested too deeply for this are sent without the remaining ones.
     """
     try:
         return _with_the_rest(sent, requested)
     except RecursionError:
-        return list(map(_bare, requested))
+        return list(map(question, requested))
 
 
 def _with_the_rest(sent: Sequence[Call], requested: Sequence[Call]) -> list[Call]:
     numbers: dict[str, str] = {}
     position = len(requested) - 1
-    if 0 <= position < len(sent) and not _matched(_bare(sent[position]), _bare(requested[position]), numbers):
+    if 0 <= position < len(sent) and not _matched(question(sent[position]), question(requested[position]), numbers):
         numbers = {}
-    remaining = [_bare(call) for call in sent[len(requested) :]]
+    remaining = [question(call) for call in sent[len(requested) :]]
     targets = [_renamed_target(call["target"], numbers) for call in remaining]
     return [
-        *map(_bare, requested),
+        *map(question, requested),
         *({**_renamed(call, numbers), "target": target} for call, target in zip(remaining, targets, strict=True)),
     ]
 
 
-def _bare(call: Call) -> Call:
-    return {name: call[name] for name in _PARTS if name in call}
-
-
 def _matched(before: Any, now: Any, numbers: dict[str, str]) -> bool:
-    """Return whether two forms differ in numbers of answers alone, and note which stands for which."""
+    """Return whether two forms differ only in numbers of answers; note in ``numbers`` which replaces which."""
     if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
         start = 0
         if _tag(now) == _tag(before) in _NUMBERED and _is_answered(before[1], now[1]):
@@ -106,16 +102,17 @@ def stood_by(
     answers: Sequence[Any],
     received: Collection[int] = (),
 ) -> list[dict[str, Any]]:
-    """Return a test's calls with a solution's answers when it is asked again for more of them.
+    """Return a test's calls with a solution's answers in a later round, where earlier answers stand.
 
-    An answer that was given stands: by now the solution could have read it in a later call's arguments. From the first
-    call on that is another one, the calls are new; but those in ``received``, whose answers the test has had, are not.
+    An earlier answer cannot be taken back: by now the solution could have read the right one in the arguments of a
+    later call. From the first call on that differs from ``earlier``, the calls are new and have new answers, except
+    those in ``received``: the test has already had their answers.
     """
     calls_answered: list[dict[str, Any]] = []
     is_same = True
     for number, (call, answer) in enumerate(zip(calls, answers)):  # noqa: B905  of Python 3.10
         before = earlier[number] if number < len(earlier) else None
-        is_same = is_same and before is not None and all(before[part] == call[part] for part in _PARTS)
+        is_same = is_same and before is not None and all(before[part] == call[part] for part in QUESTION_PARTS)
         stands = before is not None and (is_same or number in received)
         calls_answered.append({**call, "answer": before["answer"] if before is not None and stands else answer})
     return calls_answered
@@ -126,19 +123,20 @@ def revealing_call(
     requested: Sequence[Mapping[str, Any]],
     recorded: Iterable[Sequence[Mapping[str, Any]]],
 ) -> str:
-    """Return the target of a call that was not sent before and would give away what a test expects, '' without one."""
+    """Return the target of a new call that would show the solution what a test expects, '' when there is none."""
     tests = list(recorded)
     for number, call in enumerate(requested):
-        is_sent = number < len(sent) and all(sent[number][part] == call[part] for part in _PARTS)
+        is_sent = number < len(sent) and all(sent[number][part] == call[part] for part in QUESTION_PARTS)
         if not is_sent and gives_away(call, tests):
             return str(call["target"])
     return ""
 
 
 def gives_away(call: Mapping[str, Any], recorded: Iterable[Sequence[Mapping[str, Any]]]) -> bool:
-    """Return whether a new question compares an object with plain data, of a kind that no recorded one compares.
+    """Return whether a new call compares an object with plain data of a kind that no recorded call compares it with.
 
-    An answer that is an object where the test expects data would have the solution asked whether it equals that.
+    Where a test expects data and a solution answers with an object of its own, the test asks whether that object equals
+    the expected data: sent to the solution, this question would contain the right answer.
     """
     if call["target"].rpartition(".")[2] not in COMPARISONS:
         return False
@@ -146,10 +144,10 @@ def gives_away(call: Mapping[str, Any], recorded: Iterable[Sequence[Mapping[str,
         _kind(form)
         for calls in recorded
         for other in calls
-        for form in [*other["arguments"], *other["keywords"].values()]
+        for form in argument_forms(other)
         if other["target"] == call["target"]
     }
-    return any(_kind(form) not in ("", *kinds) for form in [*call["arguments"], *call["keywords"].values()])
+    return any(_kind(form) not in ("", *kinds) for form in argument_forms(call))
 
 
 def _kind(form: Any) -> str:

@@ -1,7 +1,7 @@
-"""Tests whose calls a solution is asked in different sandboxes, because one expects what another one's arguments show.
+"""Separation of tests: one whose arguments show what another one expects is asked in another sandbox.
 
-The process of a solution holds the calls of all tests that it is asked at once. Where ``pluralize("ox")`` is called by
-one test and ``pluralize("oxen")`` by another one, a table made of both would answer the first.
+A solution's process holds the calls of all tests in its sandbox. Where one test calls ``pluralize("ox")`` and another
+``pluralize("oxen")``, the arguments of the second contain the answer to the first.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ GROUPS = 2
 _SHORTEST = 2
 """Characters of the shortest text that counts."""
 _USUAL = 12
-"""A text that more tests than these are given says nothing about one of them."""
+"""Most tests that have a text in their arguments for it to count: a common text says nothing about one test."""
 _NUMBER = re.compile(r"[\d./]+")
 _CODE = ("g", "e", "fn", "k")
 """Forms that name classes and functions, or hold their code."""
 
 
 def groups_of_tests(tests: Mapping[str, Sequence[Call]]) -> list[set[str]]:
-    """Return the tests in at most GROUPS groups: what one expects is given to few tests of its own group, or to none.
+    """Return the tests in at most GROUPS groups, so that few tests have arguments that others of their group expect.
 
-    A text that a test is given itself reveals nothing about what it expects.
+    A text that is also in a test's own arguments reveals nothing about what it expects.
     """
     arguments = {name: {text for call in calls for text in _arguments(call)} for name, calls in tests.items()}
     expected = {
@@ -56,7 +56,7 @@ def _arguments(call: Call) -> Iterator[str]:
 
 
 def _texts(form: Any) -> Iterator[str]:
-    """Yield the texts in a form; most names of kinds of forms are too short to be among them."""
+    """Yield the texts in a form; most tags of forms are too short to be among them."""
     if isinstance(form, str):
         if len(form) >= _SHORTEST and not _NUMBER.fullmatch(form):
             yield form

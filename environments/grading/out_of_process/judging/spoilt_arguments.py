@@ -1,25 +1,25 @@
-"""Objects that a held-out call was given, and that the solution leaves with other data than it found.
+"""Spoilt arguments: objects whose data a held-out call changed although it should not.
 
-What an object holds for itself is a solution's own business, as long as what it held before the call stays: a method
-that returns the right result and spoils its object is wrong, whether or not a test looks again.
+A solution may add private state to an object, as long as the data that the object held before the call stays: a method
+that returns the right result and spoils its object is wrong, even if no test looks at the object again.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..forms import fields_of, is_plain
+from ..forms import argument_forms, fields_of, is_plain
 from ..recorded_calls import Call
-from .equal_data import is_same_data, plain_data
+from .equal_data import UNKNOWN_SHAPE, is_same_data, plain_data
 
 
 def spoilt_attributes(call: Call, answer: Any) -> set[str]:
-    """Return the attributes, ``place.name``, that held plain data other than None before a call, and other data since.
+    """Return the attributes ``place.name`` whose plain data (other than None) a call changed.
 
-    ``place`` is that of an argument. An answer of no known shape has none.
+    ``place`` is the position of an argument. An answer of no known shape has none.
     """
     after = answer.get("after") if isinstance(answer, dict) else None
-    forms = [*call["arguments"], *call["keywords"].values()]
+    forms = argument_forms(call)
     if not isinstance(after, list) or len(after) != len(forms):
         return set()
     try:
@@ -28,7 +28,7 @@ def spoilt_attributes(call: Call, answer: Any) -> set[str]:
             for place, (before, now) in enumerate(zip(forms, after, strict=True))
             for name in _spoilt(before, now)
         }
-    except (TypeError, ValueError, LookupError, AttributeError):  # a form of no known shape
+    except UNKNOWN_SHAPE:
         return set()
 
 

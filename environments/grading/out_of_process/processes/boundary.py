@@ -1,12 +1,12 @@
-"""The trusted side of calls that leave a test run: records them, or answers them from another process's answers.
+"""Boundary beside the tests: it records the calls of examined functions, or answers them from a solution's answers.
 
-The text of this file runs inside the sandbox of the tests, after that of ``encoding.py``, on Python 3.8 and
-later. The examined functions in the tree of that sandbox are replaced by ones that end here (see ``targets.py``):
-``gold`` keeps what they were before, ``call`` and its kin stand in for them.
+The text of this file runs in the sandbox of the tests, on Python 3.8 and later. In the trusted tree the examined
+functions are replaced by functions that end here (see ``targets.py``): ``gold`` keeps the original of each, and
+``call`` and ``acall`` stand in for them.
 
-While recording, ``call`` runs the original function and writes down its arguments and its result. While answering, the
-solution under examination has run the recorded calls elsewhere, and ``call`` returns what it returned: the tests judge
-it, and no code of the solution is in their process. Calls that the examined code makes itself are not seen.
+While calls are recorded, ``call`` runs the original function and writes down its arguments and its result. While calls
+are answered, the solution has run the recorded calls in another process, and ``call`` returns its answers: the tests
+judge these, and no code of the solution is in their process. Calls that examined code makes itself are not recorded.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _busy: contextvars.ContextVar[bool] = contextvars.ContextVar("busy", default=Fal
 
 
 class Unanswered(BaseException):
-    """A call for which there is no answer; not an Exception, so that the code of a test does not swallow it."""
+    """Raised for a call without an answer; not an Exception, so that ``except Exception`` in a test lets it pass."""
 
 
 class Boundary:
-    """The calls of a test run that leave for the examined functions, test by test."""
+    """The calls of examined functions in a test run, test by test."""
 
     def __init__(self, job: dict[str, Any]) -> None:
         self.answers = job.get("answers")
@@ -87,7 +87,7 @@ class Boundary:
         return is_allowed
 
     def stop(self) -> dict[str, Any]:
-        """End a test and return its calls, and why they cannot be repeated elsewhere ('' when they can)."""
+        """End a test; return its calls, why they cannot be repeated in another process (or ''), and notes."""
         if self.answers is None and any("answer" not in call for call in self.calls):
             self.problem = self.problem or "a call neither returns nor raises an Exception"
         record: dict[str, Any] = {"calls": self.calls, "problem": self.problem, "reached": sorted(self.reached)}
@@ -109,7 +109,7 @@ class Boundary:
         return keep
 
     def call(self, target: str, arguments: tuple[Any, ...], keywords: dict[str, Any], original: Any = None) -> Any:
-        """Stand in for a function."""
+        """Stand in for a function: record its call, answer it, or run the original."""
         if self.is_decoding:  # an answer cannot have the task's own solution run
             raise self._without_answer(f"an answer calls {target}")
         original = original or self.originals.get(target)
@@ -134,7 +134,7 @@ class Boundary:
             _busy.reset(token)
 
     def _taken_apart(self, target: str, original: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """Call a function that runs while a call's arguments are encoded: what it returns would cross with them."""
+        """Call a function that runs while arguments are encoded; this ends the record: its result is in their forms."""
         result = original(*arguments, **keywords)
         self.problem = self.problem or f"taking an argument apart runs {target}"
         if self.answers is not None:
@@ -165,7 +165,7 @@ class Boundary:
             _busy.reset(token)
 
     def _described(self, target: str, original: Any, arguments: Any, keywords: Any) -> tuple[dict[str, Any], Any, Any]:
-        """Return the call as forms, and its arguments; what cannot be encoded ends the record of the test."""
+        """Return a call as forms, and its arguments to pass on; one without a form ends the record of the test."""
         call: dict[str, Any] = {"target": target}
         self.calls.append(call)
         self.reached.add(target)
@@ -196,7 +196,7 @@ class Boundary:
         return call, arguments_sent, keywords_sent
 
     def _recorded(self, call: dict[str, Any], sent: list[Any], outcome: Any, modules: Any = None) -> Any:
-        """Write down the answer of the original, and return or raise what it gave."""
+        """Write down the answer of the original function, and return its result or raise its exception."""
         result, error, _ = outcome
         if not self.problem:
             try:
@@ -210,7 +210,7 @@ class Boundary:
         return result
 
     def _answer(self, call: dict[str, Any]) -> Any:
-        """Return or raise what the solution answered to this call elsewhere."""
+        """Return the result, or raise the exception, that the solution answered to this call with."""
         number, expected = len(self.calls) - 1, (self.answers or {}).get(self.test, [])
         if self.problem or number >= len(expected) or not self._is_same_call(expected[number], call):
             raise self._without_answer(self.problem or f"call {number} of {call['target']}")
@@ -224,12 +224,12 @@ class Boundary:
             self.is_decoding = False
 
     def _without_answer(self, reason: str) -> Unanswered:
-        """Return the exception for a call, and note it: a test that swallows it has not been judged."""
+        """Return the exception for a call without an answer; note it, since a test that catches it is not judged."""
         self.unanswered = self.unanswered or reason
         return Unanswered(reason)
 
     def _stand_in(self, form: Any, result: Any) -> Any:
-        """Return a result with stand-ins for functions that stay on the other side, and for those in its parts."""
+        """Return a result in which stand-ins replace the functions that stay in the process where they were made."""
         tag = form[0] if isinstance(form, list) else ""
         if tag == "L" or tag == "r" and isinstance(form[1], str) and isinstance(result, types.FunctionType):
             stand_in = self.values.objects.get(f"{form[1]} live") or self._live(form[1], result)
@@ -246,7 +246,7 @@ class Boundary:
         return result
 
     def _live(self, number: str, original: Any) -> Any:
-        """Return a stand-in for a function that was returned: calls of it are calls too."""
+        """Return a stand-in for a returned function: calls of it are recorded or answered too."""
 
         def live(*arguments: Any, **keywords: Any) -> Any:
             return self.call(f"@{number}", arguments, keywords, original)

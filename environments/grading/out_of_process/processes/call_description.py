@@ -1,4 +1,4 @@
-"""Calls and their answers as forms, for both sides of the boundary.
+"""Calls and their answers as forms, in the tests' process and in the solution's.
 
 The text of this file is also run inside sandboxes, after that of ``decoding.py``, on Python 3.8 and later.
 """
@@ -19,10 +19,10 @@ if TYPE_CHECKING:  # inside, the text of that file has defined these names alrea
 
 
 def describe_answer(values: Any, number: int, call: dict[str, Any], sent: list[Any], outcome: Any) -> tuple[Any, Any]:
-    """Return the answer to a call as forms, and its result to hand on. Raises CannotEncode.
+    """Return the answer to a call as forms, and its result to pass on. Raises CannotEncode.
 
-    ``after`` are the forms of what the call was given, where the call changed any of it; ``raw`` are the attributes of
-    objects whose class would set them up again on the way.
+    In the answer, ``after`` has the forms of the arguments after the call, where the call changed any of them, and
+    ``raw`` the attributes of objects whose class defines itself how they are pickled (see ``own_state.py``).
     """
     result, error, (printed, printed_errors) = outcome
     values.begin(answering=str(number))
@@ -46,7 +46,7 @@ def describe_answer(values: Any, number: int, call: dict[str, Any], sent: list[A
 
 
 def without_defaults(function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Return the arguments without those that are the defaults themselves: a sentinel has no copy elsewhere."""
+    """Return the arguments without default values: a default such as ``object()`` has no equal in another process."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (ValueError, TypeError):
@@ -76,8 +76,7 @@ def without_defaults(function: Any, arguments: tuple[Any, ...], keywords: dict[s
 def same_call(expected: dict[str, Any], call: dict[str, Any], recorded_names: Any = None) -> bool:
     """Return whether two calls have the same target and arguments.
 
-    Attributes that a solution alone has do not count where ``recorded_names`` says which a record has (see
-    ``public_forms.py``).
+    With ``recorded_names``, only the attributes in a record count (see ``public_forms.py``).
     """
     parts = ("target", "arguments", "keywords")
     if canonical([expected.get(part) for part in parts]) == canonical([call.get(part) for part in parts]):
@@ -89,7 +88,7 @@ def same_call(expected: dict[str, Any], call: dict[str, Any], recorded_names: An
 
 
 def printed_outcome(function: Any, arguments: Any, keywords: Any) -> tuple[Any, Any, tuple[str, str]]:
-    """Return the result or the exception of a call, and what it printed on both streams, which is passed on."""
+    """Call a function; return its result, its exception and what it printed on both streams. Print that too."""
     buffer, errors, result, failure = io.StringIO(), io.StringIO(), None, None
     with contextlib.redirect_stdout(buffer), contextlib.redirect_stderr(errors):
         try:

@@ -1,9 +1,9 @@
-"""Fields that a solution's constructor makes, for objects that were made where it does not run.
+"""Fields that a solution's constructor adds, for objects that were made where this constructor does not run.
 
-The text of this file runs after that of ``code_decoding.py``, in the process of a solution, on Python 3.8 and later.
-An object that a test made has the state that the task's own constructor gives it. Where the solution has changed that
-constructor, the fields that it makes of nothing, such as a cache or a lock, are made here. All of this is the
-solution's own code in its own process; nothing of it is believed elsewhere.
+The text of this file runs in the solution's process, after that of ``code_decoding.py``, on Python 3.8 and later. An
+object that a test made has the state that the task's own constructor gives it. Where the solution has changed that
+constructor, the fields that it makes without its arguments, such as a cache or a lock, are added here. This runs the
+solution's code in the solution's process alone; no other process trusts it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # inside, the text of that file has defined these names alrea
 
 
 class SolutionValues(Values):
-    """The values of the calls that a solution answers; ``constructors`` names the classes whose own it has changed.
+    """Values of the calls that a solution answers; ``constructors`` names the classes whose ``__init__`` it changed.
 
     ``names`` are the attributes, by class, that the calls show: others belong to the solution alone.
     """
@@ -37,9 +37,9 @@ class SolutionValues(Values):
         self.constructors = frozenset(constructors)
         self.names = names or {}
         self.state_names: list[str] | None = None
-        """What is looked at in modules before and after each call; None for everything."""
+        """The names in modules that are compared before and after each call; None for all."""
         self.decorated: Mapping[str, int] = {}
-        """The number of decorators of a target that stay beside the tests."""
+        """Number of decorators of each target that stay beside the tests."""
         self._setters: dict[type, list[tuple[str, _Setter]]] = {}
 
     def _decode_o(self, number: Any, maker: Any, *parts: Any) -> Any:
@@ -51,7 +51,7 @@ class SolutionValues(Values):
         return value
 
     def _set_state(self, value: Any, state: Any, is_known: bool) -> None:
-        """Give an object the state that the test sent, beside what the solution alone has kept in it."""
+        """Set the state that the test sent, and keep the private attributes that the solution has set."""
         held = dict(getattr(value, "__dict__", None) or {}) if is_known else {}
         super()._set_state(value, state, is_known)
         kind = f"{type(value).__module__}:{type(value).__qualname__}"
@@ -80,7 +80,7 @@ def _add(value: Any, name: str, set_field: _Setter) -> None:
 
 
 def fields_of(kind: type) -> Iterator[tuple[str, _Setter]]:
-    """Yield the fields that a class's ``__init__`` always makes and without its arguments, each with what makes it."""
+    """Yield the fields that a class's ``__init__`` always makes without its arguments, each with its setter."""
     function: Any = inspect.unwrap(vars(kind)["__init__"])
     node: Any = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
     parameters = [item.arg for item in ast.walk(node.args) if isinstance(item, ast.arg)]

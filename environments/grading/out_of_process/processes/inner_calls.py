@@ -1,6 +1,6 @@
-"""What runs inside a test's calls: which of them run an examined function, and what that answers there.
+"""Examined functions that run inside the calls of a test: which calls run one, and how its answers vary there.
 
-The text of this file runs inside the sandbox of the tests, before that of ``boundary.py``, on Python 3.8 and later.
+The text of this file runs in the sandbox of the tests, before that of ``boundary.py``, on Python 3.8 and later.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def observed(boundary: Any, target: str, original: Any, arguments: tuple[Any, ..
 async def observed_coroutine(
     boundary: Any, target: str, original: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Any:
-    """Do the same for a coroutine function."""
+    """Call a coroutine function of the workspace; note it as an entry where an examined one runs."""
     before, boundary.reached = boundary.reached, {target}
     try:
         return await original(*arguments, **keywords)

@@ -1,8 +1,9 @@
-"""What a call changes at the top level of the package's modules and classes: registries, counters, defaults.
+"""State of modules: what a call changes at the top level of the package's modules and classes.
 
 The text of this file is also run inside sandboxes, after that of ``own_state.py``, on Python 3.8 and later. A function
-may answer nothing and register something instead. So an answer also says which items of such containers, and which
-plain values, the call left otherwise (``modules``). Names of caches are left out: a solution need not fill one.
+may return nothing and change a registry, a counter or a default instead. So an answer also says which items of such
+containers, and which plain values, the call changed (``modules``). Names of caches are left out: a solution does not
+have to fill one.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class ModuleState:
                 self._add(f"{prefix}{name}.", vars(item), module)
 
     def changes(self, values: Any) -> dict[str, Any]:
-        """Return what is otherwise now: pairs of a key and a value, by name."""
+        """Return what has changed since then: pairs of a key and its new value, by name."""
         changed: dict[str, list[Any]] = {}
         for name, (item, before) in self.held.items():
             pairs = list(_differing(values, before, item))
@@ -87,7 +88,7 @@ def _is_state(name: str) -> bool:
 
 
 def _differing(values: Any, before: Any, now: Any) -> Iterator[Any]:
-    """Yield the items of a container that are otherwise now, each with what it is."""
+    """Yield the changed items of a container, each with its new value."""
     if type(now) is list:
         if len(before) != len(now) or any(one is not other for one, other in zip(before, now)):  # noqa: B905
             yield [None, values.alone(now)]

@@ -1,9 +1,11 @@
-"""Arguments that are what an earlier call answered: a solution is given the call's number, not the answer.
+"""Arguments that repeat an earlier answer: a solution is sent the number of that call in place of the answer.
 
-A test often hands on what it got: ``decode(encode(x))``. The recorded argument is then what the task's own solution
-answered, and a solution that can read the calls ahead would find its answer there. So the argument becomes
-``["a", number, path]``, that part of what the solution answered; where the answer differs, so does the argument, as in
-the test. The text of this file also runs where solutions run, on Python 3.8 and later.
+A test often passes on what it got, as in ``decode(encode(x))``. The recorded argument is then an answer of the task's
+own solution, and a solution that reads all calls in advance would find the right answer there. So the argument is sent
+as ``["a", number, path]``: the part at ``path`` of the answer that the solution itself gave to call ``number``. Where
+that answer differs from the recorded one, the argument differs too, as it would in the test.
+
+The text of this file also runs in the solution's process, on Python 3.8 and later.
 """
 
 from __future__ import annotations
@@ -13,10 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 SHORTEST = 3
-"""Fewest characters of a string, and fewest items of a tuple, that are named: shorter ones occur by chance."""
+"""Fewest characters of a string and fewest items of a tuple that count as an answer: shorter ones occur by chance."""
 MAX_FILLED = 4 * 1024 * 1024
-"""Most characters of the answers that the arguments of one test take the place of."""
-_PARTS = ("target", "arguments", "keywords")
+"""Most characters of answers that are filled into the arguments of one test."""
 _INNER_FORMS: dict[str, tuple[tuple[int, str], ...]] = {
     "t": ((1, "items"),),
     "F": ((1, "items"),),
@@ -31,11 +32,11 @@ _INNER_FORMS: dict[str, tuple[tuple[int, str], ...]] = {
     "B": ((2, "one"),),
     "fn": ((6, "cells"), (7, "named"), (8, "named")),
 }
-"""Where the forms inside a form are, by tag; the private state of an opaque object is each solution's own."""
+"""Positions of the forms inside a form, by tag. The private state of an opaque object is left out: solutions differ."""
 
 
 def hidden(calls: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return recorded calls without their answers, and with arguments that name earlier answers."""
+    """Return recorded calls as they are sent: without answers, and with the names of earlier answers as arguments."""
     names_of_answers: dict[str, list[Any]] = {}
     visible: set[str] = set()
     calls_hidden: list[dict[str, Any]] = []
@@ -52,7 +53,7 @@ def hidden(calls: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def filled(call: Mapping[str, Any], answers: Sequence[Any]) -> dict[str, Any]:
-    """Return a call whose arguments are forms again, from the answers to the calls before it.
+    """Return a call in which the answers to earlier calls replace their names.
 
     Raises LookupError or TypeError where an answer has no such part.
     """
@@ -61,9 +62,10 @@ def filled(call: Mapping[str, Any], answers: Sequence[Any]) -> dict[str, Any]:
 
 
 def answered(calls: Sequence[Mapping[str, Any]], answers: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return recorded calls as a solution was asked them, with its answers, up to the first that it could not be asked.
+    """Return recorded calls with a solution's answers, and with the arguments that the solution was really sent.
 
-    The answers are a claim of the solution's process: parts that are missing or large end the list.
+    The answers are a claim of the solution's process. The list ends before the first call whose arguments name an
+    answer that is missing or too large.
     """
     calls_answered: list[dict[str, Any]] = []
     size = 0
@@ -81,7 +83,7 @@ def answered(calls: Sequence[Mapping[str, Any]], answers: Sequence[Any]) -> list
 
 
 def _is_telling(form: Any) -> bool:
-    """Return whether a form says enough to be an answer on its own."""
+    """Return whether a form is specific enough that an equal argument probably is this answer."""
     if isinstance(form, str):
         return len(form) >= SHORTEST
     if not isinstance(form, list):

@@ -1,9 +1,9 @@
-"""Calls without what a solution alone keeps in their arguments (see ``encoding.py``).
+"""Calls without the private attributes that a solution keeps in their arguments.
 
 The text of this file is also run inside sandboxes, after that of ``places.py``, on Python 3.8 and later. A solution may
-keep a cache, a lock or a counter in an object that it is given. Then the next call with this object is not the recorded
-one to the letter, and yet the same call: attributes that no recorded call and answer has, in objects of classes that
-some of these have, are left out of the comparison. What the test itself sets is in its recorded calls.
+keep a cache, a lock or a counter in an object that it is called with. The next call with this object then differs from
+the recorded one, and yet is the same call. So the comparison leaves out attributes that no recorded call or answer has,
+in objects of classes that recorded calls or answers do have. What the test itself sets is in its recorded calls.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def attribute_names(forms: Any) -> dict[str, list[str]]:
 
 
 def public_call(call: Mapping[str, Any], recorded_names: Names) -> str:
-    """Return a call as text, without attributes that a solution alone has; their order does not matter."""
+    """Return a call as text, without attributes that only a solution has and without the order of attributes."""
     forms = [*call["arguments"], *call["keywords"].values()]
     return canonical([call["target"], sorted(call["keywords"]), _Public(forms, recorded_names).forms])
 

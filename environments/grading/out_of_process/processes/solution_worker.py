@@ -1,9 +1,9 @@
-"""Runs recorded calls on a solution, in a process and a sandbox that hold neither tests nor expected results.
+"""Worker that runs recorded calls on a solution, in a sandbox that holds neither tests nor expected results.
 
-The text of this file runs after those of ``plugin_imports.py``, ``encoding.py`` and ``boundary.py``, on Python
-3.8 and later. Standard input has one JSON object; each test's calls run in a process of their own, which writes one
-line of JSON; those of a trial share one. What is written is a claim of the solution's own process and is never trusted:
-the host compares it, or lets the tests judge it elsewhere.
+The text of this file runs after all others (see ``programs.py``), on Python 3.8 and later. Standard input has one JSON
+object. The calls of each test run in a process of their own, which writes one line of JSON; those of a trial share a
+process. The answers are a claim of the solution's process and are never trusted: the host compares them, or the tests
+judge them in another sandbox.
 """
 
 from __future__ import annotations
@@ -32,15 +32,14 @@ if TYPE_CHECKING:  # inside, the texts of those files have defined these names a
 CPU_SECONDS = 30
 """Most seconds of CPU time for the calls of one test."""
 TRIAL_SECONDS = 3
-"""The same for all tests of a trial: the solution is a mutant of the task's own, which may never end."""
+"""Most seconds of CPU time for all tests of a trial: it runs a mutant of the task's own solution, which may hang."""
 
 
 def find_target(values: Any, target: str) -> Any:
     """Return the function of a target.
 
-    It is ``module:qualified.name#accessor``, or ``@n`` for the function number ``n`` of an earlier answer. Where the
-    task's own solution has decorators, these stay beside the tests, so that as many are taken off here. Others are the
-    solution's own.
+    A target is ``module:qualified.name#accessor``, or ``@n`` for the function number ``n`` of an earlier answer. The
+    decorators of the task's own solution stay beside the tests, so as many are removed here; more are the solution's.
     """
     if target.startswith("@"):
         return values.objects[target[1:]]

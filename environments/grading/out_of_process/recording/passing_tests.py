@@ -16,7 +16,7 @@ from typing import Any
 
 from .....models import FileChange
 from ....rng import stream
-from ..forms import is_plain
+from ..forms import argument_forms, is_plain
 from ..held_out.inputs import held_out_calls
 from ..judging.examination import Examination, Replies
 from ..judging.recorded_changes import answers_with_names, calls_with_names
@@ -124,7 +124,7 @@ def _keys(calls: Sequence[Call]) -> set[str]:
     keys: set[str] = set()
     before = ""
     for call in calls:
-        forms = [*call["arguments"], *call["keywords"].values()]
+        forms = argument_forms(call)
         text = canonical([call["target"], call["arguments"], call["keywords"]])
         before = hashlib.sha256((before + text).encode("utf-8", "replace")).hexdigest()
         keys.add(text if all(map(is_plain, forms)) and call["target"][0] != "@" else before)

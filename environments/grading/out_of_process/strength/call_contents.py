@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..forms import argument_forms
 from ..recorded_calls import Call
 from ..values.places import canonical
 
@@ -21,7 +22,7 @@ _KNOWN = ("r", "h")
 
 def call_contents(calls: Sequence[Call]) -> list[str]:
     """Return a text for each call of one test: its target and what its arguments hold."""
-    arguments = [[*call["arguments"], *call["keywords"].values()] for call in calls]
+    arguments = [*map(argument_forms, calls)]
     named = {form[1] for form in _numbered(arguments) if form[0] in _KNOWN} | {call["target"][1:] for call in calls}
     digests: dict[Any, str] = {}
     contents: list[str] = []
@@ -30,12 +31,7 @@ def call_contents(calls: Sequence[Call]) -> list[str]:
         contents.append(canonical([_target(call["target"], digests), [_content(part, digests) for part in parts]]))
         answer = call.get("answer")
         answer = answer if isinstance(answer, dict) else {}
-        for part in [
-            *call["arguments"],
-            *call["keywords"].values(),
-            *(answer.get("after") or []),
-            answer.get("result"),
-        ]:
+        for part in [*argument_forms(call), *(answer.get("after") or []), answer.get("result")]:
             for form in _numbered(part):
                 if form[0] not in _KNOWN and form[1] in named:
                     text = canonical(_content(form, {}))

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
+from ..forms import argument_forms, type_of
 from ..judging.equal_data import comparable, plain_data
 from ..recorded_calls import Call, RecordedCalls
 from ..values.places import canonical
@@ -21,7 +21,7 @@ def refuted_defaults(calls: Sequence[Call]) -> list[frozenset[int]]:
     """
     answers = [_answer(call) for call in calls]
     frequent = Counter(answers).most_common(1)[0][0] if answers else ""
-    width = max((len(_forms(call)) for call in calls), default=0)
+    width = max((len(argument_forms(call)) for call in calls), default=0)
     return [
         frozenset(
             ([-1] if answer != frequent else [])
@@ -39,13 +39,13 @@ def satisfying_table(recorded: RecordedCalls) -> str:
             return f"every held-out call of {target} has the same answer"
         if of_sequences:
             continue
-        for place in range(max(len(_forms(call)) for call in inputs)):
+        for place in range(max(len(argument_forms(call)) for call in inputs)):
             if all(_is_argument(call, place) for call in inputs):
                 return f"every held-out call of {target} returns its argument {place + 1}"
         calls = [*inputs, *(call for calls in recorded.tests.values() for call in calls if call["target"] == target)]
         by_types: dict[str, set[str]] = {}
         for call in calls:
-            by_types.setdefault(canonical([_type(form) for form in _forms(call)]), set()).add(_answer(call))
+            by_types.setdefault(canonical([type_of(form) for form in argument_forms(call)]), set()).add(_answer(call))
         if all(len(answers) == 1 for answers in by_types.values()):
             return f"the answers of {target} depend on the types of its arguments alone"
     return ""
@@ -61,20 +61,9 @@ def _answer(call: Call) -> str:
     return canonical(comparable(call, call["answer"]))
 
 
-def _forms(call: Call) -> list[Any]:
-    return [*call["arguments"], *call["keywords"].values()]
-
-
 def _is_argument(call: Call, place: int) -> bool:
-    forms, answer = _forms(call), call["answer"]
+    forms, answer = argument_forms(call), call["answer"]
     if place >= len(forms) or answer["error"]:
         return False
     data = plain_data(forms[place])
     return data != ["?"] and bool(canonical(data) == canonical(plain_data(answer["result"])))
-
-
-def _type(form: Any) -> Any:
-    """Return the tag of a form, the maker of an object, the type's name of other data."""
-    if isinstance(form, list):
-        return form[2] if form[0] == "o" else form[0]
-    return type(form).__name__

@@ -1,11 +1,11 @@
-"""What an answer changes of objects that its call was not recorded to change.
+"""Guard against foreign changes: an answer that changes objects which recorded calls of its function leave alone.
 
 The text of this file is also run inside sandboxes, after that of ``trusted_objects.py``, on Python 3.8 and later. An
-answer writes down objects in full, and could so change what a test expects: another object that it holds, or a list
-that it shares with a function. What a function of the record changes is known: the places of its arguments (``0``,
-``0.items``, ``key[]``) whose objects recorded calls changed. An answer may change the objects there, and what it made
-itself. Any other change is *foreign*. It may be honest, such as a cache, so the test decides twice: it has to pass with
-the change, and without it, where each object that is changed so stays as the test left it.
+answer holds objects in full, and so could change the value that a test expects: another object that the test holds, or
+a list that it shares with a function. The record shows what calls of a function change: the objects at certain places
+of its arguments (``0``, ``0.items``, ``key[]``). An answer may change the objects there, and those that it made. Any
+other change is *foreign*. It may be honest, such as a cache, so the test has to pass twice: with the change, and with
+each object that is changed in this way left as the test left it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ _EMPTY_CELL = types.SimpleNamespace()
 
 
 class Guard:
-    """Notes what answers change; ``places`` are those that calls may change, by target, ``numbers`` those of objects
-    that recorded calls of the test change, and the objects in ``frozen`` stay as they are."""
+    """Notes the foreign changes of answers in one test.
+
+    ``places`` are the places of arguments that calls may change, by target, ``numbers`` the objects that recorded calls
+    of the test change, and ``frozen`` the objects that no answer changes.
+    """
 
     def __init__(self, places: Mapping[str, Sequence[str]], numbers: Collection[Any], frozen: Collection[Any]) -> None:
         self.places = places
@@ -36,7 +39,7 @@ class Guard:
         self._permitted: set[Any] = set()
 
     def begin(self, call: Mapping[str, Any]) -> None:
-        """Start the answer to a call, which names the objects that may change."""
+        """Start the answer to a call, whose arguments show which objects may change."""
         recorded = frozenset(self.places.get(call["target"], ()))
         self._permitted = set()
         for place, form in arguments_of(call):
@@ -45,14 +48,14 @@ class Guard:
                     self._permitted.add(number)
 
     def is_permitted(self, number: Any) -> bool:
-        """Return whether an answer may change an object: one of those above, or in the private state of one."""
+        """Return whether an answer may change an object: a permitted one, or one in the private state of such."""
         if number in self._permitted:
             return True
         return isinstance(number, str) and any(f".{owner}/" in number for owner in self._permitted)
 
     @contextlib.contextmanager
     def watched(self, number: Any, value: Any, is_same: Callable[[Any, Any], bool]) -> Iterator[None]:
-        """Note whether an object changes meanwhile, and undo it for one that stays as it is."""
+        """Note whether an object changes in the ``with`` block, and undo the change of a frozen object."""
         if self.is_permitted(number):
             yield
             return
@@ -82,7 +85,7 @@ def objects_in(form: Any, place: str) -> Iterator[tuple[str, Any, Any]]:
 
 
 def with_contents_left_out(call: Mapping[str, Any], numbers: Collection[Any]) -> dict[str, Any]:
-    """Return a call whose arguments only name the objects with these numbers."""
+    """Return a call whose arguments name the objects with these numbers instead of showing them in full."""
 
     def named(form: Any) -> Any:
         if not isinstance(form, list):

@@ -1,7 +1,7 @@
 """Functions and classes of tests, from their forms (see ``encoding.py``).
 
 The text of this file is also run inside sandboxes, after that of ``decoding.py``, on Python 3.8 and later. On the
-trusted side no form makes one: only what a function of a test holds is changed there.
+trusted side no form makes a function or class: only the variables that a function of a test holds change there.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Values(DataValues):
         return function
 
     def _is_attribute(self, name: str) -> bool:
-        """Return whether a function of an answer may have an attribute: a special one as the task's own solution."""
+        """Return whether a function in an answer may have an attribute: a special one only if recorded answers do."""
         if not name.startswith("__"):
             return True
         is_python_s = hasattr(types.FunctionType, name) or name in _SPECIAL
@@ -62,7 +62,7 @@ class Values(DataValues):
         return function
 
     def _fill_function(self, function: Any, cells: Any, shared: Any, attributes: Any) -> None:
-        """Give a function of a test what it holds."""
+        """Set the variables and attributes that a function of a test holds."""
         for position, (_, form) in enumerate(cells):
             content = self.decode(form[0]) if form else None
             is_set = self.allowed is None or sets_cell(function.__code__, function.__code__.co_freevars[position])

@@ -24,12 +24,12 @@ _IGNORED = frozenset(
 
 
 class CodeEncoder(Encoder):
-    """Turns values into forms, those of tests' own functions and classes too."""
+    """Turns values into forms, also functions and classes that a test defines."""
 
     def number_first(self, result: Any) -> None:
-        """Give a result and its parts their numbers before anything else of an answer does.
+        """Number a result and its parts before anything else in an answer.
 
-        Private state comes later, and under its owner's name: it shifts no number of what a caller sees.
+        Private state is numbered later, so that it does not shift the numbers of what a caller sees.
         """
         self._number_parts(result, set())
 
@@ -65,12 +65,12 @@ class CodeEncoder(Encoder):
         return ["?" if form is NO_FORM else canonical(form) for form in forms]
 
     def taken(self, generator: Any) -> Any:
-        """Return a generator of what another one gives first; what it gives later is still its own."""
+        """Return a generator whose first items are read now; the later ones are read when they are asked for."""
         items = list(itertools.islice(generator, MAX_ITEMS))
         return replay(items, None, generator)
 
     def encode_known_code(self, value: Any, number: Any) -> Any:
-        """Return a test's function or class by value; what an answer made stays where it is."""
+        """Return the form of a test's function or class by value; that of one in an answer only names it."""
         if isinstance(number, str):
             return ["L", number, self._attributes(value) if self.answering and not isinstance(value, type) else []]
         if value.__name__.lower().startswith("test") or isinstance(value, type) and is_test_class(value):

@@ -1,7 +1,7 @@
-"""Forms back to values (see ``encoding.py``); ``code_decoding.py`` has functions and classes of tests.
+"""Values from forms (see ``encoding.py``); ``code_decoding.py`` adds functions and classes of tests.
 
-The text of this file is also run inside sandboxes, after that of ``encoding.py``, on Python 3.8 and later. What
-is decoded on the trusted side is limited to names that the task's own solution gave: a solution cannot send code.
+The text of this file is also run inside sandboxes, after that of ``encoding.py``, on Python 3.8 and later. Beside the
+tests, forms may only use names that are in the answers of the task's own solution: a solution cannot send code.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class DataValues(CodeEncoder):
         self.live = live
         self.guard: Guard | None = None
         self.made: set[Any] = set()
-        """Numbers of what was made since the message began."""
+        """Numbers of the objects that were made since the message began."""
 
     def begin(self, answering: str = "") -> None:
         """Start a message."""
@@ -67,7 +67,7 @@ class DataValues(CodeEncoder):
         self.made = set()
 
     def watched(self, number: Any, value: Any) -> contextlib.AbstractContextManager[None]:
-        """Return what notes a change of a known object meanwhile, on the trusted side."""
+        """Return a context that notes changes of a known object on the trusted side."""
         if self.guard is None or number in self.made:
             return contextlib.nullcontext()
         return self.guard.watched(number, value, self._is_same)
@@ -110,7 +110,7 @@ class DataValues(CodeEncoder):
         return handler(*form[1:])
 
     def decode_exception(self, form: Any) -> BaseException:
-        """Return the exception of a form; where its class takes other arguments, one that has them set."""
+        """Return the exception of a form. Where its class refuses the arguments, they are set without a call of it."""
         kind = self.decode(form[0])
         if not (isinstance(kind, type) and issubclass(kind, (Exception, SystemExit))):
             raise CannotEncode("only an Exception is raised across processes")
@@ -196,7 +196,7 @@ class DataValues(CodeEncoder):
                 value[key] = item
 
     def _set_state(self, value: Any, state: Any, is_known: bool) -> None:
-        """Give an object a state; one that is known, and has this state, stays as it is: its class could heal it."""
+        """Set the state of an object, unless it is known and has this state: a class may repair state as it is set."""
         if is_known and has_own_state(type(value), self.packages):
             reduced = value.__reduce_ex__(2)
             held = reduced[2] if isinstance(reduced, tuple) and len(reduced) > 2 else None
@@ -209,7 +209,7 @@ class DataValues(CodeEncoder):
         return type(self)(self.opaque, self.packages, self.allowed).decode(form)
 
     def _made_here(self, number: Any, value: Any, written: tuple[Any, ...]) -> Any:
-        """Give a new object of the trusted side its number; one that is known already is not written to."""
+        """Number a new object on the trusted side. Raises CannotEncode where a form would write to a known one."""
         known_number = self.numbers.get(id(value))
         is_known = known_number is not None and self.objects.get(known_number) is value
         if is_known and written != (None, None, None):
@@ -217,7 +217,7 @@ class DataValues(CodeEncoder):
         return self._known(number, lambda: value)
 
     def _maker(self, method: str, place: Any) -> Any:
-        """Return what makes an object; on the trusted side only what has made one in a recorded answer."""
+        """Return the maker of an object; on the trusted side only one that has made an object in a recorded answer."""
         if self.allowed is None:
             return self.decode(place)
         if place[0] != "g" or not self.allowed(f"{method} {place[1]}", place[2]):
@@ -225,7 +225,7 @@ class DataValues(CodeEncoder):
         return checked_maker(place[1], place[2], self.packages)
 
     def _known_as(self, number: Any, is_kind: Callable[[Any], bool]) -> Any:
-        """Return a known object; on the trusted side a form cannot treat it as one of another kind."""
+        """Return a known object. Raises CannotEncode on the trusted side for an object of another kind."""
         value = self.objects[number]
         if self.allowed is not None and not is_kind(value):
             raise CannotEncode(f"number {number} is a {type(value).__name__}")
@@ -280,9 +280,9 @@ class DataValues(CodeEncoder):
             dict.update(value, decoded)
 
     def _decoded_attributes(self, value: Any, attributes: Any) -> dict[str, Any]:
-        """Return an opaque object's attributes; on the trusted side those that are data, whose methods are the tree's.
+        """Return an opaque object's attributes; on the trusted side only those that are data.
 
-        What a solution keeps for itself besides, such as a helper of its own, stays in its process.
+        Other private state of a solution, such as an object of a helper class, stays in the solution's process.
         """
         if self.allowed is None:
             return {name: self.decode(item) for name, item in attributes}

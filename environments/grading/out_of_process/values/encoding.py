@@ -1,8 +1,8 @@
-"""Values as JSON, for calls that cross from one process to another without sharing anything else.
+"""Values as JSON, for calls between two processes that share nothing else.
 
 The text of this file is also run inside sandboxes, so it needs the standard library alone and runs on Python 3.8 and
-later. A *form* is JSON: ``None``, booleans, small integers and strings stand for themselves; everything else is a list
-whose first element is a tag:
+later. A *form* is the JSON of a value: ``None``, booleans, small integers and strings stand for themselves; everything
+else is a list whose first element is a tag:
 
 | form | value |
 |---|---|
@@ -11,7 +11,7 @@ whose first element is a tag:
 | ``["l", n, items]``, ``["t", items]`` | list, tuple |
 | ``["S", n, items]``, ``["F", items]`` | set, frozenset, sorted by their JSON |
 | ``["d", n, pairs]``, ``["D", pairs]`` | dict; the second is an object's own |
-| ``["r", n]`` | number ``n``, which the same message has in full |
+| ``["r", n]`` | the container or object with the number ``n``, which the same message has in full |
 | ``["g", module, name]`` | a class, function, module (empty name) or constant that a module holds |
 | ``["e", module, class, member]`` | a member of an enumeration; a combination of flags by its number |
 | ``["m", n, method, pattern, text, start, end]`` | the match that a regular expression's method finds |
@@ -24,10 +24,8 @@ whose first element is a tag:
 | ``["fn", n, ...]``, ``["k", n, ...]`` | a function or class of a test, by value |
 | ``["L", n, attributes]`` | a function that stays where it was made |
 
-A number names the same container or object in all calls of a test. The side that calls counts 1, 2, ...; what an answer
-adds to call ``k`` has the numbers ``"k.1"``, ``"k.2"``, ..., so that two answers which differ do not shift the rest.
-What an attribute ``a`` of object ``n`` adds has ``"k.n/a.1"``, ...: no attribute shifts the numbers of others.
-Objects are opaque whose class is what is examined: their private state is the solution's own business.
+A number names the same container or object in all calls of a test (see ``numbering.py``). An object is *opaque* where
+its class is what the task examines: its private state is the solution's own business.
 """
 
 from __future__ import annotations
@@ -68,7 +66,7 @@ class Encoder(Numbering):
         self.classes: dict[str, Any] = {}
         self.is_digest = False
         self.carriers: list[tuple[Any, Any]] = []
-        """The objects of the message, with their numbers, whose class says itself how they are taken apart."""
+        """The objects of the message, with their numbers, whose class defines itself how they are pickled."""
         self._written: set[Any] = set()
         self._constants: Any = None
 
@@ -112,7 +110,7 @@ class Encoder(Numbering):
         return self._encode_shared(value, kind)
 
     def encode_result(self, value: Any) -> tuple[Any, Any]:
-        """Return the form of an argument or a result, and the value to hand on: an iterator is used up and remade."""
+        """Return the form of an argument or a result, and the value to pass on: an iterator is read and made again."""
         if not isinstance(value, ITERATORS):
             return self.encode(value), value
         items: list[Any] = []
@@ -133,7 +131,7 @@ class Encoder(Numbering):
         return [self._class(type(error)), text_of(error), arguments and arguments[2]]
 
     def optional(self, value: Any) -> Any:
-        """Return the form of a value that is not needed for certain, None where it has none."""
+        """Return the form of a value that may be left out, None where it has no form."""
         written = set(self._written)
         try:
             return self.encode(value)
@@ -153,12 +151,12 @@ class Encoder(Numbering):
         return ["n", number, self.encode(type(value))]
 
     def digests(self, value: Any) -> dict[str, str]:
-        """Return each attribute of an object as text that shows whether it has changed."""
+        """Return the attributes of an object as texts that differ from earlier ones where an attribute has changed."""
         forms = {name: (self.alone(item), item) for name, item in getattr(value, "__dict__", {}).items()}
         return {name: f"{id(item)}" if form is NO_FORM else canonical(form) for name, (form, item) in forms.items()}
 
     def alone(self, value: Any) -> Any:
-        """Return the form of a value with numbers of its own, ``["?"]`` where it has none."""
+        """Return the form of a value as a message of its own, ``["?"]`` for a value that has no form."""
         other = type(self)(self.opaque, self.packages)
         other.is_digest = True
         other.begin("0")
@@ -248,7 +246,7 @@ class Encoder(Numbering):
         ]
 
     def _class(self, kind: Any) -> Any:
-        """Return the form of what makes an object, and note what a class of the packages derives from."""
+        """Return the form of an object's maker, and note the bases of a class of the packages in an answer."""
         is_answer_s = self.answering and isinstance(kind, type) and id(kind) not in self.numbers
         form = place_in_answer(kind) if is_answer_s else self.encode(kind)
         bases = bases_of(kind, self.packages) if self.answering and isinstance(kind, type) and form[0] == "g" else []

@@ -10,14 +10,15 @@ from collections.abc import Callable
 from typing import Any
 
 MAX_NAME = 80
-"""Most characters of an owner in a number; a longer one is given by its hash."""
+"""Most characters of an owner in a number; the hash of a longer one stands for it."""
 
 
 class Numbering:
-    """Gives each object a number for the rest of a test.
+    """Gives each container and object a number that names it in all later messages of a test.
 
-    A caller counts 1, 2, ...; an answer to call ``k`` gives ``"k.1"``, ``"k.2"``, ..., and to what attribute ``a`` of
-    object ``n`` holds ``"k.n/a.1"``, ...: private state that another solution does not have shifts no other number.
+    The side that calls counts 1, 2, ... An answer to call ``k`` counts ``"k.1"``, ``"k.2"``, ..., so that a longer
+    answer does not shift the numbers of later ones. What attribute ``a`` of object ``n`` holds has ``"k.n/a.1"``, ...:
+    private state that another solution does not have does not shift other numbers.
     """
 
     def __init__(self) -> None:
@@ -46,7 +47,7 @@ class Numbering:
         return number
 
     def owned(self, number: Any, name: Any, item: Any, encode: Callable[[Any], Any]) -> Any:
-        """Return the form of an object's attribute; what an answer adds there is named after the two."""
+        """Return the form of an object's attribute; numbers of new objects in it name both."""
         before = self._prefix, self.answered
         owner = f"{number}/{name}"
         if len(owner) > MAX_NAME:

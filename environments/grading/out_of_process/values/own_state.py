@@ -1,10 +1,10 @@
-"""Attributes of objects whose class says itself how they are taken apart: nothing heals on the way.
+"""Attributes of objects whose class defines itself how they are pickled, sent beside their state.
 
 The text of this file is also run inside sandboxes, after that of ``places.py``, on Python 3.8 and later. A class with a
-``__getstate__``, ``__setstate__`` or ``__reduce__`` of its own may build its attributes again: an object that a wrong
-method left damaged would arrive sound. So an answer also says what the attributes of such objects are (``raw``), and
-the trusted side gives its objects these where they differ. Only attributes that were plain data, and the same in every
-run of the task's own solution, are carried: the test decides about them, and private ones of a solution do not count.
+``__getstate__``, ``__setstate__`` or ``__reduce__`` of its own may compute its attributes again: an object that a wrong
+method left damaged would arrive repaired. So an answer also holds the real attributes of such objects (``raw``), and
+the trusted side sets them where its objects differ. Only attributes are sent that were plain data, and the same in
+every run of the task's own solution: the test decides about them, and a solution's private ones do not count.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OWN = ("__reduce_ex__", "__reduce__", "__getstate__", "__setstate__")
 
 
 def has_own_state(kind: type, packages: Iterable[str]) -> bool:
-    """Return whether a class of the packages says itself how its objects are taken apart or set up again."""
+    """Return whether a class of the packages defines itself how its objects are pickled or set up again."""
     tops = frozenset(packages)
     for name in _OWN:
         owner = next(base for base in (*kind.__mro__, None) if base is None or name in vars(base))
@@ -57,9 +57,9 @@ def raw_forms(values: Any, number: Any, value: Any) -> list[Any]:
 
 
 def set_raw(values: Any, entries: Any, names: Mapping[str, Iterable[str]]) -> None:
-    """Give the objects of an answer the attributes that it says they have. Raises CannotEncode.
+    """Set the attributes of an answer's objects that ``entries`` lists. Raises CannotEncode.
 
-    ``names`` are the attributes that count, by class. An answer has to say them of each such object that it wrote.
+    ``names`` are the attributes that count, by class. The entries must list them for each such object in the answer.
     """
     claims: dict[Any, Any] = {}
     for number, _, attributes in entries:

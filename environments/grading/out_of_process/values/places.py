@@ -1,6 +1,6 @@
-"""Where classes and functions are found again in another process, and small tools of forms (see ``encoding.py``).
+"""Places of classes and functions, by which another process finds them again, and helpers of encoding and decoding.
 
-The text of this file is also run inside sandboxes, before that of ``encoding.py``, on Python 3.8 and later.
+The text of this file is also run inside sandboxes, before all others, on Python 3.8 and later.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 
 class CannotEncode(Exception):
-    """A value that cannot cross to another process."""
+    """Raised for a value that cannot be sent to another process, and for a form that may not be decoded."""
 
 
 def resolve(module: str, name: str) -> Any:
@@ -29,7 +29,7 @@ def resolve(module: str, name: str) -> Any:
 
 
 def is_of_tests(module: str) -> bool:
-    """Return whether a module is one of tests, which another process does not have."""
+    """Return whether a module belongs to the tests: the solution's process does not have it."""
     return any(part.startswith("test") or part in ("conftest", "__main__") for part in module.split("."))
 
 
@@ -99,7 +99,7 @@ def bare_object(kind: Any) -> Any:
 
 
 def set_state(value: Any, state: Any) -> None:
-    """Give an object the state that ``__reduce_ex__`` took from its like."""
+    """Set the state that ``__reduce_ex__`` returned for a like object."""
     if state is None:
         forget_state(value, ())
         return
@@ -118,9 +118,9 @@ def set_state(value: Any, state: Any) -> None:
 
 
 def forget_state(value: Any, names: Collection[str]) -> None:
-    """Take an object's attributes that have other names, where ``__reduce_ex__`` writes down all that it has.
+    """Delete the attributes of an object that are not among ``names``, where its state shows all its attributes.
 
-    Classes with a way of their own to be taken apart may leave something out: their objects stay as they are.
+    A class that defines itself how its objects are pickled may leave something out: these objects stay as they are.
     """
     kind = type(value)
     defaults = ((name, getattr(object, name, None)) for name in ("__reduce_ex__", "__reduce__", "__getstate__"))
@@ -136,7 +136,7 @@ def forget_state(value: Any, names: Collection[str]) -> None:
 
 
 def made(method: str, make: Any, values: list[Any]) -> Any:
-    """Return what a class or function makes of values; ``method`` says whether the class is called or only ``new``."""
+    """Return the object that a class or function makes of values; with the method ``new``, by ``__new__`` alone."""
     if method == "new":
         return make.__new__(make, *values)
     try:
@@ -148,7 +148,7 @@ def made(method: str, make: Any, values: list[Any]) -> Any:
 
 
 def replace_items(value: Any, items: list[Any]) -> None:
-    """Give a list, or what is filled like one, other items."""
+    """Replace the items of a list or a deque."""
     if isinstance(value, list):
         value[:] = items
     else:  # a deque

@@ -1,4 +1,4 @@
-"""Values of the standard library that cross in a form of their own (see ``encoding.py``).
+"""Values of the standard library that have a form of their own (see ``encoding.py``).
 
 The text of this file is also run inside sandboxes, after that of ``places.py``, on Python 3.8 and later.
 """
@@ -29,12 +29,12 @@ SIMPLE: dict[str, Callable[[Any], Any]] = {
     "s": lambda form: bytes.fromhex(form[1]).decode("utf-8", "surrogatepass"),
     "b": lambda form: base64.b64decode(form[1]),
 }
-"""Values of the forms that no other form is in, by tag."""
+"""Decoders of the forms that hold no other form, by tag."""
 _MATCHERS = ("search", "match", "fullmatch")
 
 
 def match_parts(value: re.Match[Any]) -> list[Any]:
-    """Return what finds a match again: the method's name, the pattern, the text and the two ends of what was searched.
+    """Return the parts that find a match again: method, pattern, text, and where the search starts and ends.
 
     Raises CannotEncode where no method of the pattern finds it: one of ``finditer`` may follow an empty match.
     """
@@ -58,10 +58,7 @@ def found_match(method: Any, pattern: Any, text: Any, start: Any, end: Any) -> r
 
 
 def member_of(value: enum.Enum) -> Any:
-    """Return what names a member of an enumeration: its name, or the number of a combination of flags.
-
-    None for one that has neither.
-    """
+    """Return the name of a member of an enumeration, or the number of a combination of flags; None for any other."""
     if value.name in type(value).__members__:
         return value.name
     number = value.value

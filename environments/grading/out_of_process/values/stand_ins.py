@@ -1,14 +1,14 @@
-"""Classes of a solution's own in its answers: an object of the expected class with the same data stands in for theirs.
+"""Stand-ins for objects of a solution's own classes: objects of an expected class with the same data, or plain data.
 
 The text of this file is also run inside sandboxes, after that of ``places.py``, on Python 3.8 and later. A solution may
-return an object of a private subclass of what is expected, or raise one of an expected exception. The trusted side does
-not have that class. So an answer says what its classes derive from, and the first base that is expected at that place
-takes over: its methods, also what equality means, are those of the trusted tree, and the test decides. It is as if the
-solution had sent an object of that base itself; what it says about its classes allows nothing else.
+return an object of a private subclass of an expected class, or raise a subclass of an expected exception. The trusted
+side does not have that class. So an answer lists the bases of its classes, and the first base that is expected at that
+place replaces the class. The methods, equality among them, are then those of the trusted tree, and the test decides.
+The solution gains nothing by this: it could have sent an object of that base itself.
 
 Where no base is expected, and the class derives from one of Python's own types of data, plain data stands in: a
 dictionary for an ``OrderedDict``, a list for a ``deque``, a string for an object of a subclass of ``str``. That makes
-no object of any class, so there is nothing that it could reach: no ``default_factory``, no attribute, no method.
+no object of any class, so no ``default_factory``, attribute or method can be reached through it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # inside, the text of that file has defined these names alrea
 MAX_BASES = 16
 """Most bases of a class that are named."""
 MAX_PARTS = 100_000
-"""Most parts of an answer in which data stands in for objects; it stands in full wherever an object is named."""
+"""Most parts of an answer with stand-ins; plain data is repeated in full wherever its object is named."""
 
 
 _DATA = (str, int, float, bytes, tuple, list, dict, set, frozenset)
@@ -31,7 +31,7 @@ _LOCAL = "<locals>"
 
 
 def place_in_answer(kind: type) -> list[str]:
-    """Return the form of a class that an answer names; one that no module holds is named where it was defined."""
+    """Return the form of a class in an answer; one that no module holds is marked as local."""
     try:
         return ["g", *place_of(kind)]
     except CannotEncode:
@@ -39,9 +39,9 @@ def place_in_answer(kind: type) -> list[str]:
 
 
 def bases_of(kind: type, packages: Any) -> list[list[str]]:
-    """Return the places of a class's bases in the packages, and of its exceptions and Python's types of data.
+    """Return the places of a class's bases that are in the packages, exceptions, or Python's types of data.
 
-    ``Exception`` is named only where nothing else says what an exception is.
+    ``Exception`` is listed only where no more specific exception is.
     """
     places: list[list[str]] = []
     has_exception = False
@@ -58,9 +58,9 @@ def bases_of(kind: type, packages: Any) -> list[list[str]]:
 
 
 def with_stand_ins(answer: Any, allowed: Callable[[str, str], bool]) -> Any:
-    """Return an answer with expected bases in the place of classes that are not expected, where it names such bases.
+    """Return an answer in which expected bases, or plain data, replace classes that are not expected.
 
-    Raises ValueError for more than MAX_PARTS.
+    ``allowed`` says whether a class is expected. Raises ValueError for more than MAX_PARTS.
     """
     bases = answer.get("classes")
     if not isinstance(bases, dict) or not bases:
@@ -70,7 +70,7 @@ def with_stand_ins(answer: Any, allowed: Callable[[str, str], bool]) -> Any:
     parts = 0
 
     def named_bases(form: Any) -> list[list[Any]]:
-        """Return what an answer says about a class, nothing for any other form."""
+        """Return the bases that the answer lists for a class, none for any other form."""
         is_class = isinstance(form, list) and len(form) == 3 and form[0] == "g"
         named = bases.get(f"{form[1]}:{form[2]}") if is_class else None
         return [base for base in named if isinstance(base, list) and len(base) == 2] if isinstance(named, list) else []

@@ -1,9 +1,9 @@
-"""What an answer may make and change on the trusted side: data and objects, never code, and no way to reach code.
+"""Limits of what an answer may make and change on the trusted side: data and objects, never code or a way to it.
 
-The text of this file is also run inside sandboxes, after that of ``special_values.py``, on Python 3.8 and later. Names
-alone do not decide here: what a recorded answer named may still be a function that hands out anything (``getattr``), or
-an object whose own attributes stand in for the methods that Python would call. So makers are classes, what they make is
-an instance of them, methods are looked up on types, and attributes are plain data beside the methods of a class.
+The text of this file is also run inside sandboxes, after that of ``special_values.py``, on Python 3.8 and later. It is
+not enough that a recorded answer has a name too: it may be that of a function that returns anything (``getattr``), and
+attributes of an object could replace the methods that Python would call. So makers are classes, what they make is an
+instance of them, methods are looked up on types, and an attribute is plain data that hides no method of its class.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PURE_MAKERS = frozenset(
         *(("codecs", "encode"), ("array", "_array_reconstructor"), ("zoneinfo", "ZoneInfo._unpickle")),
     )
 )
-"""Functions that make an object of plain parts and call nothing that they are given."""
+"""Functions that make an object of plain parts and call none of their arguments."""
 _FORBIDDEN_MODULES = frozenset(
     ("importlib", "_frozen_importlib", "operator", "_operator", "ctypes", "_ctypes", "types")
 )
@@ -54,7 +54,7 @@ _METHODS = (
 
 
 def checked_value(module: str, name: str) -> Any:
-    """Return what a module holds under a name. Raises CannotEncode for what reaches code from a value."""
+    """Return what a module holds under a name. Raises CannotEncode for anything through which a value reaches code."""
     value = resolve(module, name)
     is_reaching = module == "builtins" and name.partition(".")[0] in _REACHING
     is_reaching |= isinstance(value, type) and issubclass(value, CODE)
@@ -98,28 +98,28 @@ def on_type(kind: type, name: str) -> Any:
 
 
 def is_plain_attribute(value: Any, name: Any, item: Any) -> bool:
-    """Return whether an object may have an attribute: none of Python's but for texts that describe, and no method's."""
+    """Return whether a form may set an attribute: no special one but ``__doc__`` and ``__name__``, and no method."""
     if type(name) is not str or name.startswith("__") and name.endswith("__"):
         return name in ("__doc__", "__name__") and (item is None or type(item) is str)
     return not isinstance(on_type(type(value), name), _METHODS)
 
 
 def bound_method(owner: Any, name: Any, allowed: Callable[[str, str], bool]) -> Any:
-    """Return a method of an object or class, attribute_held on its type. Raises CannotEncode."""
+    """Return a method of an object or class, looked up on its type. Raises CannotEncode."""
     if type(name) is not str or name.startswith("__") or not allowed("method", name):
         raise CannotEncode(f"method {name!r} is not expected here")
     is_class = isinstance(owner, type)
-    attribute_held: Any = (
+    method: Any = (
         None if isinstance(owner, CODE) and not is_class else on_type(owner if is_class else type(owner), name)
     )
-    if not isinstance(attribute_held, _METHODS) or is_class and isinstance(attribute_held, types.FunctionType):
+    if not isinstance(method, _METHODS) or is_class and isinstance(method, types.FunctionType):
         raise CannotEncode(f"{type(owner).__name__} has no method {name!r}")
-    kind: Any = type(attribute_held)
-    return kind.__get__(attribute_held, None if is_class else owner, owner if is_class else type(owner))
+    kind: Any = type(method)
+    return kind.__get__(method, None if is_class else owner, owner if is_class else type(owner))
 
 
 def set_checked_state(value: Any, state: Any) -> None:
-    """Give an object on the trusted side a state, as ``set_state`` does elsewhere. Raises CannotEncode.
+    """Set the state of an object on the trusted side, as ``set_state`` does on the other side. Raises CannotEncode.
 
     Only plain attributes are set, and ``__setstate__`` is that of the class.
     """
@@ -162,7 +162,7 @@ def checked_filling(value: Any, items: Any, pairs: Any) -> None:
 
 
 def sets_cell(code: types.CodeType, name: str) -> bool:
-    """Return whether a function, or one inside it, gives a variable of an outer function another value."""
+    """Return whether a function, or one inside it, assigns to a variable of an outer function."""
     stores = ("STORE_DEREF", "DELETE_DEREF")
     if name not in code.co_freevars:
         return False
