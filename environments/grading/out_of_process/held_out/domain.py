@@ -1,7 +1,7 @@
-"""What tests show of a function's arguments: a call beyond it would ask for what neither tests nor documents say.
+"""Domain of a function: the kinds of data that tests show in its arguments.
 
-Solutions that are right by all that an agent can know differ there: in upper case where every test has lower case, in
-an empty text, in a negative number.
+Beyond it, solutions differ that are right by all that an agent can know: for upper case where every test has lower
+case, for an empty text, for a negative number. So held-out calls stay within the domain.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Places = Mapping[int | str, frozenset[str]]
 
 
 def shown_domain(calls: Iterable[Call]) -> dict[str, dict[int | str, frozenset[str]]]:
-    """Return what the calls show of each function's arguments, by target."""
+    """Return the kinds of data that calls show in the arguments of each function, by target."""
     domains: dict[str, dict[int | str, frozenset[str]]] = {}
     for call in calls:
         places = domains.setdefault(call["target"], {})
@@ -26,9 +26,9 @@ def shown_domain(calls: Iterable[Call]) -> dict[str, dict[int | str, frozenset[s
 
 
 def is_shown(call: Call, places: Places) -> bool:
-    """Return whether a call's arguments have only kinds of data that tests show at their places.
+    """Return whether all arguments of a call have only kinds of data that tests show at their places.
 
-    An argument that no test passes there counts as shown: its type is all that is known of it.
+    An argument at a place where no test passes one counts as shown.
     """
     return all(place not in places or kinds_of(form) <= places[place] for place, form in _arguments(call))
 
@@ -40,7 +40,7 @@ def _arguments(call: Call) -> Sequence[tuple[int | str, Any]]:
 def kinds_of(form: Any) -> frozenset[str]:
     """Return the kinds of data in a form: signs of numbers, characters, marks at an end or doubled, emptiness.
 
-    Digits, small and capital letters of ASCII, and other letters are four kinds; each other character is one.
+    Digits, small letters, capital letters and letters outside ASCII are one kind each, and so is each mark.
     """
     if isinstance(form, bool) or form is None:
         return frozenset()

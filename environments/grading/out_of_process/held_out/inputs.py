@@ -1,9 +1,10 @@
-"""Held-out inputs: calls near those of the tests, in the domain that the tests show.
+"""Held-out inputs: single calls that are near those of the tests.
 
-Functions get them, and methods of objects that cross whole, where arguments and results are plain data. A new call
-takes each argument from what a recorded call gave at the same place, or varies it (see ``variation.py``): a value keeps
-its type and its shape. Some calls are *bold*: they go a little beyond what the tests show, and are kept only where they
-separate a partial solution from the task's own. What the task's own solution refuses is left out by the caller.
+They are proposed for functions, and for methods of objects with their whole state, where arguments and results are
+plain data. Each argument of a new call is one that a recorded call has at the same place, or a variation of it with the
+same type and shape (see ``variation.py``). Some calls are *bold*: they go a little beyond what the tests show, and are
+kept only where they separate a partial solution from the task's own. The caller leaves out calls that the task's own
+solution refuses.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from .variation import nearly, stretched, varied
 PER_TARGET = 24
 """Most new calls for one function."""
 POOL = 2 * PER_TARGET
-"""Most calls from which those of a function are chosen; of bold ones twice as many."""
+"""Most calls from which those of a function are chosen; twice as many bold ones are proposed."""
 EQUAL = 0.2
-"""Share of the calls that get equal values in two places, where tests show that they are of one kind."""
+"""Share of the calls that get equal values at two places, where tests show that both take the same values."""
 NEARLY = 0.5
-"""Share of these, where bold, in which the values differ in one place: a solution may compare less than it should."""
+"""Share of the bold ones among them whose two values differ slightly: a solution may compare too little of them."""
 _TRIES = 12
 
 
@@ -42,9 +43,9 @@ def held_out_calls(
 ) -> dict[str, list[Call]]:
     """Return new calls by target, none of which a test makes; ``choice`` draws them.
 
-    Those that go beyond what tests show have ``is_bold``; they are proposed where ``is_bold`` says so, and may have
-    parts of other ``texts`` and ``options`` that no test passes (``option`` names it). Their containers and objects
-    are numbered from ``first`` on. ``other_object`` returns an object with other data, given those of other calls.
+    With ``is_bold``, bold calls are proposed too. They have the key ``is_bold``, may have parts of other ``texts``, and
+    may pass one of the ``options`` that no test passes, which their key ``option`` names. Containers and objects are
+    numbered from ``first`` on. ``other_object`` returns an object with other data, given those of other calls.
     """
     recorded: dict[str, list[Call]] = {}
     for calls in tests:
@@ -65,7 +66,7 @@ def held_out_calls(
 
 
 def _is_plain_call(call: Call) -> bool:
-    """Return whether a call has plain data, or objects that cross whole, and a plain result; it changes nothing."""
+    """Return whether a call has plain data or whole objects as arguments, has a plain result and changes nothing."""
     answer, forms = call["answer"], argument_forms(call)
     is_given = all(is_plain(form) or is_whole(form) for form in forms)
     return answer["after"] is None and is_given and is_plain(answer["result"])
@@ -80,9 +81,9 @@ def _new_calls(
     texts: Sequence[str] | None = None,
     options: Mapping[str, Sequence[Any]] | None = None,
 ) -> list[Call]:
-    """Return calls like ``shapes``; ``keys`` are those of the calls that are known, ``numbers`` free ones.
+    """Return calls like ``shapes``, with the next of ``numbers``; their ``keys`` differ from those so far.
 
-    They are bold where there are ``texts``, be it none; some of these pass one of the ``options``.
+    They are bold unless ``texts`` is None; some of the bold ones pass one of the ``options``.
     """
     is_bold = texts is not None
     most = 2 * POOL if is_bold else POOL
@@ -98,7 +99,7 @@ def _new_calls(
         for place in places:
             others = [at(call, place) for call in shapes if has(call, place)]
             new[place] = choice.choice(others)
-            if not is_plain(new[place]):  # what an object holds may belong together
+            if not is_plain(new[place]):  # the attributes of an object may belong together
                 new[place] = other_object(new[place], others)
                 continue
             plain = [item for item in others if is_plain(item)]

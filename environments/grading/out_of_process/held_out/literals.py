@@ -1,4 +1,4 @@
-"""Texts that tests and docstrings of a task show: what an argument may look like beyond the calls of its own tests."""
+"""Texts in the tests and docstrings of a task, which show what an argument may look like."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _QUOTED = re.compile(r"""(["'])((?:(?!\1).)+)\1""")
 
 
 def literals(task: Task, trees: Materials) -> list[str]:
-    """Return the texts in the tests of a task, and those in quotes in the docstrings of its source files, sorted."""
+    """Return the texts in a task's tests and the quoted texts in docstrings of its source files, sorted."""
     tests = {test.partition("::")[0] for test in [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]}
     paths = [(trees.grading_tree / path, True) for path in sorted(tests)]
     paths += [(trees.solved_tree / path, False) for path in sorted(source_files(task))]
@@ -42,7 +42,7 @@ def _texts(tree: ast.Module, is_test: bool) -> Iterator[str]:
 
 
 def alike(text: str, texts: Sequence[str]) -> list[str]:
-    """Return the texts that have at least half of the kinds of characters that ``text`` has: digits, letters, marks."""
+    """Return the texts with at least half of the kinds of characters of ``text``: digits, letters, single marks."""
     kinds = character_kinds(text)
     return [other for other in texts if 2 * len(kinds & character_kinds(other)) >= max(len(kinds), 1)]
 

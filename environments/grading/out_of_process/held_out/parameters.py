@@ -1,4 +1,4 @@
-"""Values for optional parameters that no test passes: a signature and its defaults show them as a test shows others."""
+"""Values for optional parameters that no test passes, of the types that their defaults and annotations show."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ def unused_options(
 
 
 def is_free(call: Call, answers: Sequence[Any]) -> bool:
-    """Return whether a call's ``option`` may be any text: its text is in an answer. Other types always are.
+    """Return whether a call's ``option`` is free: not a text, or a text that is repeated in one of the answers.
 
-    A text that is not may be one of a few that have a meaning, and what others do is for each solution to say.
+    Any other text may stand for one of a few choices, and solutions differ in how they treat an unknown choice.
     """
     value = call["keywords"].get(call.get("option"))
     return not isinstance(value, str) or canonical(value)[1:-1] in canonical(answers)
 
 
 def _passed_by_name(calls: Sequence[Call]) -> dict[str, list[Any]]:
-    """Return the plain values that calls pass by name."""
+    """Return the plain values that calls pass as keywords, by keyword."""
     values: dict[str, list[Any]] = {}
     for call in calls:
         for name, form in call["keywords"].items():
@@ -71,7 +71,7 @@ def _passed_by_name(calls: Sequence[Call]) -> dict[str, list[Any]]:
 
 
 def _unused(function: _Function, calls: Sequence[Call]) -> Iterator[tuple[str, ast.expr, ast.expr | None]]:
-    """Yield the optional parameters that no call passes: name, default and annotation; nothing where none calls."""
+    """Yield name, default and annotation of optional parameters that no call passes; none where there is no call."""
     arguments = function.args
     positional = [*arguments.posonlyargs, *arguments.args]
     most = max((len(call["arguments"]) for call in calls), default=len(positional))

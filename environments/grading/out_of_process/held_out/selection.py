@@ -1,4 +1,4 @@
-"""Adds to a record calls that no test makes, and measures how many mutants of the solution the record kills."""
+"""Selection of held-out calls for a record: those that separate the task's own solution from mutants of it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from .sequences import KEPT, held_out_sequences, kept_sequences, repeats_test
 from .value_objects import other_object, value_classes
 
 Mutants = Sequence[Sequence[FileChange]]
-"""Versions of the task's own solution with one mistake call_kills, as accepted changes."""
+"""Versions of the task's own solution with one mistake each, as accepted changes."""
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """A record with held-out calls and sequences, and the mutants that it kills: those that answer otherwise."""
+    """A record with held-out calls and sequences, and how many mutants it kills because they answer differently."""
 
     recorded: RecordedCalls
     mutants: int = 0
@@ -51,9 +51,9 @@ async def with_held_out(
     mutants: Mutants,
     is_worth: Callable[[RecordedCalls], bool],
 ) -> HeldOut:
-    """Return the record with held-out calls: of all that are proposed those that kill most mutants, then others.
+    """Return the record with those proposed calls that kill most mutants, and others as far as there is room.
 
-    Mutants are asked only where the record ``is_worth`` it. Raises SandboxError when a sandbox fails.
+    Mutants are tried only where ``is_worth`` is true for the record. Raises SandboxError when a sandbox fails.
     """
     pool = await _with_inputs(examination, recorded, solution, is_bold=bool(mutants))
     if too_weak(pool) or not set(recorded.targets) <= pool.inputs.keys():
@@ -87,7 +87,7 @@ async def with_held_out(
 
 
 def _with_options_in_turn(calls: Sequence[Call]) -> list[int]:
-    """Return the bold calls that pass an option and end without an exception, each option in turn."""
+    """Return the bold calls that pass an option and raise nothing, one for each option in turn."""
     turns: Counter[str] = Counter()
     ranked: list[tuple[int, int]] = []
     for number, call in enumerate(calls):
@@ -106,8 +106,9 @@ async def _with_inputs(
 ) -> RecordedCalls:
     """Return the record with all proposed calls to which the solution gives the same plain answer every time.
 
-    Tests and documents say little about what a function refuses: what ends with an exception is left out, or bold where
-    a test of the function expects one of the same class. Calls that doing nothing answers as well are bold too.
+    Tests and statements say little about what a function refuses: a call that raises is left out, or is bold where a
+    test of the function or the statement shows the exception's class. Calls that the unsolved workspace answers
+    as well are bold too.
     """
     task = examination.task
     draw = stream(task.generator.seed, "inputs", task.task_id)
@@ -160,10 +161,10 @@ def documented_errors(task: Task) -> set[str]:
 
 
 def kept_call(call: Call, answers: Sequence[Any], errors: Collection[str], documented: Collection[str]) -> Call | None:
-    """Return a call with its answer, None for one that has none, or another one in a second run.
+    """Return a call with its answer, None for a call that is not kept.
 
-    ``answers`` are two of the solution and that of doing nothing, ``errors`` the classes of exceptions that tests show,
-    ``documented`` the names of those in the statement.
+    ``answers`` are two of the solution, which have to be equal, and one of the unsolved workspace. ``errors`` are the
+    classes of exceptions that tests show, ``documented`` the names of those in the statement.
     """
     one, two, none = answers
     if not one or canonical(one) != canonical(two) or not is_free(call, [one]):
@@ -179,7 +180,7 @@ def kept_call(call: Call, answers: Sequence[Any], errors: Collection[str], docum
 
 
 def is_known_error(kind: Any, errors: Collection[str], documented: Collection[str]) -> bool:
-    """Return whether tests show the class of an exception, or the statement names it (see ``kept_call``)."""
+    """Return whether tests show the class of an exception or the statement names it (see ``kept_call``)."""
     return canonical(kind) in errors or str(kind[-1]).rpartition(".")[2] in documented
 
 

@@ -1,9 +1,9 @@
-"""Held-out sequences: the calls of a test once more, with other data among their arguments.
+"""Held-out sequences: the calls of a whole test, repeated with other data in their arguments.
 
-Where too few calls are recorded, or all with one answer, a guess could satisfy them. A sequence keeps the objects and
-functions that a test made and changes plain arguments, as ``inputs.py`` does for single calls. After it the solution is
-asked for the text of each object that a call returned. Only data is compared: what an object holds is the solution's
-own business.
+They are added where too few calls are recorded, or all have one answer, so that a guess could satisfy them. A sequence
+uses the objects and functions that the test made and changes plain arguments, as ``inputs.py`` does for single calls.
+After it the solution is asked for the text of each object that a call returned. Only data is compared, because the
+private state of an object differs between solutions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PROPOSED = 72
 KEPT = 24
 """Most sequences of a record."""
 LONGEST = 16
-"""Most calls of a sequence, without the questions that follow it."""
+"""Most calls of a sequence, without the questions after it."""
 _FIRST_NUMBER = 1_000_000
 _UNSTEADY = re.compile(r" at 0x[0-9a-f]+|\d\.\d{12,}")
 
@@ -43,8 +43,8 @@ def held_out_sequences(
 ) -> list[list[Call]]:
     """Return new sequences of calls, each with other data than every test's; ``choice`` draws them.
 
-    Some calls pass one of the ``options``, which no test passes; ``option`` names it. Objects that no call made are
-    exchanged; those of a class that ``is_value_class`` names get other data too.
+    Some calls pass one of the ``options``, which no test passes; their key ``option`` names it. Objects that no call
+    made are exchanged for others; those of a class for which ``is_value_class`` is true get other data too.
     """
     models = [list(calls[:LONGEST]) for calls in tests if _is_movable(calls[:LONGEST])]
     keys_known = {_key(model) for model in models}
@@ -66,11 +66,13 @@ def kept_sequences(
     nothing: Sequence[Sequence[Any]],
     is_shown: Callable[[Call, Any], bool] = lambda _call, _error: False,
 ) -> list[list[Call]]:
-    """Return the sequences that the task's own solution answers the same in two ``runs``, and doing nothing otherwise.
+    """Return the sequences that the task's own solution answers the same in two ``runs``, and the workspace not.
 
-    Each ends before a call that raises, be it while its result is used up: another solution may raise at once. Where
-    tests or the statement show the class of the exception (``is_shown``), another sequence has that call as its last
-    one, with ``is_bold``. Each has what is compared as the answer of each call.
+    ``nothing`` has the answers of the unsolved workspace.
+
+    A sequence ends before the first call that raises, also where its result raises when it is read: another solution
+    may raise at once. Where tests or the statement show the class of the exception (``is_shown``), another sequence has
+    that call as its last one, with ``is_bold``. The answer of each call has only what is compared.
     """
     sequences_kept: list[list[Call]] = []
     for calls, first, second, other in zip(proposed, *runs, nothing, strict=False):
@@ -103,14 +105,14 @@ def kept_sequences(
 
 
 def repeats_test(calls: Sequence[Call], tests: Sequence[Sequence[Call]]) -> bool:
-    """Return whether calls, without the questions after them, are those that one of the tests begins with."""
+    """Return whether one of the tests begins with the same calls; questions after them are left out."""
     without_questions = [call for call in calls if call["target"] not in QUESTIONS]
     key = _key(without_questions)
     return any(len(test) >= len(without_questions) and _key(test[: len(without_questions)]) == key for test in tests)
 
 
 def _common_error(one: Any, two: Any) -> Any:
-    """Return the class of the exception that two answers have, None where one has none or another one."""
+    """Return the class of exception that both answers have, None where they differ or one has no exception."""
     errors = [answer["error"] for answer in (one, two) if isinstance(answer, dict) and answer.get("error")]
     return errors[0][0] if len(errors) == 2 and canonical(errors[0][0]) == canonical(errors[1][0]) else None
 
@@ -121,7 +123,7 @@ def _raises(answer: Any) -> bool:
 
 
 def _is_movable(calls: Sequence[Call]) -> bool:
-    """Return whether the calls name what earlier ones returned by numbers that every solution gives it."""
+    """Return whether calls name earlier results only by numbers that every solution gives them."""
     stable = {f"{number}.1" for number, call in enumerate(calls) if _number(call["answer"]["result"]) == f"{number}.1"}
     used = {call["target"][1:] for call in calls if call["target"][0] == "@"}
     used |= {name for call in calls for form in argument_forms(call) for name in _names(form)}
@@ -133,7 +135,7 @@ def _number(form: Any) -> Any:
 
 
 def _names(form: Any) -> Iterator[str]:
-    """Yield the numbers in a form that an answer gave; data that looks like one is taken for one."""
+    """Yield the numbers of answers in a form; data that looks like such a number is taken for one."""
     if isinstance(form, list):
         if len(form) > 1 and isinstance(form[1], str) and re.fullmatch(r"\d+\.(.*/.*\.)?\d+", form[1]):
             yield form[1]
@@ -148,7 +150,7 @@ def _changed(
     options: Options,
     is_value_class: IsValueClass,
 ) -> list[Call]:
-    """Return the calls with some of their plain arguments and objects replaced or varied, and some with an option."""
+    """Return the calls with some plain arguments and objects replaced or varied, and with options in some of them."""
     numbers = count(_FIRST_NUMBER)
     named = {
         form[1]
@@ -197,7 +199,7 @@ def _numbers(form: Any) -> set[int]:
 
 
 def _questions(calls: Sequence[Call], targets: Sequence[str]) -> list[Call]:
-    """Return calls that ask for the text of returned objects, unless the task examines how they are written."""
+    """Return calls that ask for the texts of returned objects, unless the task examines the methods that write them."""
     examined = {target.rpartition(".")[2] for target in targets}
     names = [f"{number}.1" for number, call in enumerate(calls) if _is_object(call["answer"]["result"])]
     return [

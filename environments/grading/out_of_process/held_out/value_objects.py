@@ -1,6 +1,6 @@
-"""Objects that hold what their constructor was given and nothing else: other data in them makes an object of the class.
+"""Value objects: objects whose attributes are just the arguments of their constructor, so that each may be changed.
 
-What other objects hold may belong together, so that they are only exchanged for whole ones that tests show.
+The attributes of other objects may belong together, so these are only exchanged for whole objects that tests show.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ..values.places import canonical
 from .variation import varied
 
 IsValueClass = Callable[[str, str, frozenset[str]], bool]
-"""Whether a class, by module and qualified name, has a constructor that takes just these attributes."""
+"""Function that returns whether the constructor of a class, by module and name, takes just these attributes."""
 
 
 def value_classes(tree: Path, roots: Sequence[str]) -> IsValueClass:
-    """Return what says so of the classes in a tree, whose modules are imported from the folders ``roots``.
+    """Return the IsValueClass of a tree, whose modules are imported from the folders ``roots``.
 
     An attribute may have an underscore before the name of its parameter.
     """
@@ -63,9 +63,9 @@ def _of_class(body: Sequence[ast.stmt]) -> list[str]:
 
 
 def other_object(form: Any, others: Sequence[Any], is_value_class: IsValueClass, choice: random.Random) -> Any:
-    """Return another whole object of the same kind, or the same with other data where its class allows that.
+    """Return another whole object of the same kind, or one with other data where it is a value object.
 
-    ``others`` are what tests show at the same place. Numbers are left to the caller.
+    ``others`` are the forms that tests show at the same place. The caller numbers the form again.
     """
     same = [item for item in others if _kind(item) == _kind(form) and is_whole(item)]
     form = choice.choice(same) if same and choice.random() < 0.6 else form

@@ -1,6 +1,6 @@
-"""Variation of plain data: other content in the shape that tests show, and shapes a little beyond it.
+"""Variation of plain data: other content in the same shape, and shapes a little beyond those in the tests.
 
-Forms are those of ``encoding.py``. Numbers of containers are left to the caller.
+The values are forms (see ``values/encoding.py``). The caller numbers their containers again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def varied(form: Any, others: Sequence[Any], choice: random.Random) -> Any:
 
 
 def stretched(form: Any, others: Sequence[Any], choice: random.Random) -> Any:
-    """Return a form of the same type a little beyond what was seen: other lengths, numbers outside the range."""
+    """Return a form of the same type a little beyond ``others``: other lengths, numbers outside their range."""
     if isinstance(form, bool) or form is None:
         return form
     if isinstance(form, int):
@@ -74,7 +74,7 @@ def stretched(form: Any, others: Sequence[Any], choice: random.Random) -> Any:
 
 
 def nearly(form: Any, choice: random.Random) -> Any:
-    """Return a form that is another one in a single place: one character, one item, or the next number."""
+    """Return a form that differs in one place: one character, one item, or the next number."""
     if type(form) is int:
         return form + choice.choice([-1, 1])
     if isinstance(form, str) and form:
@@ -111,9 +111,9 @@ def _is_mark(character: str) -> bool:
 
 
 def _varied_text(text: str, marks: Sequence[str], choice: random.Random) -> str:
-    """Return a text in which all characters are others of the same kind, or one or two of them are.
+    """Return a text in which all characters, or one or two of them, are replaced by others of the same kind.
 
-    A text that is right but for one character refutes a solution that looks at another place.
+    A text with one other character refutes a solution that looks at the wrong place.
     """
     characters = list(text)
     few = choice.sample(range(len(text)), min(len(text), choice.choice([1, 2])))
@@ -123,7 +123,7 @@ def _varied_text(text: str, marks: Sequence[str], choice: random.Random) -> str:
 
 
 def _other(character: str, marks: Sequence[str], choice: random.Random) -> str:
-    """Return another character of the same kind; of the other characters only those that a test shows at this place."""
+    """Return another letter or digit of the same kind; in place of any other character, one of ``marks`` or itself."""
     for group in (string.digits, string.ascii_lowercase, string.ascii_uppercase):
         if character in group:
             return choice.choice(group)
@@ -165,7 +165,7 @@ def _stretched_text(text: str, others: Sequence[str], choice: random.Random) -> 
 
 
 def _aligned_end(text: str, other: str) -> str:
-    """Return what another text has after as many parts as the core of a text, if they are alike so far."""
+    """Return the parts of another text after as many parts as a text has, if both have the same marks until there."""
     core, candidate = _CORE.search(text), _CORE.search(other)
     if core is None or candidate is None:
         return ""
@@ -175,7 +175,7 @@ def _aligned_end(text: str, other: str) -> str:
 
 
 def _resized(items: list[Any], choice: random.Random) -> list[Any]:
-    """Return items with one removed or doubled, or all in another order, or none."""
+    """Return items with one removed or doubled, all in another order, or none of them."""
     if not items:
         return items
     place, kind = choice.randrange(len(items)), choice.random()
@@ -189,7 +189,7 @@ def _resized(items: list[Any], choice: random.Random) -> list[Any]:
 
 
 def _varied_object(form: Any, others: Sequence[Any], choice: random.Random, vary: Callable[..., Any]) -> Any:
-    """Return an object that is made of plain values alone with other such values."""
+    """Return an object whose maker takes plain values, with other such values."""
     _, number, maker, arguments, *remaining = form
     place = tuple(maker[1][1:])
     same = [item for item in others if isinstance(item, list) and item[0] == "o" and item[2] == maker]
@@ -210,7 +210,7 @@ def _varied_object(form: Any, others: Sequence[Any], choice: random.Random, vary
 
 
 def _other_date(name: str, arguments: Any, same: Sequence[Any], choice: random.Random, beyond: int) -> list[Any]:
-    """Return the arguments of a date or time within the range that was seen, or a little ``beyond`` it."""
+    """Return the arguments of a date or time within the range of ``same``, or a little ``beyond`` it."""
     kind = _DATES[name]
     try:
         observed = [kind(base64.b64decode(item[3][0][1])) for item in same]

@@ -1,7 +1,7 @@
-"""Which tests run an examined function, and through which other functions they reach it.
+"""Observation of tests: which of them run an examined function, and through which other functions.
 
-The tests run once in the trusted tree, where the functions do what they always do and are only watched: nothing is
-encoded, so this is cheap for whole test suites.
+The tests run once in the trusted tree, where the functions run as usual and are only watched. Nothing is encoded, so
+this is cheap even for whole test suites.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..processes.programs import boundary_parts
 
 
 async def entry_functions(examination: Examination, tests: Sequence[str]) -> list[str]:
-    """Return the functions that tests call and that run an examined one, as far as they can be replaced.
+    """Return the functions that tests call and that run an examined one, if they can be replaced.
 
     Raises SandboxError when the sandbox fails.
     """
@@ -26,7 +26,7 @@ async def entry_functions(examination: Examination, tests: Sequence[str]) -> lis
 
 
 async def running_tests(examination: Examination, tests: Sequence[str]) -> list[str]:
-    """Return the tests that run an examined function, with those that do not come to an end.
+    """Return the tests that run an examined function or do not end.
 
     Raises SandboxError when the sandbox fails.
     """

@@ -1,21 +1,21 @@
-"""Records the tests that have to keep passing and run an examined function, so that they are judged elsewhere too.
+"""Recording of the tests that have to keep passing and run an examined function.
 
-Doing nothing passes these tests, so the rules about what doing nothing answers do not apply to them. Of the tests that
-run an examined function, those are kept that add calls which the record lacks. Their arguments also give held-out
-calls: what worked before must still work.
+The unsolved workspace passes these tests, so the rules about its answers do not apply to them. Tests are kept that add
+calls which the record lacks. Their arguments also give held-out calls: what worked before has to work afterwards.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
 
 from .....models import FileChange
 from ....rng import stream
+from ....snapshots.test_run.test_runner import TestRun
 from ..forms import argument_forms, is_plain
 from ..held_out.inputs import held_out_calls
 from ..judging.examination import Examination, Replies
@@ -27,11 +27,13 @@ from ..values.places import canonical
 from .observation import running_tests
 
 TRIED = 200
-"""Most tests whose calls are looked at; of more, this many are drawn."""
+"""Most tests whose calls are looked at; where there are more, this many are drawn."""
 KEPT = 24
-"""Most tests that are kept: those that add most calls."""
+"""Most tests that are kept; those that add most calls come first."""
 _FIRST_NUMBER = 500_000
-"""First number of an object in a call of ``with_kept_behaviour``: a process has one object of each number."""
+"""First number of an object in a call of ``with_kept_behaviour``, so that it differs from those of other calls."""
+NO_CALL = "it calls no examined function"
+UNSTEADY = "its calls differ from run to run"
 LEAST_SHARE = 0.75
 """Least share of the tests that run an examined function whose calls can be repeated elsewhere."""
 
@@ -41,19 +43,19 @@ class PassingTests:
     """The tests that have to keep passing and run an examined function."""
 
     tests: dict[str, list[Call]] = field(default_factory=dict)
-    """The calls of those that are kept."""
+    """The calls of the kept tests."""
     tried: int = 0
-    """How many were looked at."""
+    """Number of tests that were looked at."""
     reasons: dict[str, str] = field(default_factory=dict)
     """Why tests cannot be repeated elsewhere, by test."""
     inner: dict[str, set[str]] = field(default_factory=dict)
     """Digests of what examined functions answered inside the calls of the kept tests."""
     module_state: dict[str, NetState] = field(default_factory=dict)
-    """What the calls of the kept tests leave otherwise in modules."""
+    """What the calls of the kept tests change in modules."""
 
     @property
     def lacking(self) -> str:
-        """Return how many of the tests could be forged in process where these are too many, '' otherwise."""
+        """Return how many tests are not recorded, and why, '' where these are few: they could be forged in process."""
         if len(self.reasons) <= (1 - LEAST_SHARE) * self.tried:
             return ""
         return (
@@ -76,21 +78,12 @@ async def passing_tests(
     first, again = await asyncio.gather(examination.trusted_run(running), examination.trusted_run(running, hash_seed=1))
     reasons: dict[str, str] = {}
     calls_made: dict[str, list[Call]] = {}
-    names = recorded.own_state
     for test in running:
-        one, two = first.crossings.get(test, {}), again.crossings.get(test, {})
-        if test not in first.passed:
-            reasons[test] = "it does not pass where the functions are replaced"
-        elif one.get("problem"):
-            reasons[test] = one["problem"]
-        elif canonical(calls := calls_with_names(one["calls"], names)) != canonical(
-            calls_with_names(two.get("calls", []), names)
-        ):
-            reasons[test] = "its calls differ from run to run"
-        elif calls:
-            calls_made[test] = calls
+        reason, calls, is_steady = repeated_calls(test, first, again, recorded.own_state)
+        if reason or not is_steady or not calls:
+            reasons[test] = reason or (NO_CALL if is_steady else UNSTEADY)
         else:
-            reasons[test] = "it calls no examined function"
+            calls_made[test] = calls
     chosen = _fitting(recorded, _adding_calls(recorded.tests, calls_made))
     states = steady_states(*(net_states(recorded_answers(run)) for run in (first, again)))
     retained, states = await _reproduced(
@@ -103,10 +96,32 @@ async def passing_tests(
     return PassingTests(retained, len(running), reasons, inner, states)
 
 
+def repeated_calls(
+    test: str, first: TestRun, again: TestRun, names: Mapping[str, Iterable[str]]
+) -> tuple[str, list[Call], bool]:
+    """Return why a test's calls cannot be recorded ('' when they can), the calls, and whether two runs make them alike.
+
+    ``names`` are the attributes that answers carry beside the state of objects, by class.
+    """
+    one, two = first.crossings.get(test, {}), again.crossings.get(test, {})
+    if test not in first.passed:
+        return "it does not pass where the functions are replaced", [], False
+    if one.get("problem"):
+        return one["problem"], [], False
+    calls, calls_again = (calls_with_names(crossing.get("calls", []), names) for crossing in (one, two))
+    return "", calls, canonical(calls) == canonical(calls_again)
+
+
+def with_needs(calls: Sequence[Call], nothing: Sequence[Any]) -> list[Call]:
+    """Return calls that say whether they need a solution: the unsolved workspace gives another answer."""
+    pairs = zip_longest(calls, nothing[: len(calls)])
+    return [{**call, "needs": canonical(call["answer"]) != canonical(other)} for call, other in pairs]
+
+
 def _adding_calls(
     recorded: Mapping[str, Sequence[Call]], calls_made: Mapping[str, list[Call]]
 ) -> dict[str, list[Call]]:
-    """Return at most KEPT of the tests, those first that add most calls to what is recorded already."""
+    """Return at most KEPT of the tests: those first that add most calls to the recorded ones."""
     registered = {key for calls in recorded.values() for key in _keys(calls)}
     keys = {test: _keys(calls) for test, calls in calls_made.items()}
     chosen: dict[str, list[Call]] = {}
@@ -120,7 +135,7 @@ def _adding_calls(
 
 
 def _keys(calls: Sequence[Call]) -> set[str]:
-    """Return a key of each call; where its arguments are not plain data, what happened before is part of the call."""
+    """Return a key of each call; it includes the calls before where its arguments are not plain data."""
     keys: set[str] = set()
     before = ""
     for call in calls:
@@ -132,7 +147,7 @@ def _keys(calls: Sequence[Call]) -> set[str]:
 
 
 def _fitting(recorded: RecordedCalls, chosen: dict[str, list[Call]]) -> dict[str, list[Call]]:
-    """Return as many of the chosen tests as fit into a row beside those that are recorded."""
+    """Return as many of the chosen tests as fit into a row beside the recorded ones."""
     names = list(chosen)
     while names:
         fitting = {test: chosen[test] for test in names}
@@ -145,10 +160,9 @@ def _fitting(recorded: RecordedCalls, chosen: dict[str, list[Call]]) -> dict[str
 async def _reproduced(
     examination: Examination, chosen: RecordedCalls, solution: Sequence[FileChange], reasons: dict[str, str]
 ) -> tuple[dict[str, list[Call]], dict[str, NetState]]:
-    """Return the tests that pass with what the solution answers elsewhere, which is the same as here.
+    """Return the tests to which the solution gives the recorded answers elsewhere, and that pass with these.
 
-    Their calls say whether doing nothing gives another answer. The second value is what they leave otherwise in
-    modules, here and there.
+    Their calls say whether they need a solution. The second value is what they change in modules in both processes.
     """
     if not chosen.tests:
         return {}, {}
@@ -161,12 +175,10 @@ async def _reproduced(
     elsewhere, nothing = (answers_with_names(run, chosen.own_state) for run in (elsewhere, nothing))
     same: dict[str, list[Call]] = {}
     for number, (test, calls) in enumerate(chosen.tests.items()):
-        idle = nothing.get(str(number), [])
         if canonical(elsewhere.get(str(number), [])) != canonical([call["answer"] for call in calls]):
             reasons[test] = "elsewhere the solution answers otherwise"
         else:
-            pairs = zip_longest(calls, idle[: len(calls)])
-            same[test] = [{**call, "needs": canonical(call["answer"]) != canonical(other)} for call, other in pairs]
+            same[test] = with_needs(calls, nothing.get(str(number), []))
     if same:
         allowed = replace(chosen, tests=same).allowed()
         run = await examination.trusted_run(list(same), Replies(same, allowed, {"own_state": chosen.own_state}))
@@ -180,7 +192,7 @@ async def _reproduced(
 async def with_kept_behaviour(
     examination: Examination, recorded: RecordedCalls, solution: Sequence[FileChange]
 ) -> RecordedCalls:
-    """Return the record with held-out calls in all the shapes that tests show, also of what worked before.
+    """Return the record with more held-out calls, also like those in tests that have to keep passing.
 
     As for other held-out calls, the solution gives the same plain answer every time.
     """

@@ -1,8 +1,7 @@
-"""Makes the record of a new task's calls, and keeps only what was seen to decide rightly.
+"""Making the record of a new task's calls, of the tests alone that are judged rightly by it.
 
-A test is kept when its calls and their answers were the same in two runs, when the task's own solution gives these
-answers in a process of its own, when the test passes with them in the trusted tree, and when doing nothing gives other
-answers.
+A test is kept when its calls and their answers are the same in two runs, the task's own solution gives these answers in
+a process of its own, the test passes with them in the trusted tree, and the unsolved workspace gives other answers.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
 from typing import Any
 
 from .....models import FileChange
@@ -26,7 +24,7 @@ from ..strength.lookup_tables import satisfying_table
 from ..strength.requirements import constant_held_out, missing, most_frequent
 from ..values.places import canonical
 from .observation import entry_functions
-from .passing_tests import passing_tests, with_kept_behaviour
+from .passing_tests import NO_CALL, UNSTEADY, passing_tests, repeated_calls, with_kept_behaviour, with_needs
 
 MAX_TESTS = 200
 """Most tests of a record."""
@@ -40,19 +38,18 @@ class Recording:
 
     calls: RecordedCalls | None
     reasons: dict[str, str] = field(default_factory=dict)
-    """Why tests were left out, by test."""
+    """Why tests are not recorded, by test."""
     is_complete: bool = False
-    """Whether the record alone separates a solution from anything else, so that nothing has to be believed of a process
-    in which the solution runs beside the tests."""
+    """Whether the record decides alone, so that no process in which the solution runs beside the tests is trusted."""
     missing: str = ""
     """Why the record is not complete."""
     decides_its_tests: bool = False
-    """Whether it would be complete for a task with the recorded tests alone, which are three quarters of the task's at
-    least. Whoever satisfies it has solved the task as far as these tests show; the others are tried in process too."""
+    """Whether the record would be complete for a task with the recorded tests alone, and these are at least LEAST_SHARE
+    of the task's. The other tests are judged in process."""
     mutants: int = 0
-    """Mutants of the task's own solution that some proposed call kills: they answer it otherwise."""
+    """Number of mutants of the task's own solution that some proposed call kills."""
     mutants_killed: int = 0
-    """Those of them that the record kills."""
+    """Number of mutants that the record kills."""
     survivors: tuple[int, ...] = ()
     """The mutants, by number, that no proposed call kills."""
 
@@ -60,10 +57,9 @@ class Recording:
 async def record(examination: Examination, solution: Sequence[FileChange], mutants: Mutants = ()) -> Recording:
     """Return the record of a task's FAIL_TO_PASS tests; ``solution`` is its own solution as accepted changes.
 
-    Held-out calls are chosen that kill most of the ``mutants`` of the solution.
-
-    Where the calls of the examined functions do not decide alone, those of the functions that tests reach them through
-    are tried: what is private between the two needs no form then. Raises SandboxError when a sandbox fails.
+    Held-out calls are chosen that kill most of the ``mutants`` of the solution. Where the calls of the examined
+    functions do not decide alone, the calls of the functions through which tests reach them are tried: private values
+    between the two do not need a form then. Raises SandboxError when a sandbox fails.
     """
     examined = examination.examined
     if not examined.targets:
@@ -88,16 +84,12 @@ async def _record(examination: Examination, solution: Sequence[FileChange], muta
     own_state = stable_names([recorded_answers(run) for run in (first, again)])
     states, states_again = (net_states(recorded_answers(run)) for run in (first, again))
     for test in tests:
-        one, two = first.crossings.get(test, {}), again.crossings.get(test, {})
-        if test not in first.passed:
-            reasons[test] = "it does not pass where the functions are replaced"
-        elif one.get("problem"):
-            reasons[test] = one["problem"]
-        elif not one.get("calls"):
-            reasons[test] = "it calls no examined function"
+        reason, calls, is_steady = repeated_calls(test, first, again, own_state)
+        if reason or not calls:
+            reasons[test] = reason or NO_CALL
         else:
-            calls_made[test] = calls_with_names(one["calls"], own_state)
-            if canonical(calls_made[test]) != canonical(calls_with_names(two.get("calls", []), own_state)):
+            calls_made[test] = calls
+            if not is_steady:
                 unsteady.add(test)
     recorded = RecordedCalls(list(examined.targets), list(examined.opaque), list(examination.packages), calls_made)
     recorded = replace(
@@ -147,7 +139,7 @@ async def _record(examination: Examination, solution: Sequence[FileChange], muta
 
 
 def _undecided(tests: Sequence[str], recorded: RecordedCalls, reasons: dict[str, str]) -> str:
-    """Return how many tests the record does not decide, '' for none: each of these could be forged in process."""
+    """Return how many tests are not recorded, and why, '' for none: each of them could be forged in process."""
     undecided = [test for test in tests if test not in recorded.tests]
     if not undecided:
         return ""
@@ -163,9 +155,9 @@ async def _reproduced(
     reasons: dict[str, str],
     unsteady: Collection[str],
 ) -> RecordedCalls:
-    """Return the record without the tests that fail with the solution's answers, or that pass without one.
+    """Return the record without the tests that fail with the solution's answers, or that pass with the workspace's.
 
-    ``unsteady`` tests make other calls or get other answers from run to run: only the test itself can judge these.
+    ``unsteady`` tests make other calls or get other answers in each run: only the test itself can judge these.
     """
     answered_elsewhere, nothing = await asyncio.gather(
         examination.answers(solution, recorded.sent(), recorded.opaque),
@@ -185,17 +177,15 @@ async def _reproduced(
     for number, (test, calls) in enumerate(recorded.tests.items()):
         expected, answers_given = canonical([call["answer"] for call in calls]), answered_elsewhere.get(str(number), [])
         if test in unsteady or canonical(answers_given) != expected:
-            reasons[test] = (
-                "its calls differ from run to run" if test in unsteady else _difference(calls, answers_given)
-            )
+            reasons[test] = UNSTEADY if test in unsteady else _difference(calls, answers_given)
             if len(answers_given) == len(calls) and not any("broken" in answer for answer in answers_given):
                 answered_calls = answered(calls, answers_given)
-                unsure[test] = _with_needs(answered_calls, nothing.get(str(number), []))
+                unsure[test] = with_needs(answered_calls, nothing.get(str(number), []))
                 idle[test] = answered(calls, nothing.get(str(number), []))
         elif canonical(nothing.get(str(number))) == expected:
             reasons[test] = "its answers do not need the solution"
         else:
-            accepted[test] = _with_needs(calls, nothing.get(str(number), [])) if recorded.entries else calls
+            accepted[test] = with_needs(calls, nothing.get(str(number), [])) if recorded.entries else calls
     if accepted:
         allowed = replace(recorded, tests=accepted).allowed()
         replies = Replies(accepted, allowed, {"own_state": own_state})
@@ -215,7 +205,7 @@ async def _reproduced(
 async def _decided(
     examination: Examination, recorded: RecordedCalls, solution: Sequence[FileChange], idle: dict[str, list[Call]]
 ) -> dict[str, list[Call]]:
-    """Return the tests that pass with two sets of the solution's answers, and fail with those of doing nothing."""
+    """Return the tests that pass with two sets of the solution's answers, and fail with those of the workspace."""
     again = await examination.answers(solution, recorded.sent(), recorded.opaque)
     second = {
         test: answered(calls, again.get(str(number), [])) for number, (test, calls) in enumerate(recorded.tests.items())
@@ -224,12 +214,6 @@ async def _decided(
     failed |= set(await judged(examination, recorded, solution, second))
     needed = set(await judged(examination, recorded, [], idle))
     return {test: calls for test, calls in recorded.tests.items() if test in needed - failed}
-
-
-def _with_needs(calls: Sequence[Call], nothing: Sequence[Any]) -> list[Call]:
-    """Return calls that say whether doing nothing gives another answer."""
-    pairs = zip_longest(calls, nothing[: len(calls)])
-    return [{**call, "needs": canonical(call["answer"]) != canonical(other)} for call, other in pairs]
 
 
 def _difference(calls: Sequence[Call], answered_elsewhere: Sequence[Any] | None) -> str:

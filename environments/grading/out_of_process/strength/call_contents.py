@@ -1,6 +1,6 @@
-"""What calls of a test are about, whatever numbers its objects have: two calls with equal contents show the same.
+"""Contents of calls without the numbers of objects, by which calls are counted as equal or different.
 
-A form that names an object of an earlier message stands for what was last seen of that object.
+A form that names an object of an earlier message stands for the last known content of that object.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _KNOWN = ("r", "h")
 
 
 def call_contents(calls: Sequence[Call]) -> list[str]:
-    """Return a text for each call of one test: its target and what its arguments hold."""
+    """Return a text for each call of one test, with its target and the contents of its arguments."""
     arguments = [*map(argument_forms, calls)]
     named = {form[1] for form in _numbered(arguments) if form[0] in _KNOWN} | {call["target"][1:] for call in calls}
     digests: dict[Any, str] = {}

@@ -1,8 +1,8 @@
-"""Guesses: bodies of one expression that one would try in place of a deleted function.
+"""Guesses: wrong solutions whose functions return one simple expression.
 
-A record that one of them satisfies does not separate a solution from a guess: the argument itself, its text, or another
-function of the same module or class that takes the same arguments. What the task's own solution uses itself is no
-guess.
+The expressions are the argument itself, its text, and calls of other functions of the same module or class with the
+same arguments. A record that a guess satisfies does not decide. An expression that the task's own solution uses is not
+tried.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 async def satisfying_guess(examination: Examination, recorded: RecordedCalls) -> str:
     """Return a guess that gives every recorded answer, '' when there is none.
 
-    Where several functions are examined, each is guessed with the others right, and all with one kind of guess.
+    Where several functions are examined, each is guessed while the others are right, and all are guessed together.
     Raises SandboxError.
     """
     task, trees = examination.task, examination.trees
@@ -63,7 +63,7 @@ def _change(path: str, content: bytes) -> FileChange:
 
 
 def guessed_together(pristine: bytes, names: Sequence[str]) -> dict[str, bytes]:
-    """Return a module's text for each kind of guess, with that as the body of all the functions ``names``."""
+    """Return a module's text for each kind of guess, in which it is the body of all the functions ``names``."""
     texts: dict[str, bytes] = {}
     for kind in ("their argument", "the text of their argument", "None"):
         tree = ast.parse(pristine)
@@ -78,7 +78,7 @@ def guessed_together(pristine: bytes, names: Sequence[str]) -> dict[str, bytes]:
 
 
 def negated(pristine: bytes, name: str) -> bytes:
-    """Return a module's text in which a function answers the opposite of what it does, b'' where it does nothing."""
+    """Return a module's text in which a function returns ``not`` its result, b'' where it returns nothing."""
     tree = ast.parse(pristine)
     node = definitions(tree).get(name)
     if node is None or is_generator(node) or isinstance(node, ast.AsyncFunctionDef):
@@ -104,7 +104,7 @@ def guesses(pristine: bytes, solved: bytes, name: str) -> Iterator[tuple[str, by
     used |= {node.attr for node in ast.walk(written) if isinstance(node, ast.Attribute)}
     solution_return = ast.dump(written.body[-1])
     for expression in _expressions(name, functions, used):
-        if solution_return == ast.dump(ast.parse(f"return {expression}").body[0]):  # no guess, but the solution itself
+        if solution_return == ast.dump(ast.parse(f"return {expression}").body[0]):  # this is the solution itself
             continue
         tree = ast.parse(pristine)
         node = definitions(tree)[name]

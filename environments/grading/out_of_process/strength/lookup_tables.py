@@ -1,6 +1,6 @@
-"""Tables: what a solution would be that holds the calls of tests, and one default answer for the others.
+"""Lookup tables: wrong solutions that hold the calls of the tests, and answer all other calls with one default.
 
-Such a solution is refuted by held-out calls alone, and only by those that have another answer than the default.
+Only held-out calls refute such a solution, and only those whose answer is not the default.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..values.places import canonical
 
 
 def refuted_defaults(calls: Sequence[Call]) -> list[frozenset[int]]:
-    """Return, for each of a function's calls, the defaults that it refutes, as negative numbers.
+    """Return the defaults that each of a function's calls refutes, as negative numbers.
 
     -1 is the most frequent answer, -2 the first argument, -3 the second, and so on.
     """
@@ -32,7 +32,7 @@ def refuted_defaults(calls: Sequence[Call]) -> list[frozenset[int]]:
 
 
 def satisfying_table(recorded: RecordedCalls) -> str:
-    """Return how a table of the calls of tests would satisfy the record, '' when none does."""
+    """Return why a table of the tests' calls would satisfy the record, '' when none would."""
     for target, inputs in sorted(recorded.inputs.items()):
         of_sequences = [call for calls in recorded.sequences for call in calls if call["target"] == target]
         if len({*map(_outcome, inputs), *(_outcome(call, is_data=True) for call in of_sequences)}) == 1:

@@ -1,7 +1,7 @@
-"""Which calls of a record kill a mutant of the task's own solution: it answers them otherwise.
+"""Answers of mutants: which calls of a record kill a mutant, because it does not answer them as recorded.
 
-A mutant has one mistake, or leaves one thing out, as a partial solution does. A record that such a solution satisfies
-decides little, whatever its number of calls.
+A mutant is the task's own solution with one mistake or omission, as in a partial solution. A record that such a
+solution satisfies decides little, however many calls it has.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ..judging.recorded_changes import answers_with_names
 from ..recorded_calls import Call, RecordedCalls
 
 AT_ONCE = 2
-"""Most mutants that are asked at the same time."""
+"""Most mutants that answer at the same time."""
 MOST_FURTHER = 12
-"""Most calls that go beyond what tests show and kill no mutant that others leave."""
+"""Most bold calls that are kept although other calls kill the same mutants."""
 Place = tuple[str, int]
-"""A call: the name of what it was sent with, and its position there."""
+"""Place of a call: the name under which its test, target or sequence is sent, and its position there."""
 Kills = Mapping[Place, frozenset[int]]
 """The mutants, by number, that a call kills."""
 _Comparison = Callable[[Call, Any], bool]
@@ -48,7 +48,7 @@ async def different_calls(
     solution: Sequence[FileChange] | None,
     others: Sequence[Sequence[FileChange]],
 ) -> list[set[Place]]:
-    """Return the calls that each of the ``others`` answers otherwise than recorded, but not the solution, if given.
+    """Return the calls that each of the ``others`` does not answer as recorded, but the solution, if given, does.
 
     Raises SandboxError when a sandbox fails.
     """
@@ -96,10 +96,10 @@ def _different(recorded: RecordedCalls, answers_given: Answers) -> set[Place]:
 
 
 def chosen(kills: Sequence[frozenset[int]], bold: Sequence[bool], most: int, further: Sequence[int] = ()) -> list[int]:
-    """Return which of the proposed calls to keep, in order: those that kill most mutants, then the others.
+    """Return the numbers of at most ``most`` proposed calls to keep: those that kill most mutants, then others.
 
-    ``kills`` has the mutants that each of them kills. Bold ones are kept for mutants that no other one kills,
-    and up to MOST_FURTHER of the calls ``further``, in that order.
+    ``kills`` has the mutants that each call kills. Bold calls are kept for mutants that no other call kills, and up to
+    MOST_FURTHER of the calls ``further``, in that order.
     """
     modest = [number for number in range(len(kills)) if not bold[number]]
     picked = _covering(kills, modest, frozenset(), most)
@@ -114,7 +114,10 @@ def chosen(kills: Sequence[frozenset[int]], bold: Sequence[bool], most: int, fur
 
 
 def _covering(kills: Sequence[frozenset[int]], numbers: Iterable[int], covered: frozenset[int], most: int) -> list[int]:
-    """Return numbers whose calls kill what any of ``numbers`` kills and is not covered, as few as is simple."""
+    """Return some of ``numbers`` whose calls kill all mutants that any of them kills, without those ``covered``.
+
+    The call that kills most of the remaining mutants is picked first.
+    """
     picked: list[int] = []
     candidates = list(numbers)
     while candidates and len(picked) < most:

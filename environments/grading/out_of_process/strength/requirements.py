@@ -1,4 +1,4 @@
-"""What a record lacks to decide alone: a guess or a forgery must not satisfy it."""
+"""Requirements of a record that decides alone: enough different calls, and answers that vary."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..values.places import canonical
 from .call_contents import call_contents
 
 MIN_CALLS = 6
-"""Fewest different calls of a record that decides alone; a guess satisfies fewer too easily."""
+"""Fewest different calls of a record that decides alone; a guess could satisfy fewer."""
 
 
 def missing(
@@ -23,9 +23,9 @@ def missing(
 ) -> str:
     """Return what the record lacks to decide alone, '' when it lacks nothing.
 
-    ``reasons`` are those of tests without a record, ``unreplaced`` that of a changed function that cannot be replaced,
-    ``unseen`` the changed functions that only tests without a record run. ``inner`` are digests of what examined
-    functions answered inside recorded calls.
+    ``reasons`` say why tests are not recorded, and ``unreplaced`` why a changed function cannot be replaced. ``unseen``
+    are the changed functions that only tests without a record run, and ``inner`` digests of the answers that examined
+    functions gave inside recorded calls, by function.
     """
     if unreplaced:
         return unreplaced
@@ -40,10 +40,10 @@ def missing(
 
 
 def too_weak(recorded: RecordedCalls, inner: Mapping[str, Collection[str]] | None = None) -> str:
-    """Return why a guess could satisfy the record: few calls, or a function that always answers the same.
+    """Return why a guess could satisfy the record, '' when none could: few calls, or a function with one answer.
 
-    Calls that doing nothing answers as well do not count, except that one of a test that has to keep passing may show
-    that answers vary. ``inner`` are as in ``missing``.
+    Calls that the unsolved workspace answers as well do not count, except that calls of tests which have to keep
+    passing may show that answers vary. ``inner`` is as in ``missing``.
     """
     arguments: set[str] = set()
     answers: dict[str, set[str]] = {}
@@ -77,9 +77,9 @@ def too_weak(recorded: RecordedCalls, inner: Mapping[str, Collection[str]] | Non
 
 
 def constant_held_out(recorded: RecordedCalls) -> str:
-    """Return why held-out calls and sequences refute no table, '' where one does and where none is kept.
+    """Return why a record's held-out calls do not refute a table of the tests' calls, '' where they do or it has none.
 
-    Where all of them have one answer, it is the table's answer to what it does not know.
+    Where all held-out calls have one answer, a table could give it for every call that it does not hold.
     """
     answers: dict[str, set[str]] = {}
     for calls in recorded.inputs.values():
@@ -96,7 +96,7 @@ def constant_held_out(recorded: RecordedCalls) -> str:
 
 
 def _retained_answers(recorded: RecordedCalls) -> dict[str, set[str]]:
-    """Return the answers of each function that a solution has to keep."""
+    """Return the answers in tests that have to keep passing, by function."""
     answers: dict[str, set[str]] = {}
     for calls in (recorded.tests[test] for test in recorded.passing):
         for call in calls:
