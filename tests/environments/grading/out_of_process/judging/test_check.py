@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from helpers.recorded_tasks import CORE, grade_of, with_record
 
 from etude.environments.grading import grade, in_process
 from etude.environments.grading.controls import unpack
@@ -18,7 +19,7 @@ from etude.environments.grading.out_of_process.recording.record import Recording
 from etude.environments.grading.out_of_process.strength.guesses import satisfying_guess
 from etude.environments.grading.out_of_process.strength.requirements import too_weak
 from etude.environments.grading.own_solution import own_solution
-from etude.environments.sandbox import Change, Sandbox
+from etude.environments.sandbox import Sandbox
 from etude.environments.snapshots import Snapshot, make_patch
 from etude.environments.tasks.task_trees import Materials
 from etude.errors import GraderError, SandboxError
@@ -26,7 +27,6 @@ from etude.generators.validation.checks.behaviour import with_behaviour
 from etude.generators.validation.checks.controls import with_controls
 from etude.models import Grade, Task
 
-CORE = "src/tally/core.py"
 HEAD = "from .words import LIMIT\n\n\ndef largest(values):\n    return min(max(values), LIMIT)\n\n\n"
 HONEST = {
     "sum": "def total(values):\n    return sum(values)\n",
@@ -102,8 +102,7 @@ if hasattr(_main, "run_test"):
 
 
 def graded(task: Task, text: str) -> Grade:
-    content = (HEAD + text).encode()
-    return asyncio.run(grade(task, [Change(path=CORE, kind="file", size=len(content), content=content)]))
+    return grade_of(task, HEAD + text)
 
 
 HIDDEN = """import pytest
@@ -144,7 +143,7 @@ def recording(task: Task, snapshot: Snapshot) -> Recording:
 @pytest.fixture(scope="module")
 def examined(task: Task, snapshot: Snapshot) -> Task:
     """Return the task with its record."""
-    return asyncio.run(with_behaviour(task, Materials(task, snapshot), "out_of_process", "auto"))
+    return with_record(task, snapshot, "out_of_process")
 
 
 def test_the_record_has_the_calls_of_every_test_and_others(recording: Recording, task: Task) -> None:

@@ -9,15 +9,6 @@ import pytest
 
 from etude.environments.grading.out_of_process.judging.answers import is_as, is_same_held_out
 from etude.environments.grading.out_of_process.judging.equal_data import plain_data
-from etude.environments.grading.out_of_process.processes.programs import boundary_parts
-
-
-@pytest.fixture(scope="module")
-def side() -> dict[str, Any]:
-    scope: dict[str, Any] = {"__name__": "side"}
-    for part in boundary_parts():
-        exec(compile(part, "<side>", "exec"), scope)
-    return scope
 
 
 def answer(side: dict[str, Any], value: Any) -> dict[str, Any]:

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import replace
-
 import pytest
+from helpers.recorded_tasks import HIDDEN, grade_of, task_with, with_record, without_held_out
 
-from etude.environments.grading import grade
-from etude.environments.grading.out_of_process.recorded_calls import RecordedCalls
-from etude.environments.sandbox import Change
-from etude.environments.snapshots import Snapshot, make_patch
-from etude.environments.tasks.task_trees import Materials
-from etude.generators.validation.checks.behaviour import with_behaviour
+from etude.environments.snapshots import Snapshot
 from etude.models import Grade, Task
 
-CORE, HIDDEN = "src/tally/core.py", "tests/test_hidden.py"
 HEAD = """class Box:
     def __init__(self, items):
         self.items = tuple(items)
@@ -75,27 +67,14 @@ def source(body: str) -> bytes:
 @pytest.fixture(scope="module")
 def examined(task: Task, snapshot: Snapshot) -> Task:
     """Return a task whose tests end with one bit, with its record and without held-out calls."""
-    core, old = (snapshot.tree / CORE).read_bytes(), (snapshot.tree / HIDDEN).read_bytes()
     exercise = source("    raise NotImplementedError\n\n\ndef is_odd(box):\n    raise NotImplementedError\n")
-    updated = task.model_copy(
-        update={
-            "task_id": "tally-odd",
-            "instance_id": "tally-odd",
-            "patch": make_patch({CORE: exercise}, {CORE: source(OWN)}),
-            "workspace_patch": make_patch({CORE: core, HIDDEN: old}, {CORE: exercise, HIDDEN: None}),
-            "test_patch": make_patch({HIDDEN: None}, {HIDDEN: HIDDEN_TESTS.encode()}),
-            "FAIL_TO_PASS": [f"{HIDDEN}::test_is_odd[{n}]" for n in range(8)],
-            "PASS_TO_PASS": [],
-        }
-    )
-    recorded = asyncio.run(with_behaviour(updated, Materials(updated, snapshot), "in_process", "auto"))
-    bare = replace(RecordedCalls.unpack(recorded.pytest.behaviour), inputs={}, sequences=[])
-    return recorded.model_copy(update={"verifier": recorded.pytest.model_copy(update={"behaviour": bare.pack()})})
+    failing = [f"{HIDDEN}::test_is_odd[{n}]" for n in range(8)]
+    other = task_with(task, snapshot, "tally-odd", exercise, source(OWN), HIDDEN_TESTS, failing)
+    return without_held_out(with_record(other, snapshot))
 
 
 def graded(task: Task, body: str) -> Grade:
-    content = source(body)
-    return asyncio.run(grade(task, [Change(path=CORE, kind="file", size=len(content), content=content)]))
+    return grade_of(task, source(body))
 
 
 def test_who_guesses_again_after_a_failed_assertion_scores_zero(examined: Task) -> None:

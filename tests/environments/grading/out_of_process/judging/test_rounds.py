@@ -7,16 +7,7 @@ from typing import Any
 import pytest
 
 from etude.environments.grading.out_of_process.judging.rounds import is_open, next_questions
-from etude.environments.grading.out_of_process.processes.programs import boundary_parts
 from etude.environments.grading.out_of_process.processes.public_forms import attribute_names
-
-
-@pytest.fixture(scope="module")
-def side() -> dict[str, Any]:
-    scope: dict[str, Any] = {"__name__": "side"}
-    for part in boundary_parts():
-        exec(compile(part, "<side>", "exec"), scope)
-    return scope
 
 
 def call(target: str, *arguments: Any) -> dict[str, Any]:

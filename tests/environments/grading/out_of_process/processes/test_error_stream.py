@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from helpers.recorded_tasks import CORE, HIDDEN, task_with, with_record
 
 from etude.environments.grading import grade
 from etude.environments.grading.out_of_process.recorded_calls import RecordedCalls
 from etude.environments.sandbox import Change
-from etude.environments.snapshots import Snapshot, make_patch
-from etude.environments.tasks.task_trees import Materials
-from etude.generators.validation.checks.behaviour import with_behaviour
+from etude.environments.snapshots import Snapshot
 from etude.models import Task
 
-CORE, HIDDEN = "src/tally/core.py", "tests/test_hidden.py"
 HEAD = "import logging\nimport sys\nimport warnings\n\n\ndef largest(values):\n    return max(values)\n\n\n"
 OWN = """def total(values):
     if not values:
@@ -54,20 +52,10 @@ SOLUTIONS = {
 
 @pytest.fixture(scope="module")
 def examined(task: Task, snapshot: Snapshot) -> Task:
-    core, old = (snapshot.tree / CORE).read_bytes(), (snapshot.tree / HIDDEN).read_bytes()
     exercise = HEAD + "def total(values):\n    raise NotImplementedError\n"
-    changed = task.model_copy(
-        update={
-            "task_id": "tally-errors",
-            "instance_id": "tally-errors",
-            "patch": make_patch({CORE: exercise.encode()}, {CORE: (HEAD + OWN).encode()}),
-            "workspace_patch": make_patch({CORE: core, HIDDEN: old}, {CORE: exercise.encode(), HIDDEN: None}),
-            "test_patch": make_patch({HIDDEN: None}, {HIDDEN: TESTS.encode()}),
-            "FAIL_TO_PASS": [*(f"{HIDDEN}::test_total[{n}]" for n in range(1, 8)), f"{HIDDEN}::test_nothing", CALLBACK],
-            "PASS_TO_PASS": [],
-        }
-    )
-    return asyncio.run(with_behaviour(changed, Materials(changed, snapshot), "out_of_process", "auto"))
+    failing = [*(f"{HIDDEN}::test_total[{n}]" for n in range(1, 8)), f"{HIDDEN}::test_nothing", CALLBACK]
+    texts = exercise.encode(), (HEAD + OWN).encode()
+    return with_record(task_with(task, snapshot, "tally-errors", *texts, TESTS, failing), snapshot, "out_of_process")
 
 
 def test_a_test_whose_call_neither_returns_nor_raises_an_exception_is_judged_in_process(examined: Task) -> None:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
 import pytest
+from helpers.recorded_tasks import CORE, grade_of, with_record
 
-from etude.environments.grading import grade
 from etude.environments.grading.out_of_process.judging.rounds import gives_away, stood_by
 from etude.environments.grading.out_of_process.processes.named_answers import answered, filled, hidden
 from etude.environments.grading.out_of_process.recorded_calls import RecordedCalls
-from etude.environments.sandbox import Change
 from etude.environments.snapshots import Snapshot, make_patch
 from etude.environments.tasks.task_trees import Materials
-from etude.generators.validation.checks.behaviour import with_behaviour
 from etude.models import Grade, Task
 
-CORE = "src/tally/core.py"
 HEAD = "from .words import LIMIT\n\n\ndef largest(values):\n    return min(max(values), LIMIT)\n\n\n"
 
 
@@ -179,15 +175,14 @@ def chained(task: Task, snapshot: Snapshot) -> Task:
             "FAIL_TO_PASS": [f"{path}::test_total[{i}-{3 * i + 20}]" for i in range(1, 8)],
         }
     )
-    recorded = asyncio.run(with_behaviour(updated, Materials(updated, snapshot), "out_of_process", "auto"))
+    recorded = with_record(updated, snapshot, "out_of_process")
     calls = RecordedCalls.unpack(recorded.pytest.behaviour)
     bare = RecordedCalls(calls.targets, calls.opaque, calls.packages, calls.tests)
     return recorded.model_copy(update={"verifier": recorded.pytest.model_copy(update={"behaviour": bare.pack()})})
 
 
 def behaviour(task: Task, text: str) -> Grade:
-    content = (HEAD + text).encode()
-    return asyncio.run(grade(task, [Change(path=CORE, kind="file", size=len(content), content=content)]))
+    return grade_of(task, HEAD + text)
 
 
 def test_who_reads_ahead_finds_no_answer_and_who_computes_is_rewarded(chained: Task) -> None:

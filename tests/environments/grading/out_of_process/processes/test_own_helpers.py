@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
+from helpers.recorded_tasks import HIDDEN, grade_of, task_with, with_record
 
-from etude.environments.grading import grade
-from etude.environments.sandbox import Change
-from etude.environments.snapshots import Snapshot, make_patch
-from etude.environments.tasks.task_trees import Materials
-from etude.generators.validation.checks.behaviour import with_behaviour
+from etude.environments.snapshots import Snapshot
 from etude.models import Grade, Task
 
-CORE, HIDDEN = "src/tally/core.py", "tests/test_hidden.py"
 HEAD = """import itertools
 
 
@@ -83,25 +77,13 @@ FORGERIES = {
 @pytest.fixture(scope="module")
 def examined(task: Task, snapshot: Snapshot) -> Task:
     """Return a task whose class is examined as a whole, with its record."""
-    core, old = (snapshot.tree / CORE).read_bytes(), (snapshot.tree / HIDDEN).read_bytes()
     exercise, solved = (HEAD + EXERCISE).encode(), (HEAD + OWN).encode()
-    other = task.model_copy(
-        update={
-            "task_id": "tally-meter",
-            "instance_id": "tally-meter",
-            "patch": make_patch({CORE: exercise}, {CORE: solved}),
-            "workspace_patch": make_patch({CORE: core, HIDDEN: old}, {CORE: exercise, HIDDEN: None}),
-            "test_patch": make_patch({HIDDEN: None}, {HIDDEN: HIDDEN_TESTS.encode()}),
-            "FAIL_TO_PASS": [f"{HIDDEN}::test_meter[{n}]" for n in range(7)],
-            "PASS_TO_PASS": [],
-        }
-    )
-    return asyncio.run(with_behaviour(other, Materials(other, snapshot), "in_process", "auto"))
+    failing = [f"{HIDDEN}::test_meter[{n}]" for n in range(7)]
+    return with_record(task_with(task, snapshot, "tally-meter", exercise, solved, HIDDEN_TESTS, failing), snapshot)
 
 
 def graded(task: Task, body: str) -> Grade:
-    content = (HEAD + body).encode()
-    return asyncio.run(grade(task, [Change(path=CORE, kind="file", size=len(content), content=content)]))
+    return grade_of(task, HEAD + body)
 
 
 @pytest.mark.parametrize("name", HONEST)

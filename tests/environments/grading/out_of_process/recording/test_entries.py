@@ -6,20 +6,17 @@ import asyncio
 from typing import Any
 
 import pytest
+from helpers.recorded_tasks import HIDDEN, grade_of, task_with, with_record
 
-from etude.environments.grading import grade
 from etude.environments.grading.out_of_process.judging.examination import Examination
 from etude.environments.grading.out_of_process.recorded_calls import RecordedCalls
 from etude.environments.grading.out_of_process.recording.record import Recording, record
 from etude.environments.grading.out_of_process.strength.requirements import too_weak
 from etude.environments.grading.own_solution import own_solution
-from etude.environments.sandbox import Change
-from etude.environments.snapshots import Snapshot, make_patch
+from etude.environments.snapshots import Snapshot
 from etude.environments.tasks.task_trees import Materials
-from etude.generators.validation.checks.behaviour import with_behaviour
 from etude.models import Task
 
-CORE, HIDDEN = "src/tally/core.py", "tests/test_hidden.py"
 STUB = "    raise NotImplementedError\n"
 HEADS = {
     "private": "import threading\n\n\nclass _Scan:\n    def __init__(self, values):\n"
@@ -60,20 +57,10 @@ def kind(request: pytest.FixtureRequest) -> Any:
 @pytest.fixture(scope="module")
 def other_task(kind: str, task: Task, snapshot: Snapshot) -> Task:
     """Return the package's task with another function to write, and tests of it."""
-    core, old = (snapshot.tree / CORE).read_bytes(), (snapshot.tree / HIDDEN).read_bytes()
     largest = b"def largest(values):\n    return max(values)\n\n\n"
     exercise, solved = (largest + (HEADS[kind] + body).encode() for body in (STUB, OWN[kind]))
-    return task.model_copy(
-        update={
-            "task_id": f"tally-{kind}",
-            "instance_id": f"tally-{kind}",
-            "patch": make_patch({CORE: exercise}, {CORE: solved}),
-            "workspace_patch": make_patch({CORE: core, HIDDEN: old}, {CORE: exercise, HIDDEN: None}),
-            "test_patch": make_patch({HIDDEN: None}, {HIDDEN: TESTS[kind].encode()}),
-            "FAIL_TO_PASS": [f"{HIDDEN}::test_total[{n}]" for n in range(6)],
-            "PASS_TO_PASS": [],
-        }
-    )
+    failing = [f"{HIDDEN}::test_total[{n}]" for n in range(6)]
+    return task_with(task, snapshot, f"tally-{kind}", exercise, solved, TESTS[kind], failing)
 
 
 @pytest.fixture(scope="module")
@@ -84,13 +71,11 @@ def recording(other_task: Task, snapshot: Snapshot) -> Recording:
 
 @pytest.fixture(scope="module")
 def examined(other_task: Task, snapshot: Snapshot) -> Task:
-    return asyncio.run(with_behaviour(other_task, Materials(other_task, snapshot), "out_of_process", "auto"))
+    return with_record(other_task, snapshot, "out_of_process")
 
 
 def reward(task: Task, kind: str, body: str) -> float:
-    content = ("def largest(values):\n    return max(values)\n\n\n" + HEADS[kind] + body).encode()
-    result = asyncio.run(grade(task, [Change(path=CORE, kind="file", size=len(content), content=content)]))
-    return result.reward.value
+    return grade_of(task, "def largest(values):\n    return max(values)\n\n\n" + HEADS[kind] + body).reward.value
 
 
 def test_the_record_is_complete(kind: str, recording: Recording, other_task: Task) -> None:

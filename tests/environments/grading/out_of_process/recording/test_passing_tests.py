@@ -7,8 +7,8 @@ import base64
 from dataclasses import replace
 
 import pytest
+from helpers.recorded_tasks import CORE, HIDDEN, grade_of, task_with, with_record
 
-from etude.environments.grading import grade
 from etude.environments.grading.out_of_process.judging import check
 from etude.environments.grading.out_of_process.judging.check import failed_tests
 from etude.environments.grading.out_of_process.judging.examination import Examination
@@ -17,13 +17,10 @@ from etude.environments.grading.out_of_process.recording.passing_tests import Pa
 from etude.environments.grading.out_of_process.recording.record import Recording, record
 from etude.environments.grading.out_of_process.strength.requirements import too_weak
 from etude.environments.grading.own_solution import own_solution
-from etude.environments.sandbox import Change
-from etude.environments.snapshots import Snapshot, make_patch
+from etude.environments.snapshots import Snapshot
 from etude.environments.tasks.task_trees import Materials
-from etude.generators.validation.checks.behaviour import with_behaviour
 from etude.models import FileChange, Task
 
-CORE, HIDDEN = "src/tally/core.py", "tests/test_hidden.py"
 HEAD = "def largest(values):\n    return max(values)\n\n\n"
 OWN = "def total(values):\n    return sum(values) if values else 0\n"
 BUGGY = "def total(values):\n    return sum(values[1:]) if min(values) < 100 else sum(values)\n"
@@ -73,37 +70,25 @@ ODD = "def total(values):\n    return 3.0 if values == [1, 2] else sum(values)\n
 SUICIDE = "import os, sys\n\ndef total(values):\n    os.kill(os.getppid(), 9)\n    os._exit(0)\n"
 
 
-def task_with(task: Task, snapshot: Snapshot, failing: list[str], passing: list[str]) -> Task:
-    core, old = (snapshot.tree / CORE).read_bytes(), (snapshot.tree / HIDDEN).read_bytes()
+def keeping_task(task: Task, snapshot: Snapshot, failing: list[str], passing: list[str]) -> Task:
     exercise, solved = ((HEAD + body).encode() for body in (BUGGY, OWN))
     name = f"tally-keeping-{len(failing)}-{len(passing)}"
-    return task.model_copy(
-        update={
-            "task_id": name,
-            "instance_id": name,
-            "patch": make_patch({CORE: exercise}, {CORE: solved}),
-            "workspace_patch": make_patch({CORE: core, HIDDEN: old}, {CORE: exercise, HIDDEN: None}),
-            "test_patch": make_patch({HIDDEN: None}, {HIDDEN: TESTS.encode()}),
-            "FAIL_TO_PASS": failing,
-            "PASS_TO_PASS": passing,
-        }
-    )
+    return task_with(task, snapshot, name, exercise, solved, TESTS, failing, passing)
 
 
 @pytest.fixture(scope="module")
 def bug(task: Task, snapshot: Snapshot) -> Task:
     """Return a task whose function is wrong for small values, and right for large ones."""
-    return task_with(task, snapshot, SMALL, [*LARGE, *REST])
+    return keeping_task(task, snapshot, SMALL, [*LARGE, *REST])
 
 
 @pytest.fixture(scope="module")
 def examined(bug: Task, snapshot: Snapshot) -> Task:
-    return asyncio.run(with_behaviour(bug, Materials(bug, snapshot), "out_of_process", "auto"))
+    return with_record(bug, snapshot, "out_of_process")
 
 
 def reward(task: Task, text: str) -> float:
-    content = (HEAD + text).encode()
-    return asyncio.run(grade(task, [Change(path=CORE, kind="file", size=len(content), content=content)])).reward.value
+    return grade_of(task, HEAD + text).reward.value
 
 
 def test_tests_that_add_calls_are_recorded_and_others_are_not(examined: Task) -> None:
@@ -153,7 +138,7 @@ def test_a_kept_answer_shows_that_answers_vary_and_is_no_call_that_needs_the_sol
 @pytest.fixture(scope="module")
 def guarded(task: Task, snapshot: Snapshot) -> tuple[Examination, Recording]:
     """Return a task with one test that swallows every exception, and its record."""
-    own = task_with(task, snapshot, [GUARDED], [])
+    own = keeping_task(task, snapshot, [GUARDED], [])
     trees = Materials(own, snapshot)
     return Examination(own, trees), asyncio.run(record(Examination(own, trees), own_solution(own, trees)))
 

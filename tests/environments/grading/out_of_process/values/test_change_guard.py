@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from helpers.recorded_tasks import HIDDEN, grade_of, task_with, with_record, without_held_out
 
-from etude.environments.grading import grade
 from etude.environments.grading.out_of_process.judging.recorded_changes import (
     recorded_changes,
     stable_names,
     with_names,
 )
-from etude.environments.grading.out_of_process.processes.programs import boundary_parts
 from etude.environments.grading.out_of_process.recorded_calls import RecordedCalls
-from etude.environments.sandbox import Change
-from etude.environments.snapshots import Snapshot, make_patch
-from etude.environments.tasks.task_trees import Materials
-from etude.generators.validation.checks.behaviour import with_behaviour
+from etude.environments.snapshots import Snapshot
 from etude.models import Grade, Task
 
-CORE, HIDDEN = "src/tally/core.py", "tests/test_hidden.py"
 HEAD = """class Shelf:
     def __init__(self, items=()):
         self.items, self.places = [], {}
@@ -128,33 +121,20 @@ def source(remove: str, sums: str) -> bytes:
 
 @pytest.fixture(scope="module")
 def other_task(task: Task, snapshot: Snapshot) -> Task:
-    core, old = (snapshot.tree / CORE).read_bytes(), (snapshot.tree / HIDDEN).read_bytes()
     body = "    raise NotImplementedError\n"
     exercise, solved = source(body, "\n\ndef sums(values, report):\n" + body), source(OWN_REMOVE, OWN_SUMS)
-    return task.model_copy(
-        update={
-            "task_id": "tally-shelf",
-            "instance_id": "tally-shelf",
-            "patch": make_patch({CORE: exercise}, {CORE: solved}),
-            "workspace_patch": make_patch({CORE: core, HIDDEN: old}, {CORE: exercise, HIDDEN: None}),
-            "test_patch": make_patch({HIDDEN: None}, {HIDDEN: HIDDEN_TESTS.encode()}),
-            "FAIL_TO_PASS": [f"{HIDDEN}::test_{name}[{n}]" for name in ("remove", "sums") for n in range(6)],
-            "PASS_TO_PASS": [],
-        }
-    )
+    failing = [f"{HIDDEN}::test_{name}[{n}]" for name in ("remove", "sums") for n in range(6)]
+    return task_with(task, snapshot, "tally-shelf", exercise, solved, HIDDEN_TESTS, failing)
 
 
 @pytest.fixture(scope="module")
 def examined(other_task: Task, snapshot: Snapshot) -> Task:
     """Return the task with its record, without held-out calls: the tests alone decide."""
-    recorded = asyncio.run(with_behaviour(other_task, Materials(other_task, snapshot), "in_process", "auto"))
-    bare = replace(RecordedCalls.unpack(recorded.pytest.behaviour), inputs={}, sequences=[])
-    return recorded.model_copy(update={"verifier": recorded.pytest.model_copy(update={"behaviour": bare.pack()})})
+    return without_held_out(with_record(other_task, snapshot))
 
 
 def graded(task: Task, parts: tuple[str, str]) -> Grade:
-    content = source(*parts)
-    return asyncio.run(grade(task, [Change(path=CORE, kind="file", size=len(content), content=content)]))
+    return grade_of(task, source(*parts))
 
 
 def test_the_record_says_what_calls_change_and_carries_plain_attributes(examined: Task) -> None:
@@ -175,14 +155,6 @@ def test_a_wrong_solution_scores_zero(examined: Task, other_task: Task, name: st
     assert graded(other_task, WRONG[name]).reward.components["fail_to_pass"] == 1.0
     result = graded(examined, WRONG[name])
     assert result.reward.value == 0.0 == result.reward.components["behaviour"]
-
-
-@pytest.fixture(scope="module")
-def side() -> dict[str, Any]:
-    scope: dict[str, Any] = {"__name__": "side"}
-    for part in boundary_parts():
-        exec(compile(part, "<side>", "exec"), scope)
-    return scope
 
 
 def guarded(side: dict[str, Any], call: dict[str, Any], frozen: Any = ()) -> Any:

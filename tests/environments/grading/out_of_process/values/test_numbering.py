@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from etude.environments.grading.out_of_process.processes.programs import boundary_parts
-
 
 class Address:
     def __init__(self, host: str) -> None:
@@ -16,14 +14,6 @@ class Address:
 
 class Page:
     """Its constructor is examined: what it holds is the solution's own business."""
-
-
-@pytest.fixture(scope="module")
-def side() -> dict[str, Any]:
-    scope: dict[str, Any] = {"__name__": "side"}
-    for part in boundary_parts():
-        exec(compile(part, "<side>", "exec"), scope)
-    return scope
 
 
 def answer(side: dict[str, Any], sent: list[Any], result: Any) -> tuple[Any, dict[str, Any]]:

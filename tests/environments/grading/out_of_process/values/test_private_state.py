@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
+from helpers.recorded_tasks import HIDDEN, grade_of, task_with, with_record
 
-from etude.environments.grading import grade
-from etude.environments.sandbox import Change
-from etude.environments.snapshots import Snapshot, make_patch
-from etude.environments.tasks.task_trees import Materials
-from etude.generators.validation.checks.behaviour import with_behaviour
+from etude.environments.snapshots import Snapshot
 from etude.models import Grade, Task
 
-CORE, HIDDEN = "src/tally/core.py", "tests/test_hidden.py"
 HEAD = """import sys
 
 
@@ -104,30 +98,19 @@ def source(name: str, body: str) -> bytes:
 
 @pytest.fixture(scope="module")
 def other_task(task: Task, snapshot: Snapshot) -> Task:
-    core, old = (snapshot.tree / CORE).read_bytes(), (snapshot.tree / HIDDEN).read_bytes()
     exercise, solved = source("", "    raise NotImplementedError\n"), source("", OWN)
-    return task.model_copy(
-        update={
-            "task_id": "tally-box",
-            "instance_id": "tally-box",
-            "patch": make_patch({CORE: exercise}, {CORE: solved}),
-            "workspace_patch": make_patch({CORE: core, HIDDEN: old}, {CORE: exercise, HIDDEN: None}),
-            "test_patch": make_patch({HIDDEN: None}, {HIDDEN: HIDDEN_TESTS.encode()}),
-            "FAIL_TO_PASS": [f"{HIDDEN}::test_total[{n}]" for n in range(7)],
-            "PASS_TO_PASS": [],
-        }
-    )
+    failing = [f"{HIDDEN}::test_total[{n}]" for n in range(7)]
+    return task_with(task, snapshot, "tally-box", exercise, solved, HIDDEN_TESTS, failing)
 
 
 @pytest.fixture(scope="module")
 def examined(other_task: Task, snapshot: Snapshot) -> Task:
     """Return the task with its record, which has no held-out call and so does not decide alone."""
-    return asyncio.run(with_behaviour(other_task, Materials(other_task, snapshot), "in_process", "auto"))
+    return with_record(other_task, snapshot)
 
 
 def graded(task: Task, name: str, body: str) -> Grade:
-    content = source(name, body)
-    return asyncio.run(grade(task, [Change(path=CORE, kind="file", size=len(content), content=content)]))
+    return grade_of(task, source(name, body))
 
 
 @pytest.mark.parametrize("name", HONEST)

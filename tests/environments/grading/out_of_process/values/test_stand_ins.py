@@ -8,15 +8,6 @@ from typing import Any
 import pytest
 
 from etude.environments.grading.out_of_process.judging.answers import is_same_held_out
-from etude.environments.grading.out_of_process.processes.programs import boundary_parts
-
-
-@pytest.fixture(scope="module")
-def side() -> dict[str, Any]:
-    scope: dict[str, Any] = {"__name__": "side"}
-    for part in boundary_parts():
-        exec(compile(part, "<side>", "exec"), scope)
-    return scope
 
 
 class Text(str):

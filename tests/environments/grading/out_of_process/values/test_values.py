@@ -12,17 +12,6 @@ from typing import Any
 
 import pytest
 
-from etude.environments.grading.out_of_process.processes.programs import boundary_parts
-
-
-@pytest.fixture(scope="module")
-def side() -> dict[str, Any]:
-    """Return the names that the files define where they run: one after another, in one scope."""
-    scope: dict[str, Any] = {"__name__": "side"}
-    for part in boundary_parts():
-        exec(compile(part, "<side>", "exec"), scope)
-    return scope
-
 
 def carried(side: dict[str, Any], value: Any, allowed: Any = None) -> Any:
     sender, receiver = side["Values"](), side["Values"](allowed=allowed)
