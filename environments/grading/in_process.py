@@ -213,7 +213,7 @@ async def _dropped(ready: asyncio.Future[_Ready]) -> None:
 
 
 async def _attempt_in(ready: _Ready, submission: Submission, trees: Materials) -> _Attempt:
-    """Run the expected tests once where they are ready to run, and close that sandbox."""
+    """Run the expected tests once in a prepared sandbox, and close it."""
     task, placed = submission.task, ready.placed
     try:
         if ready.problem:

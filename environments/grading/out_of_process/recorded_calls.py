@@ -77,9 +77,14 @@ class RecordedCalls:
         sequences = {f"sequence {number}": [*map(question, calls)] for number, calls in enumerate(self.sequences)}
         return {**calls, **inputs, **sequences}
 
+    @property
+    def test_calls(self) -> list[Call]:
+        """Return the calls of all tests."""
+        return [call for calls in self.tests.values() for call in calls]
+
     def allowed(self) -> list[tuple[str, str]]:
         """Return the classes and functions that the recorded answers name."""
-        return sorted({name for calls in self.tests.values() for call in calls for name in _names_of(call["answer"])})
+        return sorted({name for call in self.test_calls for name in _names_of(call["answer"])})
 
 
 def _names_in(form: Any) -> Iterator[tuple[str, str]]:

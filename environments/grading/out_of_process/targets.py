@@ -23,7 +23,7 @@ _KINDS = frozenset(
 )
 """Decorators that say what kind of attribute a function is."""
 
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True)
@@ -122,9 +122,9 @@ def module_name(path: str, roots: Iterable[str]) -> str:
     return ""
 
 
-def definitions(tree: ast.Module) -> dict[str, _Function]:
+def definitions(tree: ast.Module) -> dict[str, Function]:
     """Return the functions of a module and of its classes by qualified name; accessors of a property by ``#set``."""
-    definitions: dict[str, _Function] = {}
+    definitions: dict[str, Function] = {}
 
     def walk(body: list[ast.stmt], prefix: str) -> None:
         for node in _flat(body):
@@ -148,32 +148,32 @@ def _flat(body: list[ast.stmt]) -> Iterator[ast.stmt]:
                 yield from _flat(handler.body)
 
 
-def _accessor(node: _Function) -> str:
+def _accessor(node: Function) -> str:
     for decorator in node.decorator_list:
         if isinstance(decorator, ast.Attribute) and decorator.attr in ("setter", "deleter"):
             return "#set" if decorator.attr == "setter" else "#del"
     return ""
 
 
-def _code(node: _Function) -> str:
+def _code(node: Function) -> str:
     """Return a function's code as text, without its docstring and annotations."""
     body = node.body[1:] if _docstring(node) else node.body
     arguments = ast.dump(node.args)
     return "\n".join([arguments, *map(ast.dump, node.decorator_list), *map(ast.dump, body)])
 
 
-def _docstring(node: _Function) -> bool:
+def _docstring(node: Function) -> bool:
     first = node.body[0]
     return isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
 
 
-def _decorators(node: _Function) -> int:
-    """Return how many decorators a function has, without those that only say what kind of attribute it is."""
+def _decorators(node: Function) -> int:
+    """Return the number of a function's decorators, without those in _KINDS."""
     names = (ast.unparse(item).partition("(")[0].rpartition(".")[2] for item in node.decorator_list)
     return sum(name not in _KINDS for name in names)
 
 
-def _obstacle(name: str, node: _Function) -> str:
+def _obstacle(name: str, node: Function) -> str:
     """Return why a function cannot be replaced by one that leaves the process, '' when it can."""
     if node.name in _UNREPLACEABLE:
         return "it runs whenever an object is taken apart"
@@ -185,7 +185,7 @@ def _obstacle(name: str, node: _Function) -> str:
     return ""
 
 
-def is_generator(node: _Function) -> bool:
+def is_generator(node: Function) -> bool:
     """Return whether a function itself yields, not only one inside it."""
     stack: list[ast.AST] = list(node.body)
     while stack:
@@ -197,7 +197,7 @@ def is_generator(node: _Function) -> bool:
     return False
 
 
-def _replaced(tree: ast.Module, module: str, chosen: Mapping[str, _Function]) -> bytes:
+def _replaced(tree: ast.Module, module: str, chosen: Mapping[str, Function]) -> bytes:
     """Return the module's text with the chosen functions replaced; their originals stay beside them."""
     names = {id(node): f"{module}:{name}" for name, node in chosen.items()}
     for scope in [node for node in ast.walk(tree) if hasattr(node, "body")]:

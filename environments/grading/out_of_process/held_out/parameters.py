@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..recorded_calls import Call
-from ..targets import definitions, module_name
+from ..targets import Function, definitions, module_name
 from ..values.places import canonical
 from .literals import alike
 
@@ -18,7 +18,6 @@ Options = Mapping[str, Mapping[str, Sequence[Any]]]
 MOST_VALUES = 8
 """Most values of one parameter."""
 _TYPES = {"str": str, "int": int, "bool": bool, "float": float}
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def unused_options(
@@ -70,7 +69,7 @@ def _passed_by_name(calls: Sequence[Call]) -> dict[str, list[Any]]:
     return {name: forms for name, forms in values.items() if forms}
 
 
-def _unused(function: _Function, calls: Sequence[Call]) -> Iterator[tuple[str, ast.expr, ast.expr | None]]:
+def _unused(function: Function, calls: Sequence[Call]) -> Iterator[tuple[str, ast.expr, ast.expr | None]]:
     """Yield name, default and annotation of optional parameters that no call passes; none where there is no call."""
     arguments = function.args
     positional = [*arguments.posonlyargs, *arguments.args]

@@ -120,7 +120,7 @@ async def _with_inputs(
         return other_object(form, others, is_value_class, draw) if is_object(form) else form
 
     proposed = held_out_calls(list(recorded.tests.values()), draw, is_bold, texts, options, other_object=changed_object)
-    domains = shown_domain(call for calls in recorded.tests.values() for call in calls)
+    domains = shown_domain(recorded.test_calls)
     proposed = {
         target: [call for call in calls if "is_bold" not in call or is_shown(call, domains[target])]
         for target, calls in proposed.items()
@@ -149,9 +149,8 @@ def _options(examination: Examination, recorded: RecordedCalls, texts: Sequence[
     """Return values for the optional parameters that no recorded call passes."""
     task, tree = examination.task, examination.trees.solved_tree
     sources = {path: (tree / path).read_bytes() for path in source_files(task) if (tree / path).is_file()}
-    calls = [call for calls in recorded.tests.values() for call in calls]
     draw = stream(task.generator.seed, "options", task.task_id)
-    return unused_options(sources, task.pytest.python_path, calls, texts, draw)
+    return unused_options(sources, task.pytest.python_path, recorded.test_calls, texts, draw)
 
 
 def documented_errors(task: Task) -> set[str]:
@@ -186,7 +185,7 @@ def is_known_error(kind: Any, errors: Collection[str], documented: Collection[st
 
 def _errors(recorded: RecordedCalls, target: str) -> set[str]:
     """Return the classes of exceptions that recorded calls of a function raise."""
-    answers = [call["answer"] for calls in recorded.tests.values() for call in calls if call["target"] == target]
+    answers = [call["answer"] for call in recorded.test_calls if call["target"] == target]
     return {canonical(answer["error"][0]) for answer in answers if answer["error"]}
 
 

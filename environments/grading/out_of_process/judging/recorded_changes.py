@@ -81,7 +81,7 @@ def rules_of(recorded: RecordedCalls, frozen: Mapping[str, Sequence[Any]] | None
     beside the state of objects, ``recorded_changes`` what answers may change, and ``frozen`` the objects, by test, that
     no answer changes.
     """
-    names = attribute_names([call for calls in recorded.tests.values() for call in calls])
+    names = attribute_names(recorded.test_calls)
     changes = recorded_changes(recorded)
     return {"recorded_names": names, "own_state": recorded.own_state, "recorded_changes": changes, "frozen": frozen}
 

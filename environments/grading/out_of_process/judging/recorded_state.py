@@ -69,7 +69,7 @@ def watched_names(recorded: RecordedCalls) -> list[str]:
 
 
 def failed_states(recorded: RecordedCalls, answers_given: Answers) -> dict[str, str]:
-    """Return the tests whose calls leave modules otherwise than recorded, with the reason."""
+    """Return the tests whose calls do not change modules as recorded, each with the reason."""
     failed: dict[str, str] = {}
     for number, test in enumerate(recorded.tests):
         expected = recorded.module_state.get(test, {})

@@ -17,7 +17,7 @@ from ..values.places import canonical
 _NUMBERED = frozenset(("l", "S", "d", "ba", "o", "m", "n", "h", "O", "fn", "k", "L", "B", "r"))
 _NUMBER = re.compile(r"\d+\..*\d")
 _KNOWN = ("r", "h")
-"""Tags of forms that name what another message has in full."""
+"""Tags of forms that name an object which another message has in full."""
 
 
 def call_contents(calls: Sequence[Call]) -> list[str]:

@@ -15,7 +15,7 @@ from .....models import FileChange
 from ....tasks.task_paths import source_files
 from ..judging.examination import Examination
 from ..recorded_calls import RecordedCalls
-from ..targets import definitions, is_generator, module_name
+from ..targets import Function, definitions, is_generator, module_name
 from .mutant_answers import different_calls
 
 MOST_SIBLINGS = 6
@@ -23,7 +23,6 @@ MOST_SIBLINGS = 6
 MOST_GUESSES = 12
 """Most guesses for single functions."""
 _NEGATED = "_opposite"
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 async def satisfying_guess(examination: Examination, recorded: RecordedCalls) -> str:
@@ -33,7 +32,7 @@ async def satisfying_guess(examination: Examination, recorded: RecordedCalls) ->
     Raises SandboxError.
     """
     task, trees = examination.task, examination.trees
-    called = {call["target"] for calls in recorded.tests.values() for call in calls}
+    called = {call["target"] for call in recorded.test_calls}
     targets = [target for target in examination.examined.targets if "#" not in target]
     others = [target for target in targets if target in called] if len(targets) > 1 else []
     tried: dict[str, list[FileChange]] = {}
@@ -115,7 +114,7 @@ def guesses(pristine: bytes, solved: bytes, name: str) -> Iterator[tuple[str, by
         yield expression, ast.unparse(ast.fix_missing_locations(tree)).encode() + b"\n"
 
 
-def _expressions(name: str, functions: Mapping[str, _Function], used: set[str]) -> Iterator[str]:
+def _expressions(name: str, functions: Mapping[str, Function], used: set[str]) -> Iterator[str]:
     prefix, _, last = name.rpartition(".")
     receiver, names = _parameters(functions[name], bool(prefix))
     argument = names[0] if names else receiver
@@ -139,7 +138,7 @@ def _expressions(name: str, functions: Mapping[str, _Function], used: set[str]) 
             yield f"{caller}{other.rpartition('.')[2]}({', '.join(names)})"
 
 
-def _parameters(node: _Function, is_method: bool) -> tuple[str, list[str]]:
+def _parameters(node: Function, is_method: bool) -> tuple[str, list[str]]:
     """Return the name of the receiver ('' without one), and those of the positional parameters without a default."""
     names = [item.arg for item in [*node.args.posonlyargs, *node.args.args]]
     decorators = {ast.unparse(item) for item in node.decorator_list}
@@ -148,7 +147,7 @@ def _parameters(node: _Function, is_method: bool) -> tuple[str, list[str]]:
     return receiver, names[: len(names) - optional] if optional <= len(names) else []
 
 
-def _takes(node: _Function, is_method: bool, count: int) -> bool:
+def _takes(node: Function, is_method: bool, count: int) -> bool:
     """Return whether a function can be called with ``count`` positional arguments."""
     receiver, needed = _parameters(node, is_method)
     most = len(node.args.posonlyargs) + len(node.args.args) - bool(receiver)
@@ -158,6 +157,6 @@ def _takes(node: _Function, is_method: bool, count: int) -> bool:
     return len(needed) <= count and (count <= most or node.args.vararg is not None)
 
 
-def _distance(one: _Function, other: _Function) -> tuple[bool, int]:
+def _distance(one: Function, other: Function) -> tuple[bool, int]:
     """Return how unlike two functions are: other parameters, and how far they are apart in the file."""
     return ast.dump(one.args) != ast.dump(other.args), abs(one.lineno - other.lineno)

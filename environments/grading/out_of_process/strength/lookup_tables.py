@@ -42,7 +42,7 @@ def satisfying_table(recorded: RecordedCalls) -> str:
         for place in range(max(len(argument_forms(call)) for call in inputs)):
             if all(_is_argument(call, place) for call in inputs):
                 return f"every held-out call of {target} returns its argument {place + 1}"
-        calls = [*inputs, *(call for calls in recorded.tests.values() for call in calls if call["target"] == target)]
+        calls = [*inputs, *(call for call in recorded.test_calls if call["target"] == target)]
         by_types: dict[str, set[str]] = {}
         for call in calls:
             by_types.setdefault(canonical([type_of(form) for form in argument_forms(call)]), set()).add(_answer(call))

@@ -105,7 +105,7 @@ def _retained_answers(recorded: RecordedCalls) -> dict[str, set[str]]:
 
 
 def _origin(target: str, calls: Sequence[Call]) -> str:
-    """Return a target; for a function that was returned, what returned it, with ``()``."""
+    """Return a target; for a function that a call returned, the origin of that call's target, followed by ``()``."""
     returned = ""
     while target[0] == "@":
         target, returned = calls[int(target[1:].partition(".")[0])]["target"], returned + "()"

@@ -59,7 +59,7 @@ class CodeEncoder(Encoder):
                 self._number_parts(item, visited)
 
     def texts(self, values: list[Any]) -> list[str]:
-        """Return values as texts that differ where they do; '?' for one that cannot be encoded."""
+        """Return a text for each value, equal for equal values; '?' for a value that cannot be encoded."""
         encoder = type(self)((), self.packages)
         forms = map(encoder.alone, values)
         return ["?" if form is NO_FORM else canonical(form) for form in forms]

@@ -79,7 +79,7 @@ def is_test_class(kind: type) -> bool:
 
 
 def has_assertion(code: types.CodeType) -> bool:
-    """Return whether a function's code holds an assertion, and with it what a test expects."""
+    """Return whether a function's code holds an assertion, and so perhaps the value that a test expects."""
     if any(item.opname == "LOAD_ASSERTION_ERROR" for item in dis.get_instructions(code)):
         return True
     inner = [item for item in code.co_consts if isinstance(item, types.CodeType)]

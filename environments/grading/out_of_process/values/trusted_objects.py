@@ -172,7 +172,7 @@ def sets_cell(code: types.CodeType, name: str) -> bool:
 
 
 def may_be_live(names: Iterable[tuple[str, str]]) -> bool:
-    """Return whether recorded answers, by what they name, hold something that can be called."""
+    """Return whether one of the names in recorded answers stands for something that can be called."""
     for module, name in names:
         if module in ("live", "method"):
             return True
