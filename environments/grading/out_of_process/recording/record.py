@@ -91,9 +91,8 @@ async def _record(examination: Examination, solution: Sequence[FileChange], muta
             calls_made[test] = calls
             if not is_steady:
                 unsteady.add(test)
-    recorded = RecordedCalls(list(examined.targets), list(examined.opaque), list(examination.packages), calls_made)
-    recorded = replace(
-        recorded,
+    recorded = RecordedCalls(
+        *(list(examined.targets), list(examined.opaque), list(examination.packages), calls_made),
         entries=list(examination.entries),
         own_state=own_state,
         module_state=steady_states(states, states_again),

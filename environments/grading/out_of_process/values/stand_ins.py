@@ -69,18 +69,12 @@ def with_stand_ins(answer: Any, allowed: Callable[[str, str], bool]) -> Any:
     sizes: dict[str, int] = {}
     parts = 0
 
-    def named_bases(form: Any) -> list[list[Any]]:
-        """Return the bases that the answer lists for a class, none for any other form."""
-        is_class = isinstance(form, list) and len(form) == 3 and form[0] == "g"
-        named = bases.get(f"{form[1]}:{form[2]}") if is_class else None
-        return [base for base in named if isinstance(base, list) and len(base) == 2] if isinstance(named, list) else []
-
     def may_be_here(place: list[Any], method: str) -> bool:
         return not str(place[1]).startswith(_LOCAL) and allowed(f"{method}{place[0]}", str(place[1]))
 
     def place(form: Any, method: str = "") -> Any:
         """Return the form of a class, or of its first base that may be here."""
-        places = named_bases(form)
+        places = _listed_bases(bases, form)
         if not places or may_be_here(form[1:], method):
             return form
         return next((["g", *base] for base in places if may_be_here(base, method)), form)
@@ -100,7 +94,7 @@ def with_stand_ins(answer: Any, allowed: Callable[[str, str], bool]) -> Any:
         if len(form) == 7 and form[0] == "o" and isinstance(form[2], list) and len(form[2]) == 2:
             method, maker = form[2][0], place(form[2][1], f"{form[2][0]} ")
             form[2] = [method, maker]
-            places = named_bases(maker)
+            places = _listed_bases(bases, maker)
             if places and isinstance(form[1], str) and not may_be_here(maker[1:], f"{method} "):
                 number = form[1]
                 form = _plain(form, [base[1] for base in places if base[0] == "builtins"])
@@ -118,6 +112,13 @@ def with_stand_ins(answer: Any, allowed: Callable[[str, str], bool]) -> Any:
     if error is not None:
         error = [place(error[0]), *map(replaced, error[1:])]
     return {**answer, "after": after, "error": error, "result": replaced(answer["result"])}
+
+
+def _listed_bases(bases: dict[str, Any], form: Any) -> list[list[Any]]:
+    """Return the bases that an answer lists for a class, none for any other form."""
+    is_class = isinstance(form, list) and len(form) == 3 and form[0] == "g"
+    listed = bases.get(f"{form[1]}:{form[2]}") if is_class else None
+    return [base for base in listed if isinstance(base, list) and len(base) == 2] if isinstance(listed, list) else []
 
 
 def _plain(form: list[Any], bases: list[Any]) -> Any:
