@@ -1,4 +1,4 @@
-"""Held-out calls have only kinds of data that tests show: right solutions differ beyond."""
+"""Domain of a function: held-out calls have only kinds of data that its tests show."""
 
 from __future__ import annotations
 

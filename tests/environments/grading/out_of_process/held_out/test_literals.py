@@ -1,4 +1,4 @@
-"""Texts of tests and docstrings give arguments a shape that a function's own tests do not show."""
+"""Texts in tests and docstrings give held-out arguments shapes that a function's own tests do not show."""
 
 from __future__ import annotations
 

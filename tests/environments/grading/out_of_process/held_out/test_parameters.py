@@ -1,4 +1,4 @@
-"""Optional parameters that no test passes get values of the type that the signature shows."""
+"""Optional parameters that no test passes get values of the type in the signature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Held-out sequences: new data for the calls of a test, of which only data is compared, and what they count for."""
+"""Held-out sequences: the calls of a test with new data; only data is compared in their answers."""
 
 from __future__ import annotations
 

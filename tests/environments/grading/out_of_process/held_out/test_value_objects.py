@@ -1,4 +1,4 @@
-"""Held-out sequences give other data to objects of value classes, and exchange all others whole."""
+"""Value objects get other data in held-out calls; other objects are only exchanged for whole ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a solution may use in one grade: a process that is killed is started again a few times in all."""
+"""Allowance of a solution in one grade: a killed process is started again a few times in all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Held-out answers are the same where they hold the same data: equal for Python, sequences of any type alike."""
+"""Answers to held-out calls are equal where their data is: as in Python, and sequences of any type are equal."""
 
 from __future__ import annotations
 

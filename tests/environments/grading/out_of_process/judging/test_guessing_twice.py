@@ -1,4 +1,4 @@
-"""What a test has had as an answer stands: no round is a second guess at the same outcome."""
+"""Answers that a test has had stand: a later round is no second guess at the same outcome."""
 
 from __future__ import annotations
 

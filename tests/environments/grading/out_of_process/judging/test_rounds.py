@@ -1,4 +1,4 @@
-"""Another round has the rest of the record; only what a solution alone has is left out when calls are compared."""
+"""Rounds: the next one has the remaining recorded calls; private attributes do not count when calls are compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A test is not asked beside another one whose arguments show what it expects."""
+"""Tests whose arguments show what others expect are asked in different sandboxes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A held-out call that spoils the object it was given is wrong, and one that keeps something in it is not."""
+"""A held-out call that spoils an object in its arguments is wrong; one that adds private state to it is right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A field that a changed constructor makes of nothing is made for objects that come from a test."""
+"""Fields that a changed constructor makes without its arguments are added to objects that come from a test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function writes to the error stream is part of its answer where a test looks at it, and only there."""
+"""The error stream of a call is part of its answer where a test looks at it, and only there."""
 
 from __future__ import annotations
 

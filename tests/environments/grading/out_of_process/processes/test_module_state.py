@@ -1,4 +1,4 @@
-"""A function that registers something is judged by what it registers, whatever it answers; caches do not count."""
+"""State of modules: a function that registers something is judged by what it registers; caches do not count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A solution that reads the calls ahead does not find what the task's own solution answered in their arguments."""
+"""A solution that reads all calls in advance does not find recorded answers in their arguments."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ if "pytest" in sys.modules:
 
 @pytest.fixture(scope="module")
 def chained(task: Task, snapshot: Snapshot) -> Task:
-    """Return a task whose tests hand on what they got, with its record and without held-out calls."""
+    """Return a task whose tests pass on what they got, with its record and without held-out calls."""
     path = "tests/test_hidden.py"
     core, old = (snapshot.tree / CORE).read_bytes(), (snapshot.tree / path).read_bytes()
     exercise = (Materials(task, snapshot).agent_tree / CORE).read_bytes()

@@ -1,4 +1,4 @@
-"""What a class of a solution keeps on its objects is its own: helpers, functions, copies of what it was given."""
+"""Private state of a solution's objects does not count: helpers, functions, copies of arguments."""
 
 from __future__ import annotations
 

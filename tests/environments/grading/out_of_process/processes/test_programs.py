@@ -1,4 +1,4 @@
-"""The program of a solution's process: compiled for this Python, as text for others."""
+"""Program of the solution's process: compiled for this version of Python, as text for others."""
 
 from __future__ import annotations
 

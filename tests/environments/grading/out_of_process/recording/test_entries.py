@@ -1,4 +1,4 @@
-"""Calls without a form, or with other answers in every run, are judged too: by a public caller, or by the test."""
+"""Calls without a form are judged at a public caller; calls whose answers differ in every run, by the test."""
 
 from __future__ import annotations
 

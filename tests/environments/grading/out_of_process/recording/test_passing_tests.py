@@ -1,4 +1,4 @@
-"""Tests that have to keep passing are judged out of process too, and a test that swallows a lack of answers is not."""
+"""Tests that have to keep passing are recorded too, except one that catches the exception for a missing answer."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_kept_answer_shows_that_answers_vary_and_is_no_call_that_needs_the_sol
 
 @pytest.fixture(scope="module")
 def guarded(task: Task, snapshot: Snapshot) -> tuple[Examination, Recording]:
-    """Return a task with one test that swallows every exception, and its record."""
+    """Return a task with one test that catches every exception, and its record."""
     own = keeping_task(task, snapshot, [GUARDED], [])
     trees = Materials(own, snapshot)
     return Examination(own, trees), asyncio.run(record(Examination(own, trees), own_solution(own, trees)))

@@ -1,4 +1,4 @@
-"""Calls that differ in the numbers of objects alone count as one."""
+"""Calls that differ only in the numbers of objects count as one."""
 
 from __future__ import annotations
 

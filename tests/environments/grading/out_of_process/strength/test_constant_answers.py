@@ -1,4 +1,4 @@
-"""Held-out calls that all have one answer refute no table."""
+"""Held-out calls that all have the same answer do not refute a lookup table."""
 
 from __future__ import annotations
 

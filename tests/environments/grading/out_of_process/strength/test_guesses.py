@@ -1,4 +1,4 @@
-"""Which bodies of one expression are tried in place of a deleted function."""
+"""Guesses: the one-line bodies that are tried in place of a deleted function."""
 
 from __future__ import annotations
 

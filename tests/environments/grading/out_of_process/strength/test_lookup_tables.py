@@ -1,4 +1,4 @@
-"""A record must not be satisfied by a table of the calls of tests with one default answer."""
+"""A record must refute a table of the tests' calls with one default answer."""
 
 from __future__ import annotations
 

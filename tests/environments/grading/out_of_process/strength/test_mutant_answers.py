@@ -1,4 +1,4 @@
-"""Of many proposed calls those are kept that tell most partial solutions apart."""
+"""Of many proposed calls, those are kept that kill most mutants."""
 
 from __future__ import annotations
 

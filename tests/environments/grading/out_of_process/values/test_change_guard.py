@@ -1,4 +1,4 @@
-"""What an answer changes: damage that a class would heal, and what recorded calls leave alone."""
+"""Changes in answers: damage that a class would repair, and objects that recorded calls leave alone."""
 
 from __future__ import annotations
 

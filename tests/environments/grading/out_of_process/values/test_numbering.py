@@ -1,4 +1,4 @@
-"""Numbers of objects do not depend on private state that one solution has and another has not."""
+"""Numbers of objects do not depend on the private state of a solution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a solution keeps for itself does not make it fail, and forges nothing: caches, fields, private subclasses."""
+"""Private state (caches, fields, private subclasses) neither fails a solution nor forges anything."""
 
 from __future__ import annotations
 

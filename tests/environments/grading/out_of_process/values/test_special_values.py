@@ -1,4 +1,4 @@
-"""Matches, flags, iterators and attributes of functions cross; none of their forms takes what was not seen."""
+"""Matches, flags, iterators and attributes of functions have forms, which allow no name that was not recorded."""
 
 from __future__ import annotations
 

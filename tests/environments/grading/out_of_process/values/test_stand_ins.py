@@ -1,4 +1,4 @@
-"""Data of a solution's own classes, and of Python's containers, crosses as the plain data that it holds."""
+"""Objects of a solution's own classes, and Python's containers, arrive as the plain data that they hold."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Text(str):
 
 
 class Pairs(dict[str, int]):
-    """A dictionary that hides what it holds from nobody."""
+    """A dictionary of a class of its own."""
 
 
 class Lying(str):

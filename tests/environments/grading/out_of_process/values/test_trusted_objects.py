@@ -1,4 +1,4 @@
-"""The trusted side makes and changes data: no answer reaches code, or writes where the solution could not write."""
+"""Limits of the trusted side: no answer reaches code, or changes what the solution could not change."""
 
 from __future__ import annotations
 

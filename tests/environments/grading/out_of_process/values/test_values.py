@@ -1,4 +1,4 @@
-"""Values cross to another process and back: equal, of the same type, with the same identities, and never as code."""
+"""Values sent to another process and back are equal, of the same type and identity, and never code."""
 
 from __future__ import annotations
 
