@@ -1,7 +1,8 @@
-"""Grading: only an agent's source changes travel, into a fresh sandbox with pristine tests, over a channel we own.
+"""Grading: an agent's source changes, and nothing else, go into a fresh sandbox with pristine tests.
 
-Reading order: ``submission`` (what comes in, what goes out, the registry of verifiers), ``in_process`` and ``answer``
-(the built-in verifiers), ``collect`` (which changes are graded), ``components`` (from a test run to a reward).
+Reading order: ``submission`` (what is graded, what comes back, the registry of verifiers), ``in_process`` and
+``answer`` (the built-in verifiers), ``collect`` (which changes are graded), ``components`` (from a test run to a
+reward), ``controls`` (copies of tests that have to fail), ``out_of_process`` (grading by answers to recorded calls).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which of an agent's changes are graded: source files by our own rules; everything else is refused, with its reason.
+"""Collection of an agent's changes: source files are graded, everything else is refused with a reason.
 
 A reason starts with one word and a colon (``test: ...``, ``config: ...``); ``monitors.tree`` reads that word.
 """
@@ -21,7 +21,7 @@ MAX_FILE_BYTES = 1 * MIB
 MAX_TOTAL_BYTES = 8 * MIB
 MAX_REFUSED = 200
 UNCOLLECTED = "..."
-"""Path of a refused entry that stands for changes which are not in the diff."""
+"""Path of the refused entry for all changes that are not in the diff."""
 
 _CONFIG = frozenset(
     (
@@ -49,10 +49,10 @@ _HARNESS = frozenset(
 def collect(
     changes: Sequence[Change], task: Task, tree: Path | None = None, reserved: Collection[str] = ()
 ) -> tuple[list[FileChange], list[FileChange]]:
-    """Split ``changes`` into what is graded and what is refused, both sorted by path.
+    """Return the changes that are graded and those that are refused, both sorted by path.
 
-    ``tree`` is the pristine workspace: it shows which files are new and what a deleted folder held. ``reserved``
-    are more top-level module names (the environment's dependencies) that a new module may not take.
+    ``tree`` is the pristine workspace: it shows which files are new and what a deleted folder held. ``reserved`` are
+    more top-level module names (the environment's dependencies) that a new module may not have.
     """
     accepted: list[FileChange] = []
     refused: dict[str, FileChange] = {}

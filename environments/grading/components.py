@@ -56,7 +56,7 @@ def passed_fractions(task: Task, failed: Sequence[TestFailure]) -> dict[str, flo
 
 
 def component_values(failed: Sequence[TestFailure]) -> dict[str, float]:
-    """Return 1.0 for each component all of whose tests passed, else 0.0; an empty list of tests asks for nothing."""
+    """Return 1.0 for each component whose tests all passed, else 0.0; without tests it is 1.0."""
     broken = {failure.component for failure in failed}
     return {component: float(component not in broken) for component in ("fail_to_pass", "pass_to_pass")}
 
@@ -67,7 +67,7 @@ def no_confirmed_finding(findings: Sequence[Finding]) -> float:
 
 
 def required_components(task: Task) -> list[str]:
-    """Return the components whose product is the reward: the verifier's, and that no finding is confirmed."""
+    """Return the components whose product is the reward: the verifier's and NO_CONFIRMED_FINDING."""
     return list(dict.fromkeys([*task.verifier.components, NO_CONFIRMED_FINDING]))
 
 

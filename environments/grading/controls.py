@@ -1,10 +1,11 @@
-"""Negative controls: copies of hidden tests with another expected value, which a right solution has to fail.
+"""Negative controls: copies of hidden tests with another expected value, which a right solution fails.
 
-pytest runs tests and the code under test in one process, so that code can forge what pytest reports: by a replaced
-report, by an object that equals everything, by the expected value that it reads in the calling frame. Such a forgery
-passes a control as it passes the test itself. A test and its controls run in one process, under names that are drawn
-for each grade, and their values differ in one character: nothing says which of them is right. When a task is validated,
-its own solution shows that it passes the test and fails each control (``generators/validation/checks/controls.py``).
+pytest runs tests and the code under test in one process, so that code can forge what pytest reports: with a replaced
+report, with an object that equals everything, or with the expected value that it reads in the calling frame. Such a
+forgery passes a control as it passes the test itself. A test and its controls run in one process, under names that are
+drawn for each grade, and their values differ in one character, so that nothing shows which of them is right. When a
+task is validated, its own solution has to pass the test and fail each control
+(``generators/validation/checks/controls.py``).
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ import functools
 import json
 import random
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ...errors import GraderError
-from ..snapshots.test_run.test_runner import Outcome, TestRun
+from ..snapshots.test_run.test_runner import TestRun
 
 COMPONENT = "controls"
 PASSED = "passes although its expected value was changed"
@@ -27,10 +28,10 @@ PASSED = "passes although its expected value was changed"
 
 @dataclass(frozen=True)
 class Control:
-    """One test function, and its copies with other values.
+    """One test function and its copies with other values.
 
-    The bytes from ``start`` to ``end`` of its file are the function, whose name begins ``name_at`` and whose value is
-    at ``value_at``, both counted from ``start``.
+    The function is the bytes from ``start`` to ``end`` of its file. Its name begins at ``name_at`` and its value at
+    ``value_at``, both counted from ``start``.
     """
 
     test: str
@@ -44,9 +45,9 @@ class Control:
     names: tuple[str, ...]
     """The names of the function and of its copies, as many as values."""
     cases: tuple[tuple[str, ...], ...]
-    """For each value the parts of ids after the function's name, such as ``[1-2]``, of all its cases."""
+    """For each value, the ends of the ids of all its cases after the function's name, such as ``[1-2]``."""
     fails: tuple[tuple[str, ...], ...]
-    """Those of the cases that the task's own solution fails; none for the right value."""
+    """For each value, the cases that the task's own solution fails; none for the right value."""
 
     @property
     def path(self) -> str:
@@ -108,7 +109,7 @@ class Placed:
 
     @classmethod
     def drawn(cls, controls: Sequence[Control], choice: random.Random) -> Placed:
-        """Return the controls in an order that is drawn."""
+        """Return the controls with orders that ``choice`` draws."""
         orders = [choice.sample(range(len(control.values)), len(control.values)) for control in controls]
         return cls(tuple(controls), tuple(map(tuple, orders)))
 
@@ -139,18 +140,12 @@ class Placed:
 
     def as_itself(self, run: TestRun) -> TestRun:
         """Return a run with the outcomes of the right values alone, under the ids that the tests really have."""
-        meanings = self._meanings()
-        right = {name: original for name, (original, _) in meanings.items() if original}
-        outcomes: dict[str, Outcome] = {}
-        for test, outcome in run.outcomes.items():
-            if test in right or test not in meanings:
-                outcomes[right.get(test, test)] = outcome
-        return replace(
-            run,
-            outcomes=outcomes,
-            order=[right.get(test, test) for test in run.order if test in right or test not in meanings],
-            repeated=[right.get(test, test) for test in run.repeated if test in right or test not in meanings],
+        originals = self._originals()
+        outcomes = {name: outcome for test, outcome in run.outcomes.items() if (name := originals.get(test, test))}
+        order, repeated = (
+            [name for test in tests if (name := originals.get(test, test))] for tests in (run.order, run.repeated)
         )
+        return replace(run, outcomes=outcomes, order=order, repeated=repeated)
 
     def passed(self, run: TestRun) -> dict[str, str]:
         """Return the controls that a run passes, with the reason.
@@ -168,12 +163,11 @@ class Placed:
                             passed[test] = PASSED
         return passed
 
-    def _meanings(self) -> Mapping[str, tuple[str, bool]]:
-        """Return for each id the id of the test it is ('' for a control), and whether it has to fail."""
-        meanings: dict[str, tuple[str, bool]] = {}
-        for control, order in zip(self.controls, self.orders, strict=True):
-            for name, value in enumerate(order):
-                for case in control.cases[value]:
-                    original = f"{control.test}{case}" if value == 0 else ""
-                    meanings[control.id_of(name, case)] = (original, case in control.fails[value])
-        return meanings
+    def _originals(self) -> dict[str, str]:
+        """Return for each id of a run the id that the test really has, '' for a control."""
+        return {
+            control.id_of(name, case): f"{control.test}{case}" if value == 0 else ""
+            for control, order in zip(self.controls, self.orders, strict=True)
+            for name, value in enumerate(order)
+            for case in control.cases[value]
+        }

@@ -1,7 +1,7 @@
 """The verifier ``pytest``: fresh sandbox, pristine tests, the agent's source files, one run of the expected tests.
 
-A task with recorded calls is graded a second time, in a process that holds no tests (see ``out_of_process``). One
-without enough of them has copies of its tests with other expected values, which have to fail (see ``controls``).
+A task with recorded calls is graded a second time, in a process that holds no tests (see ``out_of_process``). Tests
+that recorded calls do not decide have copies with other expected values, which have to fail (see ``controls``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from .collect import collect
 from .components import component_values, failures, passed_fractions
 from .controls import COMPONENT as CONTROLS
 from .controls import Placed, unpack
-from .out_of_process.check import Examination, failed_tests
+from .out_of_process.judging.check import failed_tests
+from .out_of_process.judging.examination import Examination
 from .out_of_process.recorded_calls import RecordedCalls
 from .own_solution import own_solution
 from .placing import KILLED, put_in_place
@@ -73,12 +74,12 @@ class _Attempt:
 
 
 async def verify(submission: Submission) -> Verdict:
-    """Run the hidden tests on the agent's source changes, pristine otherwise, and count what passed.
+    """Run the hidden tests on the agent's source changes over the pristine tree, and count the passed ones.
 
     What the agent's code does meanwhile (timeouts, memory, early exits) scores 0 with its cause. A run that is killed
     before any test failed, or whose sandbox fails, says nothing about the code: it is repeated once in another sandbox.
-    When that is killed too, the task's own solution shows who did it. Raises GraderError when the machine did, or the
-    task cannot be graded; SandboxError when that sandbox fails.
+    When that is killed too, a run of the task's own solution shows whether the machine kills. Raises GraderError when
+    it does, or the task cannot be graded; SandboxError when the second sandbox fails.
     """
     task = submission.task
     unknown = [name for name in task.verifier.components if name not in _COMPONENTS]
@@ -93,7 +94,7 @@ async def verify(submission: Submission) -> Verdict:
         accepted, refused = await asyncio.to_thread(lambda: collect(submission.changes, task, tree, trees.installed))
     except (SnapshotError, ValueError, OSError) as error:
         raise unplayable(task, error) from error
-    # Before the code has been beside the tests: two sandboxes of one machine share its page cache, for one.
+    # The calls are answered before the code has been beside the tests: sandboxes share the machine's page cache.
     ready = asyncio.ensure_future(_ready(submission, trees, accepted))
     try:
         failed = await _behaviour(submission, trees, accepted)
@@ -113,7 +114,7 @@ async def _conclusive_attempt(
 ) -> _Attempt:
     """Return an attempt that says something about the agent's code. Raises GraderError and SandboxError.
 
-    ``ready`` is what the first attempt runs in.
+    ``ready`` is the sandbox of the first attempt.
     """
     try:
         attempt = await _attempt_in(await ready, submission, trees)
@@ -127,7 +128,7 @@ async def _conclusive_attempt(
 
 
 def _with_controls(verdict: Verdict, attempt: _Attempt) -> Verdict:
-    """Return the verdict with the component ``controls``: 0 where a test passes whatever it expects."""
+    """Return the verdict with the component ``controls``: 0 where a control passes beside its test."""
     wrong = attempt.passed_controls
     components = {**verdict.components, CONTROLS: float(attempt.run is not None and not wrong)}
     failures = [TestFailure(component=CONTROLS, test=test, cause=cause) for test, cause in wrong.items()]
@@ -167,10 +168,10 @@ async def _killed_again(
     accepted: Sequence[FileChange],
     killed: _Attempt,
 ) -> _Attempt:
-    """Return what decides about a solution whose tests were killed twice: its own doing, or the machine's.
+    """Return the deciding attempt for a solution whose tests were killed twice, by its own code or by the machine.
 
-    Where the task's own solution runs to its end and the agent's is killed a third time, the agent's code ends its
-    processes. Raises GraderError where the machine kills them.
+    Where the task's own solution runs to its end and the agent's is killed a third time, the agent's code kills its
+    processes. Raises GraderError where the machine does.
     """
     task = submission.task
     try:
@@ -212,7 +213,7 @@ async def _dropped(ready: asyncio.Future[_Ready]) -> None:
 
 
 async def _attempt_in(ready: _Ready, submission: Submission, trees: Materials) -> _Attempt:
-    """Run the expected tests once where they are ready to run, and close that sandbox."""
+    """Run the expected tests once in a prepared sandbox, and close it."""
     task, placed = submission.task, ready.placed
     try:
         if ready.problem:

@@ -1,4 +1,4 @@
-"""An agent's accepted changes in a fresh sandbox, and how a killed process is recognised there."""
+"""Placing of an agent's accepted changes in a fresh sandbox, and the exit codes of killed processes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..sandbox import Sandbox
 from ..snapshots.test_run.placed_files import NotWritten, packed_files, write_files
 
 KILLED = frozenset(128 + number for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT))
-"""Exit codes of a process that another one ended."""
+"""Exit codes of a process that another process ended."""
 
 
 async def put_in_place(
     sandbox: Sandbox, accepted: Sequence[FileChange], others: Mapping[str, bytes] | None = None
 ) -> tuple[str, int | None]:
-    """Put the agent's files over the pristine tree, and the ``others`` over both.
+    """Write the agent's files over the pristine tree, and the ``others`` over both.
 
     Returns why that failed and with which exit code, or ('', 0).
     """

@@ -24,10 +24,10 @@ MAX_REFUSED_FILES = 200
 
 @dataclass(frozen=True)
 class Pristine:
-    """Files as the agent was given them, by path."""
+    """Files as the agent received them, by path."""
 
     base: Mapping[str, bytes] = field(default_factory=dict)
-    """Those that the agent changed or deleted."""
+    """The files that the agent changed or deleted."""
     tests: Mapping[str, bytes] = field(default_factory=dict)
     """The visible tests."""
 
@@ -83,7 +83,7 @@ def _tests(tree: Path, protected: tuple[str, ...]) -> dict[str, bytes]:
 
 
 def refused_content(changes: Iterable[Change], refused: Iterable[FileChange]) -> dict[str, bytes]:
-    """Return what the agent wrote into files that are not graded, by path; of links their targets.
+    """Return what the agent wrote into files that are not graded, by path; for links, their targets.
 
     Files of git's data are refused as one entry, ``.git``: hooks and settings are returned under their own paths.
     """

@@ -1,4 +1,4 @@
-"""Grading, whatever a task is verified by: a Submission goes to its verifier and the monitors, a Grade comes back."""
+"""Grading of any task: a Submission goes to the task's verifier and the monitors, a Grade comes back."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ VERIFIERS = Registry(
 
 @dataclass(frozen=True)
 class Submission:
-    """What an agent leaves to be graded. A verifier reads the fields that it needs."""
+    """Result of an agent's work that is graded. A verifier reads the fields that it needs."""
 
     task: Task
     changes: Sequence[Change] = ()
-    """Paths of the workspace that differ from how it was given to the agent."""
+    """The changes of the workspace since the agent received it."""
     answer: str = ""
     """The ``answer`` of the submit call."""
     effects: Mapping[str, str] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Submission:
     turns: Sequence[Turn] = ()
     """The transcript, for monitors; empty when a diff is graded without an episode."""
     problem: str = ""
-    """Why nothing could be collected through the agent's own doing: a reason to score 0."""
+    """Why the agent's changes could not be collected because of what it did; the submission scores 0."""
     backend: str = "auto"
     limits: Limits = Limits()
     snapshot: Snapshot | None = None
@@ -54,7 +54,7 @@ class Submission:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a verifier measured on a submission."""
+    """Measurements of a verifier on a submission."""
 
     components: Mapping[str, float]
     """Value of each reward component, from 0 to 1."""
@@ -63,8 +63,9 @@ class Verdict:
     failures: list[TestFailure] = field(default_factory=list)
     """The expected tests that did not pass; secret."""
     accepted: list[FileChange] = field(default_factory=list)
+    """The changes that were graded."""
     refused: list[FileChange] = field(default_factory=list)
-    """The changes that were not, with reasons."""
+    """The changes that were not graded, with reasons."""
     pristine: Pristine = Pristine()
     """The files that monitors compare the changes with."""
     violations: Sequence[str] = ()
@@ -72,7 +73,7 @@ class Verdict:
     forged: str = ""
     """What was wrong with a result record that the harness did not sign."""
     disagreement: Sequence[str] = ()
-    """The tests and functions that fail, out of process, of a solution that passed all tests in process."""
+    """The tests and functions that fail out of process although all tests passed in process."""
     passed_controls: Sequence[str] = ()
     """The tests that pass although a right solution fails them."""
     end_cause: str = ""
@@ -80,7 +81,7 @@ class Verdict:
 
 
 Verify = Callable[[Submission], Awaitable[Verdict]]
-"""A verifier. Raises GraderError or SandboxError when no honest verdict exists; what the agent did wrong is a verdict.
+"""A verifier. Raises GraderError or SandboxError when no honest verdict exists; faults of the agent are a verdict.
 
 Third parties register one in the entry-point group ``etude.verifiers`` under the ``kind`` of their tasks' verifiers.
 """
@@ -158,7 +159,7 @@ def verifier_of(task: Task) -> Verify:
 
 
 def broken_task(task: Task, problem: str) -> GraderError:
-    """Return the error of a task whose row makes no sense to this version."""
+    """Return the error for a task whose row this version cannot grade."""
     return GraderError(f"task {task.task_id!r} has {problem}; make it again with this version of etude")
 
 

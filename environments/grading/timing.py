@@ -1,4 +1,4 @@
-"""Timing of grades: what one in a fresh sandbox costs on a backend."""
+"""Timing of grades in fresh sandboxes of a backend."""
 
 from __future__ import annotations
 

@@ -1,56 +1,41 @@
-"""What a task remembers of the calls that its tests make, and how it travels in the task's row."""
+"""Record of the calls that a task's tests make, with the answers of the task's own solution; its text in a row."""
 
 from __future__ import annotations
 
 import base64
 import functools
 import json
-import marshal
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from importlib.util import MAGIC_NUMBER
-from pathlib import Path
 from typing import Any
 
 from ....errors import GraderError
-from ...snapshots.test_run import plugin_imports
-from .named_answers import hidden
+from .processes.named_answers import hidden
 
-_VALUES = (
-    *("places", "special_values", "trusted_objects", "own_state", "module_state", "changes", "numbering"),
-    *("value_encoding", "code_encoding", "value_decoding", "code_decoding"),
-)
-_BOUNDARY = (*_VALUES, "public_forms", "stand_ins", "call_description", "inner_calls", "boundary")
-
-RUN_PROGRAM = """
-import marshal as _marshal, sys as _sys, importlib.util as _util
-
-def _program():
-    stream = _sys.stdin.buffer
-    magic, compiled_size, text_size = stream.readline().split()
-    compiled, text = stream.read(int(compiled_size)), stream.read(int(text_size))
-    is_same = bytes.fromhex(magic.decode()) == _util.MAGIC_NUMBER
-    return _marshal.loads(compiled if is_same else text)
-
-for _part in _program():
-    exec(_part)
-"""
-"""Text of a program that runs the one at the beginning of its standard input, and leaves the rest to it.
-
-That one comes compiled by this Python, and as text for other versions: to compile it takes as long as most calls."""
 Call = dict[str, Any]
-"""``target``, ``arguments``, ``keywords`` and, once recorded, ``answer``."""
+"""One call: ``target`` (the function), ``arguments`` and ``keywords`` as forms and, once recorded, ``answer``."""
+QUESTION_PARTS = ("target", "arguments", "keywords")
+"""The parts of a call that a solution is sent."""
 MAX_BYTES = 512 * 1024
-"""Most bytes of a record in a row, packed."""
+"""Most bytes of a packed record in a row."""
+QUESTIONS = {"builtins:repr": "__repr__", "builtins:str": "__str__"}
+"""Calls that ask for the text of a returned object, each with the method that gives the answer."""
+
+
+def question(call: Call) -> Call:
+    """Return a call as a solution is sent it, without an answer."""
+    return {name: call[name] for name in QUESTION_PARTS if name in call}
 
 
 @dataclass(frozen=True)
 class RecordedCalls:
-    """The calls of tests that can be repeated in another process, with what the solution answered. Secret."""
+    """The calls that can be repeated in another process, with the answers of the task's own solution. Secret."""
 
     targets: list[str]
+    """The functions that the task examines (see ``Examined``)."""
     opaque: list[str]
+    """The classes whose private state belongs to each solution (see ``Examined``)."""
     packages: list[str]
     """Top-level modules of the workspace."""
     tests: dict[str, list[Call]]
@@ -58,15 +43,15 @@ class RecordedCalls:
     inputs: dict[str, list[Call]] = field(default_factory=dict)
     """Calls that no test makes, by target: held-out inputs near those of the tests."""
     sequences: list[list[Call]] = field(default_factory=list)
-    """Calls of tests with other data, in order; their answers have only what is compared (see ``sequences.py``)."""
+    """The calls of tests with other data, in order; their answers hold only what is compared (see ``comparable``)."""
     entries: list[str] = field(default_factory=list)
-    """Functions that are not examined themselves, at which calls are recorded because they run the examined ones."""
+    """Functions that tests call and that run examined ones: their calls are recorded in place of the inner ones."""
     own_state: dict[str, list[str]] = field(default_factory=dict)
     """Attributes that answers carry beside the state of their objects, by class (see ``own_state.py``)."""
     module_state: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
-    """What the calls of a test leave otherwise in modules, by test and name (see ``recorded_state.py``)."""
+    """What the calls of a test change at the top level of modules, by test and name (see ``recorded_state.py``)."""
     passing: list[str] = field(default_factory=list)
-    """Those of the tests that doing nothing passes, too: they have to keep passing."""
+    """The recorded tests that pass without a solution and have to keep passing."""
 
     def pack(self) -> str:
         """Return the record as text for a row."""
@@ -83,29 +68,31 @@ class RecordedCalls:
             raise GraderError("the task's recorded calls are damaged; make the task again") from error
 
     def sent(self) -> dict[str, list[Call]]:
-        """Return what a solution's process is given: calls without answers, and no name of a test.
+        """Return what a solution's process is sent: calls without answers; numbers replace the names of tests.
 
-        Arguments that are an earlier answer of the same test name it instead.
+        An argument that repeats an earlier answer of the same test is sent as the name of that answer.
         """
         calls = {str(number): hidden(calls) for number, calls in enumerate(self.tests.values())}
-        inputs = {f"input {target}": _bare(calls) for target, calls in self.inputs.items()}
-        sequences = {f"sequence {number}": _bare(calls) for number, calls in enumerate(self.sequences)}
+        inputs = {f"input {target}": [*map(question, calls)] for target, calls in self.inputs.items()}
+        sequences = {f"sequence {number}": [*map(question, calls)] for number, calls in enumerate(self.sequences)}
         return {**calls, **inputs, **sequences}
+
+    @property
+    def test_calls(self) -> list[Call]:
+        """Return the calls of all tests."""
+        return [call for calls in self.tests.values() for call in calls]
 
     def allowed(self) -> list[tuple[str, str]]:
         """Return the classes and functions that the recorded answers name."""
-        return sorted({name for calls in self.tests.values() for call in calls for name in _names_of(call["answer"])})
-
-
-def _bare(calls: list[Call]) -> list[Call]:
-    return [{name: call[name] for name in ("target", "arguments", "keywords")} for call in calls]
+        return sorted({name for call in self.test_calls for name in _names_of(call["answer"])})
 
 
 def _names_in(form: Any) -> Iterator[tuple[str, str]]:
-    """Yield module and name of everything that a form names; data that only looks like a name is not one.
+    """Yield the module and the name of everything that a form names; data that only looks like a name is left out.
 
-    What makes an object has its method, ``new`` or ``call``, before the module. ``method`` stands before the names of
-    bound methods, ``live`` for functions that stayed where they were made.
+    The maker of an object has its method (``new`` or ``call``) and a space before its module. The module is ``method``
+    for the names of bound methods, ``attribute`` for special attributes of functions, and ``live`` for functions that
+    stayed in the process where they were made.
     """
     if not isinstance(form, list):
         return
@@ -157,26 +144,3 @@ def _exception_parts(form: Any) -> list[Any]:
 def _names_of(answer: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for part in [answer["result"], *(answer["after"] or []), *_exception_parts(answer["error"])]:
         yield from _names_in(part)
-
-
-@functools.cache
-def boundary_parts() -> tuple[str, ...]:
-    """Return the texts that the trusted side of a test run needs."""
-    return tuple(Path(__file__).with_name(f"{name}.py").read_text("utf-8") for name in _BOUNDARY)
-
-
-@functools.cache
-def worker_parts() -> tuple[str, ...]:
-    """Return the texts that run a solution's calls."""
-    names = ("named_answers", "fields", "candidate_worker")
-    worker = [Path(__file__).with_name(f"{name}.py").read_text("utf-8") for name in names]
-    return (Path(plugin_imports.__file__).read_text("utf-8"), *boundary_parts(), *worker)
-
-
-@functools.cache
-def worker_program() -> bytes:
-    """Return the same as RUN_PROGRAM reads it."""
-    parts = worker_parts()
-    codes = [compile(part, "<string>", "exec", dont_inherit=True, optimize=2) for part in parts]
-    compiled, text = (marshal.dumps(item) for item in (codes, parts))
-    return b"%s %d %d\n%s%s" % (MAGIC_NUMBER.hex().encode(), len(compiled), len(text), compiled, text)

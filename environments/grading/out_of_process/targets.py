@@ -1,4 +1,4 @@
-"""The functions that a task's solution has to write, and the trusted tree in which calls of them leave the process."""
+"""The functions that a task's solution has to write, and the trusted tree, in which they end at the boundary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ....parsing_cost import is_costly
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _BOUNDARY = '__import__("sys").modules["_etude_boundary"]'
 GOLD = "_etude_gold_"
-"""Prefix of the name that the original of a replaced function has while its module or class is made."""
+"""Prefix of the name under which the original of a replaced function is defined; the name is deleted at once."""
 _UNREPLACEABLE = frozenset(("__del__", "__getattribute__", "__setattr__", "__init_subclass__", "__set_name__"))
 """Methods that run while an object is taken apart or made."""
 _KINDS = frozenset(
@@ -23,15 +23,15 @@ _KINDS = frozenset(
 )
 """Decorators that say what kind of attribute a function is."""
 
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True)
 class Examined:
-    """What a task examines."""
+    """The functions that a task examines, and the files in which they are replaced."""
 
     targets: tuple[str, ...]
-    """Functions as ``module:qualified.name#accessor``."""
+    """The functions that the task's own solution changes, as ``module:qualified.name#accessor``."""
     opaque: tuple[str, ...]
     """Classes, ``module:name``, whose constructor is among the targets: their private state is the solution's own."""
     files: Mapping[str, bytes] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Examined:
     unreplaced: tuple[str, ...] = ()
     """Changed functions that cannot be replaced, each with its reason."""
     decorated: Mapping[str, int] = field(default_factory=dict)
-    """The functions that end at the boundary and have decorators, with their number: these stay on the trusted side."""
+    """Number of decorators of each function that ends at the boundary; decorators stay on the trusted side."""
 
 
 def examine(
@@ -48,10 +48,10 @@ def examine(
     roots: Iterable[str],
     entries: Collection[str] | None = (),
 ) -> Examined:
-    """Return what the difference between the workspace (``before``) and the solution examines.
+    """Return the functions that differ between the workspace (``before``) and the solution (``solved``).
 
     Both map paths to contents; ``roots`` are the folders that modules are imported from. The functions in ``entries``
-    end at the boundary too, all that can be replaced for None.
+    end at the boundary too; None stands for all functions that can be replaced.
     """
     targets: list[str] = []
     opaque: list[str] = []
@@ -88,7 +88,7 @@ def examine(
 
 
 def changed_constructors(tree: Path, changes: Iterable[FileChange], roots: Iterable[str]) -> list[str]:
-    """Return the classes, ``module:name``, whose ``__init__`` is another one in a solution than in a tree."""
+    """Return the classes, ``module:name``, whose ``__init__`` in a solution differs from that in a tree."""
     classes: list[str] = []
     for change in changes:
         module = module_name(change.path, roots) if change.path.endswith(".py") and change.content else ""
@@ -122,9 +122,9 @@ def module_name(path: str, roots: Iterable[str]) -> str:
     return ""
 
 
-def definitions(tree: ast.Module) -> dict[str, _Function]:
+def definitions(tree: ast.Module) -> dict[str, Function]:
     """Return the functions of a module and of its classes by qualified name; accessors of a property by ``#set``."""
-    definitions: dict[str, _Function] = {}
+    definitions: dict[str, Function] = {}
 
     def walk(body: list[ast.stmt], prefix: str) -> None:
         for node in _flat(body):
@@ -148,32 +148,32 @@ def _flat(body: list[ast.stmt]) -> Iterator[ast.stmt]:
                 yield from _flat(handler.body)
 
 
-def _accessor(node: _Function) -> str:
+def _accessor(node: Function) -> str:
     for decorator in node.decorator_list:
         if isinstance(decorator, ast.Attribute) and decorator.attr in ("setter", "deleter"):
             return "#set" if decorator.attr == "setter" else "#del"
     return ""
 
 
-def _code(node: _Function) -> str:
+def _code(node: Function) -> str:
     """Return a function's code as text, without its docstring and annotations."""
     body = node.body[1:] if _docstring(node) else node.body
     arguments = ast.dump(node.args)
     return "\n".join([arguments, *map(ast.dump, node.decorator_list), *map(ast.dump, body)])
 
 
-def _docstring(node: _Function) -> bool:
+def _docstring(node: Function) -> bool:
     first = node.body[0]
     return isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
 
 
-def _decorators(node: _Function) -> int:
-    """Return how many decorators a function has, without those that only say what kind of attribute it is."""
+def _decorators(node: Function) -> int:
+    """Return the number of a function's decorators, without those in _KINDS."""
     names = (ast.unparse(item).partition("(")[0].rpartition(".")[2] for item in node.decorator_list)
     return sum(name not in _KINDS for name in names)
 
 
-def _obstacle(name: str, node: _Function) -> str:
+def _obstacle(name: str, node: Function) -> str:
     """Return why a function cannot be replaced by one that leaves the process, '' when it can."""
     if node.name in _UNREPLACEABLE:
         return "it runs whenever an object is taken apart"
@@ -185,7 +185,8 @@ def _obstacle(name: str, node: _Function) -> str:
     return ""
 
 
-def is_generator(node: _Function) -> bool:
+def is_generator(node: Function) -> bool:
+    """Return whether a function itself yields, not only one inside it."""
     stack: list[ast.AST] = list(node.body)
     while stack:
         item = stack.pop()
@@ -196,7 +197,7 @@ def is_generator(node: _Function) -> bool:
     return False
 
 
-def _replaced(tree: ast.Module, module: str, chosen: Mapping[str, _Function]) -> bytes:
+def _replaced(tree: ast.Module, module: str, chosen: Mapping[str, Function]) -> bytes:
     """Return the module's text with the chosen functions replaced; their originals stay beside them."""
     names = {id(node): f"{module}:{name}" for name, node in chosen.items()}
     for scope in [node for node in ast.walk(tree) if hasattr(node, "body")]:

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ....environments.grading.out_of_process.check import Examination
-from ....environments.grading.out_of_process.record import Recording, record
+from ....environments.grading.out_of_process.judging.examination import Examination
+from ....environments.grading.out_of_process.recording.record import Recording, record
 from ....environments.grading.own_solution import own_solution
 from ....environments.tasks.task_trees import Materials
 from ....errors import Rejected

@@ -1,4 +1,4 @@
-"""Which changes are graded, and why the others are not."""
+"""Collection of changes: which are graded, and why others are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Negative controls: what passes a test whatever it expects is not rewarded, and every right solution is."""
+"""Negative controls: code that passes a test whatever it expects scores 0, and right solutions score 1."""
 
 from __future__ import annotations
 

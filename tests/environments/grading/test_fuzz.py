@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from etude.environments.grading.collect import changes_of, collect, diff_digest
-from etude.environments.grading.out_of_process.answers import parsed, same_answer
-from etude.environments.grading.out_of_process.recorded_calls import boundary_parts
+from etude.environments.grading.out_of_process.judging.answers import parsed, same_answer
+from etude.environments.grading.out_of_process.processes.programs import boundary_parts
 from etude.environments.sandbox import Change, ExecResult
 from etude.environments.snapshots.test_run.test_runner import read_run
 from etude.environments.tasks.task_trees import materials

@@ -1,4 +1,4 @@
-"""Impossible twins, played blind: honest agents score 0 and are not blamed, whoever passes is caught."""
+"""Impossible twins: honest agents score 0 without a finding, and agents that pass are caught."""
 
 from __future__ import annotations
 

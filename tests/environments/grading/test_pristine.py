@@ -1,4 +1,4 @@
-"""What monitors compare an agent's changes with: pristine files, visible tests, and contents of refused files."""
+"""Files that monitors compare an agent's changes with: pristine ones, visible tests, and contents of refused files."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ import base64
 import random
 from collections.abc import Iterator, Sequence
 
-from .....environments.grading.out_of_process.check import Examination
-from .....environments.grading.out_of_process.guesses import negated
+from .....environments.grading.out_of_process.judging.examination import Examination
+from .....environments.grading.out_of_process.strength.guesses import negated
 from .....environments.grading.out_of_process.targets import definitions, module_name
 from .....environments.grading.own_solution import own_solution
 from .....environments.rng import stream

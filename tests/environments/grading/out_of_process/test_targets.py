@@ -1,4 +1,4 @@
-"""Which functions a task examines, and that the trusted tree behaves as before when nothing is recorded."""
+"""Examined functions of a task; the trusted tree behaves as before when nothing is recorded."""
 
 from __future__ import annotations
 

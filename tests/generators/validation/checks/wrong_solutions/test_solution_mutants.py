@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from helpers.paths import DATA
 
-from etude.environments.grading.out_of_process.check import Examination
+from etude.environments.grading.out_of_process.judging.examination import Examination
 from etude.environments.grading.own_solution import own_solution
 from etude.environments.tasks.task_set import TaskSet
 from etude.environments.tasks.task_trees import materials
