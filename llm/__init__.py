@@ -14,13 +14,4 @@ from .client import LLM
 from .endpoints import BASE_URL, key_from
 from .printable import shown
 
-__all__ = [
-    "BASE_URL",
-    "LLM",
-    "Budget",
-    "Cassette",
-    "Price",
-    "Reply",
-    "key_from",
-    "shown",
-]
+__all__ = ["BASE_URL", "LLM", "Budget", "Cassette", "Price", "Reply", "key_from", "shown"]
