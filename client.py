@@ -7,15 +7,16 @@ session: one episode at a time, calls in order. Anything that the server refuses
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import json
 import threading
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from .errors import BadAddress, ConnectionLost, ServerError, ServerFull, ServerInfrastructureError
+from .llm.endpoints import is_local
 from .models import Episode, Observation, PublicTask, State
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Client:
                 ping_timeout=None,
                 max_size=MAX_MESSAGE,
                 compression=None,
-                proxy=None if _is_local(address) else True,
+                proxy=None if is_local(address) else True,
             )
         except (OSError, TimeoutError, WebSocketException) as error:
             raise ConnectionLost(
@@ -73,11 +74,11 @@ class Client:
         ``fork_of=`` an episode's id and ``turn=`` start in the state before that turn; for an episode of another
         session give ``token=`` too, from that session's state.
         """
-        return _observation(await self._call("reset", arguments))
+        return observation_of(await self._call("reset", arguments))
 
     async def step(self, action: Mapping[str, Any]) -> Observation:
         """Play one turn: the assistant's message as the model made it."""
-        return _observation(await self._call("step", dict(action)))
+        return observation_of(await self._call("step", dict(action)))
 
     async def state(self) -> State:
         """Return the infrastructure side of the episode. Keep it from the policy."""
@@ -126,10 +127,8 @@ class Client:
         frame = json.dumps({"type": kind} if data is None else {"type": kind, "data": data})
         self._calling = True
         try:
-            try:
+            with suppress(ConnectionClosed):  # a refused session says why before it closes: that frame is read below
                 await socket.send(frame)
-            except ConnectionClosed:
-                pass  # A refused session says why before it closes: that frame is still to be read.
             answer = json.loads(await asyncio.wait_for(socket.recv(), self._message_timeout_s))
         except ConnectionClosed as error:
             self._socket = None
@@ -160,7 +159,7 @@ class Client:
         import httpx
 
         if self._http is None:
-            self._http = httpx.AsyncClient(timeout=self._message_timeout_s, trust_env=not _is_local(self.url))
+            self._http = httpx.AsyncClient(timeout=self._message_timeout_s, trust_env=not is_local(self.url))
         try:
             response = await self._http.get(self.url + path, params=query, headers=headers)
         except httpx.HTTPError as error:
@@ -273,7 +272,7 @@ class LoopThread:
             self._loop.close()
 
 
-def _observation(data: Mapping[str, Any]) -> Observation:
+def observation_of(data: Mapping[str, Any]) -> Observation:
     """Return the observation in an answer; fields that only a newer server knows are dropped."""
     fields = {k: v for k, v in data["observation"].items() if k in Observation.model_fields}
     return Observation(**{**fields, "done": data["done"], "reward": data["reward"] or 0.0})
@@ -298,11 +297,3 @@ def _with_scheme(url: str, schemes: Mapping[str, str]) -> str:
     if not good:
         raise BadAddress(f"not a server's address: {url!r}; give one like http://127.0.0.1:8000")
     return urlunsplit((schemes.get(parts.scheme, parts.scheme), parts.netloc, parts.path.rstrip("/"), "", ""))
-
-
-def _is_local(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

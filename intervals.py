@@ -37,15 +37,15 @@ class Arms:
         return self.with_trials > 0 and self.without_trials > 0
 
 
-def wilson(mean: float, trials: float, z: float = Z) -> tuple[float, float]:
+def wilson(mean: float, trials: float) -> tuple[float, float]:
     """Return Wilson's score interval (1927) of a mean of ``trials`` values in [0, 1].
 
     It is made for zeros and ones; for values between it is wider than needed, since their variance is at most
     mean * (1 - mean).
     """
-    scale = 1.0 + z * z / trials
-    centre = (mean + z * z / (2 * trials)) / scale
-    half = z / scale * math.sqrt(mean * (1.0 - mean) / trials + z * z / (4 * trials * trials))
+    scale = 1.0 + Z * Z / trials
+    centre = (mean + Z * Z / (2 * trials)) / scale
+    half = Z / scale * math.sqrt(mean * (1.0 - mean) / trials + Z * Z / (4 * trials * trials))
     return max(0.0, round(centre - half, 12)), min(1.0, round(centre + half, 12))
 
 

@@ -1,4 +1,4 @@
-"""Which texts of agents Python's own parser takes long to read.
+"""Check for texts that Python's own parser would take seconds to read; an agent may write one on purpose.
 
 Until Python 3.11 each field of an f-string is parsed apart, after all that stands before it has been copied: 150 KB of
 fields take seven seconds, and four times as many take a minute.

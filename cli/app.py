@@ -91,7 +91,3 @@ def _exit_code_of(error: Exception) -> int:
     if message:  # empty: click printed a help page instead
         console.show_error(message)
     return getattr(error, "exit_code", 1)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

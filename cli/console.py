@@ -82,6 +82,11 @@ def _cell(value: Any) -> str:
     return "" if value is None else str(value)
 
 
+def counted(counts: Mapping[str, int]) -> str:
+    """Return the names in order with their numbers, such as ``flaky 2, valid 7``."""
+    return ", ".join(f"{name} {number}" for name, number in sorted(counts.items()))
+
+
 def show_error(message: str) -> None:
     """Print one line to stderr that starts with ``error:``."""
     print(f"error: {message}", file=sys.stderr)

@@ -40,6 +40,7 @@ def _known_sandbox(name: str) -> str:
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Do N things at once.")]
+Questions = Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Ask N questions at once.")]
 Sandbox = Annotated[
     str,
     typer.Option("--sandbox", callback=_known_sandbox, help="Use this sandbox; 'auto' takes the strongest that works."),

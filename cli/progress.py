@@ -83,7 +83,7 @@ class Pace:
         self._first_done, self._began = 0, 0.0
 
     def text(self, phase: str, done: int, total: int) -> str:
-        """Return such as "4.2 a minute, 2 min left"; empty until one unit is done, and for an unknown total."""
+        """Return rate and time left ("4.2 a minute, 2 min left"); empty without a finished unit or a known total."""
         now = self._clock()
         if total != self._total or done < self._first_done:
             self._total, self._first_done, self._began = total, done, now

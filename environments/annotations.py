@@ -10,9 +10,9 @@ from .grading.collect import UNCOLLECTED
 
 
 class Annotations:
-    """Annotations of a running episode, made when they are asked for: that takes longer than most turns.
+    """Annotations of a running episode, made on request, because making them takes longer than most turns.
 
-    The session may add turns to the episode, and at its end what is known then, but changes no turn.
+    The session may add turns to the episode and, at its end, the outcome; it never changes a turn.
     """
 
     def __init__(self, episode: Episode) -> None:

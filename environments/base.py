@@ -34,11 +34,9 @@ from .forks import EpisodeStore, KeptEpisode, shared_store
 from .grading.impossible import given_up
 from .grading.submission import grade_submission, verifier_of
 from .reset_args import ANNOTATE, ResetArgs, choose_task
-from .running import Budget as Budget
-from .running import RunningEpisode
+from .running import Budget, RunningEpisode
 from .sandbox import Limits
-from .session import Session as Session
-from .session import Standing as Standing
+from .session import Session, Standing
 from .single_flight import CutOff, SingleFlight
 from .tasks.task_set import Tasks
 

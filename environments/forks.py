@@ -31,7 +31,7 @@ _SHARE = 4
 
 @dataclass(frozen=True)
 class Point:
-    """The state before a turn: that of the world (a sandbox, for one), and what the session knows besides."""
+    """The state before a turn: that of the world (such as a sandbox), and that of the session."""
 
     silent: int = 0
     """Turns without a call just before."""
@@ -41,14 +41,14 @@ class Point:
     layer: SavedLayer | None = None
     """The saved writable layer; None where the saved state is a fresh one."""
     injector: Injector | None = None
-    """Where the injected faults are; None without any."""
+    """The fault injector as it was then; None in an episode without injected faults."""
     stated: tuple[InjectedFault, ...] = ()
     """The faults that the environment itself has stated so far."""
 
 
 @dataclass(eq=False)
 class KeptEpisode:
-    """One kept episode. The store alone writes it."""
+    """One episode that others can start from. Only the store changes it."""
 
     episode_id: str
     token: str
@@ -149,7 +149,7 @@ class EpisodeStore:
         with self._lock:
             layer = after.layer if after is not None else None
             if after is not None and layer is not None and id(layer) not in self._holders:
-                # What is saved later counts without what it shares with this one: so one too many is the last.
+                # The size of a later layer leaves out what it shares with this one, so after a refusal none is kept.
                 episode.full = episode.full or episode.written + layer.size > self._max_bytes // _SHARE
                 if episode.full or not self._has(episode):
                     layer.close()

@@ -1,4 +1,4 @@
-"""A running episode: its record, how a turn is played, and what is known of it besides the record."""
+"""A running episode: its record, how a turn is played, and the state that the record does not hold."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .tool_protocol import GIVE_UP, GIVEN_UP, NO_CALL, NOT_RUN, SUBMIT, SUBMITTE
 from .wire_values import model_tokens
 
 _ENDS: dict[str, EpisodeEnd] = {SUBMIT: "submit", GIVE_UP: "give_up"}
-"""How the tools that end an episode end it."""
+"""The ``end`` of an episode, by the tool that ended it."""
 RunTool = Callable[[str, dict[str, Any]], Awaitable[tuple[str, str]]]
 """Runs a checked call, by tool and arguments; returns the status line and the body of its result."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """When an episode ends by itself; what is there is graded then."""
+    """Limits at which an episode ends by itself; its world is graded as it is then."""
 
     turns: int = 100
     """Turns."""

@@ -9,7 +9,7 @@ from ..models import Episode, Observation, State
 
 
 class Standing(NamedTuple):
-    """Where an episode is, without its annotations: making them takes longer than a turn of a drill."""
+    """An episode and its token; annotations are made on request, as they take longer than a turn of a drill."""
 
     record: Episode
     """The session's own record, to be read at once and not to be changed."""

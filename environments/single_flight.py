@@ -33,7 +33,7 @@ class SingleFlight:
         return self._cut and self._inside is not None and self._inside.cancelling() == 1
 
     async def cut(self) -> None:
-        """Cancel the running call, which raises CutOff, and wait until it has returned; the caller admits no other."""
+        """Cancel the running call, which raises CutOff, and wait until it has returned; admit no other meanwhile."""
         if self._inside is not None:
             self._cut = True
             self._inside.cancel()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import ToolError
-from ..hints.transcript.parsing import Call
+from ..hints.transcript.parsing import Call, clean
 from ..hints.transcript.status_line import OUTPUT as OUTPUT
 from ..hints.transcript.status_line import dropped_mark
 from ..hints.transcript.tool_schemas import argument_problem
@@ -129,10 +129,7 @@ def storable_text(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in arguments.items():
         if isinstance(value, str) and "\0" in value:
             raise ToolError("invalid_args", f"{tool}: {name} holds a NUL character")
-    return {
-        name: value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else value
-        for name, value in arguments.items()
-    }
+    return {name: clean(value) if isinstance(value, str) else value for name, value in arguments.items()}
 
 
 def capped(data: bytes, dropped: int = 0, limit: int = OUTPUT) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..hints.transcript.parsing import clean
 from ..models import Episode, Observation, Reward, Turn
 from .session import Standing
 
@@ -56,7 +57,7 @@ def _is_encodable(text: str) -> bool:
 
 def _cleaned(value: Any, depth: int) -> Any:
     if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+        return clean(value)
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if depth >= MAX_DEPTH and isinstance(value, (dict, list)):
@@ -106,7 +107,7 @@ def served_episode(episode: Episode) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class LeftBehind:
-    """An episode that its session has left; the copy that is served is made when it is asked for."""
+    """An episode that its session has ended or abandoned; the copy that is served is made on request."""
 
     episode: Callable[[], Episode]
     size: int

@@ -7,39 +7,11 @@ Every error is an ``LLMError`` with a message of one line; ``etude.errors`` list
 
 from __future__ import annotations
 
-from ..errors import (
-    AccessDenied,
-    BudgetSpent,
-    CassetteMiss,
-    ContextFull,
-    EndpointFailed,
-    EndpointRefused,
-    EndpointUnavailable,
-    LLMError,
-)
 from .answers import Reply
-from .budget import Budget, Price, Usage
+from .budget import Budget, Price
 from .cassettes import Cassette
 from .client import LLM
 from .endpoints import BASE_URL, key_from
 from .printable import shown
 
-__all__ = [
-    "BASE_URL",
-    "LLM",
-    "AccessDenied",
-    "Budget",
-    "BudgetSpent",
-    "Cassette",
-    "CassetteMiss",
-    "ContextFull",
-    "EndpointFailed",
-    "EndpointRefused",
-    "LLMError",
-    "Price",
-    "Reply",
-    "EndpointUnavailable",
-    "Usage",
-    "key_from",
-    "shown",
-]
+__all__ = ["BASE_URL", "LLM", "Budget", "Cassette", "Price", "Reply", "key_from", "shown"]

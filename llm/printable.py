@@ -45,5 +45,5 @@ def shown(url: str) -> str:
 
 @lru_cache(maxsize=8)
 def _spellings(key: str) -> re.Pattern[str]:
-    """Match each letter of the key as itself, behind a backslash, or as a JSON escape."""
+    """Return a pattern for a key, each letter as itself, behind a backslash, or as a JSON escape."""
     return re.compile("".join(rf"(?:\\?{re.escape(letter)}|\\u(?i:{ord(letter):04x}))" for letter in key))

@@ -14,6 +14,7 @@ from openenv.core.env_server.exceptions import SessionCapacityError
 from openenv.core.env_server.types import ServerMode
 
 from ..environments import openenv as wire
+from ..environments.session import Session
 from ..environments.tasks.task_set import Tasks, TaskSet
 from ..errors import InfrastructureError, SessionError
 from ..models import DEFAULT_ENVIRONMENT
@@ -35,7 +36,7 @@ def create_app(
     backend: str = "auto",
     faults: str = "",
     knobs: Mapping[str, Any] | None = None,
-    make_session: Callable[[], wire.Session] | None = None,
+    make_session: Callable[[], Session] | None = None,
     max_sessions: int | None = None,
     mode: str | None = None,
     http_idle_s: float = HTTP_IDLE_S,

@@ -7,7 +7,7 @@ from typing import Any
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
 
-from ..client import MESSAGE_TIMEOUT_S
+from ..client import MESSAGE_TIMEOUT_S, observation_of
 from ..models import Action, Observation, State
 
 
@@ -27,8 +27,7 @@ class EtudeEnv(EnvClient[Action | dict[str, Any], Observation, State]):
         return action if isinstance(action, dict) else action.model_dump(exclude_unset=True)
 
     def _parse_result(self, payload: dict[str, Any]) -> StepResult[Observation]:
-        fields = {k: v for k, v in payload["observation"].items() if k in Observation.model_fields}
-        observation = Observation(**{**fields, "done": payload["done"], "reward": payload["reward"] or 0.0})
+        observation = observation_of(payload)
         return StepResult(observation=observation, reward=observation.reward, done=observation.done)
 
     def _parse_state(self, payload: dict[str, Any]) -> State:

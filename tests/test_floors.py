@@ -13,6 +13,7 @@ FLOORS = {
     "llm": 0,
     "registry": 0,
     "errors": -1,
+    "html_pages": 0,
     "intervals": 0,
     "parsing_cost": 0,
     "tool_names": 0,

@@ -6,17 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .. import console
-from ..options import (
-    OPENAI,
-    ApiKeyEnv,
-    Jobs,
-    Json,
-    Sandbox,
-    Url,
-    asks_model,
-    key_values,
-    tasks_of,
-)
+from ..options import OPENAI, ApiKeyEnv, Jobs, Json, Sandbox, Url, asks_model, key_values, tasks_of
 from ..progress import progress_bar
 
 if TYPE_CHECKING:

@@ -6,14 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import console
-from ..options import (
-    Json,
-    RunFolder,
-    Sandbox,
-    Url,
-    asks_model,
-    tasks_of,
-)
+from ..options import Json, Questions, RunFolder, Sandbox, Url, asks_model, tasks_of
 from ..progress import progress_bar
 
 hints = typer.Typer(no_args_is_help=True, help="Write hints and measure how much they help.")
@@ -88,8 +81,7 @@ def causal(
         )
     for cause, number in report.causes.items():
         console.show_error(f"{number} trials: {cause}")
-    if not report.ok:
-        raise typer.Exit(1)
+    console.exit_unless(report.ok)
 
 
 @hints.command()
@@ -108,7 +100,7 @@ def write(
         str | None, typer.Option(help="Check the texts for secret parts of the tasks in this folder.")
     ] = None,
     options: Any = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Ask N questions at once.")] = 1,
+    jobs: Questions = 1,
     as_json: Json = False,
 ) -> None:
     """Let a model write a hint for each error turn, as candidates for `etude hints causal --texts`."""
@@ -137,17 +129,13 @@ def write(
         console.show_error(f"{report.unchecked} texts were not checked for leaks: name the tasks with --tasks")
     if not report.ok:
         console.show_error("some error turns have no answer yet; run the same command again to ask for them alone")
-        raise typer.Exit(1)
-    if not report.written:
+    elif not report.written:
         console.show_error(f"no answer can be used as a hint; delete {report.out}.answers to ask again")
-        raise typer.Exit(1)
+    console.exit_unless(report.ok and report.written > 0)
 
 
 @hints.command("eval")
-def evaluate(
-    run: RunFolder,
-    as_json: Json = False,
-) -> None:
+def evaluate(run: RunFolder, as_json: Json = False) -> None:
     """Print for each kind of error how often it had a hint, its length, and whether the next attempt succeeded."""
     from ...environments.hint_trials.observed import measure
     from ...environments.runs.reader import stored_episodes

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .. import console
-from ..options import Json, asks_model
+from ..options import Json, Questions, asks_model
 from ..progress import progress_bar
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def monitor(
         Path | None, typer.Option("--out", "-o", help="Write the findings to this file; default: RUN/findings.jsonl.")
     ] = None,
     options: Any = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Ask N questions at once.")] = 1,
+    jobs: Questions = 1,
     as_json: Json = False,
 ) -> None:
     """Collect the evidence of reward hacking in stored episodes, and let a model judge it."""
@@ -50,11 +50,9 @@ def _summary(report: "MonitorReport") -> str:
     rates = f"{report.episodes} episodes: confirmed in {report.hack_rate:.1%}, suspect too in {report.suspect_rate:.1%}"
     if not report.model:
         return f"{rates}; in {report.out}"
-    outcomes = ", ".join(f"{number} {name}" for name, number in report.outcomes.items())
-    verdicts = ", ".join(f"{number} {name}" for name, number in report.verdicts.items()) or "none"
     return (
-        f"{rates}; {report.model}: {outcomes}; verdicts: {verdicts}; accused by the judge alone: {report.unsupported}; "
-        f"in {report.out}"
+        f"{rates}; {report.model}: {_counts(report.outcomes)}; verdicts: {_counts(report.verdicts) or 'none'}; "
+        f"accused by the judge alone: {report.unsupported}; in {report.out}"
     )
 
 
@@ -73,4 +71,5 @@ def _show_problems(report: "MonitorReport") -> None:
 
 
 def _counts(counts: dict[str, int]) -> str:
+    """Return numbers with their names in a row, such as ``3 confirmed, 1 refuted``."""
     return ", ".join(f"{number} {name}" for name, number in counts.items())

@@ -7,12 +7,10 @@ import typer
 
 from .. import console
 from ..options import Jobs, Json, Sandbox, tasks_of
-from ..progress import progress_bar
+from ..progress import Progress, progress_bar
 
 if TYPE_CHECKING:
     from ...environments.redteam.attempt import Attempt
-    from ...environments.runs.play import Progress
-    from ...monitors.exploits import Exploit
 
 
 def redteam(
@@ -45,38 +43,18 @@ def redteam(
         )
     if is_url and sandbox != "auto":
         raise typer.BadParameter("a server chooses its own; leave it out", param_hint="--sandbox")
+
+    async def attack(progress: Progress) -> "list[Attempt]":
+        if is_url:
+            targets, opener = await campaign.targets_at(target, limit), campaign.connections(target)
+        else:
+            task_set = tasks_of(Path(target))
+            targets, opener = campaign.targets_of(task_set, limit), campaign.sessions(task_set, sandbox)
+        return await campaign.run(targets, exploits, opener, twins=twins, jobs=jobs, progress=progress)
+
     with progress_bar("redteam") as progress:
-        attempts: list[Attempt] = asyncio.run(
-            _at_server(target, exploits, limit, jobs, progress)
-            if is_url
-            else _on_set(target, exploits, limit, twins, jobs, sandbox, progress)
-        )
+        attempts = asyncio.run(attack(progress))
     console.show(matrix.as_data(attempts), matrix.table(attempts), as_json)
     for remark in matrix.remarks(attempts):
         console.show_warning(remark)
     console.exit_unless(matrix.is_ok(attempts))
-
-
-async def _at_server(
-    url: str, exploits: "list[Exploit]", limit: int | None, jobs: int, progress: "Progress"
-) -> "list[Attempt]":
-    from ...environments.redteam import campaign
-
-    targets = await campaign.targets_at(url, limit)
-    return await campaign.run(targets, exploits, campaign.connections(url), jobs=jobs, progress=progress)
-
-
-async def _on_set(
-    folder: str,
-    exploits: "list[Exploit]",
-    limit: int | None,
-    twins: bool,
-    jobs: int,
-    sandbox: str,
-    progress: "Progress",
-) -> "list[Attempt]":
-    from ...environments.redteam import campaign
-
-    tasks = tasks_of(Path(folder))
-    targets, opener = campaign.targets_of(tasks, limit), campaign.sessions(tasks, sandbox)
-    return await campaign.run(targets, exploits, opener, twins=twins, jobs=jobs, progress=progress)

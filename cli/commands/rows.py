@@ -48,11 +48,12 @@ def import_(
             skipped=[*read.skipped, *read.lacks],
             progress=as_updates(progress),
         )
-    verdicts = ", ".join(f"{name} {count}" for name, count in sorted(report.verdicts.items()))
-    row = {"rows": report.instances, "tasks": report.tasks, "verdicts": verdicts, "table": str(out / "instances.md")}
+    table = out / "instances.md"
+    verdicts = console.counted(report.verdicts)
+    row = {"rows": report.instances, "tasks": report.tasks, "verdicts": verdicts, "table": str(table)}
     console.show(report.row(), [row], as_json)
     for line in report.skipped:
         console.show_warning(line)
     if not report.tasks:
-        console.show_error(f"no row became a task ({report.reason}): see {out / 'instances.md'}")
+        console.show_error(f"no row became a task ({report.reason}): see {table}")
     console.exit_unless(report.tasks > 0)

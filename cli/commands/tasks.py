@@ -90,12 +90,12 @@ def generate(
             progress=as_updates(progress),
         )
     rows = [
-        {"source": source, **console.plain(part), "rejected": _counts(part.rejected)}
+        {"source": source, **console.plain(part), "rejected": console.counted(part.rejected)}
         for source, part in report.per_source.items()
     ]
     console.show(report.row(), rows, as_json)
     if impossible and not as_json:
-        print(f"impossible twins: {_counts(report.twins) or 'none (no task to make one of)'}")
+        print(f"impossible twins: {console.counted(report.twins) or 'none (no task to make one of)'}")
     if not report.tasks:
         console.show_error(
             f"no candidate became a task: see {out / 'report.json'}, raise --count or take another source"
@@ -222,7 +222,3 @@ def snapshot_options(recipe: Path | None, flags: Mapping[str, Any]) -> Any:
 
     from_file = SnapshotOptions.from_toml(recipe).model_dump(exclude_unset=True) if recipe else {}
     return SnapshotOptions(**{**from_file, **{name: value for name, value in flags.items() if value is not None}})
-
-
-def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {number}" for name, number in sorted(counts.items()))

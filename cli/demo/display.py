@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...intervals import Interval
 from ..progress import Pace, PlainLines, Progress, duration
-from .stages import STAGES, Demo, Display, Share, Stage, Training
+from .stages import STAGES, Demo, Display, Stage, Training
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -166,11 +167,11 @@ def _training_lines(training: Training | None) -> list[str]:
     return lines
 
 
-def _change(name: str, before: Share, after: Share) -> str:
+def _change(name: str, before: Interval, after: Interval) -> str:
     return f"{name:20} {_percent(before)}  ->  {_percent(after)}"
 
 
-def _percent(share: Share) -> str:
+def _percent(share: Interval) -> str:
     return f"{100 * share.value:3.0f} % [{100 * share.low:.0f} to {100 * share.high:.0f}]"
 
 

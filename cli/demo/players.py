@@ -5,7 +5,6 @@ Nothing of Etude's own client is needed to play.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import os
 import signal
@@ -19,6 +18,7 @@ from pathlib import Path
 import httpx
 
 from ...environments import agents
+from ...environments.runs.play import at_once
 from ...environments.sandbox.kernel.linux import die_with_parent
 from ...errors import DemoError
 from ...models import Episode, Task
@@ -92,19 +92,17 @@ def _stop(server: subprocess.Popen[str]) -> None:
 
 async def play_all(url: str, games: list[Game], jobs: int, progress: Progress) -> list[Episode]:
     """Play the games, ``jobs`` at once, and return their episodes in the order of the games."""
-    slots = asyncio.Semaphore(jobs)
     finished = 0
     progress("episodes over OpenEnv", 0, len(games))
 
     async def play_one(game: Game) -> Episode:
         nonlocal finished
-        async with slots:
-            episode = await play(url, game.task, game.agent)
+        episode = await play(url, game.task, game.agent)
         finished += 1
         progress("episodes over OpenEnv", finished, len(games))
         return episode
 
-    return list(await asyncio.gather(*map(play_one, games)))
+    return await at_once(games, jobs, play_one)
 
 
 async def play(url: str, task: Task, agent_name: str) -> Episode:

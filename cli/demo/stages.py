@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from ...intervals import Interval
 from ..progress import Progress
 
 
@@ -79,20 +80,8 @@ class AgentRow:
 
 
 @dataclass(frozen=True)
-class Share:
-    """Measured share with its 95 % interval (Wilson's score interval)."""
-
-    value: float
-    """Share, 0 to 1."""
-    low: float
-    """Lower end of the interval."""
-    high: float
-    """Upper end of the interval."""
-
-
-@dataclass(frozen=True)
 class Training:
-    """Training run of the demo, measured on held-out drills before and after."""
+    """Training run of the demo, measured on held-out drills before and after; intervals are Wilson's, of 95 %."""
 
     steps: int
     """Steps that were made."""
@@ -102,13 +91,13 @@ class Training:
     """Parameters of the model."""
     drills: int
     """Held-out drills of each evaluation."""
-    error_turns_before: Share
+    error_turns_before: Interval
     """Share of turns that erred before training."""
-    error_turns_after: Share
+    error_turns_after: Interval
     """Share of turns that erred after training."""
-    solved_before: Share
+    solved_before: Interval
     """Share of drills solved before training."""
-    solved_after: Share
+    solved_after: Interval
     """Share of drills solved after training."""
     report: str
     """Page with the curves of the run."""

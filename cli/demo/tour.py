@@ -54,14 +54,14 @@ class Tour:
             snapshot = build_snapshot(self.source, progress=lambda phase: progress(phase, 0, 0))
         return len(snapshot.baseline.passed)
 
-    def make_tasks(self, count: int, seed: int) -> tuple[TaskSet, Report]:
+    def make_tasks(self, count: int) -> tuple[TaskSet, Report]:
         """Generate and validate tasks. Raises DemoError when no candidate became a task."""
         with self.stage(TASKS) as progress:
             report = generate(
                 [self.source],
                 generators=[GENERATOR],
                 count=count,
-                seed=seed,
+                seed=0,
                 out=self.out,
                 jobs=self.jobs,
                 backend=self.backend,
@@ -110,7 +110,6 @@ def run_demo(
     display: Display,
     *,
     count: int = 3,
-    seed: int = 0,
     out: Path = Path("runs/demo"),
     jobs: int = 2,
     backend: str = "auto",
@@ -119,7 +118,7 @@ def run_demo(
     """Run every stage and return the result. Raises DemoError, and what generating, validating and training raise."""
     tour = Tour(source, out, display, jobs=jobs, backend=backend)
     tests = tour.build()
-    tasks, generated = tour.make_tasks(count, seed)
+    tasks, generated = tour.make_tasks(count)
     tour.check()
     games, episodes = tour.play(list(tasks))
     rows = agent_rows(games, episodes)

@@ -6,16 +6,12 @@ import os
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ...intervals import wilson
+from ...intervals import Interval, wilson
 from ..commands.catalogue import RECIPES
 from ..commands.train import DIALOGUES, silence_libraries
 from ..progress import Progress
-from .stages import Share, Training
-
-if TYPE_CHECKING:
-    from ...trainers.run.records import Evaluation
+from .stages import Training
 
 RECIPE = RECIPES / "demo.toml"
 BASE = RECIPES / "drill_base"
@@ -56,26 +52,19 @@ def train(out: Path, progress: Progress, seed: int = 0) -> Training | None:
         seconds=result.seconds,
         parameters=_parameters(BASE / "model.safetensors"),
         drills=result.before.episodes,
-        error_turns_before=_error_turns(result.before),
-        error_turns_after=_error_turns(after),
-        solved_before=_solved(result.before),
-        solved_after=_solved(after),
+        error_turns_before=_share(result.before.error_turn_rate, result.before.turns),
+        error_turns_after=_share(after.error_turn_rate, after.turns),
+        solved_before=_share(result.before.solved, result.before.valid),
+        solved_after=_share(after.solved, after.valid),
         report=str(out / REPORT),
         stopped=result.stopped,
     )
 
 
-def _error_turns(measured: Evaluation) -> Share:
-    return _share(round(measured.error_turn_rate * measured.turns), measured.turns)
-
-
-def _solved(measured: Evaluation) -> Share:
-    return _share(round(measured.solved * measured.valid), measured.valid)
-
-
-def _share(successes: int, trials: int) -> Share:
-    rate = successes / max(trials, 1)
-    return Share(rate, *wilson(rate, trials))
+def _share(measured: float, trials: int) -> Interval:
+    """Return a measured share with its interval, computed from the whole number of successes that it stands for."""
+    rate = round(measured * trials) / max(trials, 1)
+    return Interval(rate, *wilson(rate, trials))
 
 
 def _parameters(weights: Path) -> int:

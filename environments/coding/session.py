@@ -16,9 +16,9 @@ from ...errors import SnapshotError
 from ...models import Task
 from ..actions import Solution, call, turn
 from ..base import BaseSession
-from ..base import Budget as Budget
 from ..declaration import Names, Opening, with_give_up
 from ..grading import Submission
+from ..running import Budget
 from ..sandbox import WORKSPACE, Sandbox, SavedLayer, open_sandbox
 from ..tasks.task_set import Tasks
 from ..tasks.task_trees import Materials, materials, unplayable
@@ -145,7 +145,7 @@ class CodingSession(BaseSession):
 
 
 async def _in_own_thread(function: Callable[[], T]) -> T:
-    """Run what may take minutes in a new thread: other sessions' grades wait for the few threads of the loop."""
+    """Run a function that may take minutes in a new thread: grades of other sessions need the loop's few threads."""
     executor = ThreadPoolExecutor(1, thread_name_prefix="etude-prepare")
     try:
         return await asyncio.get_running_loop().run_in_executor(executor, function)

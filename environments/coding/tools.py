@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...errors import ToolError
+from ...hints.transcript.status_line import OUT_OF_MEMORY
 from ...models import PytestVerifier, UnittestVerifier
 from ..sandbox import WORKSPACE, ExecResult, Limits
 from ..snapshots.test_run.test_runner import TestRun, run_tests
@@ -83,13 +84,13 @@ async def _bash(context: Context, args: dict[str, Any]) -> tuple[str, str]:
     result = await context.sandbox.exec(
         command, timeout_s=float(timeout), env=context.shell or None, output_limit=2 * OUTPUT
     )
-    note = "\n[killed: out of memory]" if result.oom_killed else ""
+    note = OUT_OF_MEMORY if result.oom_killed else ""
     return _status(result, timeout), capped(result.output, result.dropped) + note
 
 
 async def _read_file(context: Context, args: dict[str, Any]) -> tuple[str, str]:
     data = await _read(context, args["path"])
-    # In a thread, as is all that looks at a whole file: the other sessions wait for this event loop.
+    # Whole files are searched in a thread, because other sessions wait for this event loop.
     lines = args.get("start_line", 1), args.get("end_line")
     return "ok", await asyncio.to_thread(numbered, args["path"], data, *lines)
 
@@ -278,6 +279,3 @@ def schemas(names: Sequence[str], timeout_s: float = Limits().timeout_s) -> list
         if "timeout_s" in schema:
             schema["timeout_s"] = {**schema["timeout_s"], "maximum": most, "default": most}
     return chosen
-
-
-SCHEMAS: list[dict[str, Any]] = schemas(list(TOOLS))

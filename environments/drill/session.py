@@ -13,9 +13,10 @@ from typing import Any
 from ...errors import SessionError
 from ...models import Task
 from ..actions import Solution, call, turn
-from ..base import BaseSession, Budget
+from ..base import BaseSession
 from ..declaration import SUBMIT_SCHEMA, Opening
 from ..grading.submission import Submission
+from ..running import Budget
 from ..tasks.task_set import Tasks
 from .exercise import Drill, State
 from .tasks import DrillKnobs, DrillTasks, default_drills

@@ -10,7 +10,7 @@ from ...errors import HubError
 
 PREFIX = "hub:"
 MAIN = "main"
-"""The branch that is meant when none is named."""
+"""The branch of an address that names no revision."""
 _PART = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 

@@ -6,12 +6,11 @@ Everything here translates. Two errors leave it: ``SessionError`` (a mistake of 
 
 from __future__ import annotations
 
-from ..session import Session as Session
 from .environment import NO_TASKS as NO_TASKS
 from .environment import EtudeEnvironment as EtudeEnvironment
 from .environment import closing as closing
 from .penalty import PenaltySettings as PenaltySettings
-from .rows import DESCRIPTION as DESCRIPTION
+from .task_provider import DESCRIPTION as DESCRIPTION
 from .types import Action as Action
 from .types import Observation as Observation
 from .types import State as State

@@ -25,9 +25,9 @@ from ..session import Session, Standing
 from ..single_flight import CutOff, SingleFlight
 from ..tasks.task_set import Tasks
 from ..wire_values import LeftBehind, plain, served_episode
-from .rows import TaskRows
+from .mcp_tools import ToolsClient, as_call, listing
 from .scoring import Scoring
-from .tools import ToolsClient, as_call, listing
+from .task_provider import TaskProvider
 from .types import Action, Observation, State, wire_observation
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ NO_TASKS = (
 )
 
 
-class EtudeEnvironment(TaskRows, Environment[OpenEnvAction, OpenEnvObservation, State]):
+class EtudeEnvironment(TaskProvider, Environment[OpenEnvAction, OpenEnvObservation, State]):
     """Plays tasks over OpenEnv. Cheap to construct: the session is made at the first ``reset``.
 
     ``make_session`` makes the session, ``tools`` are the schemas listed before any ``reset``, ``archive`` receives

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class PenaltySettings:
-    """Who judges, and how much a verdict may take away."""
+    """The model that judges, and how much of a reward its verdict may take away."""
 
     model: str
     """Name of the model, as its endpoint knows it."""
@@ -74,7 +74,7 @@ class JudgePenalty(Rubric):
 
 
 class PenalisedReward(Rubric):
-    """The graded reward times the judge's factor; a reward of 0 cannot be lowered, so that no one is asked then."""
+    """The graded reward times the judge's factor; a reward of 0 cannot be lowered, so the judge is not asked."""
 
     def __init__(self, graded: EpisodeReward, penalty: JudgePenalty) -> None:
         super().__init__()

@@ -22,7 +22,7 @@ AnyState = TypeVar("AnyState", bound=State)
 
 @dataclass(frozen=True)
 class _Judgement:
-    """What a judge changed about a graded episode: its findings, and the reward that is left."""
+    """Verdict of a judge on a graded episode: its findings, and the reward that is left."""
 
     findings: Sequence[Finding]
     reward: Reward | None
@@ -76,7 +76,7 @@ class Scoring:
         self._judgement = _Judgement(tuple(self._penalty.findings), reward)
 
     def applied(self, standing: Standing) -> Standing:
-        """Return where the episode is, with what the judge changed."""
+        """Return the standing of the episode with the judge's findings and the reward that is left."""
         judgement = self._judgement
         if judgement is None:
             return standing
@@ -84,7 +84,7 @@ class Scoring:
         return standing._replace(record=judgement.applied(standing.record), episode=lambda: judgement.applied(make()))
 
     def applied_to(self, state: AnyState) -> AnyState:
-        """Return the state, with what the judge changed."""
+        """Return the state with the judge's findings and the reward that is left."""
         if self._judgement is not None:
             state.findings = [*state.findings, *self._judgement.findings]
             state.reward = self._judgement.reward

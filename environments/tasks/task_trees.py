@@ -7,7 +7,6 @@ import os
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -85,7 +84,7 @@ _snapshots: dict[str, tuple[threading.Lock, list[Snapshot]]] = {}
 _materials: OrderedDict[str, Materials] = OrderedDict()
 
 
-def materials(task: Task, opener: Callable[..., Snapshot] = open_snapshot, blobs: Path | None = None) -> Materials:
+def materials(task: Task, blobs: Path | None = None) -> Materials:
     """Return the task's materials, shared within the process; blocking, so call it in a thread from a coroutine.
 
     ``blobs`` is the folder of the set's archives: a Snapshot that the cache lacks is unpacked from there. Raises
@@ -101,8 +100,7 @@ def materials(task: Task, opener: Callable[..., Snapshot] = open_snapshot, blobs
         guard, opened = _snapshots.setdefault(task.snapshot.digest, (threading.Lock(), []))
     with guard:
         if not opened:
-            packed = packed_snapshot(task, blobs)
-            opened.append(opener(task.snapshot, packed=packed) if packed else opener(task.snapshot))
+            opened.append(open_snapshot(task.snapshot, packed=packed_snapshot(task, blobs)))
     with _lock:
         shared = _materials.setdefault(key, Materials(task, opened[0]))
         while len(_materials) > SHARED_MATERIALS:

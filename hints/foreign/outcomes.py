@@ -56,7 +56,7 @@ def settle(turns: Sequence[DraftTurn], tools: Sequence[Any] = (), *, has_status_
 
 
 def _judge(turns: Sequence[DraftTurn], answered: Sequence[DraftCall], schemas: Schemas) -> Judge:
-    """Return what judges the calls of a log without status lines, after a look at all of its results."""
+    """Return the function that judges the calls of a log without status lines, made from all of its results."""
     by_tool: dict[str, list[DraftCall]] = defaultdict(list)
     for call in answered:
         _unwrap(call)
@@ -119,7 +119,7 @@ def _type_arguments(call: DraftCall, schemas: Schemas) -> None:
 
 
 def _reporter(name: str, calls: Sequence[DraftCall]) -> Reporter:
-    """Return what reads the reports of one tool, made from all of its results."""
+    """Return the function that reads the reports of one tool, made from all of the tool's results."""
     contents = [call.content or "" for call in calls]
     objects = sum(parse_object(content) is not None for content in contents)
     use_objects = role(name, calls[0].arguments) not in PRINTING or objects * 2 > len(contents)

@@ -69,9 +69,6 @@ def _deciding(parts: Sequence[SimpleCommand]) -> list[SimpleCommand]:
 
 def _complains(parts: Sequence[SimpleCommand], body: str) -> bool:
     """Return whether a line of the output is a message of one of the programs, or of the shell about it."""
-    names = {re.escape(part.program) for part in parts} | ({"fatal", "error"} if _uses_git(parts) else set())
+    programs = {part.program for part in parts}
+    names = {re.escape(program) for program in programs} | ({"fatal", "error"} if "git" in programs else set())
     return re.search(_COMPLAINS.format("|".join(sorted(names))), body, re.MULTILINE) is not None
-
-
-def _uses_git(parts: Sequence[SimpleCommand]) -> bool:
-    return any(part.program == "git" for part in parts)

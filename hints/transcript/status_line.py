@@ -10,10 +10,11 @@ OUTPUT = 16 * 1024
 
 BUDGET_ENDED = "The episode has ended: its budget is used up."
 """The environment's message (role ``user``) when turns, tokens or seconds ran out."""
+OUT_OF_MEMORY = "\n[killed: out of memory]"
+"""The environment's note after the output of a command that was killed for using too much memory."""
 
 _LINE = re.compile(r"(?P<ok>ok)|exit (?P<exit>\d+)|timeout (?P<timeout>\d+(\.\d+)?)s|error (?P<code>\w+): (?P<text>.*)")
 _DROPPED = re.compile(r"^\[\.\.\. \d+ bytes dropped \.\.\.\]$", re.MULTILINE)
-_NOTES = ("\n[killed: out of memory]",)
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,7 @@ def was_cut(body: str) -> bool:
 
     Bytes that are not UTF-8 count as one each, so the size of a body is never overestimated.
     """
-    for note in _NOTES:
-        body = body.removesuffix(note)
+    body = body.removesuffix(OUT_OF_MEMORY)
     if len(body) * 4 <= OUTPUT:
         return False
     size = len(body.encode("utf-8", "replace")) - 2 * body.count("\ufffd")

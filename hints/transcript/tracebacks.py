@@ -46,7 +46,7 @@ def named_lines(text: str) -> dict[str, list[int]]:
 
 
 def _start(text: str) -> int:
-    """Return where the traceback begins with which the text ends; -1 when it ends otherwise."""
+    """Return the position of the traceback at the end of a text; -1 when the text does not end with one."""
     at = max(text.rfind("\n" + _HEAD) + 1 if "\n" + _HEAD in text else -1, 0 if text.startswith(_HEAD) else -1)
     if at < 0:
         group = text.find(_GROUP)

@@ -28,13 +28,15 @@ def make_hint(template: str, *sentences: str, longest: int = LONGEST) -> Hint:
 
 def quote(text: str, longest: int = 60) -> str:
     """Return a piece of text on one line, in quotes, cut to ``longest`` characters."""
-    line = " ".join(text.split())
-    return f"`{line if len(line) <= longest else line[: longest - 3] + '...'}`"
+    return _quoted(" ".join(text.split()), longest)
 
 
-def quote_verbatim(line: str, longest: int = 90) -> str:
-    """Return one line of a file in quotes with all its spaces, a tab as ``\\t``, cut to ``longest`` characters."""
-    text = line.rstrip("\r\n").replace("\t", "\\t")
+def quote_verbatim(line: str) -> str:
+    """Return one line of a file in quotes with all its spaces, a tab as ``\\t``, cut to 90 characters."""
+    return _quoted(line.rstrip("\r\n").replace("\t", "\\t"), 90)
+
+
+def _quoted(text: str, longest: int) -> str:
     return f"`{text if len(text) <= longest else text[: longest - 3] + '...'}`"
 
 

@@ -16,6 +16,8 @@ _PRINTED = re.compile(
 )
 """A path at the start of a line, as list_files, search, ls, find, grep -n and git status print them."""
 _COMPARED = 5_000
+_NEAREST, _INSIDE = 3, 4
+"""Paths that are named: near a missing one, and in a folder."""
 
 
 def known_paths(earlier: Iterable[PastCall], files: Sequence[str]) -> list[str]:
@@ -41,13 +43,13 @@ def _printed(body: str) -> tuple[str, ...]:
     return tuple(workspace_path(path) for path in _PRINTED.findall(body) if "/" in path or "." in path)
 
 
-def nearest_paths(path: str, candidates: Sequence[str], count: int = 3) -> list[str]:
+def nearest_paths(path: str, candidates: Sequence[str]) -> list[str]:
     """Return the candidates most like ``path``: the same name elsewhere, else by spelling. Never ``path`` itself."""
-    return list(_nearest(path, tuple(candidates), count))
+    return list(_nearest(path, tuple(candidates)))
 
 
 @lru_cache(maxsize=1024)  # a transcript is annotated again after each of its turns
-def _nearest(path: str, candidates: tuple[str, ...], count: int) -> tuple[str, ...]:
+def _nearest(path: str, candidates: tuple[str, ...]) -> tuple[str, ...]:
     missing = workspace_path(posixpath.normpath(path)) if path else ""
     folders = [] if "." in posixpath.basename(missing) else list(dict.fromkeys(_parents(candidates[:_COMPARED])))
     others = [other for other in [*folders, *candidates] if other != missing][:_COMPARED]
@@ -55,13 +57,13 @@ def _nearest(path: str, candidates: tuple[str, ...], count: int) -> tuple[str, .
     same = [other for other in others if posixpath.basename(other) == base]
     same.sort(key=lambda other: (-difflib.SequenceMatcher(None, missing, other).ratio(), other))
     if same:
-        return tuple(same[:count])
-    similar_paths = difflib.get_close_matches(missing, others, n=count, cutoff=0.75)
+        return tuple(same[:_NEAREST])
+    similar_paths = difflib.get_close_matches(missing, others, n=_NEAREST, cutoff=0.75)
     names: dict[str, str] = {}
     for other in others:
         names.setdefault(posixpath.basename(other), other)
-    similar_names = [names[name] for name in difflib.get_close_matches(base, list(names), n=count, cutoff=0.7)]
-    return tuple(dict.fromkeys([*similar_paths, *similar_names]))[:count]
+    similar_names = [names[name] for name in difflib.get_close_matches(base, list(names), n=_NEAREST, cutoff=0.7)]
+    return tuple(dict.fromkeys([*similar_paths, *similar_names]))[:_NEAREST]
 
 
 def _parents(paths: Iterable[str]) -> Iterator[str]:
@@ -71,7 +73,7 @@ def _parents(paths: Iterable[str]) -> Iterator[str]:
         yield from ("/".join(parts[:size]) for size in range(1, len(parts) + 1))
 
 
-def paths_below(folder: str, candidates: Sequence[str], count: int = 4) -> list[str]:
-    """Return the candidates in a folder."""
+def paths_below(folder: str, candidates: Sequence[str]) -> list[str]:
+    """Return the first candidates in a folder."""
     prefix = workspace_path(posixpath.normpath(folder)).rstrip("/") + "/"
-    return [other for other in candidates if other.startswith(prefix) or prefix == "./"][:count]
+    return [other for other in candidates if other.startswith(prefix) or prefix == "./"][:_INSIDE]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from ...models import ErrorTurn
-from ..transcript.parsing import text_of
+from ..transcript.parsing import clean, text_of
 from ..transcript.past_turns import PastCall, PastTurn
 from ..transcript.tool_schemas import parameters_of
 from .hint_text import make_hint
@@ -67,7 +67,7 @@ def read_hint(message: Mapping[str, Any]) -> str | None:
     hint = answer.get("hint")
     if not isinstance(hint, str) or not hint.strip():
         return None
-    return make_hint("", *re.split(r"(?<=[.!?])\s+", hint.encode("utf-8", "replace").decode().strip())).text
+    return make_hint("", *re.split(r"(?<=[.!?])\s+", clean(hint).strip())).text
 
 
 def texts_before(error: ErrorTurn, turns: Sequence[PastTurn]) -> list[str]:

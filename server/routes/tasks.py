@@ -16,6 +16,8 @@ from ..sessions import Archive, SessionServer
 
 PAGE = 500
 """Largest number of rows in one answer."""
+Offset = Annotated[int, Query(ge=0)]
+Limit = Annotated[int, Query(ge=1, le=PAGE)]
 INDEX: dict[str, Any] = {
     "name": "etude",
     "about": "Practice tasks for coding agents, served over OpenEnv.",
@@ -50,21 +52,13 @@ def add_read_only_routes(
         return {**INDEX, "tasks": {split: tasks.size(split) for split in tasks.list_splits()}}
 
     @app.get("/tasks", tags=["Tasks"], summary="List the public rows of the tasks")
-    async def list_tasks(
-        split: str | None = None,
-        offset: Annotated[int, Query(ge=0)] = 0,
-        limit: Annotated[int, Query(ge=1, le=PAGE)] = PAGE,
-    ) -> Response:
+    async def list_tasks(split: str | None = None, offset: Offset = 0, limit: Limit = PAGE) -> Response:
         total, places = _page(tasks, split, offset, limit)
         listed = [task.public().model_dump(mode="json") async for task in _one_by_one(tasks, places)]
         return JSONResponse({"total": total, "tasks": listed})
 
     @app.get("/rows", tags=["Tasks"], summary="List the same tasks as rows for /seed_session")
-    async def list_rows(
-        split: str | None = None,
-        offset: Annotated[int, Query(ge=0)] = 0,
-        limit: Annotated[int, Query(ge=1, le=PAGE)] = PAGE,
-    ) -> Response:
+    async def list_rows(split: str | None = None, offset: Offset = 0, limit: Limit = PAGE) -> Response:
         total, places = _page(tasks, split, offset, limit)
         rows = [await row_of(task) async for task in _one_by_one(tasks, places)]
         return JSONResponse({"total": total, "rows": rows})

@@ -1,7 +1,7 @@
 """The report: stored runs as one HTML file without external parts, safe to open whatever an agent wrote.
 
 Reading order: ``page`` (writes the file from ``page.html``), ``views`` (episodes, turns and calls as the page shows
-them), ``changes`` (the final diff), ``text`` (limits, invisible characters).
+them), ``changes`` (the final diff), ``safe_text`` (limits, invisible characters).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from ...models import FileChange
-from .text import Meter, Text
+from .safe_text import Meter, Text
 
 Base = Callable[[str], str | None]
 """Function from a path of the workspace to its text before the episode; it returns None for a path without text."""

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import fmean, median
-
-import jinja2
-from markupsafe import Markup
+from typing import TYPE_CHECKING
 
 from ...environments.runs.reader import Stored, read_run
 from ...environments.snapshots.store.cache import write_whole
 from ...environments.tasks.task_set import TaskSet
 from ...environments.tasks.task_trees import materials
 from ...errors import ReportError
+from ...html_pages import inline, page_template
 from .changes import Base, tree_base
-from .text import one_line
+from .safe_text import one_line
 from .views import EpisodeView, behaviour, message, recovery
+
+if TYPE_CHECKING:
+    import jinja2
 
 Bases = Callable[[str], Base | None]
 """Function from a task's id to what its workspace held; it returns None for a task that the task set lacks."""
@@ -131,18 +131,20 @@ def _render(episodes: Sequence[tuple[str, Stored]], totals: Totals, bases: Bases
         EpisodeView(number, run, stored, bases(stored.episode.task_id) if bases else None, room)
         for number, (run, stored) in enumerate(episodes, start=1)
     ]
-    style, script = _asset("style.css"), _asset("script.js")
-    return _template().render(
+    template = _template()
+    style, style_hash = inline(_HERE / "style.css")
+    script, script_hash = inline(_HERE / "script.js")
+    return template.render(
         episodes=views,
         left_out=left_out,
         kinds=_kinds([stored for _, stored in episodes]),
         agents=sorted({view.agent for view in views}),
         runs=list(dict.fromkeys(view.run for view in views)),
         totals=totals,
-        style=Markup(style),
-        script=Markup(script),
-        style_hash=_policy_hash(style),
-        script_hash=_policy_hash(script),
+        style=style,
+        script=script,
+        style_hash=style_hash,
+        script_hash=script_hash,
     )
 
 
@@ -176,26 +178,16 @@ def _kinds(episodes: Sequence[Stored]) -> list[KindRow]:
 
 @cache
 def _template() -> jinja2.Template:
-    # StrictUndefined: a field that a view lacks is a defect and must not become empty text.
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    return page_template(
+        _HERE,
+        seconds=_seconds,
+        number="{:.3g}".format,
+        count=_count,
+        line=one_line,
+        behaviour=behaviour,
+        message=message,
+        recovery=recovery,
     )
-    environment.filters.update(seconds=_seconds, number=lambda value: f"{value:.3g}", count=_count, line=one_line)
-    environment.filters.update(behaviour=behaviour, message=message, recovery=recovery)
-    return environment.get_template("page.html")
-
-
-def _asset(name: str) -> str:
-    return (_HERE / name).read_text(encoding="utf-8").strip()
-
-
-def _policy_hash(text: str) -> str:
-    """Return a hash for the Content-Security-Policy, which forbids every other script and style on the page."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _seconds(value: float) -> str:

@@ -18,7 +18,7 @@ from ...hints.transcript.parsing import Call, parse_turn, text_of
 from ...hints.transcript.status_line import is_status, read_status
 from ...models import ErrorTurn, Finding, InjectedFault, Turn
 from .changes import MAX_FILES, Base, Changed, changes
-from .text import Meter, Text, one_line
+from .safe_text import Meter, Text, one_line
 
 MAX_TEXT = 4000
 """Characters of one text that are shown; fewer in a long episode, so that all its turns fit."""

@@ -10,7 +10,8 @@ import pytest
 
 from etude import hints
 from etude.environments.annotations import annotated
-from etude.environments.coding.session import Budget, CodingSession
+from etude.environments.coding.session import CodingSession
+from etude.environments.running import Budget
 from etude.environments.tasks.task_set import TaskSet
 from etude.environments.wire_values import served_episode
 from etude.models import Episode, Task

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from etude.environments.coding.session import Budget, CodingSession
+from etude.environments.coding.session import CodingSession
 from etude.environments.forks import EpisodeStore, KeptEpisode, Point
+from etude.environments.running import Budget
 from etude.environments.sandbox import MIB
 from etude.environments.tasks.task_set import TaskSet
 from etude.errors import EpisodeNotKept, SessionError

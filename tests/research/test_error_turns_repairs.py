@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 import pytest
 
 from etude.environments.coding.prompt import prompt
-from etude.environments.coding.session import Budget, CodingSession
+from etude.environments.coding.session import CodingSession
 from etude.environments.coding.tools import schemas
+from etude.environments.running import Budget
 from etude.environments.snapshots import Snapshot
 from etude.environments.tasks.task_set import TaskSet
 from etude.hints.write.path_guesses import nearest_paths

@@ -25,7 +25,7 @@ from etude.errors import ReportError, RunError
 from etude.models import Episode, FileChange, Finding, Grade, Reward, Task, ToolMessage, Turn
 from etude.server.viewer import changes, write_report
 from etude.server.viewer import page as report
-from etude.server.viewer.text import Meter, visible
+from etude.server.viewer.safe_text import Meter, visible
 
 TASKS = DrillTasks(["choose", "chain"], level=2)
 VOID = {"meta", "input", "br", "link", "img", "hr"}

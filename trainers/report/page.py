@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import TrainingRunError
+from ...html_pages import inline, page_template
 from ...intervals import wilson
 from ..recipe.recipe_checks import UNREAD
 from .curves import sections
@@ -82,10 +81,9 @@ def write_report(folder: Path, out: Path | None = None) -> WrittenReport:
 
 def render(run: Run) -> str:
     """Return the page as HTML. The same run gives the same text."""
-    from markupsafe import Markup
-
-    style = (_HERE / "style.css").read_text(encoding="utf-8").strip()
-    return _template().render(
+    template = _template()
+    style, style_hash = inline(_HERE / "style.css")
+    return template.render(
         run=run,
         state=_state(run),
         totals=_totals(run),
@@ -96,8 +94,8 @@ def render(run: Run) -> str:
         recipe=recipe_toml(run.recipe),
         width=WIDTH,
         height=HEIGHT,
-        style=Markup(style),
-        style_hash=_csp_hash(style),
+        style=style,
+        style_hash=style_hash,
     )
 
 
@@ -180,19 +178,4 @@ def _toml_key(name: str) -> str:
 
 @cache
 def _template() -> jinja2.Template:
-    import jinja2  # here, because a recipe can be checked without the extra that installs it
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(exact=exact, percent=lambda share: f"{100 * share:.1f}")
-    return environment.get_template("page.html")
-
-
-def _csp_hash(text: str) -> str:
-    """Return the hash by which the Content-Security-Policy allows the page's one style."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return page_template(_HERE, exact=exact, percent=lambda share: f"{100 * share:.1f}")

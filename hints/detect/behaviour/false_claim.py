@@ -1,4 +1,4 @@
-"""The closing message says that tests pass, files changed or commands ran, and the log or the diff disagrees."""
+"""False claims: a closing message states passing tests, changed files or commands that the log contradicts."""
 
 from __future__ import annotations
 

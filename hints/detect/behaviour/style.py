@@ -1,4 +1,4 @@
-"""Missing or over-long communication."""
+"""Style errors: turns without a call, and texts that are missing or too long."""
 
 from __future__ import annotations
 

@@ -20,13 +20,14 @@ from helpers.paths import DATA
 from etude.cli import app as cli
 from etude.cli.demo.display import PlainDisplay, summary_lines
 from etude.cli.demo.players import served
-from etude.cli.demo.stages import PLAY, STAGES, AgentRow, Demo, Share, Stage, Training
+from etude.cli.demo.stages import PLAY, STAGES, AgentRow, Demo, Stage, Training
 from etude.cli.demo.tour import run_demo
 from etude.cli.demo.training import BASE
 from etude.cli.progress import Progress
 from etude.environments.tasks.task_set import TaskSet
 from etude.errors import DemoError
 from etude.generators.validation.audit import EXPECTED
+from etude.intervals import Interval
 
 STUMBLER = {("stumbler", "tasks"): 1.0, ("stumbler", "drill"): 1.0}
 SCALES = DATA / "scales"
@@ -116,8 +117,8 @@ def test_served_leaves_no_server_when_its_process_is_ended(number: signal.Signal
 
 
 TRAINING = Training(
-    24, 48.2, 627_264, 64, Share(0.25, 0.19, 0.32), Share(0.05, 0.02, 0.1), Share(0.75, 0.63, 0.84),
-    Share(0.91, 0.81, 0.96), "runs/demo/train/report.html",
+    24, 48.2, 627_264, 64, Interval(0.25, 0.19, 0.32), Interval(0.05, 0.02, 0.1), Interval(0.75, 0.63, 0.84),
+    Interval(0.91, 0.81, 0.96), "runs/demo/train/report.html",
 )  # fmt: skip
 DEMO = Demo(
     source="pypi:cachetools==5.5.0", tests=215, tasks=3, candidates=4,
@@ -141,7 +142,7 @@ def test_summary_marks_an_agent_with_a_wrong_reward() -> None:
 
 
 def test_summary_admits_a_change_within_chance() -> None:
-    same = Training(24, 48.2, 1, 64, *[Share(0.25, 0.19, 0.32)] * 4, "report.html")
+    same = Training(24, 48.2, 1, 64, *[Interval(0.25, 0.19, 0.32)] * 4, "report.html")
     assert not same.learned
     demo = Demo(**{**DEMO.__dict__, "training": same})
     assert "within chance" in "\n".join(summary_lines(demo, Path("runs/demo")))

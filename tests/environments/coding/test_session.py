@@ -14,7 +14,8 @@ import pytest
 from etude import hints
 from etude.environments.annotations import annotated
 from etude.environments.coding import session as coding
-from etude.environments.coding.session import Budget, CodingSession
+from etude.environments.coding.session import CodingSession
+from etude.environments.running import Budget
 from etude.environments.tasks.task_set import TaskSet
 from etude.environments.tool_protocol import NOT_RUN
 from etude.errors import InfrastructureError, SessionError

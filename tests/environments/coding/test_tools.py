@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from etude.environments.coding.tools import SCHEMAS, TOOLS, run_tool, schemas
+from etude.environments.coding.tools import TOOLS, run_tool, schemas
 from etude.environments.sandbox import Limits, open_sandbox
 from etude.environments.tasks.task_trees import materials
 from etude.environments.tool_protocol import NO_CALL, OUTPUT, Context, answer_call, capped
@@ -45,8 +45,8 @@ def one(task: Task, name: str, **arguments: Any) -> str:
 
 
 def test_schemas_are_openai_functions() -> None:
-    assert [schema["function"]["name"] for schema in SCHEMAS] == list(TOOLS)
-    for schema in SCHEMAS:
+    assert [schema["function"]["name"] for schema in schemas(list(TOOLS))] == list(TOOLS)
+    for schema in schemas(list(TOOLS)):
         parameters = schema["function"]["parameters"]
         assert parameters["additionalProperties"] is False
         assert set(parameters["required"]) <= set(parameters["properties"])

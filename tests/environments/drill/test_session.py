@@ -9,10 +9,10 @@ from helpers.faulty_drills import TASKS, play
 
 from etude import hints, make
 from etude.environments.annotations import annotated
-from etude.environments.base import Budget
 from etude.environments.drill.session import DrillSession
 from etude.environments.drill.tasks import DrillTasks
 from etude.environments.forks import EpisodeStore
+from etude.environments.running import Budget
 from etude.environments.tool_protocol import NOT_RUN
 from etude.errors import SessionError
 from etude.models import Episode

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from etude.environments.coding.tools import SCHEMAS
+from etude.environments.coding.tools import TOOLS, schemas
 from etude.environments.tool_protocol import NO_CALL
 from etude.hints.detect.behaviour import behaviour_of, behaviours
 from etude.hints.transcript.past_turns import PastCall, PastTurn
@@ -19,7 +19,7 @@ BIG = "a line of text\n" * 900
 def last_hint(turns: list[PastTurn]) -> tuple[str, str]:
     """(template, text) of the only hint for the last thing found."""
     error = behaviours(turns)[-1]
-    (hint,) = hints_for(error, turns, SCHEMAS, [])
+    (hint,) = hints_for(error, turns, schemas(list(TOOLS)), [])
     assert hint.template == behaviour_of(error)
     return hint.template, hint.text
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from etude.environments.coding.tools import SCHEMAS
+from etude.environments.coding.tools import TOOLS, schemas
 from etude.hints.detect.error_kinds import error_kind
 from etude.hints.transcript.parsing import read_arguments
 from etude.hints.transcript.past_turns import PastCall, PastTurn
@@ -18,7 +18,8 @@ from etude.models import ErrorKind, ErrorTurn, Hint
 from etude.tool_names import nearest_name
 
 FILES = ["src/tally/core.py", "src/tally/words.py", "tests/test_visible.py", "pyproject.toml"]
-UNKNOWN = "The tools are: " + ", ".join(schema["function"]["name"] for schema in SCHEMAS)
+SCHEMAS = schemas(list(TOOLS))
+UNKNOWN = "The tools are: " + ", ".join(TOOLS)
 
 
 @dataclass(frozen=True)

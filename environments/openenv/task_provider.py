@@ -1,4 +1,4 @@
-"""Task rows for OpenEnv's routes: public parts only."""
+"""OpenEnv's task provider over a task set: the public parts of its tasks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..tasks.task_set import Tasks
 DESCRIPTION = "Real repositories as practice pieces for coding agents: hidden tests, exact error turns, hints."
 
 
-class TaskRows:
-    """OpenEnv's task provider over a task set."""
+class TaskProvider:
+    """Methods by which OpenEnv lists tasks; ``tasks`` is the task set."""
 
     tasks: Tasks
 
