@@ -163,7 +163,7 @@ def _training_lines(training: Training | None) -> list[str]:
     if training.stopped:
         lines.append(f"a safety limit ended it early: {training.stopped}")
     elif not training.learned:
-        lines.append("the change of the first row is within chance this time; another --seed may differ")
+        lines.append("the change of the first row is within chance on this machine")
     return lines
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import httpx
 
 from ...environments import agents
-from ...environments.runs.play import at_once
+from ...environments.runs.parallel import at_once
 from ...environments.sandbox.kernel.linux import die_with_parent
 from ...errors import DemoError
 from ...models import Episode, Task
@@ -92,17 +92,11 @@ def _stop(server: subprocess.Popen[str]) -> None:
 
 async def play_all(url: str, games: list[Game], jobs: int, progress: Progress) -> list[Episode]:
     """Play the games, ``jobs`` at once, and return their episodes in the order of the games."""
-    finished = 0
-    progress("episodes over OpenEnv", 0, len(games))
 
     async def play_one(game: Game) -> Episode:
-        nonlocal finished
-        episode = await play(url, game.task, game.agent)
-        finished += 1
-        progress("episodes over OpenEnv", finished, len(games))
-        return episode
+        return await play(url, game.task, game.agent)
 
-    return await at_once(games, jobs, play_one)
+    return await at_once(games, jobs, play_one, lambda done: progress("episodes over OpenEnv", done, len(games)))
 
 
 async def play(url: str, task: Task, agent_name: str) -> Episode:
