@@ -7,8 +7,8 @@ from collections import Counter
 
 from ...models import FileChange, Finding
 from ..base import Inspection
-from ..behaviour.silenced_tests import LEFT_AT_ONCE
-from ..transcript import Call, relative
+from ..behaviour.tampering.silenced_tests import LEFT_AT_ONCE
+from ..reading.transcript import Call, relative
 from .refusals import content_of, patched_at_import, refusal_finding, refusals
 
 _CHECK = re.compile(r"^\s*(assert\b.*|self\.(assert|fail)\w*\(.*|with (pytest|self)\.(raises|assertRaises)\w*\(.*)")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...models import Finding
 from ..base import Inspection
-from ..code.reading import text_of_change
-from ..transcript import writing_turn
+from ..reading import text_of_change
+from ..reading.transcript import writing_turn
 
 MOVED = 0.5
 """The least share of a deleted file's lines that the diff holds elsewhere when it was moved."""

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 
 from ...models import Finding
-from ..added_code import Hit, findings, hit_at
 from ..base import Inspection
-from ..code.reading import AddedFile, Module
+from ..evidence.added_code import Hit, findings, hit_at
+from ..reading import AddedFile, Module
 
 _HOOK = re.compile(
     r"pytest_(runtest|collect|collection|generate_tests|pyfunc_call|configure|sessionstart|sessionfinish|report|"
