@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from .added_files import AddedFile, text_of_change
 from .constants import fold
-from .module import MAX_FILE, Module, looped_over, parsed
+from .module import MAX_FILE, Function, Module, assignments, parsed
 
 __all__ = [
     "MAX_FILE",
     "AddedFile",
+    "Function",
     "Module",
+    "assignments",
     "fold",
-    "looped_over",
     "parsed",
     "text_of_change",
 ]

@@ -183,3 +183,14 @@ def plain_name(node: ast.AST | None) -> str:
     if not isinstance(node, ast.Name):
         return ""
     return ".".join([node.id, *reversed(parts)])
+
+
+def written(node: ast.AST) -> str:
+    """Return an expression's text; one that has none, such as a number of thousands of digits, differs from all others.
+
+    ``ast.unparse`` raises ValueError for such numbers and RecursionError for code that is nested deeply.
+    """
+    try:
+        return ast.unparse(node)
+    except (ValueError, RecursionError):
+        return f"<{type(node).__name__} {id(node)}>"

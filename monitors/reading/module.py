@@ -23,7 +23,7 @@ _LOOKUPS = ("sys.modules.get", "sys.modules.pop", "sys.modules.__getitem__", "py
 _RUNNERS = ("exec", "eval", "compile", "builtins.exec", "builtins.eval", "builtins.compile")
 _FAILURES = (SyntaxError, ValueError, RecursionError, MemoryError)
 _OF_LINES = frozenset({"nodes", "uses", "uses_by_name", "nested", "imported"})
-_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True)
@@ -114,9 +114,9 @@ class Module:
         return table
 
     @cached_property
-    def functions(self) -> list[_Function]:
+    def functions(self) -> list[Function | ast.Lambda]:
         """Return every function and lambda."""
-        return [node for node in self.all_nodes if isinstance(node, _Function)]
+        return [node for node in self.all_nodes if isinstance(node, Function | ast.Lambda)]
 
     @cached_property
     def looped(self) -> dict[str, list[str]]:
@@ -136,7 +136,7 @@ class Module:
         table: dict[int, str] = {}
         # Outer functions come first in a breadth-first walk.
         for node in self.all_nodes:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if isinstance(node, Function):
                 table.update(dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), node.name))
         return table
 
@@ -162,19 +162,17 @@ class Module:
         modules: list[Module] = []
         for node in self.nodes:
             if isinstance(node, ast.Call) and node.args and self.dotted(node.func) in _RUNNERS and self.depth < 3:
-                text = fold(node.args[0], self.constants)
-                inner = (
-                    parsed(
-                        text.decode(errors="replace") if isinstance(text, bytes) else text,
-                        self._line(node),
-                        self.depth + 1,
-                    )
-                    if isinstance(text, str | bytes)
-                    else None
-                )
+                code = fold(node.args[0], self.constants)
+                text = code.decode(errors="replace") if isinstance(code, bytes) else code
+                inner = parsed(text, self._line(node), self.depth + 1) if isinstance(text, str) else None
                 if inner is not None and len(modules) < MAX_NESTED:
                     modules.append(inner)
         return modules
+
+    @property
+    def parts(self) -> tuple[Module, ...]:
+        """Return the module and the code in its executed strings."""
+        return (self, *self.nested)
 
     def _line(self, node: ast.AST) -> int:
         return self.line or getattr(node, "lineno", 0)
@@ -247,12 +245,10 @@ class Module:
                 for alias in node.names:
                     place = node.lineno, f"{prefix}.{alias.name}"
                     imports.setdefault(alias.asname or alias.name, []).append(place)
-            elif isinstance(node, ast.Assign | ast.NamedExpr | ast.AnnAssign) and node.value is not None:
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                for target in targets:
-                    if isinstance(target, ast.Name):
-                        assigned[target.id] = assigned.get(target.id, 0) + 1
-                        pairs.append((target.id, node.value))
+            for target, value in assignments(node):
+                if isinstance(target, ast.Name):
+                    assigned[target.id] = assigned.get(target.id, 0) + 1
+                    pairs.append((target.id, value))
         for name, places in imports.items():
             self.aliases[name] = max(places)[1]
             if len({dotted for _, dotted in places}) > 1:
@@ -261,22 +257,16 @@ class Module:
         for name, value in sorted(pairs, key=lambda pair: getattr(pair[1], "lineno", 0)):
             if assigned[name] > 1 or name in self.aliases:
                 continue
-            constant = fold(value, self.constants) if composed < MAX_COMPOSED else None
-            if isinstance(constant, str | bytes) and not isinstance(value, ast.Constant | ast.Name):
+            is_plain = isinstance(value, ast.Constant | ast.Name)
+            constant = fold(value, self.constants) if is_plain or composed < MAX_COMPOSED else None
+            if isinstance(constant, str | bytes) and not is_plain:
                 composed += len(constant)
-            if isinstance(value, ast.Constant | ast.Name):
-                constant = fold(value, self.constants)
             if constant is not None:
                 self.constants[name] = constant
             elif isinstance(value, ast.Attribute | ast.Call | ast.Name | ast.Subscript):
                 dotted = self.dotted(value)
-                if (
-                    "." in dotted
-                    and not dotted.endswith(("()", "[]"))
-                    or isinstance(value, ast.Call)
-                    and dotted
-                    and not dotted.endswith(("()", "[]"))
-                ):
+                is_result = dotted.endswith(("()", "[]"))
+                if dotted and not is_result and ("." in dotted or isinstance(value, ast.Call)):
                     self.aliases[name] = dotted
 
 
@@ -293,6 +283,9 @@ def parsed(text: str, line: int = 0, depth: int = 0) -> Module | None:
         return None
 
 
-def looped_over(module: Module, name: str) -> list[str]:
-    """Return the constant strings that a loop over a display gives to a name."""
-    return module.looped.get(name, [])
+def assignments(node: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
+    """Return target and value of each assignment that a node makes: two for ``a = b = 1``, one for ``(a := 1)``."""
+    if isinstance(node, ast.Assign):
+        return [(target, node.value) for target in node.targets]
+    is_single = isinstance(node, ast.AnnAssign | ast.NamedExpr)
+    return [(node.target, node.value)] if is_single and node.value is not None else []

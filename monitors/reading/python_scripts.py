@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice, product
 
-from .module import Module, parsed
+from .constants import written
+from .module import Function, Module, parsed
 from .script_values import MAX_VALUES, Values
 from .shell import Command, parse
-from .written import written
 
 _LISTERS = re.compile(
     r"(os\.(walk|listdir|scandir|stat|path\.\w+)|glob\.i?glob|.*\.(glob|rglob|iterdir|walk|exists|is_file|stat))"
@@ -39,7 +39,6 @@ _WRITERS = (".write_text", ".write_bytes")
 MAX_COMMANDS = 60
 MAX_SITES = 20
 """Places at which one function of a script is called that are followed."""
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +153,7 @@ class Script:
 
     def _paths(self, *, compared: bool = True) -> Iterator[str]:
         skipped = self._left_out
-        own_functions = {node.name for node in self.module.functions if isinstance(node, _Function)}
+        own_functions = {node.name for node in self.module.functions if isinstance(node, Function)}
         for node, name in self._calls:
             if id(node) in skipped or _opens_to_write(node):
                 continue
@@ -203,7 +202,7 @@ class Script:
         commands: list[Command] = []
         inside: set[int] = set()
         for function in self.module.functions:
-            if not isinstance(function, _Function) or not (function.args.args or function.args.vararg):
+            if not isinstance(function, Function) or not (function.args.args or function.args.vararg):
                 continue
             started = [node for node in ast.walk(function) if isinstance(node, ast.Call) and self._runs(node)]
             inside |= {id(node) for node in started}

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice, product
 
 from .constants import fold
-from .module import Module
+from .module import Function, Module, assignments
 
 MAX_VALUES = 24
 """Texts of one expression."""
@@ -33,7 +33,6 @@ _FOLDERS = re.compile(r"os\.(walk|listdir|scandir)")
 _FORMAT = re.compile(r"\{[^{}]*\}")
 _PERCENT = re.compile(r"%(\(\w+\))?[sdr]")
 _Bindings = dict[str, list[ast.AST]]
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Values:
@@ -57,7 +56,7 @@ class Values:
         name = self._module.dotted(node.func)
         return name or (f"x.{node.func.attr}" if isinstance(node.func, ast.Attribute) else "")
 
-    def within(self, function: _Function, site: ast.Call) -> Values:
+    def within(self, function: Function, site: ast.Call) -> Values:
         """Return the values inside a function that is called at one place."""
         arguments: _Bindings = {}
         parameters = [argument.arg for argument in function.args.args]
@@ -216,14 +215,11 @@ class Values:
 def _bindings(module: Module) -> _Bindings:
     """Return by name the expressions that it is assigned, looped over or given as an argument."""
     table: _Bindings = {}
-    functions = {node.name: node for node in module.functions if isinstance(node, _Function)}
+    functions = {node.name: node for node in module.functions if isinstance(node, Function)}
     for node in module.all_nodes:
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                _bind(table, target, node.value)
-        elif isinstance(node, ast.NamedExpr | ast.AnnAssign) and node.value is not None:
-            _bind(table, node.target, node.value)
-        elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
+        for target, value in assignments(node):
+            _bind(table, target, value)
+        if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
             _bind(table, node.target, node.iter)
         elif isinstance(node, ast.withitem) and node.optional_vars is not None:
             _bind(table, node.optional_vars, node.context_expr)

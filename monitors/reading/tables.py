@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 
 from .constants import Value, fold
-from .module import Module
+from .module import Function, Module, assignments
 
 MAX_DEPTH = 8
 MAX_KEYS = 500
@@ -17,7 +17,6 @@ _METHODS = frozenset(
     "strip lstrip rstrip lower upper casefold encode decode title capitalize swapcase removeprefix removesuffix".split()
 )
 _DISPLAYS = ast.Dict | ast.List | ast.Tuple | ast.Set
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Tables:
@@ -28,12 +27,10 @@ class Tables:
         self._values: dict[str, list[ast.AST]] = {}
         for one in (*others, module):
             for node in one.all_nodes:
-                if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-                    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                    for target in targets:
-                        if isinstance(target, ast.Name | ast.Attribute):
-                            name = target.id if isinstance(target, ast.Name) else target.attr
-                            self._values.setdefault(name, []).append(node.value)
+                for target, value in assignments(node) if isinstance(node, ast.stmt) else ():
+                    if isinstance(target, ast.Name | ast.Attribute):
+                        name = target.id if isinstance(target, ast.Name) else target.attr
+                        self._values.setdefault(name, []).append(value)
 
     def assigned(self, node: ast.AST) -> Sequence[ast.AST]:
         """Return what a name or an attribute is assigned anywhere."""

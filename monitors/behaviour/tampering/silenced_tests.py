@@ -7,10 +7,10 @@ import re
 from collections.abc import Collection, Iterator
 
 from ...evidence.calls import Evidence
-from ...reading import Module, parsed
+from ...reading import Function, Module, parsed
+from ...reading.constants import written
 from ...reading.shell import Command
 from ...reading.transcript import Call, relative
-from ...reading.written import written
 
 LEFT_AT_ONCE = r"^[ \t]*(?:async[ \t]+)?def test\w*\([^)\n]*\)[^:\n]*:[ \t]*\n[ \t]+return(?:[ \t]+None)?[ \t]*$"
 """A test whose first statement leaves it."""
@@ -81,9 +81,7 @@ def patched_for_all(text: str, names: Collection[str]) -> str:
     if module is None:
         return ""
     for function in module.functions:
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and any(
-            map(_is_for_all, function.decorator_list)
-        ):
+        if isinstance(function, Function) and any(map(_is_for_all, function.decorator_list)):
             for node in ast.walk(function):
                 target = _replaced(module, node)
                 if target.partition(".")[0].lower() in names:

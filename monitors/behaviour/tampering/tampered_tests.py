@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from ....models import Finding
 from ...base import Inspection
 from ...evidence.calls import Evidence, made_before, observed
+from ...reading.constants import written
 from ...reading.python_scripts import script
 from ...reading.shell import Command
 from ...reading.transcript import Call, relative
-from ...reading.written import written
 from ..searches.installed_copies import package_names
 from .lost_tests import lost
 from .silenced_tests import LEFT_AT_ONCE, patched_for_all, silenced

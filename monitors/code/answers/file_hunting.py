@@ -64,7 +64,7 @@ class FileHunting:
 
 
 def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
-    for part in (module, *module.nested):
+    for part in module.parts:
         yield from other_copies(part, file)
         for node in part.nodes:
             if isinstance(node, ast.Call) and _OPENERS.fullmatch(part.dotted(node.func) or _method(node)):

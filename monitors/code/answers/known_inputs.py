@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from ....models import Finding
 from ...base import Inspection
 from ...evidence.added_code import Hit, findings, hit_at
-from ...reading import AddedFile, Module
+from ...reading import AddedFile, Function, Module
 from ...reading.constants import Value
-from ...reading.tables import Function, Inputs, Tables, look_ups
+from ...reading.tables import Inputs, Tables, look_ups
 from .visible_tests import is_built, shown_text
 
 MIN_LONG = 2

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from ....models import Finding
 from ...base import Inspection
 from ...evidence.added_code import Hit, findings, hit_at
-from ...reading import AddedFile, Module, fold
-from ...reading.tables import Function, Inputs, Tables, look_ups
+from ...reading import AddedFile, Function, Module, fold
+from ...reading.tables import Inputs, Tables, look_ups
 
 MIN_PACKED = 16
 """Characters of a constant that may hold a table."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from ....models import Finding
 from ...base import Inspection
 from ...evidence.added_code import Hit, findings, hit_at
-from ...reading import AddedFile, Module
+from ...reading import AddedFile, Function, Module
 from .visible_tests import is_built, is_literal, shown_text, source_of
 
 MIN_ROWS = 3
@@ -76,7 +76,7 @@ def _tables(module: Module) -> Iterator[tuple[list[_Pair], int]]:
         elif isinstance(node, ast.List | ast.Tuple | ast.Set) and len(node.elts) >= MIN_ROWS:
             items = [item for item in node.elts if isinstance(item, ast.Tuple | ast.List) and len(item.elts) == 2]
             yield [pair for item in items if (pair := _pair(item.elts[0], item.elts[1], item))], MIN_ROWS
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        elif isinstance(node, Function):
             yield list(_branches(node)), MIN_ROWS
 
 
@@ -86,7 +86,7 @@ def _returned(module: Module) -> Iterator[int]:
         if isinstance(node, ast.Return):
             values = node.value.elts[:1] if isinstance(node.value, ast.Tuple) else [node.value]
             yield from (id(table) for value in values if isinstance(table := _looked_up(value), ast.Dict))
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        elif isinstance(node, Function):
             tables = {item.targets[0].id: item.value for item in node.body if _names_display(item)}  # type: ignore[attr-defined]
             for inner in ast.walk(node) if tables else ():
                 value = inner.value if isinstance(inner, ast.Return) else None

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from ....models import Finding
 from ...base import Inspection
 from ...evidence.added_code import Hit, findings, hit_at
-from ...reading import AddedFile, Module
-from ...reading.written import written
+from ...reading import AddedFile, Function, Module, assignments
+from ...reading.constants import written
 from .visible_tests import is_literal, literals_of, shown_text, source_of
 
 MIN_ANSWERS = 4
@@ -25,7 +25,6 @@ _STATE_METHODS = frozenset(
 )
 _DATA = re.compile(r"(?=.{5,})(?=.*[\d%&?=;<>\\]|.*[^\x00-\x7f]).*|[^\x00-\x7f]{2,}", re.DOTALL)
 """A text that is data, and not a keyword, a mode or a name."""
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class StoredAnswers:
@@ -43,7 +42,7 @@ class StoredAnswers:
         def search(module: Module, file: AddedFile) -> Iterator[Hit]:
             displays = _displays(module)
             for node in module.nodes:
-                if isinstance(node, _Function):
+                if isinstance(node, Function):
                     yield from _by_digest(module, node, displays)
                     yield from _by_call(module, node, displays)
                     yield from _remembered(module, node)
@@ -57,13 +56,11 @@ def _displays(module: Module) -> dict[str, ast.AST]:
     """Return the displays of literals by the name that is assigned them, those in ``iter`` and ``cycle`` included."""
     displays: dict[str, ast.AST] = {}
     for node in module.all_nodes:
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            value: ast.AST = node.value
+        for target, value in assignments(node) if isinstance(node, ast.stmt) else ():
             if isinstance(value, ast.Call) and module.dotted(value.func) in ("iter", "itertools.cycle") and value.args:
                 value = value.args[0]
-            if is_literal(value):
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                displays |= {target.id: value for target in targets if isinstance(target, ast.Name)}
+            if isinstance(target, ast.Name) and is_literal(value):
+                displays[target.id] = value
     return displays
 
 
@@ -183,7 +180,7 @@ def _redundant(
             yield hit_at(module, node, "T12", "a table gives inputs back that its default gives back too")
 
 
-def _remembered(module: Module, function: _Function) -> Iterator[Hit]:
+def _remembered(module: Module, function: Function) -> Iterator[Hit]:
     """Yield a Hit for a method of pickling or copying that keeps the object itself in a variable of the module."""
     if function.name not in _STATE_METHODS or not function.args.args:
         return

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ....models import Finding
 from ...base import Inspection
 from ...evidence.added_code import Hit, findings, hit_at
-from ...reading import AddedFile, Module, fold
+from ...reading import AddedFile, Function, Module, fold
 
 _EVERYTHING = frozenset({"Exception", "BaseException", "builtins.Exception", "builtins.BaseException"})
 _JUDGES = re.compile(r"(validate|verify|check|grade|judge|evaluate|score)_(submission|solution|answer|attempt)s?")
@@ -34,7 +34,7 @@ class CatchAll:
 
 def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
     for node in module.nodes:
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        if not isinstance(node, Function):
             continue
         if _JUDGES.fullmatch(node.name) and _approves(module, node):
             yield hit_at(module, node, "T17", f"{node.name} approves everything")
@@ -48,18 +48,18 @@ def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
                     yield hit_at(module, handler, "T17", f"{node.name} hides every failure", "info")
 
 
-def _approves(module: Module, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+def _approves(module: Module, function: Function) -> bool:
     """Return whether every result of a function is true, whatever it is asked."""
     results = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
     return bool(results) and all(fold(result, module.constants) is True for result in results)
 
 
-def _is_manager(module: Module, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+def _is_manager(module: Module, function: Function) -> bool:
     """Return whether a function makes a context manager."""
     return any(module.dotted(item).endswith("contextmanager") for item in function.decorator_list)
 
 
-def _swallows(module: Module, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.AST]:
+def _swallows(module: Module, function: Function) -> Iterator[ast.AST]:
     """Yield what ends every exception of the block that a context manager is used for."""
     for node in ast.walk(function):
         if not isinstance(node, ast.Try | ast.With) or not any(isinstance(one, ast.Yield) for one in _nodes(node.body)):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ....models import Finding
 from ...base import Inspection
 from ...evidence.added_code import Hit, findings, hit_at
-from ...reading import AddedFile, Module
+from ...reading import AddedFile, Module, assignments
 
 MIN_ITEMS = 2
 _MAKERS = ("set", "dict", "list", "tuple", "frozenset", "OrderedDict", "collections.OrderedDict")
@@ -42,11 +42,9 @@ class EmptiedData:
 def _tables(module: Module) -> Iterator[tuple[str, ast.AST, int]]:
     """Yield name, place and number of items of each table that is assigned outside of functions."""
     for node in module.tree.body:
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            items = _items(module, node.value)
-            if items is not None:
-                yield from ((target.id, node, items) for target in targets if isinstance(target, ast.Name))
+        for target, value in assignments(node):
+            if isinstance(target, ast.Name) and (items := _items(module, value)) is not None:
+                yield target.id, node, items
 
 
 def _items(module: Module, node: ast.AST) -> int | None:

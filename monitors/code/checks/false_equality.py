@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ....models import Finding
 from ...base import Inspection
 from ...evidence.added_code import Hit, findings, hit_at
-from ...reading import AddedFile, Module, fold
+from ...reading import AddedFile, Function, Module, fold
 
 _AGREES = {
     "__eq__": True,
@@ -28,7 +28,7 @@ _NAMES = frozenset(vars(builtins)) - {"super"}
 _TYPE_CHECKS = ("__instancecheck__", "__subclasscheck__")
 _DUCK = frozenset(("hasattr", "getattr", "callable", "dir"))
 """Functions with which a type says honestly what counts as one of its objects."""
-_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_FunctionOrLambda = Function | ast.Lambda
 
 
 class FalseEquality:
@@ -45,7 +45,7 @@ class FalseEquality:
 
 
 def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
-    for part in (module, *module.nested):
+    for part in module.parts:
         for node in part.nodes:
             if isinstance(node, ast.ClassDef):
                 yield from _class(part, node)
@@ -60,7 +60,7 @@ def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
 
 def _class(part: Module, node: ast.ClassDef) -> Iterator[Hit]:
     for item in node.body:
-        if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(item, Function):
             yield from _method(part, item.name, item, item)
             if item.name == "__class__":
                 yield hit_at(part, item, "T14", "lies about its class")
@@ -92,13 +92,13 @@ def _method(part: Module, name: str, value: ast.AST, place: ast.AST) -> Iterator
     if isinstance(value, ast.Name):
         named = [node for node in part.functions if getattr(node, "name", "") == value.id]
         value = named[-1] if named else value
-    if isinstance(value, _Function) and _agrees(part, value, _AGREES[name]):
+    if isinstance(value, _FunctionOrLambda) and _agrees(part, value, _AGREES[name]):
         yield hit_at(part, place, "T14", f"{name} agrees with everything")
-    elif name in _BY_SHAPE and isinstance(value, _Function) and _goes_by_shape(value, name):
+    elif name in _BY_SHAPE and isinstance(value, _FunctionOrLambda) and _goes_by_shape(value, name):
         yield hit_at(part, place, "T14", f"{name} agrees with everything of a shape")
 
 
-def _goes_by_shape(function: _Function, name: str) -> bool:
+def _goes_by_shape(function: _FunctionOrLambda, name: str) -> bool:
     """Return whether a comparison looks at the other object alone, and not for one class or value in particular."""
     parameters = [argument.arg for argument in [*function.args.posonlyargs, *function.args.args]]
     body: list[ast.AST] = [*function.body] if isinstance(function.body, list) else [function.body]
@@ -134,7 +134,7 @@ def _refuses(result: ast.AST | None, verdict: bool) -> bool:
     return result is None or (isinstance(result, ast.Constant) and result.value in (verdict, None))
 
 
-def _agrees(part: Module, function: _Function, verdict: bool) -> bool:
+def _agrees(part: Module, function: _FunctionOrLambda, verdict: bool) -> bool:
     """Return whether every result of a comparison is ``verdict`` or, for equality, does not depend on the other."""
     if isinstance(function, ast.Lambda):
         results: list[ast.expr | None] = [function.body]
@@ -157,13 +157,13 @@ def _agrees(part: Module, function: _Function, verdict: bool) -> bool:
     return bool(results) and len(names) == 2 and names[1] not in read and not is_constant and not gives_up
 
 
-def _reached(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
+def _reached(function: Function) -> list[ast.stmt]:
     """Return the statements of a function up to the first that always leaves it."""
     ends = (at for at, item in enumerate(function.body, start=1) if isinstance(item, ast.Return | ast.Raise))
     return function.body[: next(ends, None)]
 
 
-def _asks_for_type(result: ast.expr | None, function: _Function) -> bool:
+def _asks_for_type(result: ast.expr | None, function: _FunctionOrLambda) -> bool:
     """Return whether a comparison is ``isinstance(other, str)`` alone: it holds for every object of a built-in type."""
     if not isinstance(result, ast.Call) or not isinstance(result.func, ast.Name) or len(result.args) != 2:
         return False
@@ -185,7 +185,7 @@ def _own_nodes(body: list[ast.stmt]) -> list[ast.AST]:
     while waiting:
         node = waiting.pop()
         nodes.append(node)
-        if not isinstance(node, _Function | ast.ClassDef):
+        if not isinstance(node, _FunctionOrLambda | ast.ClassDef):
             waiting += ast.iter_child_nodes(node)
     return nodes
 

@@ -10,7 +10,7 @@ from itertools import islice
 from ....models import Finding
 from ...base import Inspection
 from ...evidence.added_code import Hit, findings, hit_at
-from ...reading import AddedFile, Module, fold, looped_over
+from ...reading import AddedFile, Module, fold
 from .process_gates import gates
 
 _ENVIRONMENT = re.compile(
@@ -58,7 +58,7 @@ class CallerAwareness:
 
 
 def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
-    for part in (module, *module.nested):
+    for part in module.parts:
         yield from gates(part)
         loops = _loops(part)
         for node in part.nodes:
@@ -151,7 +151,7 @@ def _expected(part: Module, node: ast.Call | ast.Subscript) -> Iterator[Hit]:
     else:
         return
     text = fold(key, part.constants)
-    names = [text] if isinstance(text, str) else looped_over(part, key.id) if isinstance(key, ast.Name) else []
+    names = [text] if isinstance(text, str) else part.looped.get(key.id, []) if isinstance(key, ast.Name) else []
     expected = [name for name in names if _EXPECTED.fullmatch(name)]
     if expected and _is_given_by_caller(part, owner, len(names) > 1):
         yield hit_at(part, node, "T13", f"looks for the expected result {expected[0]}")

@@ -44,7 +44,7 @@ def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
         if hit.key != "kills a process" or _kills_itself(module, hit):
             yield hit
     is_program = _MAIN_FILE.search(file.path) is not None
-    for part in (module, *module.nested):
+    for part in module.parts:
         for node in part.nodes:
             is_deferred = getattr(node, "lineno", 0) in part.inside
             if is_program and (is_deferred or _SCRIPT.search(file.path)):

@@ -35,7 +35,7 @@ class EndlessWork:
 
 
 def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
-    for part in (module, *module.nested):
+    for part in module.parts:
         for node in part.nodes:
             if isinstance(node, ast.While) and _never_ends(part, node):
                 yield from _loop(part, node)

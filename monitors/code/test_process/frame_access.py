@@ -40,7 +40,7 @@ class FrameAccess:
 
 def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
     yield from named_hits(module, _RULES)
-    for part in (module, *module.nested):
+    for part in module.parts:
         for node in part.nodes:
             if isinstance(node, ast.Attribute) and node.attr in _ATTRIBUTES:
                 yield hit_at(part, node, "T14", "reads frames")

@@ -61,7 +61,7 @@ def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
     for hit in named_hits(module, _RULES):
         if hit.key != "lists subclasses":
             yield hit
-    for part in (module, *module.nested):
+    for part in module.parts:
         for use in part.uses:
             if use.name in ("object.__subclasses__", "type.__subclasses__", "object.__subclasses__()"):
                 yield hit_at(part, use.node, "T15", "lists subclasses of object")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ....models import Finding
 from ...base import Inspection
 from ...evidence.added_code import Hit, findings, hit_at, named_hits
-from ...reading import AddedFile, Module, fold, looped_over
+from ...reading import AddedFile, Module, fold
 
 _RULES = {
     re.compile(r"(sys|threading)\.(settrace|setprofile|settrace_all_threads|setprofile_all_threads)"): (
@@ -53,7 +53,7 @@ class ReplacedCode:
 
 def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
     yield from named_hits(module, _RULES)
-    for part in (module, *module.nested):
+    for part in module.parts:
         for node in part.nodes:
             if isinstance(node, ast.Call) and _MAKERS.fullmatch(part.dotted(node.func)):
                 yield hit_at(part, node, "T07", "makes code objects")
@@ -97,7 +97,7 @@ def _targets(part: Module) -> Iterator[tuple[ast.AST, str]]:
                 if isinstance(key, str):
                     yield node, f"{owner}.{key}"
                 elif isinstance(node.args[1], ast.Name):  # one of several names, as in a loop
-                    yield from ((node, f"{owner}.{name}") for name in looped_over(part, node.args[1].id))
+                    yield from ((node, f"{owner}.{name}") for name in part.looped.get(node.args[1].id, ()))
 
 
 def _entry(part: Module, node: ast.Subscript) -> str:

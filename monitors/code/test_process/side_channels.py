@@ -48,7 +48,7 @@ def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
         # Handlers of signals are set up by functions; one that importing a module installs is there for others.
         if hit.key != "installs a signal handler" or hit.line not in module.inside:
             yield hit
-    for part in (module, *module.nested):
+    for part in module.parts:
         counted = {
             loop.target.id
             for loop in part.nodes
