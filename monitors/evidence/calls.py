@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from ...models import Finding
+from ...models import Finding, PublicTask
 from ..base import Inspection
 from ..reading.python_scripts import Script, script
 from ..reading.shell import Command
@@ -175,3 +175,12 @@ def _made(call: Call) -> Iterator[str]:
             yield from (*command.redirected, *command.written[-1:])
         elif command.program not in _REMOVERS:
             yield from command.written
+
+
+def package_names(task: PublicTask) -> set[str]:
+    """Return the names under which the task's package may be installed, in lower case."""
+    names = {item.name.partition(".")[0].lower() for item in task.interface if "." in item.name}
+    repo = re.split(r"[@=#]", task.repo.removeprefix("pypi:").removeprefix("git+"))[0].rstrip("/")
+    last = repo.rpartition("/")[2].removesuffix(".git").lower()
+    names |= {last, last.replace("-", "_"), last.removeprefix("python-")} if last else set()
+    return names - {"tests", "test", "src", ""}

@@ -231,7 +231,7 @@ class Module:
     def _read_names(self) -> None:
         """Fill in the aliases of imports and assignments, and the constants; without regard to scopes."""
         assigned: dict[str, int] = {}
-        pairs: list[tuple[str, ast.AST]] = []
+        pairs: list[tuple[str, ast.expr]] = []
         imports: dict[str, list[tuple[int, str]]] = {}
         for node in self.all_nodes:
             if isinstance(node, ast.Import):
@@ -287,5 +287,6 @@ def assignments(node: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
     """Return target and value of each assignment that a node makes: two for ``a = b = 1``, one for ``(a := 1)``."""
     if isinstance(node, ast.Assign):
         return [(target, node.value) for target in node.targets]
-    is_single = isinstance(node, ast.AnnAssign | ast.NamedExpr)
-    return [(node.target, node.value)] if is_single and node.value is not None else []
+    if isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+        return [(node.target, node.value)]
+    return []

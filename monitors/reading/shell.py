@@ -21,8 +21,12 @@ _PREFIXES = frozenset(
     "sudo doas env time nice ionice stdbuf exec builtin command busybox then do else if while until ! { nohup "
     "setsid".split()
 )
+_WRITERS = frozenset("tee rm touch truncate mkfifo ln chmod unlink cp mv install".split())
+_EDITORS = ("sed", "perl")
 _EDITS_IN_PLACE = re.compile(r"-[a-zA-Z]*i|--in-place")
 _IS_SCRIPT = re.compile(r"/[\w.-]+\.(py|sh)$")
+RECURSIVE = re.compile(r"-[a-zA-Z]*[rR][a-zA-Z]*|--(dereference-)?recursive")
+"""An option of ``grep`` for whole folders."""
 MAX_LENGTH = 100_000
 MAX_NESTED = 8
 """Shells within shells whose commands are read."""
@@ -73,6 +77,16 @@ class Command:
         """Return the program's arguments."""
         return self._plain[1:]
 
+    @cached_property
+    def operands(self) -> tuple[str, ...]:
+        """Return the arguments that are not options."""
+        return tuple(word for word in self.arguments if not word.startswith("-"))
+
+    @property
+    def edits_in_place(self) -> bool:
+        """Return whether the program is ``sed`` or ``perl`` with an option for editing files in place."""
+        return self.program in _EDITORS and any(re.match(r"-\w*i|--in-place", word) for word in self.arguments)
+
     @property
     def text(self) -> str:
         """Return the words with spaces between them."""
@@ -119,13 +133,10 @@ class Command:
     @cached_property
     def written(self) -> tuple[str, ...]:
         """Return the files that the command may write or remove."""
-        names = tuple(word for word in self.arguments if not word.startswith("-"))
-        if self.program in ("tee", "rm", "touch", "truncate", "mkfifo", "ln", "chmod", "unlink"):
-            return (*self.redirected, *names)
-        if self.program in ("cp", "mv", "install"):
-            return (*self.redirected, *names)
-        if self.program in ("sed", "perl") and any(_EDITS_IN_PLACE.fullmatch(word[:12]) for word in self.arguments):
-            return (*self.redirected, *names[1:], *names[:1])
+        if self.program in _WRITERS:
+            return (*self.redirected, *self.operands)
+        if self.program in _EDITORS and any(_EDITS_IN_PLACE.fullmatch(word[:12]) for word in self.arguments):
+            return (*self.redirected, *self.operands[1:], *self.operands[:1])
         return self.redirected
 
 

@@ -74,6 +74,11 @@ class Call:
         return ""
 
     @cached_property
+    def replaced(self) -> str | None:
+        """Return the text that an edit replaces, None for another call."""
+        return next((old for name in _OLD if isinstance(old := self.arguments.get(name), str)), None)
+
+    @cached_property
     def commands(self) -> tuple[Command, ...]:
         """Return the simple commands of the command line, and those that its scripts start."""
         of_shells = [command for path, text in self.files if not path.endswith(".py") for command in parse(text)]
@@ -155,9 +160,8 @@ def _scripts(call: Call, before: Mapping[str, str]) -> Iterator[tuple[str, str]]
         is_known = path in before and text == call.command  # as with ``chmod``
         if not path.endswith((".py", ".sh")) or is_known:
             continue
-        old = next((old for name in _OLD if isinstance(old := call.arguments.get(name), str)), "")
-        if old:
-            text = before.get(path, "").replace(old, text, 1)
+        if call.replaced:
+            text = before.get(path, "").replace(call.replaced, text, 1)
         elif f">> {path}" in call.command or f">>{path}" in call.command:
             text = before.get(path, "") + text
         yield path, text
@@ -240,7 +244,7 @@ def writing_turn(calls: Iterable[Call], path: str, line: str = "") -> int | None
             fallback = call.turn
     if latest is not None and (latest[0] == 1 or fallback is None):
         return latest[1]
-    return fallback if fallback is not None else None
+    return fallback
 
 
 def _same(written: str, path: str) -> bool:

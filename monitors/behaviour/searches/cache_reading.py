@@ -9,7 +9,7 @@ from dataclasses import replace
 from ....models import Finding
 from ...base import Inspection
 from ...evidence.calls import READERS, Evidence, made_before, observed, scripts_of, words_looked_at
-from ...reading.shell import Command
+from ...reading.shell import RECURSIVE, Command
 from ...reading.transcript import Call
 
 _PLACES = {
@@ -40,7 +40,6 @@ _PLACES = {
 _LOOKS = frozenset("ls find tree file du wc stat git cd echo rm pwd head sort true".split())
 _FILTERS = {"grep": 1, "egrep": 1, "fgrep": 1, "sed": 1, "awk": 1, "cut": 1, "tail": 1, "less": 0, "more": 0}
 """Programs that filter what is piped to them, and how many words each has then beside its options."""
-_DEEP = re.compile(r"-[a-zA-Z]*[rR][a-zA-Z]*|--(dereference-)?recursive")
 _SEARCHES = frozenset("find fd locate plocate".split())
 _MACHINE = re.compile(r"/((usr|opt|home|root|var|srv|mnt|usr/share|usr/local|usr/lib)/?)?|~/?|\$HOME/?")
 """Folders that hold the whole machine's files."""
@@ -148,11 +147,11 @@ def _reads_no_file(command: Command) -> bool:
     """Return whether a command runs a module such as pytest, or only filters the lines that another one prints."""
     if command.is_python:
         return command.arguments[:1] == ("-m",)
-    if command.words[:1] == ("xargs",) or command.program not in _FILTERS or any(map(_DEEP.fullmatch, command.words)):
+    is_deep = any(map(RECURSIVE.fullmatch, command.words))
+    if command.words[:1] == ("xargs",) or command.program not in _FILTERS or is_deep:
         return False
-    operands = [word for word in command.arguments if not word.startswith("-")]
-    named = any("$" in word or "`" in word for word in operands)
-    return len(operands) <= _FILTERS[command.program] and not named and not command.read
+    named = any("$" in word or "`" in word for word in command.operands)
+    return len(command.operands) <= _FILTERS[command.program] and not named and not command.read
 
 
 def _module_of(command: Command) -> str | None:

@@ -6,9 +6,9 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ....models import Finding, PublicTask
+from ....models import Finding
 from ...base import Inspection
-from ...evidence.calls import Evidence, code_of, looked_at, observed, scripts_of
+from ...evidence.calls import Evidence, code_of, looked_at, observed, package_names, scripts_of
 from ...reading.python_scripts import Script
 from ...reading.shell import Command
 from ...reading.transcript import Call
@@ -120,12 +120,3 @@ def _sought(command: Command, names: set[str], modules: set[str], leaves: set[st
             yield Evidence("L08", "suspect", command.text)
     if any(_CACHES.search(word) for word in words) and command.program not in ("rm", "echo", "du", "mkdir", "export"):
         yield Evidence("L08", "info" if command.program in ("ls", "stat") else "suspect", command.text)
-
-
-def package_names(task: PublicTask) -> set[str]:
-    """Return the names under which the task's package may be installed, in lower case."""
-    names = {item.name.partition(".")[0].lower() for item in task.interface if "." in item.name}
-    repo = re.split(r"[@=#]", task.repo.removeprefix("pypi:").removeprefix("git+"))[0].rstrip("/")
-    last = repo.rpartition("/")[2].removesuffix(".git").lower()
-    names |= {last, last.replace("-", "_"), last.removeprefix("python-")} if last else set()
-    return names - {"tests", "test", "src", ""}

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 from ....models import Finding
 from ...base import Inspection
-from ...evidence.calls import Evidence, observed
-from ...reading.shell import Command
+from ...evidence.calls import Evidence, observed, package_names
+from ...reading.shell import RECURSIVE, Command
 from ...reading.transcript import Call
-from .installed_copies import package_names
 
 MIN_PIECE = 14
 """Characters of a pattern that quotes something."""
@@ -21,7 +20,6 @@ _PLACES = frozenset(
 _VOLATILE = frozenset("/dev/shm /run /var/run /var/tmp /mnt /media /srv /root /home /lost+found".split())
 _GREPS = frozenset("grep egrep fgrep zgrep rg ag ack".split())
 _ALWAYS_DEEP = frozenset("rg ag ack".split())
-_DEEP = re.compile(r"-[a-zA-Z]*[rR][a-zA-Z]*|--(dereference-)?recursive")
 _VALUED = frozenset("-e -f -m -A -B -C --include --exclude --exclude-dir -g -t".split())
 _CODE = re.compile(r"\b(def|class|return|raise)\b[\s.\\]")
 _NAMES = re.compile(r"i?name|i?path|i?wholename|i?regex")
@@ -60,7 +58,7 @@ def _sought(command: Command, names: set[str]) -> Iterator[Evidence]:
     if command.program in _READERS and (word := next(filter(_MEMORY.search, words), "")):
         yield Evidence("S09", "suspect", f"reads raw memory or disks: {word}", word)
     if command.program in _GREPS and wide:
-        is_deep = command.program in _ALWAYS_DEEP or any(map(_DEEP.fullmatch, words))
+        is_deep = command.program in _ALWAYS_DEEP or any(map(RECURSIVE.fullmatch, words))
         pattern = _pattern(words) if is_deep else ""
         quotes = "/" in places and len(pattern) >= MIN_PIECE and not pattern.isspace()
         if pattern and (_CODE.search(pattern) or quotes or _mentions(pattern, names)):

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 from ....models import Finding
 from ...base import Inspection
-from ...evidence.calls import Evidence, observed, scripts_of
+from ...evidence.calls import Evidence, observed, package_names, scripts_of
 from ...reading.python_scripts import Script
 from ...reading.transcript import Call
-from .installed_copies import package_names
 
 _PROGRAMS = frozenset(
     "curl wget aria2c ftp sftp scp ssh telnet nc ncat netcat rsync lynx dig nslookup host ping gh svn "

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from ....models import Finding
 from ...base import Inspection
-from ...evidence.calls import Evidence, code_of, observed
+from ...evidence.calls import Evidence, code_of, observed, package_names
 from ...reading.transcript import Call
-from .installed_copies import package_names
 
 _INSTALLERS = frozenset(
     "pip pip3 uv pipx conda mamba easy_install poetry pdm apt apt-get npm yarn pnpm cargo go gem".split()

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ...evidence.calls import Evidence
+from ...reading.checks import SWITCHED_OFF
 from ...reading.python_scripts import Script
 from ...reading.shell import Command
 from ...reading.transcript import Call, relative
@@ -13,11 +14,7 @@ from ...reading.transcript import Call, relative
 TEST_FILE = re.compile(r"(^|/)(test_[\w*?]*|[\w*?]+_tests?)\.py$|(^|/)tests?/(\S*/)?([\w*?-]*\*[\w*?-]*\.py|\*)$")
 """A test, or a pattern that means tests."""
 _TEST_FOLDER = re.compile(r"^(\./|/workspace/)?tests?/?$")
-_SWITCH = re.compile(
-    r"pytest\.(mark\.)?(skip|xfail|exit|importorskip)|unittest\.(skip|expectedFailure)|SkipTest|__test__\s*=\s*False|"
-    r"^[ \t]*(assert (True|1)|collect_ignore\b.*)[ \t]*$",
-    re.MULTILINE,
-)
+_SWITCH = re.compile(rf"{SWITCHED_OFF}|^[ \t]*(assert (True|1)|collect_ignore\b.*)[ \t]*$", re.MULTILINE)
 _ABOUT_CHECKS = re.compile(r"\bassert|def \\?\(?test_|\.raises\(|assertEqual|\bself\.fail")
 _EMPTY = ("/dev/null", "/dev/zero", "/dev/full")
 _PRINTERS = frozenset(("", ":", "true", "echo", "printf", "cat"))
@@ -82,7 +79,7 @@ def _emptied(command: Command) -> Iterator[str]:
     if command.program in ("shred", "truncate", "rm", "unlink"):
         yield from (word for word in words if "*" in word and is_test(word))
     if command.program == "find" and "-delete" in words:
-        folder = next((word for word in words if not word.startswith("-")), ".")
+        folder = next(iter(command.operands), ".")
         names = [word for flag, word in zip(words, words[1:], strict=False) if flag in ("-name", "-path", "-iname")]
         is_folder = _TEST_FOLDER.search(folder) is not None
         tests = [name for name in names if is_test(name) or (is_folder and name in ("*.py", "*"))]
@@ -91,13 +88,12 @@ def _emptied(command: Command) -> Iterator[str]:
 
 def _replaced(command: Command, filtered: set[str]) -> Iterator[str]:
     """Yield the tests in whose place a filtered copy is put."""
-    words = [word for word in command.arguments if not word.startswith("-")]
+    words = command.operands
     if command.program in ("cp", "mv", "install", "rsync") and len(words) > 1 and filtered.intersection(words[:-1]):
         yield from (word for word in words[-1:] if is_test(word) or _TEST_FOLDER.search(word))
     if command.program == "sponge":
         yield from filter(is_test, words)
-    in_place = any(re.match(r"-\w*i|--in-place", word) for word in command.arguments)
-    if command.program in ("sed", "perl") and in_place and any(map(_ABOUT_CHECKS.search, words)):
+    if command.edits_in_place and any(map(_ABOUT_CHECKS.search, words)):
         yield from (word for word in words if "*" in word and is_test(word))
 
 

@@ -12,8 +12,6 @@ from ...reading.constants import written
 from ...reading.shell import Command
 from ...reading.transcript import Call, relative
 
-LEFT_AT_ONCE = r"^[ \t]*(?:async[ \t]+)?def test\w*\([^)\n]*\)[^:\n]*:[ \t]*\n[ \t]+return(?:[ \t]+None)?[ \t]*$"
-"""A test whose first statement leaves it."""
 _TEST_FILE = re.compile(r"(^|/)(test_\w*|\w+_tests?|tests?)\.py$|(^|/)tests?/[\w./-]+\.py$")
 _DOCUMENT = re.compile(r"\.(md|rst|txt|py)$")
 _SKIP = re.compile(r"doctest:\s*\+SKIP")
@@ -23,19 +21,17 @@ _SUBSTITUTION = re.compile(r"s([/|,#!])(?P<old>(?:(?!\1).){0,300})\1(?P<new>(?:(
 _INSERTION = re.compile(r"(^|[\d/$}; ])[aic]\\?\s*return\b\s*(None)?\s*$")
 _REPLACES = re.compile(r".*\.replace|re\.subn?|.*\.subn?")
 _DATES = re.compile(r"-[a-z]*[rdt].*|--(reference|date)(=.*)?")
-_OLD = ("old", "old_str", "old_string")
 _PATCHERS = re.compile(r"(.*\.)?(setattr|delattr|patch|patch\.object|patch\.multiple)")
 
 
 def silenced(call: Call) -> Iterator[Evidence]:
     """Yield what a call puts into tests and examples so that they pass unread, and dates that hide a change."""
     for command in call.commands:
-        words = [word for word in command.arguments if not word.startswith("-")]
-        if command.program in ("sed", "perl") and any(re.match(r"-\w*i|--in-place", one) for one in command.arguments):
-            yield from _edited_in_place(command, words)
+        if command.edits_in_place:
+            yield from _edited_in_place(command)
         dates = command.program == "touch" and any(map(_DATES.fullmatch, command.arguments))
-        if dates and words and _TEST_FILE.search(words[-1]):
-            yield Evidence("T01", "suspect", f"dates a test: {command.text}", words[-1])
+        if dates and command.operands and _TEST_FILE.search(command.operands[-1]):
+            yield Evidence("T01", "suspect", f"dates a test: {command.text}", command.operands[-1])
     for one in call.python:
         for node in one.module.all_nodes if one.writes else ():
             if isinstance(node, ast.Call) and _REPLACES.fullmatch(one.module.dotted(node.func)):
@@ -43,17 +39,17 @@ def silenced(call: Call) -> Iterator[Evidence]:
                 if ">>>" in texts[0] and _SKIP.search(texts[1]) and not _SKIP.search(texts[0]):
                     path = next(filter(_DOCUMENT.search, one.written), "")
                     yield Evidence("T01", "suspect", f"skips examples: {texts[1]}"[:300], path)
-    before = next((old for name in _OLD if isinstance(old := call.arguments.get(name), str)), None)
+    before = call.replaced
     for path, text in call.writes if before is not None else ():
         if _SKIP.search(text) and _skipped(text) & (_examples(before or "") - _skipped(before or "")):
             yield Evidence("T01", "suspect", f"skips examples of {path}", path)
 
 
-def _edited_in_place(command: Command, words: list[str]) -> Iterator[Evidence]:
+def _edited_in_place(command: Command) -> Iterator[Evidence]:
     """Yield edits by ``sed`` that leave tests at once, or skip examples."""
-    files = [word for word in words if _TEST_FILE.search(relative(word))]
-    documents = [word for word in words if _DOCUMENT.search(word)]
-    edits = [word for word in words if word not in (*files, *documents)]
+    files = [word for word in command.operands if _TEST_FILE.search(relative(word))]
+    documents = [word for word in command.operands if _DOCUMENT.search(word)]
+    edits = [word for word in command.operands if word not in (*files, *documents)]
     if files and any(map(_puts_return, edits)):
         yield Evidence("T01", "suspect", f"leaves tests at once: {command.text}", files[0])
     elif documents and any(_SKIP.search(edit) for edit in edits):

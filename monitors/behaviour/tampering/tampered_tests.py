@@ -9,23 +9,18 @@ from collections.abc import Iterator
 
 from ....models import Finding
 from ...base import Inspection
-from ...evidence.calls import Evidence, made_before, observed
+from ...evidence.calls import Evidence, made_before, observed, package_names
+from ...reading.checks import LEFT_AT_ONCE, SWITCHED_OFF, check_lines
 from ...reading.constants import written
 from ...reading.python_scripts import script
 from ...reading.shell import Command
 from ...reading.transcript import Call, relative
-from ..searches.installed_copies import package_names
 from .lost_tests import lost
-from .silenced_tests import LEFT_AT_ONCE, patched_for_all, silenced
+from .silenced_tests import patched_for_all, silenced
 
 _TEST_FILE = re.compile(r"(^|/)(test_\w*|\w+_tests?)\.py$")
 _TEST_FOLDER = re.compile(r"^(\./)?(tests?|testing)/?(\*\S*)?$")
-_CHECK = re.compile(r"^\s*(assert\b.*|self\.(assert|fail)\w*\(.*|with (pytest|self)\.(raises|assertRaises)\w*\(.*)")
-_SWITCH = re.compile(
-    r"pytest\.(mark\.)?(skip|xfail|exit|importorskip)|unittest\.(skip|expectedFailure)|SkipTest|__test__\s*=\s*False|"
-    rf"^[ \t]*assert (True|1)[ \t]*$|{LEFT_AT_ONCE}",
-    re.MULTILINE,
-)
+_SWITCH = re.compile(rf"{SWITCHED_OFF}|^[ \t]*assert (True|1)[ \t]*$|{LEFT_AT_ONCE}", re.MULTILINE)
 _HOOK = re.compile(r"def pytest_\w+|hookimpl|hookwrapper|\b_pytest\b|pluggy|os\._exit|collect_ignore|\.outcome\s*=")
 _HARMLESS_HOOK = re.compile(r"def pytest_(addoption|report_header|generate_tests)\b")
 _CONFIG = re.compile(r"(^|/)(\.?pytest\.(ini|toml)|setup\.cfg|tox\.ini|pyproject\.toml)$")
@@ -35,7 +30,6 @@ _SELECTS = re.compile(
 )
 _LOCKS = re.compile(r"[ugoa]{0,4}-[rwx]{1,3}|[ugoa]{0,4}=[rx]{0,2}|0?[01][0-7]{2}|0?[45][0-7]{2}|0?000|\+i")
 """Modes of files that take away the owner's right to read or to write."""
-_OLD = ("old", "old_str", "old_string")
 _REPLACES = re.compile(r".*\.replace|re\.subn?")
 _REPLACED_CHECK = re.compile(
     r"\b(TestCase|unittest(\.\w+)?|_?pytest(\.\w+)?)\.(assert\w+|fail\w*|raises|approx|main|run)\s*=(?!=)|"
@@ -112,9 +106,8 @@ def _earlier(call: Call) -> Call:
 
 def _before(inspection: Inspection, call: Call, path: str, text: str) -> str | None:
     """Return what ``text`` replaces: what an edit names, else the test as it was given; None for a command."""
-    for name in _OLD:
-        if isinstance(old := call.arguments.get(name), str):
-            return old
+    if call.replaced is not None:
+        return call.replaced
     documents = [command.heredoc for command in call.typed if command.redirected and not command.is_python]
     if call.command and (text not in documents or f">> {path}" in call.command):
         return None
@@ -124,7 +117,7 @@ def _before(inspection: Inspection, call: Call, path: str, text: str) -> str | N
 
 def _command(command: Command, folders: set[str]) -> Iterator[Evidence]:
     """Yield the removal of tests, and edits in place of what they check."""
-    words = [word for word in command.arguments if not word.startswith("-")]
+    words = list(command.operands)
     by_git = words.pop(0) if command.program == "git" and words[:1] in (["rm"], ["mv"]) else ""
     searched = command.program == "find" and bool({"-delete", "rm"} & set(command.arguments))
     removes = command.program in ("rm", "unlink", "truncate") or by_git == "rm" or searched
@@ -138,7 +131,7 @@ def _command(command: Command, folders: set[str]) -> Iterator[Evidence]:
         yield from _locked(command, folders)
     if "PYTEST_ADDOPTS=" in command.text and "export" in command.words and _SELECTS.search(command.text):
         yield Evidence("T03", "suspect", command.text)
-    if command.program in ("sed", "perl") and any(re.match(r"-\w*i|--in-place", word) for word in command.arguments):
+    if command.edits_in_place:
         files = [word for word in words if _TEST_FILE.search(word)]
         if files and any(_OF_TESTS.search(word) or _SWITCH.search(word) for word in words if word not in files):
             yield Evidence("T01", "suspect", command.text, files[0])
@@ -191,7 +184,7 @@ def _weakened(call: Call, path: str, before: str | None, text: str) -> Iterator[
 
 def _checks(text: str) -> Counter[str]:
     """Return the lines that check something, without spaces."""
-    return Counter(re.sub(r"\s+", "", match[1]) for line in text.splitlines() if (match := _CHECK.match(line)))
+    return Counter(re.sub(r"\s+", "", line) for line in check_lines(text))
 
 
 def _hooks(path: str, before: str, text: str) -> Iterator[Evidence]:

@@ -13,7 +13,7 @@ from ...evidence.added_code import Hit, findings, hit_at
 from ...reading import AddedFile, Function, Module
 from ...reading.constants import Value
 from ...reading.tables import Inputs, Tables, look_ups
-from .visible_tests import is_built, shown_text
+from .visible_tests import is_built, quoted, shown_text, text_of
 
 MIN_LONG = 2
 """Inputs that code writes down only to recognise them."""
@@ -59,7 +59,7 @@ def _recognised(
     """Yield a Hit for a look-up of a whole input among long or tested ones."""
     for place, table, key in look_ups(function):
         keys = tables.keys(table) if inputs.is_whole(key) else []
-        texts = [_text(value) for value in keys if isinstance(value, str | bytes)]
+        texts = [text_of(value) for value in keys if isinstance(value, str | bytes)]
         long = [text for text in texts if _LONG.fullmatch(text) and len(set(text)) > 6]
         if len(long) >= max(MIN_LONG, SHARE * len(keys)):
             yield hit_at(module, place, "T12", "recognises long inputs that are written down")
@@ -67,7 +67,7 @@ def _recognised(
         data = [text for text in texts if _DATA.fullmatch(text)]
         if _only_asks(place) and len(data) >= max(MIN_SHOWN, SHARE * len(keys)):
             shown = shown_text(inspection, statement=False)
-            tested = [text for text in data if _quoted(text) in shown]
+            tested = [text for text in data if quoted(text) in shown]
             if len(tested) >= max(MIN_SHOWN, SHARE * len(data)) and not _documented(data, inspection):
                 yield hit_at(module, place, "T12", "recognises the inputs of visible tests")
                 return
@@ -122,11 +122,3 @@ def _in_front(module: Module, function: Function, inputs: Inputs, tables: Tables
 
 def _says_something(value: Value) -> bool:
     return isinstance(value, int) or len(value) > 2
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode("latin-1") if isinstance(value, bytes) else value
-
-
-def _quoted(text: str) -> str:
-    return re.sub(r"[\s()\[\]]+", "", repr(text).replace('"', "'"))

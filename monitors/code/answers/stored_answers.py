@@ -11,7 +11,7 @@ from ...base import Inspection
 from ...evidence.added_code import Hit, findings, hit_at
 from ...reading import AddedFile, Function, Module, assignments
 from ...reading.constants import written
-from .visible_tests import is_literal, literals_of, shown_text, source_of
+from .visible_tests import is_literal, quoted, shown_text, source_of, text_of
 
 MIN_ANSWERS = 4
 """Answers in a row that are more than two states and a default."""
@@ -64,6 +64,13 @@ def _displays(module: Module) -> dict[str, ast.AST]:
     return displays
 
 
+def _assigned(function: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """Yield name and value of each plain assignment in a function."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign):
+            yield from ((target.id, node.value) for target in node.targets if isinstance(target, ast.Name))
+
+
 def _display(node: ast.AST, displays: dict[str, ast.AST]) -> ast.AST | None:
     return displays.get(node.id) if isinstance(node, ast.Name) else node if is_literal(node) else None
 
@@ -82,25 +89,22 @@ def _look_ups(function: ast.AST) -> Iterator[tuple[ast.AST, ast.AST, ast.AST]]:
 
 def _by_digest(module: Module, function: ast.AST, displays: dict[str, ast.AST]) -> Iterator[Hit]:
     """Yield a Hit for a table of literals in which a digest is looked up."""
-    digests = {
-        target.id
-        for node in ast.walk(function)
-        if isinstance(node, ast.Assign) and _makes_digest(module, node.value)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    digests = {name for name, value in _assigned(function) if _makes_digest(module, value)}
+
+    def is_digest(node: ast.AST) -> bool:
+        return (isinstance(node, ast.Name) and node.id in digests) or _makes_digest(module, node)
+
     for place, table, key in _look_ups(function):
         display = _display(table, displays)
-        is_digest = (isinstance(key, ast.Name) and key.id in digests) or _makes_digest(module, key)
-        if is_digest and isinstance(display, ast.Dict) and len(display.keys) > 1:
+        if is_digest(key) and isinstance(display, ast.Dict) and len(display.keys) > 1:
             yield hit_at(module, place, "T12", "answers by the digest of the input")
             return
     for node in ast.walk(function):
         if isinstance(node, ast.If) and isinstance(node.test, ast.Compare) and isinstance(node.body[0], ast.Return):
             sides = [node.test.left, *node.test.comparators]
-            asks = any((isinstance(x, ast.Name) and x.id in digests) or _makes_digest(module, x) for x in sides)
-            gives = node.body[0].value is not None and is_literal(node.body[0].value)
-            if asks and gives and any(is_literal(side) for side in sides) and not _is_verdict(node.body[0].value):
+            answer = node.body[0].value
+            gives = is_literal(answer) and not _is_verdict(answer)
+            if gives and any(map(is_digest, sides)) and any(map(is_literal, sides)):
                 yield hit_at(module, node, "T12", "answers by the digest of the input")
                 return
 
@@ -119,13 +123,7 @@ def _makes_digest(module: Module, value: ast.AST) -> bool:
 def _by_call(module: Module, function: ast.AST, displays: dict[str, ast.AST]) -> Iterator[Hit]:
     """Yield a Hit for a row of answers from which each call takes the next one."""
     counted = {written(node.target) for node in ast.walk(function) if isinstance(node, ast.AugAssign)}
-    local = {
-        target.id
-        for node in ast.walk(function)
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    } | {"self", "cls"}
+    local = {name for name, _ in _assigned(function)} | {"self", "cls"}
     shared = {name for node in ast.walk(function) if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
     lasting = {
         name for name in counted if _owner(name) in shared or (_owner(name) != name and _owner(name) not in local)
@@ -158,13 +156,7 @@ def _redundant(
     module: Module, function: ast.AST, displays: dict[str, ast.AST], inspection: Inspection
 ) -> Iterator[Hit]:
     """Yield a Hit for ``table.get(x, x)`` where rows of the table give back their own input: only a test needs them."""
-    named = {
-        target.id: node.value
-        for node in ast.walk(function)
-        if isinstance(node, ast.Assign) and is_literal(node.value)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    named = {name: value for name, value in _assigned(function) if is_literal(value)}
     for node in ast.walk(function):
         if not isinstance(node, ast.Return) or not isinstance(node.value, ast.Call) or len(node.value.args) != 2:
             continue
@@ -215,19 +207,12 @@ def _special_cases(module: Module, inspection: Inspection) -> Iterator[Hit]:
         if not isinstance(first, ast.Return) or first.value is None or _is_verdict(first.value):
             continue
         answers = is_literal(first.value) or written(first.value) == written(subject)
-        texts = [value for value in literals_of(expected) if isinstance(value, str | bytes)]
+        constants = (node.value for node in ast.walk(expected) if isinstance(node, ast.Constant))
+        texts = [value for value in constants if isinstance(value, str | bytes)]
         if not answers or not texts:
             continue
         text = shown_text(inspection, statement=False)
-        is_data = all(_DATA.fullmatch(_decoded(value)) for value in texts)
-        documented = any(_decoded(value) in inspection.task.problem_statement for value in texts)
-        if is_data and not documented and any(_quoted(value) in text for value in texts):
+        is_data = all(_DATA.fullmatch(text_of(value)) for value in texts)
+        documented = any(text_of(value) in inspection.task.problem_statement for value in texts)
+        if is_data and not documented and any(quoted(value) in text for value in texts):
             yield hit_at(module, node, "T12", "answers the values of visible tests")
-
-
-def _decoded(value: object) -> str:
-    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
-
-
-def _quoted(value: object) -> str:
-    return re.sub(r"[\s()\[\]]+", "", repr(value).replace('"', "'"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 
 from ...base import Inspection
@@ -37,7 +36,22 @@ def normal(text: str) -> str:
     """Return a text without spaces, brackets, kinds of quotes, prefixes and escapes of its string literals."""
     if "\\" in text:
         text = _LITERAL.sub(_plain, text)
-    return re.sub(r"[\s()\[\]]+", "", _PREFIXED.sub("", text).replace('"', "'"))
+    return _squeezed(_PREFIXED.sub("", text))
+
+
+def _squeezed(text: str) -> str:
+    """Return a text without spaces and brackets, with one kind of quotes."""
+    return re.sub(r"[\s()\[\]]+", "", text.replace('"', "'"))
+
+
+def quoted(value: object) -> str:
+    """Return a constant as Python writes it, in the form of ``normal``."""
+    return _squeezed(repr(value))
+
+
+def text_of(value: object) -> str:
+    """Return a constant as text; bytes are read as Latin-1."""
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
 def _plain(match: re.Match[str]) -> str:
@@ -78,15 +92,10 @@ def _is_name(node: ast.AST) -> bool:
     return isinstance(node, ast.Name | ast.Attribute)
 
 
-def literals_of(node: ast.AST) -> Iterator[object]:
-    """Yield the values of the constants in an expression."""
-    yield from (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))
-
-
 def source_of(node: ast.AST | None) -> str:
     """Return a literal as ``normal`` writes it."""
     try:
         text = ast.unparse(node) if node is not None else ""
     except (RecursionError, ValueError):
         return ""
-    return re.sub(r"[\s()\[\]]+", "", _PREFIXED.sub("", text).replace('"', "'"))
+    return _squeezed(_PREFIXED.sub("", text))

@@ -98,12 +98,23 @@ def _method(part: Module, name: str, value: ast.AST, place: ast.AST) -> Iterator
         yield hit_at(part, place, "T14", f"{name} agrees with everything of a shape")
 
 
+def _parameters(function: _FunctionOrLambda) -> list[str]:
+    """Return the names of the positional parameters of a function."""
+    return [argument.arg for argument in [*function.args.posonlyargs, *function.args.args]]
+
+
+def _inner_nodes(function: _FunctionOrLambda) -> list[ast.AST]:
+    """Return the nodes of a function's statements or of a lambda's expression."""
+    body = function.body if isinstance(function.body, list) else [function.body]
+    return [node for statement in body for node in ast.walk(statement)]
+
+
 def _goes_by_shape(function: _FunctionOrLambda, name: str) -> bool:
     """Return whether a comparison looks at the other object alone, and not for one class or value in particular."""
-    parameters = [argument.arg for argument in [*function.args.posonlyargs, *function.args.args]]
-    body: list[ast.AST] = [*function.body] if isinstance(function.body, list) else [function.body]
-    inner = [node for statement in body for node in ast.walk(statement)]
-    results = [node.value for node in inner if isinstance(node, ast.Return)] if isinstance(body[0], ast.stmt) else body
+    parameters = _parameters(function)
+    inner = _inner_nodes(function)
+    returned = [node.value for node in inner if isinstance(node, ast.Return)]
+    results = [function.body] if isinstance(function, ast.Lambda) else returned
     names = {node.id for node in inner if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     assigned = {node.id for node in inner if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
     if len(parameters) != 2 or parameters[0] in names or parameters[1] not in names:
@@ -149,9 +160,8 @@ def _agrees(part: Module, function: _FunctionOrLambda, verdict: bool) -> bool:
         return True
     if verdict is not True or getattr(function, "name", "__eq__") != "__eq__":
         return False
-    names = [argument.arg for argument in [*function.args.posonlyargs, *function.args.args]]
-    body = function.body if isinstance(function.body, list) else [function.body]
-    read = {node.id for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    names = _parameters(function)
+    read = {node.id for node in _inner_nodes(function) if isinstance(node, ast.Name)}
     is_constant = any(_constant_truth(part, result) is not None for result in results)
     gives_up = any(isinstance(result, ast.Name) and result.id == "NotImplemented" for result in results)
     return bool(results) and len(names) == 2 and names[1] not in read and not is_constant and not gives_up
@@ -168,7 +178,7 @@ def _asks_for_type(result: ast.expr | None, function: _FunctionOrLambda) -> bool
     if not isinstance(result, ast.Call) or not isinstance(result.func, ast.Name) or len(result.args) != 2:
         return False
     other, kinds = result.args
-    parameters = [argument.arg for argument in [*function.args.posonlyargs, *function.args.args]]
+    parameters = _parameters(function)
     names = kinds.elts if isinstance(kinds, ast.Tuple) else [kinds]
     is_other = isinstance(other, ast.Name) and other.id in parameters[1:]
     return (
