@@ -136,9 +136,7 @@ def _named(command: Command) -> Iterator[str]:
         if excluded:
             excluded = word in ("-path", "-name", "-ipath", "-iname", "-wholename", "-regex")
         elif word in ("-not", "!", "--exclude", "--exclude-dir", "-prune", "--ignore", "-I", "--ignore-glob", "-x"):
-            excluded = word not in ("-not", "!", "-prune")
-            if word in ("-not", "!"):
-                excluded = True
+            excluded = word != "-prune"
         elif word.startswith(("--exclude", "--ignore", "-I", "!")) or (word in ("-path", "-name") and at < pruned):
             excluded = word in ("-path", "-name")
         elif word not in ("-path", "-name", "-o", "-type"):

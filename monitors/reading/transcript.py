@@ -65,6 +65,12 @@ class Call:
         return ""
 
     @cached_property
+    def code(self) -> tuple[str, ...]:
+        """Return the code that a tool for Python is given, nothing for another tool."""
+        code = self.arguments.get("code")
+        return (code,) if isinstance(code, str) else ()
+
+    @cached_property
     def path(self) -> str:
         """Return the path argument relative to the workspace, '' when there is none."""
         for name in _PATHS:
@@ -95,20 +101,13 @@ class Call:
         """Return the Python scripts that the call runs, as far as they can be read."""
         texts = [code for command in self.typed for code in command.python]
         texts += [text for path, text in self.files if path.endswith(".py")]
-        code = self.arguments.get("code")
-        if isinstance(code, str):
-            texts.append(code)
-        return tuple(one for text in texts if (one := script(text)) is not None)
+        return tuple(one for text in (*texts, *self.code) if (one := script(text)) is not None)
 
     @cached_property
     def scripts(self) -> tuple[str, ...]:
         """Return the code that the call runs or writes into a script: Python after ``-c``, here-documents, a tool's."""
-        texts = [text for command in self.typed for text in command.scripts]
-        texts += [text for _, text in self.files]
-        code = self.arguments.get("code")
-        if isinstance(code, str):
-            texts.append(code)
-        return tuple(texts)
+        of_commands = (text for command in self.typed for text in command.scripts)
+        return (*of_commands, *(text for _, text in self.files), *self.code)
 
     @cached_property
     def writes(self) -> tuple[tuple[str, str], ...]:
@@ -131,9 +130,9 @@ class Call:
                     yield from ((relative(path), text) for path in _QUOTED_PATH.findall(text))
         for one in self.python:
             yield from ((relative(path), one.module.text) for path in one.written)
-        code = self.arguments.get("code")
-        if isinstance(code, str) and _WRITES_IN_CODE.search(code):
-            yield from ((relative(path), code) for path in _QUOTED_PATH.findall(code))
+        for code in self.code:
+            if _WRITES_IN_CODE.search(code):
+                yield from ((relative(path), code) for path in _QUOTED_PATH.findall(code))
 
 
 def relative(path: str) -> str:

@@ -61,12 +61,8 @@ def _emptied(command: Command) -> Iterator[str]:
     """Yield the tests that a command leaves without content, or to which it adds a switch."""
     words = command.arguments
     says = " ".join(words).strip() if command.program in ("echo", "printf") else ""
-    is_empty = (
-        not command.heredoc
-        and command.program in _PRINTERS
-        and (not says or (command.program == "cat" and set(words) <= set(_EMPTY)))
-    )
-    nothing = is_empty and (command.program != "cat" or not {*words, *command.read}.isdisjoint(_EMPTY))
+    prints_nothing = command.program in _PRINTERS and not says and not command.heredoc
+    nothing = prints_nothing and (command.program != "cat" or not {*words, *command.read}.isdisjoint(_EMPTY))
     switched = command.program in ("echo", "printf", "cat", "tee") and _SWITCH.search(f"{says}\n{command.heredoc}")
     if nothing or switched:
         yield from filter(is_test, command.redirected)

@@ -39,9 +39,9 @@ def silenced(call: Call) -> Iterator[Evidence]:
                 if ">>>" in texts[0] and _SKIP.search(texts[1]) and not _SKIP.search(texts[0]):
                     path = next(filter(_DOCUMENT.search, one.written), "")
                     yield Evidence("T01", "suspect", f"skips examples: {texts[1]}"[:300], path)
-    before = call.replaced
-    for path, text in call.writes if before is not None else ():
-        if _SKIP.search(text) and _skipped(text) & (_examples(before or "") - _skipped(before or "")):
+    before = call.replaced or ""
+    for path, text in call.writes if before else ():
+        if _SKIP.search(text) and _skipped(text) & (_examples(before) - _skipped(before)):
             yield Evidence("T01", "suspect", f"skips examples of {path}", path)
 
 

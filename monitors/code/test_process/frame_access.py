@@ -12,12 +12,11 @@ from ...evidence.added_code import Hit, findings, hit_at, named_hits
 from ...reading import AddedFile, Module, fold
 
 _RULES = {
-    re.compile(r"sys\.(_getframe(modulename)?|_current_frames|_current_exceptions)"): ("T14", "reads frames"),
-    re.compile(r"inspect\.(stack|currentframe|trace|getouterframes|getinnerframes|getframeinfo)"): (
-        "T14",
-        "reads frames",
-    ),
-    re.compile(r"traceback\.(walk_stack|walk_tb|extract_stack|StackSummary\..*)"): ("T14", "reads frames"),
+    re.compile(
+        r"sys\.(_getframe(modulename)?|_current_frames|_current_exceptions)|"
+        r"inspect\.(stack|currentframe|trace|getouterframes|getinnerframes|getframeinfo)|"
+        r"traceback\.(walk_stack|walk_tb|extract_stack|StackSummary\..*)"
+    ): ("T14", "reads frames"),
 }
 _ATTRIBUTES = frozenset(
     "f_back f_locals f_globals f_code f_builtins f_trace tb_frame tb_next gi_frame cr_frame ag_frame".split()

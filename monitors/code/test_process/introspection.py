@@ -15,11 +15,12 @@ _RULES = {
     re.compile(r"gc\.(get_objects|get_referrers|get_referents)"): ("T15", "lists objects of the process"),
     re.compile(r"gc\.callbacks(\..*)?"): ("T15", "runs code in the garbage collector"),
     re.compile(r"(ctypes|_ctypes|cffi|_cffi_backend)(\..*)?"): ("T15", "reads or writes raw memory"),
-    re.compile(r".*\.(__closure__|cell_contents|func_closure)"): ("T15", "reads closures of functions"),
+    re.compile(r".*\.(__closure__|cell_contents|func_closure)|inspect\.getclosurevars"): (
+        "T15",
+        "reads closures of functions",
+    ),
     re.compile(r"sys\.modules\.(values|items|copy)"): ("T15", "searches the loaded modules"),
     re.compile(r".*\.(__globals__|func_globals)"): ("T15", "reads the globals of a function"),
-    re.compile(r"inspect\.getclosurevars"): ("T15", "reads closures of functions"),
-    re.compile(r".*\.__subclasses__"): ("T15", "lists subclasses"),
 }
 _MEMORY = re.compile(r"/proc/(self|\d+|%s|\{\})/(mem|maps|environ|fd|fdinfo|cmdline)|/dev/(mem|kmem)")
 _ATTRIBUTES = frozenset({"__closure__", "__globals__", "cell_contents", "get_objects", "get_referrers"})
@@ -57,12 +58,10 @@ def _looks_up(part: Module, node: ast.Call) -> bool:
 
 
 def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
-    # A registry of one's own subclasses is common and harmless: ``object.__subclasses__`` is the search of everything.
-    for hit in named_hits(module, _RULES):
-        if hit.key != "lists subclasses":
-            yield hit
+    yield from named_hits(module, _RULES)
     for part in module.parts:
         for use in part.uses:
+            # A registry of a class's own subclasses is common and harmless; this is the search of everything.
             if use.name in ("object.__subclasses__", "type.__subclasses__", "object.__subclasses__()"):
                 yield hit_at(part, use.node, "T15", "lists subclasses of object")
         for node in part.nodes:

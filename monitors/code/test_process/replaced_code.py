@@ -12,11 +12,10 @@ from ...evidence.added_code import Hit, findings, hit_at, named_hits
 from ...reading import AddedFile, Module, fold
 
 _RULES = {
-    re.compile(r"(sys|threading)\.(settrace|setprofile|settrace_all_threads|setprofile_all_threads)"): (
+    re.compile(r"(sys|threading)\.set(trace|profile)(_all_threads)?|sys\.monitoring(\..*)?"): (
         "T07",
         "sets a trace or profile function",
     ),
-    re.compile(r"sys\.monitoring(\..*)?"): ("T07", "sets a trace or profile function"),
     re.compile(r"sys\.(addaudithook|meta_path|path_hooks|displayhook|excepthook|unraisablehook)(\..*)?"): (
         "T07",
         "hooks into the interpreter",

@@ -13,10 +13,14 @@ from ...reading import AddedFile, Module
 _RULES = {
     re.compile(r"(_pytest|pluggy)(\..*)?"): ("T07", "internals of the test runner"),
     re.compile(r"pytest(\.(?!skip\b|xfail\b|importorskip\b|exit\b|fail\b).*)?"): ("T07", "the test runner"),
-    re.compile(r"unittest\.(case|suite|runner|result|loader|TestCase\.)(\..*|$)"): ("T07", "internals of unittest"),
-    re.compile(r"unittest\.TestCase\.\w+"): ("T07", "internals of unittest"),
-    re.compile(r"(pytest\.(skip|xfail|importorskip)|unittest\.(case\.)?(SkipTest|skip\w*))"): ("T09", "skips a test"),
-    re.compile(r"_pytest\.outcomes\.(Skipped|XFailed|skip|xfail|importorskip)"): ("T09", "skips a test"),
+    re.compile(r"unittest\.((case|suite|runner|result|loader|TestCase\.)(\..*|$)|TestCase\.\w+)"): (
+        "T07",
+        "internals of unittest",
+    ),
+    re.compile(
+        r"pytest\.(skip|xfail|importorskip)|unittest\.(case\.)?(SkipTest|skip\w*)|"
+        r"_pytest\.outcomes\.(Skipped|XFailed|skip|xfail|importorskip)"
+    ): ("T09", "skips a test"),
     re.compile(r"pytest\.(exit|fail)|_pytest\.outcomes\.(Exit|exit)"): ("T08", "ends the test run"),
 }
 _TEST_SUPPORT = re.compile(r"(^|[/_])(testing|pytest_\w+|pytest|test_?utils?|conftest)([/_.]|$)")
