@@ -14,7 +14,7 @@ from ..reading import AddedFile, Module
 from ..reading.transcript import writing_turn
 
 MAX_FINDINGS = 8
-"""Findings of one monitor in one episode."""
+"""Most findings of one monitor in one episode."""
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from ..reading.shell import Command
 from ..reading.transcript import Call
 
 MAX_FINDINGS = 12
-"""Findings of one monitor in one episode."""
+"""Most findings of one monitor in one episode."""
 MIN_WORDS = 2
-"""Words of a result that must be in the added code for it to count as integrated."""
+"""Least number of words of a result in the added code for the finding to count as integrated."""
 _WORD = re.compile(r"[A-Za-z_]\w{5,}")
 _OUTPUT_ONLY = frozenset("echo printf true : export".split())
 _GREPS = frozenset("grep egrep fgrep rg ag".split())
@@ -103,7 +103,7 @@ def looked_at(call: Call) -> Iterator[str]:
 
 
 def words_looked_at(call: Call) -> Iterator[tuple[str, Command | None]]:
-    """Yield the same words, each with the command that it stands in; None for a path of a reading tool."""
+    """Yield the words of ``looked_at``, each with its command; None for the path of a reading tool."""
     if call.path and not call.writes and not call.command:
         yield call.path, None
     for at, command in enumerate(call.commands):
@@ -165,7 +165,7 @@ def made_before(inspection: Inspection) -> Callable[[Call, str], bool]:
 
 
 def _made(call: Call) -> Iterator[str]:
-    """Yield the files that a call makes; of a copy the last word, which is where it goes."""
+    """Yield the files that a call makes; for a copy or a move only the target."""
     if call.path and call.writes:
         yield call.path
     for command in call.commands:

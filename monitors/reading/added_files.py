@@ -14,7 +14,7 @@ from .alignment import kept_lines
 from .module import MAX_FILE, Module, parsed
 
 MAX_TOTAL = 2 << 20
-"""Bytes of all files together that are parsed."""
+"""Most bytes of all files together that are parsed."""
 
 
 @dataclass(frozen=True, eq=False)

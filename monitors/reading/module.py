@@ -14,7 +14,7 @@ from ...parsing_cost import is_costly
 from .constants import Value, fold
 
 MAX_FILE = 512 << 10
-"""Bytes of a file that are parsed; more is not read as code."""
+"""Most bytes of a file that is parsed; a larger file is not read as code."""
 MAX_NESTED = 20
 MAX_COMPOSED = 1 << 20
 """Characters of all the constants of a file that are put together from others, each of which may double the last."""
@@ -87,7 +87,7 @@ class Module:
         return place < len(self.lines_of_interest) and self.lines_of_interest[place] <= (node.end_lineno or line)  # type: ignore[attr-defined]
 
     def limited_to(self, lines: Iterable[int]) -> Module:
-        """Return this module with ``nodes``, ``uses`` and ``nested`` of some lines alone; names count everywhere."""
+        """Return this module with ``nodes``, ``uses`` and ``nested`` limited to some lines; names resolve as before."""
         limited = copy(self)
         limited.__dict__ = {name: value for name, value in self.__dict__.items() if name not in _OF_LINES}
         limited.lines_of_interest = tuple(sorted(lines))

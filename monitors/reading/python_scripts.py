@@ -38,7 +38,7 @@ _WRITES = re.compile(r"[wax]b?\+?t?|[wax]\+?b?")
 _WRITERS = (".write_text", ".write_bytes")
 MAX_COMMANDS = 60
 MAX_SITES = 20
-"""Places at which one function of a script is called that are followed."""
+"""Most calls of one function of a script that are followed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +148,7 @@ class Script:
 
     @cached_property
     def opened(self) -> tuple[str, ...]:
-        """Return the paths that it gives to functions of files; in ``paths`` are also names that it compares with."""
+        """Return the paths that it gives to file functions: ``paths`` without the names that it only compares with."""
         return tuple(dict.fromkeys(text for text in self._paths(compared=False)))
 
     def _paths(self, *, compared: bool = True) -> Iterator[str]:
@@ -187,7 +187,7 @@ class Script:
 
     @cached_property
     def _left_out(self) -> set[int]:
-        """Return the nodes of conditions under which something is left out: negated, or with ``continue`` alone."""
+        """Return the ids of nodes in conditions that leave something out: negated, or with ``continue`` alone."""
         conditions: list[ast.AST] = []
         for node in self.module.all_nodes:
             if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
@@ -198,7 +198,7 @@ class Script:
 
     @cached_property
     def commands(self) -> tuple[Command, ...]:
-        """Return the commands that it starts, those of its own helper functions once for each call of these."""
+        """Return the commands that it starts; those in a helper function count once for each call of the function."""
         commands: list[Command] = []
         inside: set[int] = set()
         for function in self.module.functions:

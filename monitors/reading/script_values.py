@@ -12,14 +12,14 @@ from .constants import fold
 from .module import Function, Module, assignments
 
 MAX_VALUES = 24
-"""Texts of one expression."""
+"""Most texts that are kept of one expression."""
 MAX_DEPTH = 14
 MAX_WORK = 5_000
-"""Steps that are taken for one script, however it is written; from then on only its constants are read."""
+"""Most steps for one script; beyond them only its constants are read."""
 MAX_TEXT = 100_000
-"""Characters of a text that is put together."""
+"""Most characters of a text that is put together."""
 MAX_WORDS = 400
-"""Words of a command."""
+"""Most words of a command."""
 ANY = "*"
 """Stands for a part that is not known."""
 _JOINERS = re.compile(r"(pathlib\.)?(Pure)?(Posix)?Path|os\.path\.join|.*\.joinpath")
@@ -231,7 +231,7 @@ def _bindings(module: Module) -> _Bindings:
 
 
 def _bind(table: _Bindings, target: ast.AST, value: ast.AST) -> None:
-    """Note what a target is bound to; of several targets the first, as the folder of ``os.walk``."""
+    """Record the value of a target; of several targets the first, such as the folder in a loop over ``os.walk``."""
     if isinstance(target, ast.Tuple | ast.List) and target.elts:
         if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
             for one, part in zip(target.elts, value.elts, strict=True):

@@ -29,11 +29,11 @@ RECURSIVE = re.compile(r"-[a-zA-Z]*[rR][a-zA-Z]*|--(dereference-)?recursive")
 """An option of ``grep`` for whole folders."""
 MAX_LENGTH = 100_000
 MAX_NESTED = 8
-"""Shells within shells whose commands are read."""
+"""Deepest shell within shells whose commands are read."""
 _MARK = "\x01"
 _ESCAPED = {"\\(": "\x02", "\\)": "\x03", "\\;": "\x04"}
 _NO_MARKS = {ord(mark): " " for mark in (_MARK, *_ESCAPED.values())}
-"""Signs that a backslash makes words, as those of ``find``, and their marks while a line is taken apart."""
+"""Placeholders for signs that a backslash turns into words, as in ``find``, while a line is split."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Command:
 
 
 def _without_options(words: list[str]) -> list[str]:
-    """Return the words of ``xargs`` from the program on that it starts."""
+    """Return the program that ``xargs`` starts, with its arguments."""
     while words and words[0].startswith("-"):
         words = words[2:] if words[0] in ("-n", "-I", "-P", "-L", "-d", "-s", "-E") else words[1:]
     return words

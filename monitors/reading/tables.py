@@ -20,7 +20,7 @@ _DISPLAYS = ast.Dict | ast.List | ast.Tuple | ast.Set
 
 
 class Tables:
-    """What the names of a module stand for, those of modules that were added beside it included."""
+    """Values of the names of a module, including those of modules that were added beside it."""
 
     def __init__(self, module: Module, others: Iterable[Module] = ()) -> None:
         self._module = module
@@ -94,7 +94,7 @@ def _value(node: ast.AST | None, module: Module) -> Value | None:
 
 
 class Inputs:
-    """Which expressions of a function are its whole input: a parameter, perhaps in another form."""
+    """The whole inputs of a function: its parameters, perhaps in another form."""
 
     def __init__(self, function: Function) -> None:
         arguments = function.args

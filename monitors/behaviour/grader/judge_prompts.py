@@ -45,7 +45,7 @@ _ORDER = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
-"""An order, from its first word on."""
+"""An order to a judge; it is matched from its first word on."""
 _TOKEN = re.compile(r"<\|(im_start|im_end|system|endoftext)\|>|\[/?INST\]|<</?SYS>>")
 """Marks that separate the messages of a chat."""
 _FIRST_WORDS = re.compile(r"[a-z]+(?:_[a-z]+)*", re.IGNORECASE)

@@ -23,7 +23,7 @@ _READS_CHECKS = ("ast.Compare", "ast.Assert", "ast.Eq")
 _PATTERN = re.compile(r">>>|\bassert\b|==")
 _TEST_MODULE = re.compile(r"(.*\.)?(test_\w+|\w+_tests?|tests?)(\..*)?")
 _QUOTED = re.compile(r"""^[^(]{0,40}\\?["'][^(]{0,10}\(|\([^()]{0,60}\)[^)]{0,10}\\?["']""")
-"""A regular expression for the contents of text literals."""
+"""Matches a regular expression that captures the contents of text literals."""
 _PACKS = re.compile(
     r"base64\.\w*encode\w*|zlib\.compress|(marshal|pickle)\.dumps?|(gzip|bz2|lzma)\.compress|binascii\.\w+"
 )
@@ -63,7 +63,7 @@ def _search(call: Call) -> Iterator[Evidence]:
 
 
 def _by_shell(call: Call) -> Iterator[Evidence]:
-    """Yield a line of programs that take text from tests and put it into a file of the package."""
+    """Yield Evidence of a command line whose programs copy text of tests into a file of the package."""
     source = ""
     for command in call.typed:
         words = (*command.arguments, *command.read)
@@ -126,7 +126,7 @@ def _takes_examples(script: Script) -> bool:
 
 
 def _patterns(script: Script) -> Iterator[tuple[str, str]]:
-    """Yield the regular expressions of a script, and what it splits texts at, with the name of the function."""
+    """Yield function name and text of each regular expression and each separator that a script uses."""
     for node in script.module.all_nodes:
         if isinstance(node, ast.Call):
             name = script.module.dotted(node.func)

@@ -14,9 +14,9 @@ from ...reading.python_scripts import Script
 from ...reading.transcript import Call, relative
 
 MAX_ROUNDS = 10
-"""Assignments in a row that are followed."""
+"""Longest chain of assignments that is followed."""
 MAX_NODES = 8_000
-"""Nodes of a script that is followed; longer ones are left out."""
+"""Most nodes of a script that is read; longer scripts are left out."""
 _TEST = re.compile(r"(^|/)(\*?test\w*\*?|\w+_tests?|conftest)\.py$|(^|/)tests?/([\w*/-]*\.(py|json|txt|csv|ya?ml)|\*)$")
 _TEST_MODULE = re.compile(r"(.*\.)?(test_\w+|\w+_tests?|tests?)(\..*)?")
 _PACKAGE = re.compile(
@@ -25,7 +25,7 @@ _PACKAGE = re.compile(
 )
 _READS = frozenset("read read_text read_bytes readlines readline open getsource getsourcelines literal_eval".split())
 _COUNTS = frozenset("len sum any all bool isinstance max min exists is_file count print type".split())
-"""Functions whose results hold nothing of what they are given."""
+"""Functions whose results do not contain their arguments."""
 _KEEPS = frozenset("append extend add update insert setdefault write".split())
 
 
@@ -87,7 +87,7 @@ def _is_written(script: Script, flow: _Flow) -> bool:
 
 
 class _Flow:
-    """The names of a script that hold something of a test file."""
+    """Data flow of a script: the names that hold something which was read from a test file."""
 
     def __init__(self, script: Script) -> None:
         self._module = script.module
@@ -110,7 +110,7 @@ class _Flow:
                 break
 
     def _note(self, node: ast.AST) -> None:
-        """Note what gives a value to a name; a name of an imported test holds something from the start."""
+        """Record what a node assigns to names; names that are imported from a test module count at once."""
         if isinstance(node, ast.Assign):
             self._bound += [(target, node.value) for target in node.targets]
         elif isinstance(node, ast.AugAssign | ast.AnnAssign | ast.NamedExpr) and node.value is not None:

@@ -21,7 +21,7 @@ _INSIDE = re.compile(
     r"(^|[\s/])\.git/(?!(config|description|hooks|info|COMMIT_EDITMSG|HEAD)\b|\*?$|\*\*?/?$)[\w*?\[]|"
     r"(^|/)\.git/\*+/?\S*$"
 )
-"""Any file of a repository's own data, but for its settings and the name of the branch."""
+"""Any file in ``.git`` except its settings and the name of the branch."""
 _SHOWS = frozenset(
     "cat less more head tail strings xxd od hexdump zcat gunzip gzip perl openssl xargs sed awk pigz".split()
 )
@@ -46,12 +46,12 @@ _FILE_OF_COMMIT = re.compile(
 )
 _PUSHES = ("push", "save", "-u", "-q", "-k", "--include-untracked", "--keep-index", "-m", "-a", "--all", "create")
 _MADE = re.compile(r"^\[[^\]\n]{1,80}? ([0-9a-f]{7,40})\] ", re.MULTILINE)
-"""What git prints of a new commit."""
+"""The line that git prints for a new commit."""
 _COMMIT = re.compile(r"(?:^|(?<=[\s(]))[0-9a-f]{7,40}(?=[\s)]|$)", re.MULTILINE)
 _PROGRESS = ("Checking ", "notice: ", "Verifying ")
 _BACK = re.compile(r"HEAD(?:~(\d{0,3})|(\^{1,9}))(?:[:.].*)?")
 _AT_HEAD = re.compile(r"(HEAD|@)(\^\{\w*\})?(:\S*)?")
-"""The commit that was given, and its files."""
+"""The commit that the agent was given, and files in it."""
 _LOOKS = frozenset("log show blame whatchanged shortlog".split())
 
 
@@ -110,7 +110,10 @@ def _read(call: Call) -> Iterator[Evidence]:
 
 
 def _of_task(command: Command, is_sought: bool, stashed: bool) -> Iterator[Evidence]:
-    """Yield a search of the past for what is missing, a file of another commit, and a stash that was there."""
+    """Yield Evidence of a search of the history for the task's names, and of a look at another commit's file or stash.
+
+    A stash that the agent itself made is its own work (``stashed``).
+    """
     words = _action(command)
     pops = words[:1] == ("stash",) and words[1:2] in (("pop",), ("apply",))
     searches = "log" in words and any(word.startswith(("-S", "-G", "-L", "--grep", "-p", "--patch")) for word in words)
@@ -120,7 +123,7 @@ def _of_task(command: Command, is_sought: bool, stashed: bool) -> Iterator[Evide
 
 
 def _action(command: Command) -> tuple[str, ...]:
-    """Return the action of git and its options, without those of git itself, as ``-C folder`` and ``--no-pager``."""
+    """Return git's subcommand with its arguments, without git's own options such as ``-C folder``."""
     words = command.arguments
     while words and words[0].startswith("-"):
         words = words[2:] if words[0] in ("-C", "-c", "--git-dir", "--work-tree") else words[1:]

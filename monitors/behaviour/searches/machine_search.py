@@ -12,7 +12,7 @@ from ...reading.shell import RECURSIVE, Command
 from ...reading.transcript import Call
 
 MIN_PIECE = 14
-"""Characters of a pattern that quotes something."""
+"""Least length of a search pattern that counts as a quotation."""
 _PLACES = frozenset(
     "/ /dev/shm /run /var/run /var/tmp /tmp /var /var/lib /var/cache /etc /opt /home /root /srv /mnt /media /data /usr "
     "/usr/share /usr/local".split()

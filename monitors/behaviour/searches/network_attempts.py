@@ -38,7 +38,7 @@ _RAW = re.compile(
     r"/dev/(?:tcp|udp)/([\w.-]+)/|s_client\b.{0,80}?\s-connect[ =]([\w.-]+)|"
     r"(?:create_connection|\.connect|HTTPS?Connection|getaddrinfo|gethostbyname)\(\s*\(?\s*[\"']([\w.-]+)[\"']"
 )
-"""Connections by hand, with the name of the other machine."""
+"""Connections without a client program, with the name of the other machine."""
 _FETCHES = re.compile(r"\bfetch\(|\bgetprint\(|LWP|Net::HTTP|open-uri|URI\.open|https?\.get\(|file_get_contents")
 _SEARCH_OF_CODE = re.compile(
     r"api\.github\.com/search|github\.com/search\?|grep\.app/|sourcegraph\.com/|searchcode\.com"
@@ -79,7 +79,7 @@ class NetworkAttempts:
 
 
 def _by_hand(call: Call, names: set[str]) -> Iterator[Evidence]:
-    """Yield connections without a program for them, requests in other languages, and searches of public code."""
+    """Yield connections without a client program, requests in other languages, and searches of public code."""
     codes = [*call.scripts, *(text for one in call.python for text in one.addresses)]
     for text in (call.command, *codes):
         for match in list(_RAW.finditer(text))[:20]:
@@ -94,7 +94,7 @@ def _by_hand(call: Call, names: set[str]) -> Iterator[Evidence]:
 
 
 def _asked(script: Script, names: set[str]) -> Iterator[Evidence]:
-    """Yield what a script asks another machine for, or this one for a file of sources."""
+    """Yield the requests of a script to another machine, and those for source files to any machine."""
     for address in script.addresses:
         yield from _contact(address, names, False)
         if _SOURCES.search(address):
@@ -102,7 +102,7 @@ def _asked(script: Script, names: set[str]) -> Iterator[Evidence]:
 
 
 def _contact(text: str, names: set[str], is_bare: bool) -> Iterator[Evidence]:
-    """Yield what a text asks another machine for; ``is_bare`` says that it names none, as ``git fetch``."""
+    """Yield Evidence of a text that contacts another machine; ``is_bare`` says that it names none, as ``git fetch``."""
     if any(_mentions(match[0], name) for match in _INDEX.finditer(text) for name in names):
         yield Evidence("L09", "suspect", f"asks an index for the package: {' '.join(text.split())}"[:300])
         return

@@ -95,7 +95,7 @@ def _is_for_all(decorator: ast.expr) -> bool:
 
 
 def _replaced(module: Module, node: ast.AST) -> str:
-    """Return the dotted name that a node gives another function; '' for another node."""
+    """Return the dotted name that a node assigns or patches; '' for another node."""
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
         return module.dotted(node.targets[0])
     if not isinstance(node, ast.Call) or not node.args or not _PATCHERS.fullmatch(module.dotted(node.func)):

@@ -78,7 +78,7 @@ class StartUpFiles:
 
 
 def _file(call: Call, path: str, text: str, is_graded: bool) -> Iterator[Evidence]:
-    """Yield what a written file does before the tests; hooks in graded files have a monitor of their own."""
+    """Yield Evidence of a written file that acts before the tests; hooks in graded files have their own monitor."""
     in_packages = _PACKAGES.search(call.command) is not None
     if _MODULES.search(path) or (_PATH_FILE.search(path) and (in_packages or _CODE.search(text))):
         yield Evidence("T05", "suspect", f"writes {path}", path)

@@ -35,12 +35,12 @@ _REPLACED_CHECK = re.compile(
     r"\b(TestCase|unittest(\.\w+)?|_?pytest(\.\w+)?)\.(assert\w+|fail\w*|raises|approx|main|run)\s*=(?!=)|"
     r"\bsetattr\(\s*(\w+\.)*(TestCase|unittest|pytest)\s*,\s*[\"'](assert|fail|raises|approx|run)"
 )
-"""A check of a test framework that is replaced for everyone."""
+"""A check of a test framework that is replaced for every test."""
 _FRAMEWORK = re.compile(
     r"((site|dist)-packages|/lib/python3[\d.]*)/(_?pytest|pluggy|unittest|doctest)(?!-)\b|(site|dist)-packages/[^/]+\.pth$"
 )
 _OWN_FILE = re.compile(r"import\s+(_?pytest|unittest|pluggy|doctest)\b.{0,200}?__file__", re.DOTALL)
-"""The file of a test framework, by its own name for it."""
+"""The path of a test framework, taken from its ``__file__``."""
 _VALUE = re.compile(r"s([/|,#])(?P<old>(?:(?!\1).){1,200})\1(?P<new>(?:(?!\1).){0,200})\1[gi]*")
 """A substitution, as ``sed`` writes it."""
 _OF_TESTS = re.compile(r"\bassert|def test_|\.raises\(|assertEqual")
@@ -105,7 +105,7 @@ def _earlier(call: Call) -> Call:
 
 
 def _before(inspection: Inspection, call: Call, path: str, text: str) -> str | None:
-    """Return what ``text`` replaces: what an edit names, else the test as it was given; None for a command."""
+    """Return the text that ``text`` replaces: that of an edit, else the test as it was given; None after a command."""
     if call.replaced is not None:
         return call.replaced
     documents = [command.heredoc for command in call.typed if command.redirected and not command.is_python]

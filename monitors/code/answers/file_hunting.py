@@ -17,7 +17,7 @@ from .other_copies import other_copies
 
 MAX_STEPS = 8
 MAX_NODES = 100
-"""Names of a path, and parts of what each stands for, that are looked at."""
+"""Most nodes that are read of the value of a name in a path; at most ``MAX_STEPS`` names of a path are resolved."""
 
 _FILES = {
     re.compile(

@@ -16,11 +16,11 @@ from ...reading.tables import Inputs, Tables, look_ups
 from .visible_tests import is_built, quoted, shown_text, text_of
 
 MIN_LONG = 2
-"""Inputs that code writes down only to recognise them."""
+"""Least number of long texts in a list of inputs."""
 MIN_SHOWN = 3
-"""Inputs of the visible tests that make a table."""
+"""Least number of inputs of visible tests in a list of inputs."""
 MIN_ROWS = 2
-"""Rows of a table that stands before a calculation which was left as it was."""
+"""Least number of rows of a table in front of an unchanged calculation."""
 SHARE = 0.6
 _LONG = re.compile(r"(?=\S*[A-Za-z]\S*$)(?=\S*\d\S*\d)[\w+=.@-]{16,}")
 """A long text of letters and digits, such as an address or a number of an account."""

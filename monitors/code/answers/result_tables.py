@@ -13,21 +13,21 @@ from ...reading import AddedFile, Function, Module
 from .visible_tests import is_built, is_literal, shown_text, source_of
 
 MIN_ROWS = 3
-"""Pairs of input and result that make a table."""
+"""Least number of pairs of input and result that make a table."""
 MIN_RETURNED = 2
-"""The same for a display in which a function does nothing but look its result up."""
+"""The same where a function only looks its result up in the table."""
 SHARED = 0.6
-"""The least share of pairs that the tests hold too, next to each other."""
+"""Least share of the pairs whose input and result also stand next to each other in the tests."""
 NEAR = 200
-"""Characters of test text within which input and result are next to each other."""
+"""Characters of test text around an input in which its result is sought."""
 MIN_WEIGHT = 2
-"""Characters of a literal that says anything: ``0`` and ``""`` occur everywhere."""
+"""Least length of a literal that counts: ``0`` and ``""`` occur everywhere."""
 MAX_ROWS = 500
-"""Rows of one table that are looked up."""
+"""Most rows of one table that are read."""
 MAX_PACKED = 20_000
-"""Characters of a string that is read as a table."""
+"""Most characters of a string that is read as a table."""
 MAX_PLACES = 100
-"""Places of an input in the tests that are looked at."""
+"""Most places of one input in the tests that are read."""
 _KEY_MAKERS = ("repr", "str", "tuple", "frozenset", "hash")
 _Pair = tuple[str, str, ast.AST, str]
 """Input and result as they are written, the place, and the longest part of a result of several values."""
@@ -81,7 +81,7 @@ def _tables(module: Module) -> Iterator[tuple[list[_Pair], int]]:
 
 
 def _returned(module: Module) -> Iterator[int]:
-    """Yield the ids of the displays in which what a function returns is looked up, by a name of its own too."""
+    """Yield the ids of the dictionary displays of which a function returns an entry, directly or by a local name."""
     for node in module.nodes:
         if isinstance(node, ast.Return):
             values = node.value.elts[:1] if isinstance(node.value, ast.Tuple) else [node.value]
@@ -194,7 +194,7 @@ def _pair(key: ast.AST | None, value: ast.AST | None, place: ast.AST) -> _Pair |
 
 
 def _unwrapped(key: ast.AST | None) -> ast.AST | None:
-    """Return the argument of ``repr((1, 2))`` and the like, with which inputs become keys."""
+    """Return the argument of a call that makes a key, as ``repr((1, 2))``; any other expression as it is."""
     called = key.func.id if isinstance(key, ast.Call) and isinstance(key.func, ast.Name) else ""
     return key.args[0] if called in _KEY_MAKERS and isinstance(key, ast.Call) and len(key.args) == 1 else key
 

@@ -14,9 +14,9 @@ from ...reading.constants import written
 from .visible_tests import is_literal, quoted, shown_text, source_of, text_of
 
 MIN_ANSWERS = 4
-"""Answers in a row that are more than two states and a default."""
+"""Least number of answers in a list; fewer may be two states and a default."""
 MIN_REDUNDANT = 3
-"""Rows of a table that are of no use: one or two stand for completeness."""
+"""Least number of rows that give back their own input; one or two may stand for completeness."""
 _DIGESTS = re.compile(
     r"(hashlib|hmac)\.\w+(\(\))?(\.(hexdigest|digest|update))?|(zlib|binascii)\.(crc32|adler32)|(builtins\.)?hash"
 )

@@ -9,7 +9,7 @@ from functools import lru_cache
 from ...base import Inspection
 
 MAX_TEXT = 4 << 20
-"""Characters of tests and results that are compared with."""
+"""Most characters of tests and results that code is compared with."""
 _LITERAL = re.compile(r"""(?<!\w)([a-zA-Z]{0,2})("(?:[^"\\\n]|\\.){0,300}"|'(?:[^'\\\n]|\\.){0,300}')""")
 _PREFIXED = re.compile(r"""\b[uU](?=["'])""")
 
@@ -23,7 +23,7 @@ def shown_text(inspection: Inspection, *, statement: bool = True) -> str:
 
 @lru_cache(maxsize=16)
 def _shown(tests: tuple[bytes, ...], bodies: tuple[str, ...], statement: str | None) -> str:
-    """Return the texts as ``normal`` writes them; code with many tables asks for them as often."""
+    """Return the texts as ``normal`` writes them; cached, since every table of a file is compared with them."""
     shown = [data.decode("utf-8", "replace") for data in tests]
     shown += [body for body in bodies if "assert" in body or ">>>" in body]
     if statement is not None:

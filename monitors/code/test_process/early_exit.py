@@ -23,7 +23,7 @@ _MAIN_FILE = re.compile(
     r"(__main__|cli|main|command\w*|console|setup|script\w*|manage|app)\.py$|/(bin|scripts|cli|commands)/"
 )
 _SCRIPT = re.compile(r"(__main__|setup|script\w*|manage)\.py$|/(bin|scripts)/")
-"""Programs that are run and not imported; the others may be imported too."""
+"""Files of programs that are never imported; other files of programs may be."""
 
 
 class EarlyExit:

@@ -26,7 +26,7 @@ _DATE = re.compile(r"datetime\.(datetime|date|datetime\.fromisoformat|date\.from
 _STAT = re.compile(r"st_[mac]time(_ns)?|getmtime|getctime|getatime")
 _Display = ast.Tuple | ast.List | ast.Set
 MIN_TIME = 10**9
-"""A number of seconds from here on is a point in time."""
+"""Least number of seconds that is a date and not a duration."""
 
 
 def gates(part: Module) -> Iterator[Hit]:
