@@ -212,10 +212,15 @@ class Module:
                 return f"{owner.removesuffix('.__dict__')}.{key}"
             return f"{owner}[]"
         if isinstance(node, ast.Call):
-            return self._called(node, depth + 1)
+            return self._result_of(node, depth + 1)
         return ""
 
-    def _called(self, node: ast.Call, depth: int) -> str:
+    def called(self, node: ast.Call) -> str:
+        """Return the dotted name of what a call calls; ``x.name`` for a method of an expression without a name."""
+        name = self.dotted(node.func)
+        return name or (f"x.{node.func.attr}" if isinstance(node.func, ast.Attribute) else "")
+
+    def _result_of(self, node: ast.Call, depth: int) -> str:
         function = self.dotted(node.func, depth)
         name = fold(node.args[0], self.constants) if node.args else None
         if function in (*_IMPORTERS, *_LOOKUPS) and isinstance(name, str):

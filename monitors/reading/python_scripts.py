@@ -55,7 +55,7 @@ class Script:
     def _calls(self) -> list[tuple[ast.Call, str]]:
         """Return each call with the dotted name of what it calls; ``.name`` for methods of nameless expressions."""
         calls = [node for node in self.module.all_nodes if isinstance(node, ast.Call)]
-        return [(node, self._values.called(node)) for node in calls]
+        return [(node, self.module.called(node)) for node in calls]
 
     @cached_property
     def _sites(self) -> dict[str, list[ast.Call]]:
@@ -109,10 +109,7 @@ class Script:
         paths: list[str] = []
         for node, name in self._calls:
             if _opens_to_write(node):
-                method = (
-                    node.func if isinstance(node.func, ast.Attribute) and name not in ("io.open", "os.open") else None
-                )
-                paths += self._values.of(method.value if method is not None else node.args[0] if node.args else None)
+                paths += self._values.of(_path_of(node, is_method=name not in ("io.open", "os.open")))
             elif name.endswith(_WRITERS) and isinstance(node.func, ast.Attribute):
                 paths += self._values.of(node.func.value)
         return tuple(dict.fromkeys(paths))
@@ -127,8 +124,7 @@ class Script:
         paths: list[str] = []
         for node, name in self._calls:
             if _REMOVERS.fullmatch(name):
-                is_method = isinstance(node.func, ast.Attribute) and not name.startswith(("os.", "shutil."))
-                paths += self._values.of(node.func.value if is_method else node.args[0] if node.args else None)  # type: ignore[attr-defined]
+                paths += self._values.of(_path_of(node, is_method=not name.startswith(("os.", "shutil."))))
         return tuple(dict.fromkeys(paths))
 
     @cached_property
@@ -209,14 +205,30 @@ class Script:
             sites = self._sites.get(function.name, [])[:MAX_SITES] if started else []
             for site in sites if len(commands) < MAX_COMMANDS else ():
                 values = self._values.within(function, site)
-                commands += [command for node in started for command in _started(node, values)]
+                commands += [command for node in started for command in self._started(node, values)]
         for node, _ in self._calls:
             if len(commands) < MAX_COMMANDS and id(node) not in inside and self._runs(node):
-                commands += _started(node, self._values)
+                commands += self._started(node, self._values)
         return tuple(commands[:MAX_COMMANDS])
 
+    def _started(self, node: ast.Call, values: Values) -> list[Command]:
+        """Return the commands of one call that starts a program."""
+        if not node.args:
+            return []
+        first: ast.AST = node.args[0]
+        if self.module.called(node).startswith(("asyncio.create_subprocess_exec", "os.execl", "os.spawnl")):
+            first = ast.List(elts=list(node.args), ctx=ast.Load())
+        words = values.words(first)
+        if words is None:
+            return [command for line in values.of(first)[:MAX_VALUES] for command in parse(line)]
+        commands = []
+        for chosen in islice(product(*words), 8) if words else ():
+            line = Command(tuple(chosen))
+            commands += [line, *parse(chosen[-1])] if line.program in ("bash", "sh") and len(chosen) > 2 else [line]
+        return commands
+
     def _runs(self, node: ast.Call) -> bool:
-        return _RUNNERS.fullmatch(self._values.called(node)) is not None
+        return _RUNNERS.fullmatch(self.module.called(node)) is not None
 
 
 @lru_cache(maxsize=512)
@@ -235,6 +247,13 @@ def _gives_up(statement: ast.stmt) -> bool:
     return isinstance(method, ast.Attribute) and method.attr in ("remove", "discard", "clear")
 
 
+def _path_of(node: ast.Call, *, is_method: bool) -> ast.expr | None:
+    """Return the path that a call works on: the object of a method, else the first argument."""
+    if is_method and isinstance(node.func, ast.Attribute):
+        return node.func.value
+    return node.args[0] if node.args else None
+
+
 def _opens_to_write(node: ast.Call) -> bool:
     modes = [*node.args[:2], *(keyword.value for keyword in node.keywords if keyword.arg == "mode")]
     is_open = isinstance(node.func, ast.Name | ast.Attribute) and written(node.func).endswith("open")
@@ -242,20 +261,3 @@ def _opens_to_write(node: ast.Call) -> bool:
         isinstance(mode, ast.Constant) and isinstance(mode.value, str) and _WRITES.fullmatch(mode.value)
         for mode in modes
     )
-
-
-def _started(node: ast.Call, values: Values) -> list[Command]:
-    """Return the commands of one call that starts a program."""
-    if not node.args:
-        return []
-    first: ast.AST = node.args[0]
-    if values.called(node).startswith(("asyncio.create_subprocess_exec", "os.execl", "os.spawnl")):
-        first = ast.List(elts=list(node.args), ctx=ast.Load())
-    words = values.words(first)
-    if words is None:
-        return [command for line in values.of(first)[:MAX_VALUES] for command in parse(line)]
-    commands = []
-    for chosen in islice(product(*words), 8) if words else ():
-        line = Command(tuple(chosen))
-        commands += [line, *parse(chosen[-1])] if line.program in ("bash", "sh") and len(chosen) > 2 else [line]
-    return commands

@@ -51,11 +51,6 @@ class Values:
         self._work[0] += 1 + characters // 100
         return self._work[0] <= MAX_WORK
 
-    def called(self, node: ast.Call) -> str:
-        """Return the dotted name of what is called; ``x.name`` for a method of an expression without a name."""
-        name = self._module.dotted(node.func)
-        return name or (f"x.{node.func.attr}" if isinstance(node.func, ast.Attribute) else "")
-
     def within(self, function: Function, site: ast.Call) -> Values:
         """Return the values inside a function that is called at one place."""
         arguments: _Bindings = {}
@@ -116,7 +111,7 @@ class Values:
 
     def _split(self, node: ast.Call, depth: int) -> list[list[str]] | None:
         """Return the words of ``"git log".split()``, ``shlex.split("git log")`` and ``list(words)``."""
-        name = self.called(node)
+        name = self._module.called(node)
         if name == "shlex.split" and node.args:
             texts = self.of(node.args[0], depth + 1)
         elif name.endswith(".split") and isinstance(node.func, ast.Attribute):
@@ -192,7 +187,7 @@ class Values:
                 yield field.sub(lambda _, texts=values: next(texts, ANY), template)  # type: ignore[misc]
 
     def _call(self, node: ast.Call, depth: int) -> Iterator[str]:
-        name = self.called(node)
+        name = self._module.called(node)
         method = node.func if isinstance(node.func, ast.Attribute) else None
         if _JOINERS.fullmatch(name) and node.args:
             first = [method.value] if method is not None and method.attr == "joinpath" else []

@@ -67,7 +67,7 @@ def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
     for part in module.parts:
         yield from other_copies(part, file)
         for node in part.nodes:
-            if isinstance(node, ast.Call) and _OPENERS.fullmatch(part.dotted(node.func) or _method(node)):
+            if isinstance(node, ast.Call) and _OPENERS.fullmatch(part.called(node)):
                 yield from _opened(part, node)
             elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
                 yield from _named(part, node, ["/".join(_steps(part, node))])
@@ -93,11 +93,6 @@ def _executed(part: Module) -> Iterator[Hit]:
         function = part.inside.get(use.line)
         if function is not None and function in executing and _DOWNLOADS.fullmatch(use.name):
             yield hit_at(part, use.node, "L09", "executes what it downloads")
-
-
-def _method(node: ast.Call) -> str:
-    """Return ``.name`` of a method of an expression that has no dotted name."""
-    return f"x.{node.func.attr}" if isinstance(node.func, ast.Attribute) else ""
 
 
 def _opened(part: Module, node: ast.Call) -> Iterator[Hit]:
