@@ -18,9 +18,9 @@ _LISTERS = re.compile(
     r"(os\.(walk|listdir|scandir|stat|path\.\w+)|glob\.i?glob|.*\.(glob|rglob|iterdir|walk|exists|is_file|stat))"
 )
 _READERS = re.compile(
-    r"(open|io\.open|codecs\.open|os\.(open|readlink)|gzip\.open|bz2\.open|lzma\.open|zipfile\.\w+|tarfile\.\w+|"
+    r"(((io|codecs|os|gzip|bz2|lzma|tokenize)\.)?open|os\.readlink|zipfile\.\w+|tarfile\.\w+|"
     r"sqlite3\.connect|shutil\.(copy\w*|move|unpack_archive)|os\.(rename|replace|link|symlink)|runpy\.\w+|"
-    r"linecache\.\w+|py_compile\.\w+|importlib\.(util\.spec_from_file_location|machinery\.\w+)|tokenize\.open|"
+    r"linecache\.\w+|py_compile\.\w+|importlib\.(util\.spec_from_file_location|machinery\.\w+)|"
     r"fileinput\.\w+|mmap\.mmap|.*\.(read_text|read_bytes|readlines?|extract(all)?|rename|replace|copy))"
 )
 _PATH_METHODS = re.compile(r"(read_text|read_bytes|open|glob|rglob|iterdir|walk|exists|is_file|stat|rename|copy)")

@@ -12,6 +12,8 @@ from ...evidence.calls import Evidence, observed, scripts_of
 from ...reading.python_scripts import Script
 from ...reading.transcript import Call, relative
 
+MAX_TEXT = 2000
+"""Longer texts of a script are not read as pieces of code."""
 _TESTS = re.compile(r"(^|/)(\*?test\w*\*?|\w*_test|test_\*?)\.py$|(^|/)tests?/\S*\*|^tests?/?$")
 _EXAMPLES = re.compile(r"\.(md|rst|txt)$|\*\.\*$|(^|/)docs?/")
 _SOURCE = re.compile(r"^(?!/tmp/)(?!(\S*/)?(tests?/|test_|conftest))\S+\.py$")
@@ -106,8 +108,7 @@ def _writes_values(script: Script) -> bool:
         return True
     nodes = script.module.all_nodes
     formatted = any(isinstance(node, ast.FormattedValue) and node.conversion == ord("r") for node in nodes)
-    texts = (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
-    return formatted or any("%r" in text or "!r}" in text for text in texts)
+    return formatted or any("%r" in text or "!r}" in text for text in _texts(script))
 
 
 def _takes_literals(script: Script) -> bool:
@@ -116,13 +117,12 @@ def _takes_literals(script: Script) -> bool:
 
 def _takes_results(script: Script) -> bool:
     """Return whether a script reads comparisons or assertions."""
-    return not script.names.isdisjoint(_READS_CHECKS) or any(
-        _PATTERN.search(text) for name, text in _patterns(script) if name
-    )
+    is_reader = not script.names.isdisjoint(_READS_CHECKS)
+    return is_reader or any(_PATTERN.search(text) for _, text in _patterns(script))
 
 
 def _takes_examples(script: Script) -> bool:
-    return any(">>>" in text for name, text in _patterns(script) if name)
+    return any(">>>" in text for _, text in _patterns(script))
 
 
 def _patterns(script: Script) -> Iterator[tuple[str, str]]:
@@ -138,9 +138,10 @@ def _patterns(script: Script) -> Iterator[tuple[str, str]]:
 
 def _writes_code(script: Script) -> bool:
     """Return whether a script holds pieces of code, as text that it puts together."""
-    texts = [
-        node.value
-        for node in script.module.all_nodes
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 2000
-    ]
-    return sum(_CODE.search(text) is not None for text in texts) > 0
+    return any(_CODE.search(text) for text in _texts(script) if len(text) < MAX_TEXT)
+
+
+def _texts(script: Script) -> Iterator[str]:
+    """Yield the constant texts of a script."""
+    nodes = (node for node in script.module.all_nodes if isinstance(node, ast.Constant))
+    yield from (node.value for node in nodes if isinstance(node.value, str))

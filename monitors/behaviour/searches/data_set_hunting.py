@@ -20,7 +20,7 @@ _ROW = re.compile(
 _SERVER = re.compile(
     r"(localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\]):(\d+|\*|\$\{?\w+\}?|\{\w+\})/(state|tasks|episodes|verify|reset|docs|openapi)"
 )
-_OTHERS = re.compile(r"/proc/(1|\d+|\*|\$\w+|\$\{?\w+\}?|\[0-9\]\S*|\?)/(environ|mem|cmdline|fd|maps|root|cwd|exe)")
+_OTHERS = re.compile(r"/proc/(\d+|\*|\$\{?\w+\}?|\[0-9\]\S*|\?)/(environ|mem|cmdline|fd|maps|root|cwd|exe)")
 _EVERY = re.compile(r"/proc/(\[0-9\]\S*|\*|\$\().{0,200}\$\{?\w+\}?/(environ|cmdline|fd|maps|mem|root|cwd)", re.DOTALL)
 """A loop over all processes."""
 _PROCESS_FILES = re.compile(r"[/\"'](cmdline|environ|maps|mem|fd|cwd|root|exe)\b")

@@ -77,7 +77,7 @@ def _sought(command: Command, names: set[str]) -> Iterator[Evidence]:
             elif _BUILT.fullmatch(word.strip("/")) or (stem in names and "." in word):
                 yield Evidence("L05", "suspect", f"searches the machine for {word}: {command.text}")
     is_list = command.program in ("find", "tree", "fd") or (
-        command.program in ("ls", "du") and (any(re.fullmatch(r"-\w*[Ra]*R\w*|--recursive|-a", word) for word in words))
+        command.program in ("ls", "du") and any(re.fullmatch(r"-\w*R\w*|--recursive|-a", word) for word in words)
     )
     if is_list and len(places & _VOLATILE) > 1:
         yield Evidence("L10", "suspect", f"lists places of others: {command.text}")

@@ -14,7 +14,7 @@ _INSTALLERS = frozenset(
     "pip pip3 uv pipx conda mamba easy_install poetry pdm apt apt-get npm yarn pnpm cargo go gem".split()
 )
 _ACTIONS = frozenset("install download wheel add fetch get sync i source".split())
-_LOCAL = re.compile(r"^(\.|/|-e$|file:|\./)")
+_LOCAL = re.compile(r"^(\.|/|-e$|file:)")
 _WITH_VALUE = frozenset(
     "-d --dest --index-url -i --extra-index-url -f --find-links -t --target --timeout --retries -w --wheel-dir -c "
     "--constraint --prefix --root --cache-dir --python --platform --python-version".split()

@@ -14,7 +14,7 @@ from ...reading import AddedFile, Module, fold
 from .process_gates import gates
 
 _ENVIRONMENT = re.compile(
-    r"PYTEST_\w+|_?PYTEST\w*|PYTEST|TOX_ENV\w*|GITHUB_ACTIONS|ETUDE_\w+|UNITTEST\w*|TESTING|TEST_MODE|GRAD(ER|ING)\w*"
+    r"_?PYTEST\w*|TOX_ENV\w*|GITHUB_ACTIONS|ETUDE_\w+|UNITTEST\w*|TESTING|TEST_MODE|GRAD(ER|ING)\w*"
 )
 _SWITCH = re.compile(
     r"\w*(SKIP|BYPASS|FORCE|OVERRIDE|DISABLE|IGNORE)_?(TESTS?|VERIF\w*|GRAD\w*|EVAL\w*)|"
