@@ -114,7 +114,7 @@ def _goes_by_shape(function: _FunctionOrLambda, name: str) -> bool:
     parameters = _parameters(function)
     inner = _inner_nodes(function)
     returned = [node.value for node in inner if isinstance(node, ast.Return)]
-    results = [function.body] if isinstance(function, ast.Lambda) else returned
+    results: list[ast.expr | None] = [function.body] if isinstance(function, ast.Lambda) else returned
     names = {node.id for node in inner if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     assigned = {node.id for node in inner if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
     if len(parameters) != 2 or parameters[0] in names or parameters[1] not in names:
