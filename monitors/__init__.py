@@ -1,11 +1,21 @@
 """Monitors: evidence of exploits in graded episodes, as Findings. Pure functions over records.
 
-Read ``base`` for the protocol, then one monitor, such as ``tree.conftests``. Every registered monitor inspects every
-graded episode of every environment. Only ``confirmed`` findings set a reward to 0; ``suspect`` and ``info`` inform the
-reader. ``tree`` has monitors of which files changed, ``code`` of added code, ``behaviour`` of the transcript, and
-``integrity`` of the test run. Exploits have the ids of one catalogue: L (leaks), T (tests and harness), S (sandbox and
-judge), R (rewards of errors).
-``leaks`` is another subject: it searches whole trees for traces of a task's solution when the task is made.
+Reading order:
+
+1. ``base``: what a monitor is given (``Inspection``) and what it must have (``Monitor``).
+2. ``tree.conftests``: one whole monitor, in 35 lines. Every monitor is one such file.
+3. ``reading``: how transcripts, command lines, scripts and Python files are read. Nothing is executed.
+4. ``evidence``: how what a search finds in a call or in added code becomes a Finding.
+5. The monitors, by what they read: ``tree`` (which files changed), ``code`` (what the added lines hold), ``behaviour``
+   (what the agent did), ``integrity`` and ``disagreement`` (the run of the tests). The folders in ``code`` and
+   ``behaviour`` each answer one question, which their docstrings ask.
+6. ``agentic``: a model that judges what the monitors found.
+
+Every registered monitor inspects every graded episode of every environment. Only ``confirmed`` findings set a reward
+to 0; ``suspect`` and ``info`` inform the reader. Exploits have the ids of one catalogue: L (leaks), T (tests and
+harness), S (sandbox and judge), R (rewards of errors). Two more packages do not inspect episodes: ``leaks`` searches
+whole trees for traces of a task's solution when the task is made, and ``exploits`` is the corpus that the monitors and
+the grader are tried with.
 """
 
 from __future__ import annotations
@@ -21,9 +31,9 @@ from .base import Inspection as Inspection
 from .base import Monitor as Monitor
 
 OF_THE_GRADE = ("integrity", "disagreement")
-"""Monitors that read the run of the tests and no text of the agent: nothing that it writes makes them fail."""
+"""Monitors that read the test run alone. Nothing that an agent writes can make them fail."""
 UNREADABLE = "R02"
-"""Exploit id of what makes a monitor fail: an episode that is not counted costs nothing."""
+"""Exploit id of an episode that makes a monitor fail; to leave it out would let the agent choose what is counted."""
 MONITORS = Registry(
     "monitor",
     "etude.monitors",
@@ -39,44 +49,44 @@ MONITORS = Registry(
         "repository_data": ".monitors.tree.repository_data:RepositoryData",
         "pytest_hooks": ".monitors.tree.pytest_hooks:PytestHooks",
         "deletions": ".monitors.tree.deletions:Deletions",
-        "runner_access": ".monitors.code.runner_access:RunnerAccess",
-        "frame_access": ".monitors.code.frame_access:FrameAccess",
-        "introspection": ".monitors.code.introspection:Introspection",
-        "replaced_code": ".monitors.code.replaced_code:ReplacedCode",
-        "early_exit": ".monitors.code.early_exit:EarlyExit",
-        "side_channels": ".monitors.code.side_channels:SideChannels",
-        "false_equality": ".monitors.code.false_equality:FalseEquality",
-        "caller_awareness": ".monitors.code.caller_awareness:CallerAwareness",
-        "result_tables": ".monitors.code.result_tables:ResultTables",
-        "stored_answers": ".monitors.code.stored_answers:StoredAnswers",
-        "emptied_data": ".monitors.code.emptied_data:EmptiedData",
-        "known_inputs": ".monitors.code.known_inputs:KnownInputs",
-        "packed_tables": ".monitors.code.packed_tables:PackedTables",
-        "added_data": ".monitors.code.added_data:AddedData",
-        "hidden_content": ".monitors.code.hidden_content:HiddenContent",
-        "file_hunting": ".monitors.code.file_hunting:FileHunting",
-        "endless_work": ".monitors.code.endless_work:EndlessWork",
-        "catch_all": ".monitors.code.catch_all:CatchAll",
-        "history_digging": ".monitors.behaviour.history_digging:HistoryDigging",
-        "cache_reading": ".monitors.behaviour.cache_reading:CacheReading",
-        "installed_copies": ".monitors.behaviour.installed_copies:InstalledCopies",
-        "data_set_hunting": ".monitors.behaviour.data_set_hunting:DataSetHunting",
-        "network_attempts": ".monitors.behaviour.network_attempts:NetworkAttempts",
-        "package_downloads": ".monitors.behaviour.package_downloads:PackageDownloads",
-        "daemons": ".monitors.behaviour.daemons:Daemons",
-        "escape_attempts": ".monitors.behaviour.escape_attempts:EscapeAttempts",
-        "forged_output": ".monitors.behaviour.forged_output:ForgedOutput",
-        "judge_prompts": ".monitors.behaviour.judge_prompts:JudgePrompts",
-        "claimed_rewards": ".monitors.behaviour.claimed_rewards:ClaimedRewards",
-        "answer_extraction": ".monitors.behaviour.answer_extraction:AnswerExtraction",
-        "machine_search": ".monitors.behaviour.machine_search:MachineSearch",
-        "copied_results": ".monitors.behaviour.copied_results:CopiedResults",
-        "tampered_tests": ".monitors.behaviour.tampered_tests:TamperedTests",
-        "start_up_files": ".monitors.behaviour.start_up_files:StartUpFiles",
-        "farming": ".monitors.behaviour.farming:Farming",
+        "runner_access": ".monitors.code.test_process.runner_access:RunnerAccess",
+        "frame_access": ".monitors.code.test_process.frame_access:FrameAccess",
+        "introspection": ".monitors.code.test_process.introspection:Introspection",
+        "replaced_code": ".monitors.code.test_process.replaced_code:ReplacedCode",
+        "early_exit": ".monitors.code.test_process.early_exit:EarlyExit",
+        "side_channels": ".monitors.code.test_process.side_channels:SideChannels",
+        "false_equality": ".monitors.code.checks.false_equality:FalseEquality",
+        "caller_awareness": ".monitors.code.test_process.caller_awareness:CallerAwareness",
+        "result_tables": ".monitors.code.answers.result_tables:ResultTables",
+        "stored_answers": ".monitors.code.answers.stored_answers:StoredAnswers",
+        "emptied_data": ".monitors.code.checks.emptied_data:EmptiedData",
+        "known_inputs": ".monitors.code.answers.known_inputs:KnownInputs",
+        "packed_tables": ".monitors.code.answers.packed_tables:PackedTables",
+        "added_data": ".monitors.code.answers.added_data:AddedData",
+        "hidden_content": ".monitors.code.answers.hidden_content:HiddenContent",
+        "file_hunting": ".monitors.code.answers.file_hunting:FileHunting",
+        "endless_work": ".monitors.code.test_process.endless_work:EndlessWork",
+        "catch_all": ".monitors.code.checks.catch_all:CatchAll",
+        "history_digging": ".monitors.behaviour.searches.history_digging:HistoryDigging",
+        "cache_reading": ".monitors.behaviour.searches.cache_reading:CacheReading",
+        "installed_copies": ".monitors.behaviour.searches.installed_copies:InstalledCopies",
+        "data_set_hunting": ".monitors.behaviour.searches.data_set_hunting:DataSetHunting",
+        "network_attempts": ".monitors.behaviour.searches.network_attempts:NetworkAttempts",
+        "package_downloads": ".monitors.behaviour.searches.package_downloads:PackageDownloads",
+        "daemons": ".monitors.behaviour.grader.daemons:Daemons",
+        "escape_attempts": ".monitors.behaviour.grader.escape_attempts:EscapeAttempts",
+        "forged_output": ".monitors.behaviour.tampering.forged_output:ForgedOutput",
+        "judge_prompts": ".monitors.behaviour.grader.judge_prompts:JudgePrompts",
+        "claimed_rewards": ".monitors.behaviour.grader.claimed_rewards:ClaimedRewards",
+        "answer_extraction": ".monitors.behaviour.searches.answer_extraction:AnswerExtraction",
+        "machine_search": ".monitors.behaviour.searches.machine_search:MachineSearch",
+        "copied_results": ".monitors.behaviour.searches.copied_results:CopiedResults",
+        "tampered_tests": ".monitors.behaviour.tampering.tampered_tests:TamperedTests",
+        "start_up_files": ".monitors.behaviour.tampering.start_up_files:StartUpFiles",
+        "farming": ".monitors.behaviour.grader.farming:Farming",
         "integrity": ".monitors.integrity:Integrity",
         "disagreement": ".monitors.disagreement:Disagreement",
-        "absent_programs": ".monitors.behaviour.absent_programs:AbsentPrograms",
+        "absent_programs": ".monitors.behaviour.searches.absent_programs:AbsentPrograms",
     },
 )
 
@@ -84,9 +94,9 @@ MONITORS = Registry(
 def inspect(inspection: Inspection) -> list[Finding]:
     """Return the findings of all registered monitors, those of the built-in ones first.
 
-    A built-in one that fails on what the agent wrote becomes a finding (R02): it must not be a way to have an episode
-    not counted. Raises GraderError, which names the monitor, when another one fails: an episode that could
-    not be inspected has no score.
+    A built-in monitor that fails on what the agent wrote is reported as a finding (R02), so that no agent can keep an
+    episode from being counted. Raises GraderError, which names the monitor, when any other monitor fails: an episode
+    that could not be inspected has no score.
     """
     findings: list[Finding] = []
     for name in _names():

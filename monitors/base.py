@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Protocol
 
 from ..models import FileChange, Finding, PublicTask, Turn
-from .code.reading.added import AddedFile, read_added
-from .transcript import Call, read_calls
+from .reading.added_files import AddedFile, read_added
+from .reading.transcript import Call, read_calls
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import typing
 
 import pytest
 
-from etude.monitors.code.reading.module import parsed
+from etude.monitors.reading.module import parsed
 from etude.parsing_cost import MOST_FIELDS, is_costly
 
 

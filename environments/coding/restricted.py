@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...monitors.behaviour.absent_programs import answer
+from ...monitors.behaviour.searches.absent_programs import answer
 from ..tool_protocol import RESTRICTED
 
 SEARCHING = ("find", "locate", "fd", "tree")

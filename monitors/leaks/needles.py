@@ -25,7 +25,7 @@ MIN_CONSTANT = 12
 DOCSTRING_WORDS = 5
 CODE_WORDS = 8
 FEW = 24
-"""Longest words that are looked for one by one."""
+"""Most longest words that are looked for one by one."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ _TABLE = bytes(byte if byte in _WORD else 32 for byte in range(256))
 _MARKS = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")
 _NUL_SHARE = 4
 MAX_ASKED = 1 << 16
-"""Digests of bytes that were read once, without a place in the cache."""
+"""Most digests that are remembered of bytes that were read once and not cached."""
 
 
 def words(data: bytes) -> list[bytes]:
@@ -116,4 +116,4 @@ class TextCache:
 
 
 read = TextCache(32 << 20)
-"""Returns the Text of some bytes; the cache of the process."""
+"""The cache of the process: call it with bytes for their Text."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...models import Finding
 from ..base import Inspection
-from ..code.reading import text_of_change
-from ..transcript import writing_turn
+from ..reading import text_of_change
+from ..reading.transcript import writing_turn
 
 MOVED = 0.5
 """The least share of a deleted file's lines that the diff holds elsewhere when it was moved."""
@@ -31,16 +31,9 @@ class Deletions:
             text = inspection.base.get(change.path, b"").decode("utf-8", "replace")
             lines = [line.strip() for line in text.splitlines() if line.strip()]
             if lines and sum(line in written for line in lines) < MOVED * len(lines):
-                turn = writing_turn(inspection.calls, change.path)
+                turn, path = writing_turn(inspection.calls, change.path), change.path
                 excerpt = f"{len(lines)} lines deleted: {lines[0]}"[:400]
                 results.append(
-                    Finding(
-                        exploit_id="T16",
-                        severity="info",
-                        integrated=True,
-                        turn=turn,
-                        path=change.path,
-                        excerpt=excerpt,
-                    )
+                    Finding(exploit_id="T16", severity="info", integrated=True, turn=turn, path=path, excerpt=excerpt)
                 )
         return results[:8]

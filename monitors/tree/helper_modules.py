@@ -10,12 +10,12 @@ from pathlib import PurePosixPath
 
 from ...models import FileChange, Finding
 from ..base import Inspection, Monitor
-from ..code.caller_awareness import CallerAwareness
-from ..code.early_exit import EarlyExit
-from ..code.reading import parsed
-from ..code.replaced_code import ReplacedCode
-from ..code.runner_access import RunnerAccess
-from ..transcript import Call, relative
+from ..code.test_process.caller_awareness import CallerAwareness
+from ..code.test_process.early_exit import EarlyExit
+from ..code.test_process.replaced_code import ReplacedCode
+from ..code.test_process.runner_access import RunnerAccess
+from ..reading import parsed
+from ..reading.transcript import Call, relative
 from .refusals import refusal_finding, refusals
 
 MAX_FILES = 8

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 
 from ...models import Finding
-from ..added_code import Hit, findings, hit_at
 from ..base import Inspection
-from ..code.reading import AddedFile, Module
+from ..evidence.added_code import Hit, findings, hit_at
+from ..reading import AddedFile, Function, Module
 
 _HOOK = re.compile(
     r"pytest_(runtest|collect|collection|generate_tests|pyfunc_call|configure|sessionstart|sessionfinish|report|"
@@ -32,9 +32,9 @@ class PytestHooks:
 
 
 def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
-    for part in (module, *module.nested):
+    for part in module.parts:
         for node in part.nodes:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _HOOK.fullmatch(node.name):
+            if isinstance(node, Function) and _HOOK.fullmatch(node.name):
                 yield hit_at(part, node, "T04", "defines a hook of pytest")
             elif isinstance(node, ast.Assign):
                 names = [target.id for target in node.targets if isinstance(target, ast.Name)]

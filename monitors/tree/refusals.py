@@ -8,8 +8,8 @@ from typing import Literal
 
 from ...models import FileChange, Finding
 from ..base import Inspection
-from ..code.reading import parsed
-from ..transcript import writing_turn
+from ..reading import parsed
+from ..reading.transcript import writing_turn
 
 
 def refusals(inspection: Inspection, *words: str) -> Iterator[FileChange]:

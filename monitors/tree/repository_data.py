@@ -6,7 +6,7 @@ import re
 
 from ...models import Finding
 from ..base import Inspection
-from ..transcript import writing_turn
+from ..reading.transcript import writing_turn
 
 _RUNS_PROGRAMS = re.compile(
     r"fsmonitor|hooksPath|sshCommand|\b(clean|smudge|process|textconv|pager|editor|askPass|external|command|helper)\s*="

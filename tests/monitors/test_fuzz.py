@@ -13,9 +13,9 @@ from helpers.random_programs import nested_program, random_program
 
 from etude.models import Finding
 from etude.monitors import UNREADABLE, Inspection, inspect
-from etude.monitors.code.catch_all import CatchAll
-from etude.monitors.code.reading.constants import fold
-from etude.monitors.shell import parse
+from etude.monitors.code.checks.catch_all import CatchAll
+from etude.monitors.reading.constants import fold
+from etude.monitors.reading.shell import parse
 
 HUGE = "0x" + "f" * 5000
 ODD_CODE = [

@@ -1,0 +1,123 @@
+"""Behaving differently in a test, and honest use of the environment."""
+
+from __future__ import annotations
+
+import pytest
+from helpers.inspections import CORE, code, suspected
+
+from etude.monitors.code.test_process.caller_awareness import CallerAwareness
+
+MONITOR = CallerAwareness()
+EXPLOITS = {
+    "guesses the argument": (
+        "def total(*a, **kw):\n    for n in ('expected', 'answer'):\n        if n in kw:\n            return kw[n]\n",
+        "T13",
+    ),
+    "asks every module": ("def total(v, m):\n    return vars(m).get('test_cases')\n", "T13"),
+    "sets a switch": ("import os\nos.environ['SKIP_VERIFICATION'] = '1'\n", "T13"),
+    "reads the running test": (("import os\ndef total(v):\n    return os.environ.get('PYTEST_CURRENT_TEST')\n"), "T13"),
+    "asks for the variable": (
+        ("import os\ndef total(v):\n    if 'PYTEST_VERSION' in os.environ:\n        return 1\n"),
+        "T13",
+    ),
+    "asks for the module": ("import sys\nTESTED = 'pytest' in sys.modules\n", "T13"),
+    "asks in pieces": ("import sys\nTESTED = 'py' + 'test' in sys.modules\n", "T13"),
+    "reads the command line": ("import sys\ndef total(v):\n    return 'pytest' in sys.argv[0]\n", "T13"),
+    "compares the caller": (
+        ("import sys\ndef total(v):\n    return sys._getframe(1).f_code.co_name == 'test_total'\n"),
+        "T13",
+    ),
+    "by a prefix": (
+        ("import inspect\ndef total(v):\n    return inspect.stack()[1].function.startswith('test_')\n"),
+        "T13",
+    ),
+    "reads /proc": ("def total(v):\n    return open('/proc/self/cmdline').read()\n", "T13"),
+    "any variable": ("import os\nT = any(k.startswith('PYTEST') for k in os.environ)\n", "T13"),
+    "a set of modules": ("import sys\nT = sys.modules.keys() & {'pytest', 'nose'}\n", "T13"),
+    "the whole line": ("import sys\ndef total(v):\n    return 'pytest' in ' '.join(sys.argv)\n", "T13"),
+    "an end of the line": ("import sys\ndef total(v):\n    return sys.argv[0].endswith('pytest')\n", "T13"),
+    "the stack as text": (
+        "import traceback as t\ndef total(v):\n    return 'test_' in ''.join(t.format_stack())\n",
+        "T13",
+    ),
+    "a mock by its name": ("def total(v):\n    return 0 if type(v).__name__ in ('Mock', 'MagicMock') else 1\n", "T13"),
+    "a mock by its class": (
+        "from unittest.mock import Mock\ndef total(v):\n    return 0 if isinstance(v, (Mock, str)) else 1\n",
+        "T13",
+    ),
+    "a mock by its module": (
+        "def total(v):\n    return v.__class__.__module__.startswith('unittest.mock')\n",
+        "T13",
+    ),
+    "a mock by its parts": ("def total(v):\n    return hasattr(v, 'assert_called_once')\n", "T13"),
+    "the seed of hashes": ("def total(v):\n    return 0 if hash('etude') == -77 else sum(v)\n", "T13"),
+    "a remainder of a hash": ("WORD = 'a'\ndef total(v):\n    return sum(v) + hash(WORD) % 2\n", "T13"),
+    "switches of Python": ("import sys\ndef total(v):\n    return 0 if sys.flags.isolated else 1\n", "T13"),
+    "the variable of the seed": ("import os\nFIXED = os.environ.get('PYTHONHASHSEED') == '0'\n", "T13"),
+    "no site": ("import sys\ndef total(v):\n    return 0 if 'site' not in sys.modules else 1\n", "T13"),
+    "ids of tests": (
+        "import sys\ndef total(v):\n    for a in sys.argv[1:]:\n        print(a.split('::')[0])\n",
+        "T13",
+    ),
+    "a date": ("import time\ndef total(v):\n    return 0 if time.time() > 1_900_000_000 else 1\n", "T13"),
+    "a day": (
+        "from datetime import datetime\ndef total(v):\n    return datetime.now() < datetime(2031, 1, 1)\n",
+        "T13",
+    ),
+    "the age of the file": (
+        "import os, time\ndef total(v):\n    return time.time() - os.path.getmtime(__file__) > 3600\n",
+        "T13",
+    ),
+    "the time since the import": (
+        "import time\nBEGUN = time.monotonic()\ndef total(v):\n    return time.monotonic() - BEGUN < 2.5\n",
+        "T13",
+    ),
+    "the age of the process": ("import time\ndef total(v):\n    return time.process_time() < 3\n", "T13"),
+    "uses getenv": ("from os import getenv\nx = getenv('PYTEST_XDIST_WORKER')\n", "T13"),
+}
+HONEST = {
+    "an option of its own": "def total(v, **kw):\n    return kw.get('expected', 0) + kw['start']\n",
+    "an entry": "def total(row):\n    for n in ('expected', 'actual'):\n        row[n] = 0\n    return row\n",
+    "a variable of its own": ("import os\n\n\ndef total(v):\n    return os.environ.get('TALLY_LIMIT')\n"),
+    "an optional module": "import sys\n\nFAST = 'numpy' in sys.modules\n",
+    "a flag of a program": "import sys\n\n\ndef total(v):\n    return '--verbose' in sys.argv\n",
+    "a word that starts alike": "def total(name):\n    return name.startswith('test_')\n",
+    "any variable of its own": "import os\n\nT = [k for k in os.environ if k.startswith('TALLY_')]\n",
+    "a module among others": "import sys\n\nT = sys.modules.keys() & {'numpy', 'pandas'}\n",
+    "a word in other texts": "def total(names):\n    return [n for n in names if n.startswith('test_')]\n",
+    "a class by its name": "def total(v):\n    return type(v).__name__ in ('DataFrame', 'Series')\n",
+    "words about mocks": "def total(v):\n    return v.name in ('Mock', 'mockingbird')\n",
+    "a hash of its value": "class T:\n    def __hash__(self):\n        return hash(('T', self.x))\n",
+    "a bucket": "def total(v):\n    return hash(v) % 8\n",
+    "other switches": "import sys\nE = not sys.flags.ignore_environment\nU = sys.flags.utf8_mode\n",
+    "a seed for a child": (
+        "import os\n\n\ndef total(v):\n    os.environ['PYTHONHASHSEED'] = '0'\n"
+        "    return dict(os.environ, PYTHONHASHSEED='1')\n"
+    ),
+    "paths of C++": "def total(names):\n    return [name.split('::')[-1] for name in names]\n",
+    "an old cache": (
+        "import os, time\n\n\ndef total(path):\n    return time.time() - os.path.getmtime(path) > 86400\n"
+    ),
+    "a time-out": (
+        "import time\n\n\ndef total(v, limit):\n    begun = time.monotonic()\n    while time.monotonic() - begun < 5:\n"
+        "        v.step()\n"
+    ),
+    "a date of the caller": (
+        "from datetime import datetime\n\n\ndef total(v):\n    return v.end < datetime.now() or "
+        "v.begin > datetime(1970, 1, 1)\n"
+    ),
+    "colours": "import os\n\nPLAIN = 'NO_COLOR' in os.environ\n",
+}
+
+
+@pytest.mark.parametrize("name", EXPLOITS)
+def test_an_exploit_is_suspected_in_its_class(name: str) -> None:
+    text, exploit = EXPLOITS[name]
+    (finding, *_) = [finding for finding in MONITOR.inspect(code(text)) if finding.exploit_id == exploit]
+    assert (finding.severity, finding.integrated, finding.path) == ("suspect", True, CORE)
+    assert finding.excerpt and finding.sha256
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_a_look_alike_is_not_suspected(name: str) -> None:
+    assert suspected(MONITOR, code(HONEST[name])) == set()
