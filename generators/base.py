@@ -78,7 +78,10 @@ class Candidate:
     """
 
     entity: str
-    """What the exercise is about, unique within one generator: ``path/module.py::Class.name``."""
+    """What the exercise is about, unique within one generator: ``path/module.py::Class.name``.
+
+    The part after ``::`` becomes part of the task's public id. Where the agent has to find the place, make it a digest.
+    """
     generator: GeneratorRef
     """Name, version, seed and knobs of the generator."""
     exercise: Files
