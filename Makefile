@@ -14,8 +14,9 @@ setup-all:
 demo: setup-demo
 	@.venv/bin/etude demo
 
+# Two files of tests at a time; the fixtures of a file are made once.
 test: setup
-	.venv/bin/pytest
+	.venv/bin/pytest -n 2 --dist loadfile
 
 test-slow: setup
 	.venv/bin/pytest -m slow

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from .errors import BadAddress, ConnectionLost, ServerError, ServerFull, ServerInfrastructureError
-from .llm.endpoints import is_local
 from .models import Episode, Observation, PublicTask, State
 
 if TYPE_CHECKING:
@@ -29,6 +28,13 @@ MESSAGE_TIMEOUT_S = 1800.0
 """Seconds to wait for one answer: longer than the slowest turn, so that a slow test run does not lose the session."""
 MAX_MESSAGE = 64 << 20
 """Bytes of the largest answer that is accepted."""
+
+
+def _is_local(url: str) -> bool:
+    """Return whether a server runs on this machine, which no proxy reaches."""
+    from .llm.endpoints import is_local  # here, because a program that only imports the client needs no endpoints
+
+    return is_local(url)
 
 
 class Client:
@@ -60,7 +66,7 @@ class Client:
                 ping_timeout=None,
                 max_size=MAX_MESSAGE,
                 compression=None,
-                proxy=None if is_local(address) else True,
+                proxy=None if _is_local(address) else True,
             )
         except (OSError, TimeoutError, WebSocketException) as error:
             raise ConnectionLost(
@@ -159,7 +165,7 @@ class Client:
         import httpx
 
         if self._http is None:
-            self._http = httpx.AsyncClient(timeout=self._message_timeout_s, trust_env=not is_local(self.url))
+            self._http = httpx.AsyncClient(timeout=self._message_timeout_s, trust_env=not _is_local(self.url))
         try:
             response = await self._http.get(self.url + path, params=query, headers=headers)
         except httpx.HTTPError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -115,6 +116,7 @@ class RootIsNoPackage:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ.pop("COLUMNS", None)  # parallel workers set it; tables are to be as wide as in a pipe
     # Registered, because a conftest's own hooks do not see the folders above it.
     config.pluginmanager.register(RootIsNoPackage())
 
