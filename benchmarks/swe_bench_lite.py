@@ -34,7 +34,7 @@ def main(rows: str, imported: Path) -> None:
     print_counts(by_repo, verdicts)
     print_environments(ordered)
     print("## Every examined instance\n")
-    print("Numbers of tests are those of the data set / those measured here; seconds are the wall time of the six runs.\n")
+    print("Numbers of tests: the data set's / measured here. Seconds: wall time of the six runs.\n")
     print(table(ordered))
 
 
