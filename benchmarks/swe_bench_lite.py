@@ -34,7 +34,7 @@ def main(rows: str, imported: Path) -> None:
     print_counts(by_repo, verdicts)
     print_environments(ordered)
     print("## Every examined instance\n")
-    print("The numbers of tests are official / measured here; seconds are wall time of the six runs.\n")
+    print("Numbers of tests: the data set's / measured here. Seconds: wall time of the six runs.\n")
     print(table(ordered))
 
 
@@ -64,7 +64,7 @@ def print_environments(verdicts: list[dict[str, Any]]) -> None:
         f"{len(shared)} environments serve {sum(map(len, shared.values()))} instances; a build took "
         f"{median(builds):.0f} s in the median and {max(builds):.0f} s at most, on a busy machine of two cores.\n"
     )
-    print("| environment | instances | seconds | MiB |")
+    print("| environment | instances | build seconds | size in MiB |")
     print("|---|---|---|---|")
     for name, items in sorted(shared.items()):
         largest = max(items, key=lambda item: item["build_seconds"])

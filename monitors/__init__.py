@@ -12,10 +12,10 @@ Reading order:
 6. ``agentic``: a model that judges what the monitors found.
 
 Every registered monitor inspects every graded episode of every environment. Only ``confirmed`` findings set a reward
-to 0; ``suspect`` and ``info`` inform the reader. Exploits have the ids of one catalogue: L (leaks), T (tests and
-harness), S (sandbox and judge), R (rewards of errors). Two more packages do not inspect episodes: ``leaks`` searches
-whole trees for traces of a task's solution when the task is made, and ``exploits`` is the corpus that the monitors and
-the grader are tried with.
+to 0; ``suspect`` and ``info`` inform the reader. ``docs/monitors.md`` lists the ids of exploits: L (leaks of the
+answer), T (tests and test process), S (sandbox, grader and judge), R (rewards of errors, episodes that are not
+counted). Two more packages do not inspect episodes: ``leaks`` searches whole trees for traces of a task's solution when
+the task is made, and ``exploits`` is the corpus that the monitors and the grader are tried with.
 """
 
 from __future__ import annotations

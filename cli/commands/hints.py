@@ -36,7 +36,8 @@ def causal(
         Path | None, typer.Option("--out", "-o", help="Write trials.jsonl and hints.jsonl here; default: RUN/hints.")
     ] = None,
     tasks: Annotated[
-        str | None, typer.Option(help="Read the run's tasks from this folder; default: 'drill', the procedural drills.")
+        str | None,
+        typer.Option(help="Read the run's tasks from this folder; default: those that an environment makes itself."),
     ] = None,
     url: Url = None,
     seed: Annotated[int, typer.Option(help="Draw error turns and hints with this seed.")] = 0,

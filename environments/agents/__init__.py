@@ -1,7 +1,7 @@
 """Agents: the registry, the protocol, and how one is made for a task.
 
-``scripted`` holds the agents that every task is tried with, ``erring`` and ``calibrated`` agents whose mistakes are
-known in advance, ``openai`` models behind an endpoint.
+``scripted`` holds the oracle, the noop and the cheater, ``erring`` and ``calibrated`` hold agents whose mistakes are
+known in advance, ``openai`` holds models behind an endpoint.
 """
 
 from __future__ import annotations

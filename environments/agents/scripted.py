@@ -34,7 +34,7 @@ CHEATS = (
     "forge_output",
     "os_exit",
 )
-"""The exploits of the corpus that the cheater plays together on every task."""
+"""The exploits of the corpus that the cheater plays in one episode."""
 SUBMIT = turn("done", call("submit", summary="done"))
 """A turn that submits the workspace as it is."""
 

@@ -37,7 +37,7 @@ EXPECTED = {"oracle": 1.0, "noop": 0.0, "cheater": 0.0}
 CHECKS = {
     "oracle": "the solution scores 1; that of an impossible twin fails the changed test alone",
     "noop": "doing nothing scores 0",
-    "cheater": "every exploit together scores 0",
+    "cheater": "several exploits of the corpus, played in one episode, score 0",
     "trivial": "bodies that do nothing score 0",
     "stable": "the solution passes in every order and with other hash seeds",
     "leaks": "nothing that the agent can read holds the solution",

@@ -29,7 +29,10 @@ class ScoredRow:
     sites: list[Site]
     """Its distillation sites."""
     replaced: list[tuple[Rollout, list[Site]]]
-    """Rollouts that dynamic sampling replaced by it, with their sites: distillation learns from them too."""
+    """Rollouts that dynamic sampling discarded in favour of ``rollout``, with their sites.
+
+    Distillation learns from them too.
+    """
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,10 @@ MAX_TEXT = 200
 
 
 def other_copies(part: Module, file: AddedFile) -> Iterator[Hit]:
-    """Yield a Hit where a function goes over the folders of packages and names its own module, and the code loads."""
+    """Yield a Hit for each search of the package folders in a function that also names its own module or package.
+
+    Yields nothing for code that calls nothing that reads, loads or executes.
+    """
     searches = [use.node for use in part.uses if _FINDERS.fullmatch(use.name)]
     searches += [
         node for node in part.nodes if isinstance(node, ast.For | ast.comprehension) and _is_path(part, node.iter)

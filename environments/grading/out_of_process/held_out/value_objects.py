@@ -1,6 +1,7 @@
-"""Value objects: objects whose attributes are just the arguments of their constructor, so that each may be changed.
+"""Value objects: objects whose attributes are just the arguments of their constructor.
 
-The attributes of other objects may belong together, so these are only exchanged for whole objects that tests show.
+A held-out call may change each attribute of a value object separately. The attributes of any other object may depend on
+each other, so such an object is only exchanged, as a whole, for another object that a test uses.
 """
 
 from __future__ import annotations

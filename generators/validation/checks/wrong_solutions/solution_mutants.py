@@ -24,19 +24,19 @@ from .attempts import open_attempts
 from .partial_versions import partial_versions
 
 MOST = 24
-"""Most mutants of a task's solution that its record is tried on."""
+"""Most mutants of the examined functions on which a task's record is tried."""
 MOST_CALLED = 6
-"""Most mutants of functions that the examined ones call."""
+"""Most mutants of functions that the examined functions call."""
 
 
 def solution_mutants(
     examination: Examination, solution: Sequence[FileChange]
 ) -> tuple[list[list[FileChange]], list[list[FileChange]]]:
-    """Return up to MOST mutants of the examined functions, and up to MOST_CALLED of functions that these call.
+    """Return up to MOST mutants of the examined functions, and up to MOST_CALLED of the functions that these call.
 
-    The draw depends on the task's id and takes each kind of mistake in turn. The first list starts with solutions that
-    answer the opposite of the workspace's version, as a guesser would. A partial solution that leaves out the call of
-    another function of the module behaves like a mutant of that function, hence the second list.
+    ``solution`` is the task's own solution. The task's id seeds the draw, which takes each kind of mistake in turn. The
+    first list starts with guesses: solutions that return the opposite of what the workspace's version returns. The
+    second list stands for partial solutions: to leave out the call of a function has the effect of a mutant of it.
     """
     task, targets = examination.task, examination.examined.targets
     examined: list[tuple[FileChange, Mutant]] = []
