@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from .source import SyntaxSpans, parse
+from .source import SyntaxSpans, compiled, parse
 
 P = TypeVar("P")
 
@@ -101,7 +101,7 @@ def each_kind_in_turn(pool: list[tuple[P, Mutant]], most: int) -> list[tuple[P, 
 def _code(source: bytes) -> object:
     """Return what the source compiles to, without line numbers; None when it does not compile."""
     try:
-        return _comparable(compile(parse(source), "", "exec", dont_inherit=True))
+        return _comparable(compiled(parse(source)))
     except (SyntaxError, ValueError):
         return None
 

@@ -9,6 +9,7 @@ import ast
 import functools
 import inspect
 import re
+import types
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -229,10 +230,18 @@ def words(source: bytes) -> set[str]:
 def compile_error(path: str, source: bytes) -> str:
     """Return why ``source`` is not valid Python; empty when it is."""
     try:
-        compile(source, path, "exec", dont_inherit=True)
+        compiled(source, path)
     except (SyntaxError, ValueError) as error:
         return str(error)
     return ""
+
+
+def compiled(source: bytes | ast.Module, path: str = "") -> types.CodeType:
+    """Return the code of a module without emitting warnings. Raises SyntaxError or ValueError."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        code: types.CodeType = compile(source, path, "exec", dont_inherit=True)
+    return code
 
 
 def parse(source: bytes) -> ast.Module:

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from etude.generators.python.mutants import mutants
+from etude.generators.python.mutants import Mutant, mutants
 
 
 def bodies(source: str) -> set[str]:
@@ -46,6 +46,13 @@ def bodies(source: str) -> set[str]:
 )
 def test_an_operator_produces_the_mistake(line: str, expected: str):
     assert expected in bodies(f"def f(a, b, c):\n    {line}\n")
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_mistake_that_python_warns_of_prints_no_warning():
+    original = b"def f(a):\n    return g(a)\n"
+    start = original.index(b"g(a)")
+    assert Mutant(original, "call", start, start + 1, b"(1)").changes_code()
 
 
 def test_only_the_requested_lines_change():
