@@ -113,23 +113,35 @@ def deciding_hooks(config: Any) -> dict[str, list[tuple[Any, Any, Any]]]:
     return hooks
 
 
-def make_guard(reference: Reference, violations: list[str]) -> Guard:
-    """Return ``arm()``, ``record(config, items)``, ``check(item)``, ``note(names, nodeid)``, ``check_code(nodeid)``.
+def hook_executors(manager: Any) -> list[Any]:
+    """Return what runs the hooks of a plugin manager: attributes of this object and of the deciding hooks."""
+    inner = getattr(manager, "_inner_hookexec", None)
+    of_hooks = [getattr(getattr(manager.hook, name), "_hookexec", None) for name in DECIDING]
+    of_manager = [inner, getattr(inner, "__code__", None), vars(manager).get("_hookexec")]
+    return [*of_manager, *(getattr(executor, "__func__", executor) for executor in of_hooks)]
 
-    State is in closures. ``arm`` fills ``reference``; ``check_code`` runs before a test file is parsed; ``note`` puts
-    the first change, with the test during which it was found, into ``violations``.
+
+def make_guard(reference: Reference, violations: list[str]) -> Guard:
+    """Return the functions of the guard: ``arm``, ``record``, ``check``, ``note`` and ``check_code``, in this order.
+
+    State is in closures. ``arm`` fills ``reference`` before code of the workspace runs; ``check_code`` runs
+    before a test file is parsed; ``note`` puts the first change, with the test during which it was found, into
+    ``violations``.
     """
     critical: list[tuple[str, str]] = []
     codes: dict[Any, tuple[Any, Any]] = {}
     hooks: dict[str, list[tuple[Any, Any, Any]]] = {}
-    changed_, hooks_ = changed, deciding_hooks
+    armed: list[tuple[Any, list[Any]]] = []
+    changed_, hooks_, executors_ = changed, deciding_hooks, hook_executors
 
-    def arm() -> None:
+    def arm(manager: Any) -> None:
+        armed.append((manager, executors_(manager)))
         reference.update(fingerprint())
         critical.extend(key for key in CRITICAL if key in reference)
 
     def record(config: Any, items: list[Any]) -> None:
         note(changed_(reference), "the collection of tests")  # what turns test files into code, above all
+        check_executors("the collection of tests")
         for item in items:
             function = getattr(item.__dict__.get("_obj"), "__func__", item.__dict__.get("_obj"))
             codes[item] = function, getattr(function, "__code__", None)
@@ -138,8 +150,14 @@ def make_guard(reference: Reference, violations: list[str]) -> Guard:
     def note(names: list[str], nodeid: str) -> None:
         violations.extend(f"{name} changed during {nodeid}" for name in names if not violations)
 
+    def check_executors(nodeid: str) -> None:
+        for manager, expected in armed:
+            if any(one is not two for one, two in zip(expected, executors_(manager))):  # noqa: B905
+                note(["what runs pytest's hooks"], nodeid)
+
     def check(item: Any) -> None:
         note(changed_(reference, critical), item.nodeid)
+        check_executors(item.nodeid)
         current = hooks_(item.config)
         pairs = [pair for name, recorded in hooks.items() for pair in zip(recorded, current[name])]  # noqa: B905
         if any(len(hooks[name]) != len(current[name]) for name in hooks) or any(

@@ -80,10 +80,10 @@ def make_collector(
 
     class Collector:
         @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-        def pytest_load_initial_conftests(self) -> Any:
+        def pytest_load_initial_conftests(self, early_config: Any) -> Any:
             # The plugins named with -p are loaded by now, from trusted folders, and have patched pytest as they do.
             # As a wrapper this comes before pytest resolves warning filters, which can name the workspace's classes.
-            arm()
+            arm(early_config.pluginmanager)
             enter()
             yield
 
