@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from .card import card
 from .publish import new_folder
 
 
-def refuse_occupied(out: Path | None, sample: int | None) -> None:
+def refuse_unusable(out: Path | None, sample: int | None) -> None:
     """Raise GeneratorError, before hours of work, when ``out`` could not be written afterwards."""
     if out is None:
         return
@@ -25,6 +26,12 @@ def refuse_occupied(out: Path | None, sample: int | None) -> None:
         raise GeneratorError("a cleaned set needs every task checked; leave --sample out")
     if out.is_file() or (out.is_dir() and any(out.iterdir())):
         raise GeneratorError(f"{out} is not empty; choose another --out")
+    existing = next(folder for folder in out.absolute().parents if folder.exists())
+    try:
+        with tempfile.TemporaryDirectory(dir=existing):
+            pass
+    except OSError as error:
+        raise GeneratorError(f"cannot write {out}: {error.strerror}; choose another --out") from error
 
 
 def write_clean(folder: Path, out: Path, tasks: TaskSet, report: ValidationReport) -> int:

@@ -24,7 +24,7 @@ from ...errors import GraderError, InfrastructureError, OutOfTime, PatchError, S
 from ...models import CHANGED_TEST, IMPOSSIBLE, Task
 from ...registry import did_you_mean
 from ..base import Progress, ProgressUpdate, no_progress
-from ..output.write_clean_set import refuse_occupied, write_clean
+from ..output.write_clean_set import refuse_unusable, write_clean
 from .audit_report import CheckRow, Problem, ValidationReport
 from .checks.adequacy import missing_items
 from .checks.duplicates import Fingerprint, duplicates, fingerprint
@@ -74,7 +74,7 @@ def validate(
             raise UnknownName(did_you_mean("check", name, CHECKS))
     folder = task_folder(folder)
     tasks = TaskSet.load(folder)
-    refuse_occupied(out, sample)
+    refuse_unusable(out, sample)
     with temporary_folder(cache_folder()):
         pass  # a cache that cannot be written is one error here, not one for each task
     chosen = sorted(tasks, key=lambda task: hashlib.sha256(task.task_id.encode()).digest())[: sample or None]

@@ -133,6 +133,13 @@ def test_a_cleaned_set_is_refused_when_the_folder_is_taken_or_only_a_sample_is_c
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
+def test_a_cleaned_set_is_refused_before_the_checks_when_its_folder_cannot_be_written(good_set: Path):
+    updates: list[ProgressUpdate] = []
+    with pytest.raises(GeneratorError, match="cannot write /proc/cleaned: .*; choose another --out"):
+        validate(good_set, out=Path("/proc/cleaned"), progress=updates.append)
+    assert updates == []
+
+
 def test_an_interrupted_validation_writes_nothing(good_set: Path, tmp_path: Path):
     def stop(update: ProgressUpdate) -> None:
         if update.done:
