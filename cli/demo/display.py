@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 AGENTS = {
     "oracle": "knows the solution",
     "noop": "submits without any work",
-    "cheater": "tries several exploits at once",
+    "cheater": "plays several exploits",
     "stumbler": "errs as planned, then solves",
 }
 """What each scripted agent does, in a few words."""
