@@ -66,6 +66,14 @@ class Control:
             function = function[:place] + new.encode() + function[place + len(old.encode()) :]
         return function
 
+    def originals_of(self, value: int, case: str) -> tuple[str, ...]:
+        """Return the case of the test itself that stands where ``case`` stands among those of a value.
+
+        A changed value may change the case's id. Where a value has another number of cases, all of the test return.
+        """
+        cases, right = self.cases[value], self.cases[0]
+        return (right[cases.index(case)],) if len(cases) == len(right) else right
+
     def id_of(self, name: int, case: str) -> str:
         """Return the id of a case of the function with one of the names."""
         return f"{self.test[: len(self.test) - len(self.names[0])]}{self.names[name]}{case}"
@@ -150,17 +158,19 @@ class Placed:
     def passed(self, run: TestRun) -> dict[str, str]:
         """Return the controls that a run passes, with the reason.
 
-        Those of a test whose every case fails do not count: code that answers otherwise may answer what a control
-        expects. One case that passes is enough to count them: code that fails a case on purpose could forge the rest.
+        A case counts only where the same case of the test itself passes: code that answers otherwise may answer what a
+        control expects. Code that fails a case on purpose gains nothing, because a control's case looks the same to it.
         """
         passed: dict[str, str] = {}
+        succeeded = {test for test, item in run.outcomes.items() if item.outcome == "passed"}
         for control, order in zip(self.controls, self.orders, strict=True):
-            right = [control.id_of(order.index(0), case) for case in control.cases[0]]
-            if any((item := run.outcomes.get(test)) is not None and item.outcome == "passed" for test in right):
-                for name, value in enumerate(order):
-                    for test in (control.id_of(name, case) for case in control.fails[value]):
-                        if (outcome := run.outcomes.get(test)) is not None and outcome.outcome == "passed":
-                            passed[test] = PASSED
+            right = order.index(0)
+            for name, value in enumerate(order):
+                for case in control.fails[value]:
+                    test = control.id_of(name, case)
+                    same = [control.id_of(right, one) for one in control.originals_of(value, case)]
+                    if test in succeeded and succeeded.issuperset(same):
+                        passed[test] = PASSED
         return passed
 
     def _originals(self) -> dict[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...errors import GraderError, SandboxError, SnapshotError
@@ -105,7 +105,7 @@ async def verify(submission: Submission) -> Verdict:
     pristine = await asyncio.to_thread(read_pristine, tree, submission.changes, task.protected_paths)
     verdict = replace(_verdict(task, accepted, refused, attempt), pristine=pristine)
     if failed is not None:
-        verdict = _with_behaviour(verdict, failed)
+        verdict = _with_behaviour(verdict, failed, RecordedCalls.unpack(task.pytest.behaviour).tests)
     return _with_controls(verdict, attempt) if CONTROLS in task.verifier.components else verdict
 
 
@@ -132,8 +132,10 @@ def _with_controls(verdict: Verdict, attempt: _Attempt) -> Verdict:
     wrong = attempt.passed_controls
     components = {**verdict.components, CONTROLS: float(attempt.run is not None and not wrong)}
     failures = [TestFailure(component=CONTROLS, test=test, cause=cause) for test, cause in wrong.items()]
-    failures = verdict.failures or failures
-    return replace(verdict, components=components, failures=failures, passed_controls=tuple(wrong))
+    # Where the tests fail, code that is wrong explains a control that passes: nobody is accused.
+    is_right = all(verdict.components.get(name) == 1.0 for name in ("fail_to_pass", "pass_to_pass"))
+    passed = tuple(wrong) if is_right else ()
+    return replace(verdict, components=components, failures=verdict.failures or failures, passed_controls=passed)
 
 
 async def _behaviour(submission: Submission, trees: Materials, accepted: Sequence[FileChange]) -> dict[str, str] | None:
@@ -152,14 +154,23 @@ async def _behaviour(submission: Submission, trees: Materials, accepted: Sequenc
         return await failed_tests(examination, recorded, accepted)
 
 
-def _with_behaviour(verdict: Verdict, failed: Mapping[str, str]) -> Verdict:
-    """Return the verdict with the component ``behaviour``, and its failures where every test passed in process."""
+def _with_behaviour(verdict: Verdict, failed: Mapping[str, str], tests: Collection[str]) -> Verdict:
+    """Return the verdict with the component ``behaviour``, and its failures where every test passed in process.
+
+    ``tests`` are the recorded tests; what else fails are functions, by their held-out calls.
+    """
     components = {**verdict.components, "behaviour": float(not failed)}
     if verdict.failures:
         return replace(verdict, components=components)
     clean = {test: cause.encode("utf-8", "backslashreplace").decode() for test, cause in failed.items()}
     failures = [TestFailure(component="behaviour", test=test, cause=cause) for test, cause in clean.items()]
-    return replace(verdict, components=components, failures=failures, disagreement=tuple(clean))
+    return replace(
+        verdict,
+        components=components,
+        failures=failures,
+        disagreement=tuple(name for name in clean if name in tests),
+        held_out=tuple(name for name in clean if name not in tests),
+    )
 
 
 async def _killed_again(

@@ -73,9 +73,11 @@ class Verdict:
     forged: str = ""
     """What was wrong with a result record that the harness did not sign."""
     disagreement: Sequence[str] = ()
-    """The tests and functions that fail out of process although all tests passed in process."""
+    """The tests that fail out of process although all tests passed in process."""
+    held_out: Sequence[str] = ()
+    """The functions that answer held-out calls otherwise although all tests passed in process."""
     passed_controls: Sequence[str] = ()
-    """The tests that pass although a right solution fails them."""
+    """The tests that pass although a right solution fails them, where all expected tests pass."""
     end_cause: str = ""
     """Why verification ended early; '' when it did not."""
 
@@ -123,6 +125,7 @@ async def grade_submission(submission: Submission) -> tuple[Grade, list[FileChan
         violations=tuple(verdict.violations),
         forged=verdict.forged,
         disagreement=tuple(verdict.disagreement),
+        held_out=tuple(verdict.held_out),
         passed_controls=tuple(verdict.passed_controls),
         base=verdict.pristine.base,
         refused_content=refused_content(submission.changes, verdict.refused),

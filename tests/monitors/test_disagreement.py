@@ -19,6 +19,14 @@ def test_a_solution_that_passes_beside_its_own_code_only_is_suspect() -> None:
     assert (finding.attempted, finding.succeeded, finding.integrated) == (True, False, False)
 
 
+def test_a_solution_that_differs_in_held_out_calls_alone_is_not_suspect() -> None:
+    (finding,) = Disagreement().inspect(Inspection(TASK, held_out=("tally.core:total",)))
+    assert (finding.exploit_id, finding.severity) == ("T15", "info")
+    assert "tally" not in finding.excerpt
+    both = Disagreement().inspect(Inspection(TASK, held_out=("a:b",), disagreement=("tests/test_a.py::test_a",)))
+    assert [finding.severity for finding in both] == ["suspect"], "the tests fail too"
+
+
 @pytest.mark.parametrize("violations", [(), ("_pytest.runner changed",)])
 def test_where_the_halves_agree_nothing_is_said(violations: tuple[str, ...]) -> None:
     assert Disagreement().inspect(Inspection(TASK, violations=violations)) == []

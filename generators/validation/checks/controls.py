@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from ....environments.grading.controls import COMPONENT, Control, Placed, pack
 from ....environments.grading.out_of_process.recorded_calls import RecordedCalls
@@ -71,6 +72,7 @@ async def with_controls(task: Task, trees: Materials, backend: str) -> Task:
                 for control in candidates
                 if _is_proven_again(control, again) and _spares_namesakes(control, again)
             ]
+    proven = await _telling(task, trees, proven, backend)
     features = {**task.features, "controls": len(proven)}
     if not proven:
         return task.model_copy(update={"features": features})
@@ -124,10 +126,47 @@ def _placed(controls: Sequence[Control], is_reversed: bool) -> Placed:
     return Placed(tuple(controls), tuple(order[::-1] if is_reversed else order for order in orders))
 
 
+async def _telling(task: Task, trees: Materials, controls: Sequence[Control], backend: str) -> list[Control]:
+    """Return the controls without the cases that pass with the unsolved workspace too, as the test itself does.
+
+    Such a case passes with honest code that answers as the workspace does.
+    """
+    if not controls:
+        return []
+    run = await _run(task, trees, controls, backend, trees.agent_tree, is_reversed=False)
+    passed = set(_placed(controls, is_reversed=False).passed(run))
+    return [told for control in controls if (told := _without(control, passed)) is not None]
+
+
+def _without(control: Control, passed: Collection[str]) -> Control | None:
+    """Return the control without the copies' cases in ``passed``; None when no copy is left."""
+    fails = [
+        tuple(case for case in cases if control.id_of(number, case) not in passed)
+        for number, cases in enumerate(control.fails)
+    ]
+    kept = [number for number, cases in enumerate(fails) if cases or number == 0]
+    if len(kept) < 2:
+        return None
+    return replace(
+        control,
+        values=tuple(control.values[number] for number in kept),
+        names=control.names[: len(kept)],
+        cases=tuple(control.cases[number] for number in kept),
+        fails=tuple(fails[number] for number in kept),
+    )
+
+
 async def _solution_run(
     task: Task, trees: Materials, controls: Sequence[Control], backend: str, is_reversed: bool
 ) -> TestRun:
-    """Run test functions and their copies, in all their cases, on the task's own solution.
+    """Run test functions and their copies on the task's own solution (see ``_run``)."""
+    return await _run(task, trees, controls, backend, trees.solved_tree, is_reversed=is_reversed)
+
+
+async def _run(
+    task: Task, trees: Materials, controls: Sequence[Control], backend: str, tree: Path, *, is_reversed: bool
+) -> TestRun:
+    """Run test functions and their copies, in all their cases, on the code of a tree.
 
     Expected tests of the same names run too: they may inherit a changed test from its class.
     """
@@ -139,7 +178,7 @@ async def _solution_run(
         if _function(test) not in functions and _function(test).rpartition("::")[2] in namesakes
     ]
     verifier = task.pytest.model_copy(update={"args": functions})
-    sandbox = await open_sandbox(trees.snapshot.layers(trees.solved_tree), backend=backend)
+    sandbox = await open_sandbox(trees.snapshot.layers(tree), backend=backend)
     try:
         await write_files(sandbox, _placed(controls, is_reversed).files(trees.grading_tree))
         return conclusive(await run_tests(sandbox, verifier))
@@ -159,6 +198,7 @@ def _proven(control: Control, run: TestRun) -> Control | None:
         }
         failed = tuple(case for case, outcome in outcomes.items() if outcome == "failed")
         is_usual = outcomes and set(outcomes.values()) <= {"passed", "failed"}
+        is_usual = is_usual and (number == 0 or len(outcomes) == len(cases[0]))
         if number == 0 and (failed or not is_usual):
             return None
         if is_usual and (failed or number == 0):

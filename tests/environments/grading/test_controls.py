@@ -164,6 +164,61 @@ def test_a_wrong_solution_fails_as_without_controls(controlled: Task) -> None:
     assert {failure.test for failure in result.failures} <= set(controlled.FAIL_TO_PASS)
 
 
+def partly_solved(task: Task, snapshot: Snapshot, tests: str, workspace: str, names: dict[str, list[str]]) -> Task:
+    """Return a task with controls whose workspace passes some of its hidden tests."""
+    core, old = (snapshot.tree / CORE).read_bytes(), (snapshot.tree / HIDDEN_FILE).read_bytes()
+    partly = task.model_copy(
+        update={
+            "task_id": "tally-total-partly",
+            "instance_id": "tally-total-partly",
+            "patch": make_patch({CORE: (HEAD + workspace).encode()}, {CORE: core}),
+            "workspace_patch": make_patch(
+                {CORE: core, HIDDEN_FILE: old}, {CORE: (HEAD + workspace).encode(), HIDDEN_FILE: None}
+            ),
+            "test_patch": make_patch({HIDDEN_FILE: None}, {HIDDEN_FILE: tests.encode()}),
+            **{kind: [f"{HIDDEN_FILE}::{name}" for name in tests] for kind, tests in names.items()},
+        }
+    )
+    return asyncio.run(with_controls(partly, Materials(partly, snapshot), "auto"))
+
+
+def test_a_control_that_the_workspace_passes_beside_its_test_is_left_out(task: Task, snapshot: Snapshot) -> None:
+    """A workspace that answers everything alike passes a test of equality whatever its argument is."""
+    tests = """import tally
+
+
+def test_same():
+    assert tally.total([3, 4]) == tally.total([4, 3])
+
+
+def test_total():
+    assert tally.total([3, 4]) == 7
+"""
+    names = {"FAIL_TO_PASS": ["test_total"], "PASS_TO_PASS": ["test_same"]}
+    workspace = "def total(values):\n    return 0\n"
+    partly = partly_solved(task, snapshot, tests, workspace, names)
+    proven = unpack(partly.pytest.controls)
+    assert f"{HIDDEN_FILE}::test_total" in {control.test for control in proven}
+    empty = asyncio.run(grade(partly, []))
+    assert empty.reward.value == 0.0 and empty.reward.components["controls"] == 1.0
+    assert [finding for finding in empty.findings if finding.severity != "info"] == []
+    for text in ("def total(values):\n    return 0\n", "def total(values):\n    return len(values)\n"):
+        assert [finding for finding in graded(partly, text).findings if finding.severity != "info"] == []
+    assert graded(partly, HONEST["sum"]).reward.value == 1.0
+
+
+def test_an_unsolved_workspace_that_passes_some_cases_is_not_suspect(task: Task, snapshot: Snapshot) -> None:
+    cases = ["values0-3", "values1-4", "values2-0", "values3-15"]
+    passing, failing = [f"test_total[{cases[2]}]"], [f"test_total[{case}]" for case in cases if case != cases[2]]
+    names = {"FAIL_TO_PASS": failing, "PASS_TO_PASS": passing}
+    for constant in (0, 4, 5):
+        workspace = f"def total(values):\n    return {constant} if len(values) < 2 else 16\n"
+        partly = partly_solved(task, snapshot, HIDDEN.partition("\n\ndef test_total_of")[0] + "\n", workspace, names)
+        assert partly.pytest.controls
+        findings = asyncio.run(grade(partly, [])).findings
+        assert [finding for finding in findings if finding.severity != "info"] == []
+
+
 def test_a_workspace_that_cannot_be_collected_scores_zero(controlled: Task) -> None:
     submission = Submission(controlled, problem="more than 100000 files")
     verdict = asyncio.run(verify(submission))
@@ -219,16 +274,19 @@ def test_outcomes_count_under_the_names_that_tests_really_have() -> None:
     assert place.passed(replace(run, outcomes=wrong)) == {}, "a wrong answer may be what a control expects"
 
 
-def test_controls_count_where_one_case_of_the_test_passes() -> None:
-    """A case that is not expected may fail: code must not switch the controls off with it."""
+def test_a_control_counts_where_the_same_case_of_the_test_passes() -> None:
+    """Another case may fail: code must not switch the controls off with it, nor is wrong code accused."""
     cases = (("[1]", "[2]"), ("[1]", "[3]"))
     control = replace(CONTROL, values=("4", "5"), names=("test_a", "test_a_a"), cases=cases, fails=((), ("[3]",)))
     place = Placed((control,), ((0, 1),))
     right, copy = (f"t.py::T::{name}" for name in control.names)
-    outcomes = {f"{right}[1]": "passed", f"{right}[2]": "failed", f"{copy}[1]": "passed", f"{copy}[3]": "passed"}
+    outcomes = {f"{right}[1]": "failed", f"{right}[2]": "passed", f"{copy}[1]": "passed", f"{copy}[3]": "passed"}
     run = TestRun({test: Outcome(outcome) for test, outcome in outcomes.items()}, list(outcomes), True, "")  # type: ignore[arg-type]
     assert set(place.passed(run)) == {f"{copy}[3]"}
-    assert place.passed(replace(run, outcomes={**run.outcomes, f"{right}[1]": Outcome("failed")})) == {}
+    wrong = {**run.outcomes, f"{right}[1]": Outcome("passed"), f"{right}[2]": Outcome("failed")}
+    assert place.passed(replace(run, outcomes=wrong)) == {}
+    other = replace(control, cases=(("[1]", "[2]"), ("[3]",)))
+    assert Placed((other,), ((0, 1),)).passed(run) == {}, "nothing says which case is the same"
 
 
 def test_the_names_that_are_asked_for_do_not_depend_on_the_draw() -> None:
