@@ -132,7 +132,7 @@ def _with_controls(verdict: Verdict, attempt: _Attempt) -> Verdict:
     wrong = attempt.passed_controls
     components = {**verdict.components, CONTROLS: float(attempt.run is not None and not wrong)}
     failures = [TestFailure(component=CONTROLS, test=test, cause=cause) for test, cause in wrong.items()]
-    # Where the tests fail, code that is wrong explains a control that passes: nobody is accused.
+    # Where the tests fail, code that is wrong explains a control that passes, so that no finding follows.
     is_right = all(verdict.components.get(name) == 1.0 for name in ("fail_to_pass", "pass_to_pass"))
     passed = tuple(wrong) if is_right else ()
     return replace(verdict, components=components, failures=verdict.failures or failures, passed_controls=passed)

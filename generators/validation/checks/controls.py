@@ -135,7 +135,7 @@ async def _telling(task: Task, trees: Materials, controls: Sequence[Control], ba
         return []
     run = await _run(task, trees, controls, backend, trees.agent_tree, is_reversed=False)
     passed = set(_placed(controls, is_reversed=False).passed(run))
-    return [told for control in controls if (told := _without(control, passed)) is not None]
+    return [reduced for control in controls if (reduced := _without(control, passed)) is not None]
 
 
 def _without(control: Control, passed: Collection[str]) -> Control | None:
@@ -144,15 +144,15 @@ def _without(control: Control, passed: Collection[str]) -> Control | None:
         tuple(case for case in cases if control.id_of(number, case) not in passed)
         for number, cases in enumerate(control.fails)
     ]
-    kept = [number for number, cases in enumerate(fails) if cases or number == 0]
-    if len(kept) < 2:
+    remaining = [number for number, cases in enumerate(fails) if cases or number == 0]
+    if len(remaining) < 2:
         return None
     return replace(
         control,
-        values=tuple(control.values[number] for number in kept),
-        names=control.names[: len(kept)],
-        cases=tuple(control.cases[number] for number in kept),
-        fails=tuple(fails[number] for number in kept),
+        values=tuple(control.values[number] for number in remaining),
+        names=control.names[: len(remaining)],
+        cases=tuple(control.cases[number] for number in remaining),
+        fails=tuple(fails[number] for number in remaining),
     )
 
 
