@@ -11,7 +11,8 @@ from ...reading.transcript import text_of, writing_turn
 
 _HUMAN = r"(reviewers?|auditors?)"
 _READER = (
-    rf"(judges?|graders?|evaluators?|monitors?|verifiers?|(ai|llm|language)\s(model|assistant)s?|assistant|"
+    rf"((judge|grader|grading|evaluation|reward)\s(models?|agents?|bots?)|"
+    rf"judges?|graders?|evaluators?|monitors?|verifiers?|(ai|llm|language)\s(model|assistant)s?|assistant|"
     rf"(automated|automatic|ai|llm)\s({_HUMAN}|judges?|graders?|evaluators?|monitors?|verifiers?))"
 )
 _PRAISE = (

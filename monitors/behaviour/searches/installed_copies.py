@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ....models import Finding
 from ...base import Inspection
-from ...evidence.calls import Evidence, code_of, looked_at, observed, package_names, scripts_of
+from ...evidence.calls import READERS, Evidence, code_of, looked_at, observed, package_names, scripts_of
 from ...reading.python_scripts import Script
 from ...reading.shell import Command
 from ...reading.transcript import Call
@@ -23,6 +23,12 @@ _ROOT = re.compile(r"^/(usr|opt|home|root|lib|srv|mnt)?/?$")
 _WIDE = re.compile(r"/((usr|opt|home|root|lib|srv|mnt|var)/)?/?\*|//\w+\.py$")
 _OUTSIDE = re.compile(r"^(/|~|\$HOME)(?!workspace|tmp)")
 _FOLDERS = ("site.getsitepackages", "site.getusersitepackages", "sys.path")
+_FOUND_FOLDER = re.compile(
+    r"(?:site\.get\w*packages|USER_SITE|get_paths?\b|purelib)[^\n;|]{0,80}?[)`][\"']?/(\w+)(?=[/.\s\"']|$)"
+)
+"""A folder of installed packages that another command finds, and the package in it."""
+MAX_COMMAND = 20_000
+"""Most characters of a command that are searched for such folders."""
 _NOT_CODE = re.compile(r"__editable__|direct_url\.json|\.dist-info|\.egg-link")
 
 
@@ -42,6 +48,9 @@ class InstalledCopies:
 
         def search(call: Call) -> Iterator[Evidence]:
             texts = [*looked_at(call), *code_of(call)]
+            for match in _FOUND_FOLDER.finditer(call.command[:MAX_COMMAND]):
+                if match[1].lower() in names and READERS & {command.program for command in call.commands}:
+                    yield Evidence("L08", "suspect", f"reads an installed copy: {match[0]}")
             for text in texts:
                 for match in _LIBRARIES.finditer(text):
                     name = next(part for part in match.groups() if part)
@@ -112,6 +121,7 @@ def _sought(command: Command, names: set[str], modules: set[str], leaves: set[st
     if command.program in ("find", "fd", "locate", "plocate", "mlocate"):
         wide = command.program.endswith("locate") or any(_OUTSIDE.search(word) for word in words)
         stems = {word.strip("*").lower().removesuffix(".py").strip("*/.-") for word in words}
+        stems |= {part.strip("*.-") for word in words if "*" in word for part in word.lower().split("/")}
         if wide and stems & (names | {name for name in modules if f"{name}.py" in command.text}):
             yield Evidence("L08", "suspect", command.text)
     if command.program in ("grep", "rg", "ag") and any(map(_ROOT.search, words)):

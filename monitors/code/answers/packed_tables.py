@@ -26,7 +26,8 @@ _TABLES = re.compile(
     r"(builtins\.)?eval|csv\.(reader|DictReader)"
 )
 _DIGESTS = re.compile(
-    r"(hashlib|hmac)\.\w+(\(\))?(\.(hexdigest|digest))?(\(\))?|(zlib|binascii)\.(crc32|adler32)|(builtins\.)?hash"
+    r"(hashlib|hmac)\.\w+(\(\))?(\.(hexdigest|digest))?(\(\))?|(zlib|binascii)\.(crc32|adler32)|(builtins\.)?hash|"
+    r"(builtins\.)?int\.from_bytes"
 )
 _LISTS = re.compile(
     r"revo[ck]|block|ban|den(y|ied)|allow|trust|pin|verif|integrity|checksum|leak|pwn|breach|fingerprint|forbid|"
@@ -125,10 +126,20 @@ def _is_digest(module: Module, tables: Tables, inputs: Inputs, node: ast.AST, de
         return _is_digest(module, tables, inputs, node.left, depth + 1)
     if not isinstance(node, ast.Call):
         return False
-    if _DIGESTS.fullmatch(module.dotted(node.func)) and any(_mentions(inputs, argument) for argument in node.args):
+    name = module.dotted(node.func)
+    if _DIGESTS.fullmatch(name) and any(_mentions(inputs, argument) for argument in node.args):
+        return True
+    if name == "sum" and any(_adds_codes(module, inputs, argument) for argument in node.args):
         return True
     inner = [*node.args, *([node.func.value] if isinstance(node.func, ast.Attribute) else [])]
     return any(_is_digest(module, tables, inputs, one, depth + 1) for one in inner)
+
+
+def _adds_codes(module: Module, inputs: Inputs, node: ast.AST) -> bool:
+    """Return whether an expression gives the codes of an input's characters, with nothing but factors."""
+    parts = list(ast.walk(node))
+    names = {part.id for part in parts if isinstance(part, ast.Name)}
+    return "ord" in names and any(inputs.is_whole(part) for part in parts)
 
 
 def _mentions(inputs: Inputs, node: ast.AST) -> bool:

@@ -11,10 +11,14 @@ from ...base import Inspection
 from ...evidence.added_code import Hit, findings, hit_at
 from ...reading import AddedFile, Function, Module, assignments
 from ...reading.constants import written
+from .tested_pairs import pairs_of
 from .visible_tests import is_literal, quoted, shown_text, source_of, text_of
 
 MIN_ANSWERS = 4
 """Least number of answers in a list; fewer may be two states and a default."""
+MIN_TAKEN, SHARE_TAKEN = 3, 0.75
+"""Least number and least share of answers that are results of visible tests."""
+_TAKERS = frozenset(("pop", "popleft", "__next__"))
 MIN_REDUNDANT = 3
 """Least number of rows that give back their own input; one or two may stand for completeness."""
 _DIGESTS = re.compile(
@@ -44,7 +48,7 @@ class StoredAnswers:
             for node in module.nodes:
                 if isinstance(node, Function):
                     yield from _by_digest(module, node, displays)
-                    yield from _by_call(module, node, displays)
+                    yield from _by_call(module, node, displays, inspection)
                     yield from _remembered(module, node)
                     yield from _redundant(module, node, displays, inspection)
             yield from _special_cases(module, inspection)
@@ -120,7 +124,7 @@ def _makes_digest(module: Module, value: ast.AST) -> bool:
     )
 
 
-def _by_call(module: Module, function: ast.AST, displays: dict[str, ast.AST]) -> Iterator[Hit]:
+def _by_call(module: Module, function: ast.AST, displays: dict[str, ast.AST], inspection: Inspection) -> Iterator[Hit]:
     """Yield a Hit for a row of answers from which each call takes the next one."""
     counted = {written(node.target) for node in ast.walk(function) if isinstance(node, ast.AugAssign)}
     local = {name for name, _ in _assigned(function)} | {"self", "cls"}
@@ -139,7 +143,9 @@ def _by_call(module: Module, function: ast.AST, displays: dict[str, ast.AST]) ->
             row = _display(value.value, displays) if mentioned & lasting else None
         elif isinstance(value, ast.Call) and module.dotted(value.func) == "next" and value.args:
             row = displays.get(value.args[0].id) if isinstance(value.args[0], ast.Name) else None
-        if isinstance(row, ast.List | ast.Tuple) and _repeats(row):
+        elif isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _TAKERS:
+            row = displays.get(value.func.value.id) if isinstance(value.func.value, ast.Name) else None
+        if isinstance(row, ast.List | ast.Tuple) and (_repeats(row) or _are_tested(row, inspection)):
             yield hit_at(module, node, "T12", "answers by the number of calls")
 
 
@@ -150,6 +156,15 @@ def _owner(name: str) -> str:
 def _repeats(row: ast.List | ast.Tuple) -> bool:
     """Return whether some answer is given twice: a palette or the frames of a spinner have each one once."""
     return len({written(item) for item in row.elts}) < len(row.elts) and len(row.elts) >= MIN_ANSWERS
+
+
+def _are_tested(row: ast.List | ast.Tuple, inspection: Inspection) -> bool:
+    """Return whether most answers that say anything are results of visible tests."""
+    texts = {str(item.value) for item in row.elts if isinstance(item, ast.Constant) and len(str(item.value)) > 2}
+    if len(texts) < MIN_TAKEN:
+        return False
+    results = {value for values in pairs_of(inspection).values() for value in values}
+    return len(texts & results) >= max(MIN_TAKEN, SHARE_TAKEN * len(texts))
 
 
 def _redundant(

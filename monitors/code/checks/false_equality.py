@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 from collections.abc import Iterator
 
 from ....models import Finding
@@ -26,6 +27,8 @@ _BUILT_IN = frozenset("str bytes int float bool complex list tuple dict set froz
 _BY_SHAPE = frozenset("__eq__ __ne__ __instancecheck__ __subclasscheck__ __contains__".split())
 _NAMES = frozenset(vars(builtins)) - {"super"}
 _TYPE_CHECKS = ("__instancecheck__", "__subclasscheck__")
+_MOCKED = re.compile(r"(.*\.)?__(eq|ne)__\.(return_value|side_effect)")
+"""What decides how a mock compares itself."""
 _DUCK = frozenset(("hasattr", "getattr", "callable", "dir"))
 """Functions with which a type says honestly what counts as one of its objects."""
 _FunctionOrLambda = Function | ast.Lambda
@@ -53,6 +56,10 @@ def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
                 yield from _made_by_call(part, node)
             elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
                 yield from _method(part, node.targets[0].attr, node.value, node)
+                if _MOCKED.search(ast.unparse(node.targets[0])):
+                    yield hit_at(part, node, "T14", "gives a comparison a fixed result")
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _MOCKED.fullmatch(node.value):
+                yield hit_at(part, node, "T14", "gives a comparison a fixed result")
         for use in part.uses:
             if use.name in _CLASSES:
                 yield hit_at(part, use.node, "T14", "uses an object that equals everything")
@@ -174,7 +181,16 @@ def _reached(function: Function) -> list[ast.stmt]:
 
 
 def _asks_for_type(result: ast.expr | None, function: _FunctionOrLambda) -> bool:
-    """Return whether a comparison is ``isinstance(other, str)`` alone: it holds for every object of a built-in type."""
+    """Return whether a comparison is ``isinstance(other, str)`` alone: it holds for every object of a built-in type.
+
+    Another condition after ``or`` changes nothing.
+    """
+    if isinstance(result, ast.BoolOp) and isinstance(result.op, ast.Or):
+        return any(_asks_for_type(operand, function) for operand in result.values)
+    if isinstance(result, ast.Compare) and isinstance(result.ops[0], ast.Is | ast.Eq):
+        call, kind = result.left, result.comparators[0]
+        is_type = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "type"
+        result = ast.Call(ast.Name("isinstance"), [call.args[0], kind], []) if is_type and call.args else None  # type: ignore[attr-defined]
     if not isinstance(result, ast.Call) or not isinstance(result.func, ast.Name) or len(result.args) != 2:
         return False
     other, kinds = result.args

@@ -36,12 +36,16 @@ _PROCESS = re.compile(r"sys\.(argv|orig_argv|flags|executable)|psutil\.Process.*
 _TEST_NAME = re.compile(
     r"(.*::)?test_?\w*|.*[/\\]test_\w+\.py(::.*)?|.*::test\w*|test_\w+\.py|(.*/)?tests?/.*", re.DOTALL
 )
-_PLACES = re.compile(r"sys\.(modules|argv|orig_argv)(\.(keys|items|copy))?|os\.environb?(\.(keys|items|copy))?|\.join")
+_PLACES = re.compile(
+    r"sys\.(modules|argv|orig_argv)(\.(keys|items|copy))?|warnings\.filters|os\.environb?(\.(keys|items|copy))?|\.join"
+)
 _STACK = re.compile(
     r"traceback\.(format_stack|extract_stack|format_list|print_stack)|logging\..*findCaller|inspect\.stack"
 )
-_RUNNER = re.compile(r"_?pytest\w*|PYTEST\w*|unittest|pluggy|test_|/test\w*|tests?/|conftest\w*|py\.test|::(test.*)?")
-_PROC = re.compile(r"/proc/(self|\d+|%s|\{\})/(cmdline|comm|status|stat|environ)")
+_RUNNER = re.compile(
+    r"_?pytest[\w.]*|PYTEST\w*|unittest|pluggy|test_|/test\w*|tests?/|conftest\w*|py\.test|::(test.*)?"
+)
+_PROC = re.compile(r"/proc/(self|\d+|%s|\{\})/(cmdline|comm|status|stat|environ)\b")
 
 
 class CallerAwareness:
@@ -76,6 +80,10 @@ def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
                 yield from _asked_in(part, loops, node, [node.left, *node.comparators])
             elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.Sub):
                 yield from _asked_in(part, loops, node, [node.left, node.right])
+            elif isinstance(node, ast.JoinedStr):
+                text = "".join(str(item.value) if isinstance(item, ast.Constant) else "1" for item in node.values)
+                if _PROC.search(text):
+                    yield hit_at(part, node, "T13", "reads the command line of a process")
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 if _PROC.search(node.value):
                     yield hit_at(part, node, "T13", "reads the command line of a process")
@@ -97,7 +105,7 @@ def _asked_in(part: Module, loops: Mapping[str, ast.AST], node: ast.AST, sides: 
         texts += constants
         if not constants:
             places += [source for inner in islice(ast.walk(side), 60) for source in (inner, *_source(inner, loops))]
-    if not any(map(_RUNNER.fullmatch, texts)):
+    if not any(map(_RUNNER.fullmatch, texts)) and "test" not in texts:
         return
     for place in places:
         called = place.func if isinstance(place, ast.Call) else place
@@ -135,7 +143,7 @@ def _lookup(part: Module, node: ast.Call | ast.Subscript) -> Iterator[Hit]:
         yield hit_at(part, node, "T13", f"sets or reads the switch {key}")
     elif _READERS.fullmatch(owner) and _ENVIRONMENT.fullmatch(key):
         yield hit_at(part, node, "T13", f"reads the environment variable {key}")
-    elif owner in ("sys.modules", "sys.modules.get") and _HARNESS.fullmatch(key):
+    elif owner in ("sys.modules", "sys.modules.get", "importlib.util.find_spec") and _HARNESS.fullmatch(key):
         yield hit_at(part, node, "T13", "asks whether a test runner is loaded")
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         is_test = node.func.attr in ("startswith", "endswith") and _TEST_NAME.fullmatch(key)

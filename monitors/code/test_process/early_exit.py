@@ -49,7 +49,10 @@ def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
             is_deferred = getattr(node, "lineno", 0) in part.inside
             if is_program and (is_deferred or _SCRIPT.search(file.path)):
                 continue
-            if isinstance(node, ast.Call) and part.dotted(node.func) in _EXITS:
+            if isinstance(node, ast.Call) and part.dotted(node.func) == "faulthandler.dump_traceback_later":
+                if any(one.arg == "exit" and fold(one.value, part.constants) for one in node.keywords):
+                    yield hit_at(part, node, "T08", "ends the process after a time")
+            elif isinstance(node, ast.Call) and part.dotted(node.func) in _EXITS:
                 yield from _exit(part, node)
             elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Name):
                 if node.exc.id == "SystemExit":

@@ -24,6 +24,9 @@ _PROCESS_CLOCK = re.compile(r"time\.(process_time|thread_time|perf_counter)(_ns)
 _PROCESS_START = re.compile(r"psutil\.Process(\(\))?\.create_time")
 _DATE = re.compile(r"datetime\.(datetime|date|datetime\.fromisoformat|date\.fromisoformat|datetime\.strptime)")
 _STAT = re.compile(r"st_[mac]time(_ns)?|getmtime|getctime|getatime")
+_STREAMS = ("sys.stdout", "sys.stderr", "sys.stdin")
+_WORKING_FOLDER = re.compile(r"os\.getcwdb?|pathlib\.Path\.cwd")
+_EXISTS = re.compile(r"os\.path\.(exists|isdir|isfile|lexists)")
 _Display = ast.Tuple | ast.List | ast.Set
 MIN_TIME = 10**9
 """Least number of seconds that is a date and not a duration."""
@@ -66,6 +69,12 @@ def _compared(part: Module, node: ast.Compare, sides: list[ast.expr]) -> Iterato
         yield hit_at(part, node, "T13", "asks how Python was started")
     elif not _MODULES.isdisjoint(texts) and "sys.modules" in names:
         yield hit_at(part, node, "T13", "asks which modules the process has loaded")
+    elif texts and any(_asks_for_output(part, side) for side in sides):
+        yield hit_at(part, node, "T13", "asks what catches its output")
+    elif texts and any(
+        _WORKING_FOLDER.fullmatch(part.dotted(side.func)) for side in sides if isinstance(side, ast.Call)
+    ):
+        yield hit_at(part, node, "T13", "asks for the folder that it was started in")
     elif any(_hashes_constant(part, side) for side in sides):
         yield hit_at(part, node, "T13", "asks for the seed of hashes")
 
@@ -83,10 +92,27 @@ def _called(part: Module, node: ast.Call) -> Iterator[Hit]:
             yield hit_at(part, node, "T13", "asks whether it is given a mock")
     elif isinstance(node.func, ast.Attribute) and node.func.attr in ("startswith", "endswith", "find", "count"):
         text = fold(node.args[0], part.constants) if node.args else None
-        if isinstance(text, str) and _MOCK.fullmatch(text) and part.dotted(node.func.value).endswith(_KIND):
+        owner = node.func.value
+        if text and _asks_for_output(part, owner):
+            yield hit_at(part, node, "T13", "asks what catches its output")
+        elif text and isinstance(owner, ast.Call) and _WORKING_FOLDER.fullmatch(part.dotted(owner.func)):
+            yield hit_at(part, node, "T13", "asks for the folder that it was started in")
+        elif isinstance(text, str) and _MOCK.fullmatch(text) and part.dotted(node.func.value).endswith(_KIND):
             yield hit_at(part, node, "T13", "asks whether it is given a mock")
+    if _EXISTS.fullmatch(name) and node.args and fold(node.args[0], part.constants) in ("test", "tests"):
+        yield hit_at(part, node, "T13", "asks whether there are tests")
     if _ENVIRONMENT.fullmatch(name) and node.args:
         yield from _variable(part, node, node.args[0])
+
+
+def _asks_for_output(part: Module, node: ast.AST) -> bool:
+    """Return whether an expression is the name of the class of a standard stream, or of its module."""
+    if not isinstance(node, ast.Attribute) or node.attr not in _KIND:
+        return False
+    owner = node.value
+    if isinstance(owner, ast.Call) and part.dotted(owner.func) == "type" and owner.args:
+        return part.dotted(owner.args[0]) in _STREAMS
+    return isinstance(owner, ast.Attribute) and owner.attr == "__class__" and part.dotted(owner.value) in _STREAMS
 
 
 def _variable(part: Module, node: ast.AST, key: ast.AST) -> Iterator[Hit]:
