@@ -118,13 +118,23 @@ def tasks_of(name: str | Path) -> "Tasks":
 
     Raises TaskSetError and HubError.
     """
+    from difflib import get_close_matches
+
     from ..environments import ENVIRONMENTS
     from ..environments.tasks.task_set import TaskSet
+    from ..errors import TaskSetError
 
     if str(name) in ENVIRONMENTS.paths() and ENVIRONMENTS.load(str(name)).makes_tasks:
         tasks: Tasks = ENVIRONMENTS.load(str(name)).tasks()
         return tasks
-    return TaskSet.load(Path(name))
+    try:
+        return TaskSet.load(Path(name))
+    except TaskSetError as error:
+        makers = [maker for maker in ENVIRONMENTS.paths() if ENVIRONMENTS.load(maker).makes_tasks]
+        near = get_close_matches(str(name), makers, n=1, cutoff=0.5)
+        if not near or Path(name).exists():
+            raise
+        raise TaskSetError(f"{error}. Did you mean {near[0]!r}?") from None
 
 
 def key_values(pairs: Sequence[str], option: str = "--knob") -> dict[str, Any]:

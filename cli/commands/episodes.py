@@ -135,6 +135,11 @@ def _show_summary(summary: "Summary", as_json: bool) -> None:
         name: summary.usage[name] for name in ("calls", "prompt_tokens", "completion_tokens", "usd") if summary.usage
     }
     console.show({**console.plain(summary), "ok": summary.ok}, [row], as_json)
+    if summary.earlier:
+        played = (
+            f"{summary.earlier} of {summary.episodes} episodes are in {summary.out} already and were not played again"
+        )
+        console.show_warning(f"{played}; for new ones choose another --out")
     by_cause: dict[str, list[str]] = {}
     for task_id, cause in summary.failures.items():
         by_cause.setdefault(cause.replace(f"task {task_id!r}", "the task"), []).append(task_id)

@@ -20,7 +20,10 @@ def monitor(
         str, typer.Option("--judge", metavar="MODEL", help="Let this model judge the episodes that are marked.")
     ] = "",
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the findings to this file; default: RUN/findings.jsonl.")
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="Write the findings to this file; default of a single run: RUN/findings.jsonl."
+        ),
     ] = None,
     options: Any = None,
     jobs: Questions = 1,
@@ -34,6 +37,8 @@ def monitor(
 
     if "://" in judge:
         raise LLMError("--judge takes the name of a model; give the endpoint's address with --base-url")
+    if len(runs) > 1 and out is None:
+        raise typer.BadParameter("name the file for the findings of several runs", param_hint="--out")
     target = out or (runs[0] if runs[0].is_dir() else runs[0].parent) / FILE_NAME
     with progress_bar("monitor") as progress:
         monitoring = monitor_runs(runs, target, judge=judge, options=options, jobs=jobs, progress=progress)

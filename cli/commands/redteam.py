@@ -18,8 +18,8 @@ def redteam(
         str, typer.Argument(metavar="DIR|URL", help="Attack this folder, hub:USER/NAME@REVISION or running server.")
     ],
     only: Annotated[
-        str, typer.Option(metavar="ID,...", help="Play only these exploits; see `etude list exploits`.")
-    ] = "",
+        str | None, typer.Option(metavar="ID,...", help="Play only these exploits; see `etude list exploits`.")
+    ] = None,
     limit: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Attack only the first N tasks; default: all.")
     ] = None,

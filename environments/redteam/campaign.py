@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from ... import client
-from ...errors import RunError
+from ...errors import RunError, UnknownName
 from ...models import PublicTask
 from ...monitors.exploits import Exploit, Facts, corpus, exploit
 from ..actions import Action, call, turn
@@ -33,10 +33,14 @@ class Target:
     """The turns that solve the task, for honest twins; None where only the server knows them."""
 
 
-def chosen(names: str) -> list[Exploit]:
-    """Return the exploits that a comma-separated list names; '' means all. Raises UnknownName."""
+def chosen(names: str | None) -> list[Exploit]:
+    """Return the exploits that a comma-separated list names; None means all. Raises UnknownName, also for none."""
+    if names is None:
+        return list(corpus().values())
     names_given = [name.strip() for name in names.split(",") if name.strip()]
-    return [exploit(name) for name in names_given] if names_given else list(corpus().values())
+    if not names_given:
+        raise UnknownName("--only names no exploit; see `etude list exploits`, or leave it out to play all of them")
+    return [exploit(name) for name in names_given]
 
 
 def targets_of(tasks: Tasks, limit: int | None = None) -> list[Target]:

@@ -130,7 +130,8 @@ async def run_episodes(
             await run.llm.close()
     chosen_rows = [rows[task.task_id, sample] for task, sample in planned]
     twins = {task.task_id for task in chosen if task.features.get(IMPOSSIBLE)}
-    summary = replace(summarise(agent_name, chosen_rows, journal.rows, n, str(out), twins), settings=run.settings)
+    summary = summarise(agent_name, chosen_rows, journal.rows, n, str(out), twins)
+    summary = replace(summary, settings=run.settings, earlier=len(planned) - len(todo))
     write_whole(out / "summary.json", (json.dumps({**asdict(summary), "ok": summary.ok}, indent=2) + "\n").encode())
     return summary
 

@@ -43,6 +43,8 @@ class Summary:
     settings: dict[str, Any] = field(default_factory=dict)
     """Settings that a resumed run must repeat."""
     out: str = ""
+    earlier: int = 0
+    """Episodes that an earlier command played into ``out``; they are counted, and were not played again."""
 
     @property
     def ok(self) -> bool:

@@ -121,11 +121,15 @@ def _try_writing(file: Path) -> None:
     if file.exists():
         file.open("ab").close()
         return
-    parent = next(folder for folder in file.parents if folder.exists())
+    missing = [folder for folder in file.parents if not folder.exists()]
+    parent = missing[-1].parent if missing else file.parent
     if not parent.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
     if not os.access(parent, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    if missing:  # /proc, for example, grants the right and has no room for a folder
+        missing[-1].mkdir()
+        missing[-1].rmdir()
 
 
 def complete_lines(file: Path) -> list[bytes]:

@@ -84,6 +84,7 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         (["generate", ""], "the source is an empty name"),
         (["generate", "cachetools==5.5.0"], "Did you mean pypi:cachetools==5.5.0?"),
         (["generate", "x", "--sandbox", "bubblewrp"], "Did you mean 'bubblewrap'?"),
+        (["run", "--tasks", "drill", "--limit", "1", "--out", "/proc/none/x"], "cannot write to /proc/none/x"),
         (["run", "--sandbox", "bubblewrp"], "Did you mean 'bubblewrap'?"),
         (["serve", "--sandbox", "bubblewrp"], "Did you mean 'bubblewrap'?"),
         (["generate", "x", "--recipe", "no-such.toml"], "cannot read the recipe no-such.toml"),

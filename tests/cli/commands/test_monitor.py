@@ -206,6 +206,12 @@ def test_a_wrong_endpoint_is_one_line_and_nothing_is_written(
     assert not (run / "findings.jsonl").exists()
 
 
+def test_the_findings_of_several_runs_need_a_file_of_their_own(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["monitor", str(run), str(run)]) != 0
+    assert "--out: name the file for the findings of several runs" in capsys.readouterr().err
+    assert not (run / "findings.jsonl").exists()
+
+
 def test_a_folder_without_episodes_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["monitor", str(tmp_path)]) == 1
     assert "play some with `etude run" in capsys.readouterr().err

@@ -82,6 +82,8 @@ def test_redteam_attacks_a_server_with_what_an_agent_can_see(url: str, capsys: p
         (["no/such/folder"], "no tasks.jsonl in no/such/folder: make one with `etude generate"),
         (["drill"], "the task set has no task with source files to attack"),
         (["x", "--only", "conftets"], "unknown exploit 'conftets'. Did you mean 'conftest'?"),
+        (["x", "--only", ""], "--only names no exploit"),
+        (["drll"], "make one with `etude generate --out drll`. Did you mean 'drill'?"),
         (["http://127.0.0.1:1"], "is the server running? `etude serve` starts one"),
         (["ftp://127.0.0.1"], "not a server's address"),
         (["http://127.0.0.1:1", "--twins"], "--twins"),

@@ -154,6 +154,14 @@ def test_a_run_is_not_resumed_with_other_settings(
     assert (tmp_path / "episodes.jsonl").read_bytes() == before
 
 
+def test_a_repeated_run_says_that_it_played_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["run", "--tasks", "drill", "--limit", "2", "--out", str(tmp_path / "run")]
+    assert cli.main(command) == 0
+    assert "were not played again" not in capsys.readouterr().err
+    assert cli.main(command) == 0
+    assert "2 of 2 episodes are in" in capsys.readouterr().err
+
+
 def test_agents_of_other_kinds_share_a_folder(tmp_path: Path) -> None:
     for agent, value in (("oracle", 1.0), ("noop", 0.0), ("oracle", 1.0)):
         assert run("http://h/v1", tmp_path, agent).reward == value
