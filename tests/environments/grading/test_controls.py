@@ -207,18 +207,6 @@ def test_total():
     assert graded(partly, HONEST["sum"]).reward.value == 1.0
 
 
-def test_an_unsolved_workspace_that_passes_some_cases_is_not_suspect(task: Task, snapshot: Snapshot) -> None:
-    cases = ["values0-3", "values1-4", "values2-0", "values3-15"]
-    passing, failing = [f"test_total[{cases[2]}]"], [f"test_total[{case}]" for case in cases if case != cases[2]]
-    names = {"FAIL_TO_PASS": failing, "PASS_TO_PASS": passing}
-    for constant in (0, 4, 5):
-        workspace = f"def total(values):\n    return {constant} if len(values) < 2 else 16\n"
-        partly = partly_solved(task, snapshot, HIDDEN.partition("\n\ndef test_total_of")[0] + "\n", workspace, names)
-        assert partly.pytest.controls
-        findings = asyncio.run(grade(partly, [])).findings
-        assert [finding for finding in findings if finding.severity != "info"] == []
-
-
 def test_a_workspace_that_cannot_be_collected_scores_zero(controlled: Task) -> None:
     submission = Submission(controlled, problem="more than 100000 files")
     verdict = asyncio.run(verify(submission))

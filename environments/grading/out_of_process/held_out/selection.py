@@ -27,6 +27,7 @@ from .parameters import Options, is_free, unused_options
 from .sequences import KEPT, held_out_sequences, kept_sequences, repeats_test
 from .value_objects import other_object, value_classes
 
+_TRUTH_VALUE = re.compile(r"->\s*bool\b|:rtype:[\s>`]*bool\b|[Rr]eturns?:?[\s>`*]+(?:a\s+)?(?:bool|True)\b|`True` if\b")
 Mutants = Sequence[Sequence[FileChange]]
 """Versions of the task's own solution with one mistake each, as accepted changes."""
 
@@ -131,7 +132,7 @@ async def _with_inputs(
     runs = [await examination.answers(changes, trial.sent(), recorded.opaque) for changes in (solution, solution, [])]
     runs = [answers_with_names(run, {}) for run in runs]
     inputs: dict[str, list[Call]] = {}
-    documented = documented_errors(task)
+    documented, is_truth_value = documented_errors(task), promises_truth_value(task)
     for target, calls in proposed.items():
         answers_given = [run.get(f"input {target}", []) for run in runs]
         errors = _errors(recorded, target)
@@ -139,6 +140,7 @@ async def _with_inputs(
             retained
             for call, *answers in zip_longest(calls, *answers_given)
             if (retained := kept_call(call, answers, errors, documented)) and (is_bold or "is_bold" not in retained)
+            if not (is_truth_value and retained["answer"]["error"] is None and retained["answer"]["result"] is None)
         ]
         if good:
             inputs[target] = good
@@ -157,6 +159,15 @@ def documented_errors(task: Task) -> set[str]:
     """Return the names of exceptions in a task's statement."""
     statement = "\n".join([task.problem_statement, *(f"{item.name} {item.signature}" for item in task.interface)])
     return set(re.findall(r"\b\w+(?:Error|Exception|Invalid|Warning)\b", statement))
+
+
+def promises_truth_value(task: Task) -> bool:
+    """Return whether the statement says that something returns a bool.
+
+    Code that returns the result of ``re.match`` there returns None for False, and a right solution returns False.
+    """
+    statement = "\n".join([task.problem_statement, *(item.signature for item in task.interface)])
+    return _TRUTH_VALUE.search(statement) is not None
 
 
 def kept_call(call: Call, answers: Sequence[Any], errors: Collection[str], documented: Collection[str]) -> Call | None:
