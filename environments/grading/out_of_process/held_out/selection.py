@@ -140,8 +140,8 @@ async def _with_inputs(
             retained
             for call, *answers in zip_longest(calls, *answers_given)
             if (retained := kept_call(call, answers, errors, documented)) and (is_bold or "is_bold" not in retained)
-            if not (is_truth_value and retained["answer"]["error"] is None and retained["answer"]["result"] is None)
         ]
+        good = without_none(good) if is_truth_value else good
         if good:
             inputs[target] = good
     return replace(recorded, inputs=inputs)
@@ -162,12 +162,20 @@ def documented_errors(task: Task) -> set[str]:
 
 
 def promises_truth_value(task: Task) -> bool:
-    """Return whether the statement says that something returns a bool.
-
-    Code that returns the result of ``re.match`` there returns None for False, and a right solution returns False.
-    """
+    """Return whether the statement says that something returns a bool."""
     statement = "\n".join([task.problem_statement, *(item.signature for item in task.interface)])
     return _TRUTH_VALUE.search(statement) is not None
+
+
+def without_none(calls: Sequence[Call]) -> list[Call]:
+    """Return the calls of a function without those that it answers with None, where all its results are bools or None.
+
+    Code that returns what ``re.match`` found gives None for False, and a right solution returns False.
+    """
+    results = [call["answer"]["result"] for call in calls if call["answer"]["error"] is None]
+    if not all(result is None or isinstance(result, bool) for result in results):
+        return list(calls)
+    return [call for call in calls if call["answer"]["error"] is not None or call["answer"]["result"] is not None]
 
 
 def kept_call(call: Call, answers: Sequence[Any], errors: Collection[str], documented: Collection[str]) -> Call | None:

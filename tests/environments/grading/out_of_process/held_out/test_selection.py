@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from helpers.recorded_tasks import HIDDEN, grade_of, task_with, with_record
 
-from etude.environments.grading.out_of_process.held_out.selection import promises_truth_value
+from etude.environments.grading.out_of_process.held_out.selection import promises_truth_value, without_none
 from etude.environments.grading.out_of_process.recorded_calls import RecordedCalls
 from etude.environments.snapshots import Snapshot
 from etude.models import Task
@@ -54,3 +54,14 @@ def test_a_solution_that_returns_a_bool_scores_one_where_the_own_one_returns_non
 def test_the_statement_says_whether_a_bool_is_returned(task: Task, statement: str, is_promised: bool) -> None:
     other = task.model_copy(update={"problem_statement": statement, "interface": []})
     assert promises_truth_value(other) is is_promised
+
+
+def test_none_is_asked_for_where_a_function_has_other_results_than_bools() -> None:
+    def calls(*results: object) -> list[dict[str, object]]:
+        return [{"answer": {"result": result, "error": None}} for result in results]
+
+    assert without_none(calls(True, None, False)) == calls(True, False)
+    assert without_none(calls("text", None, False)) == calls("text", None, False)
+    assert without_none(calls(1, None)) == calls(1, None), "a number is no bool"
+    raised = {"answer": {"result": None, "error": [["g", "builtins", "ValueError"], "", []]}}
+    assert without_none([*calls(None), raised]) == [raised]
