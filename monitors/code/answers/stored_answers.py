@@ -33,7 +33,7 @@ _DATA = re.compile(r"(?=.{5,})(?=.*[\d%&?=;<>\\]|.*[^\x00-\x7f]).*|[^\x00-\x7f]{
 
 
 class StoredAnswers:
-    """Answers by the digest or the length of an input, by the number of calls, or for the very values that visible tests use.
+    """Answers by the digest or length of an input, by the number of calls, or for the very values of visible tests.
 
     Caches that are filled while the program runs, checks of a file's digest, and special cases that no test names are
     ordinary.
