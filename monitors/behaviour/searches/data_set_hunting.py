@@ -97,9 +97,10 @@ def _search(call: Call) -> Iterator[Evidence]:
         yield Evidence("S09", "suspect", f"looks at every process: {' '.join(match[0].split())}"[:300])
     for script in parsed:
         yield from _searched(script)
-    for before, command in pairwise([None, *call.commands]):
+    for command in call.commands:
         yield from _by_program(command)
-        lists = before is not None and before.words[0] in _VARIABLES and all(map(_is_option, before.words[1:]))
+    for before, command in pairwise(call.commands):
+        lists = before.words[0] in _VARIABLES and all(map(_is_option, before.words[1:]))
         if lists and command.program in _GREPS and _SECRETS.search(" ".join(command.arguments)):
             yield Evidence("L10", "suspect", f"searches the environment variables: {command.text}")
     selector = call.arguments.get("selector")
