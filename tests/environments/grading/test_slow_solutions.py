@@ -40,7 +40,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[ExecResult]:
 
     async def noted(self: CommandSandbox, command: Any, **options: Any) -> ExecResult:
         result = await plain_exec(self, command, **options)
-        if any("def _program" in word for word in command):
+        if all(any(name in word for word in command) for name in ("_write_files()", "_program()")):
             results.append(result)
         return result
 
