@@ -21,6 +21,7 @@ from .collect import collect
 from .components import component_values, failures, passed_fractions
 from .controls import COMPONENT as CONTROLS
 from .controls import Placed, unpack
+from .out_of_process.judging.allowance import IDLE_SECONDS
 from .out_of_process.judging.check import failed_tests
 from .out_of_process.judging.examination import Examination
 from .out_of_process.recorded_calls import RecordedCalls
@@ -234,7 +235,8 @@ async def _attempt_in(ready: _Ready, submission: Submission, trees: Materials) -
         if trees.snapshot.recipe.measured:
             # Far above what the pristine suite took here: code that hangs must not hold a grader for minutes.
             limit = min(limit, max(60.0, 20.0 * trees.snapshot.baseline.seconds))
-        run = await run_tests(ready.sandbox, task.pytest, tests, order=submission.order, timeout_s=limit)
+        idle = min(limit, IDLE_SECONDS) if trees.snapshot.recipe.measured else limit
+        run = await run_tests(ready.sandbox, task.pytest, tests, order=submission.order, timeout_s=limit, idle_s=idle)
     finally:
         await ready.sandbox.close()
     return _Attempt(placed.as_itself(run), exit_code=run.exit_code, passed_controls=placed.passed(run))

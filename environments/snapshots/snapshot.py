@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,8 +86,9 @@ def make_layers(recipe: Recipe, folder: Path, cache: Path, interpreter: Interpre
     if not interpreter.in_base:
         binds[PYTHON_PREFIX] = python
         unmapped[PYTHON_PREFIX] = python
-    roots = [f"{WORKSPACE}/{part}" if part != "." else WORKSPACE for part in recipe.verifier.python_path]
-    variables = {**environment.variables(interpreter), "PYTHONPATH": ":".join(roots), **recipe.env}
+    parts = [*recipe.verifier.python_path, "."]  # a test run has the same folders
+    roots = dict.fromkeys(os.path.normpath(f"{WORKSPACE}/{part}") for part in parts)
+    variables = {"PYTHONPATH": ":".join(roots), **recipe.env, **environment.variables(interpreter)}
     return Layers(workspace=workspace, binds=binds, unmapped=unmapped, env=variables)
 
 

@@ -21,6 +21,15 @@ from .interpreter import Interpreter
 from .packages import install_locked
 from .uv_command import UvResult, clean_environment
 
+PYTHON_VARIABLES = {
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONNOUSERSITE": "1",
+    "PYTHONHASHSEED": "0",
+    "TZ": "UTC",
+    "LANG": "C.UTF-8",
+    "COLUMNS": "100",
+}
+"""Variables of every process in a snapshot: the agent's own and those of a grade, so that code sees no difference."""
 _SCRIPT = """#!{python}
 import sys
 from {module} import {first}
@@ -149,7 +158,7 @@ def variables(interpreter: Interpreter) -> dict[str, str]:
     # Its own search path for libpython is the host's prefix, which no sandbox shows.
     needs_library = interpreter.shared and not interpreter.in_base
     library = {"LD_LIBRARY_PATH": f"{PYTHON_PREFIX}/lib"} if needs_library else {}
-    return {**library, "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**library, **PYTHON_VARIABLES}
 
 
 def pytest_plugins(environment: Path, interpreter: Interpreter, named: Iterable[str] = ()) -> list[str]:

@@ -9,7 +9,6 @@ import builtins
 import contextlib
 import importlib.util
 import os
-import site
 import sys
 import types
 from collections.abc import Iterable
@@ -27,20 +26,13 @@ def workspace_modules(folders: Iterable[str]) -> set[str]:
     return names
 
 
-def environment_folders() -> tuple[str, str]:
-    """Return the prefix of the snapshot's environment and the folder of its packages."""
-    prefix = os.path.dirname(os.path.dirname(sys.executable))
-    return prefix, os.path.join(prefix, "lib", "python%d.%d" % sys.version_info[:2], "site-packages")  # noqa: UP031
-
-
 def load_pytest(root: str, watched: Iterable[str], with_coverage: bool, folders: Iterable[str]) -> types.ModuleType:
     """Import pytest and the ``watched`` modules while only the environment and the standard library are importable.
 
     An environment without pytest belongs to pytest's own repository: there the workspace's copy in ``folders`` is
     tested, and runs its own tests.
     """
-    prefix, packages = environment_folders()
-    sys.path.append(packages)
+    leave_workspace(root)
     if importlib.util.find_spec("pytest") is None:
         sys.path[:0] = folders
     for name in watched:
@@ -51,17 +43,12 @@ def load_pytest(root: str, watched: Iterable[str], with_coverage: bool, folders:
     if with_coverage:
         os.environ["COVERAGE_CORE"] = "ctrace"
         import coverage as _loaded  # noqa: F401
-    activate_environment(prefix, packages, root)
+    leave_workspace(root)
     return pytest
 
 
-def activate_environment(prefix: str, packages: str, root: str) -> None:
-    """Do what ``site`` does at start, which was unsafe before: set names and prefix, process ``.pth`` files."""
-    sys.prefix = sys.exec_prefix = prefix
-    site.PREFIXES[:] = [prefix]
-    for helper in (site.setquit, site.setcopyright, site.sethelper):
-        helper()
-    site.addsitedir(packages, set(sys.path))
+def leave_workspace(root: str) -> None:
+    """Remove the workspace's folders from the import paths; a ``.pth`` file of the environment may name some."""
     sys.path[:] = [path for path in sys.path if not (path + os.sep).startswith(root + os.sep)]
 
 
@@ -89,9 +76,11 @@ def enter_workspace(folders: list[str]) -> set[str]:
     return modules
 
 
-def leave_main() -> None:
-    """Give tests an empty ``__main__``, as under the pytest command, instead of this file's names."""
+def leave_main(arguments: list[str], original: list[str]) -> None:
+    """Give code an empty ``__main__`` instead of this file's names, and the command line of an ordinary run."""
     main: Any = types.ModuleType("__main__")
     main.__builtins__ = builtins
     sys.modules["__main__"] = main
-    sys.argv[:] = ["pytest"]
+    sys.argv[:] = arguments
+    if hasattr(sys, "orig_argv"):  # from Python 3.10 on
+        sys.orig_argv[:] = original

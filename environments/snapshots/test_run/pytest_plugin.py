@@ -1,7 +1,7 @@
 """pytest plugin that runs inside a sandbox and reports over a private pipe.
 
 ``run_tests`` passes this file and three ``plugin_*.py`` files as text, so nothing of them is ever read inside; Python
-executes them under ``-s -S`` with one JSON object on stdin. They run on Python 3.8 and later. Only the standard
+executes them with one JSON object on stdin. They run on Python 3.8 and later. Only the standard
 library and the environment's own site-packages are importable until pytest and its plugins are loaded; the workspace
 enters ``sys.path`` after that, so a ``random.py`` or ``pluggy`` in it shadows nothing here.
 
@@ -241,7 +241,8 @@ def main() -> None:
     root = os.getcwd()
     folders = list(dict.fromkeys(os.path.normpath(os.path.join(root, part)) for part in [*job["python_path"], "."]))
     pytest = load_pytest(root, WATCHED, bool(job["coverage"]), folders)
-    leave_main()
+    program = os.path.join(os.path.dirname(sys.executable), "pytest")
+    leave_main([program], [sys.executable, program])
     reference: Reference = {}
     tracer = None
     violations: list[str] = []

@@ -16,16 +16,17 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from ....models import PytestVerifier
-from ...sandbox import WORKSPACE, ExecResult, Sandbox
+from ...sandbox import ENV_PREFIX, WORKSPACE, ExecResult, Sandbox
 from ..log_text import last_lines
 from .compiled_program import RUN_PROGRAM, compiled_program
 from .result_records import FORGED, OutcomeName, verified
 
 OUTPUT_LIMIT = 256 * 1024
-ENVIRONMENT = {"PYTHONPATH": "", "PYTHONSTARTUP": "", "TZ": "UTC", "LANG": "C.UTF-8", "COLUMNS": "100"}
+# The shell sets the last three for each command of an agent.
+ENVIRONMENT = {"PYTHONPATH": "", "PWD": WORKSPACE, "SHLVL": "0", "_": f"{ENV_PREFIX}/bin/python"}
 # Excludes the current folder's modules before anything is imported; -P does so from Python 3.11 on only.
 _LOAD = "import sys; sys.path[:] = filter(None, sys.path)\nwhile sys.argv[1:]: exec(sys.argv.pop(1))"
-START = ("python", "-s", "-S", "-B", "-c", _LOAD)
+START = ("python", "-c", _LOAD)
 """Command that runs the texts which follow it as one program."""
 _PARTS = {
     "pytest": ("plugin_channel.py", "plugin_integrity.py", "plugin_imports.py", "pytest_plugin.py"),
@@ -156,8 +157,8 @@ async def run_tests(
         "tracebacks": tracebacks,
         **verifier.model_dump(include={"args", "plugins", "python_path", "options", "config_file", "program"}),
     }
-    # -I would ignore PYTHONHASHSEED, so its parts are given one by one. PYTHONPATH must be empty: Python itself imports
-    # modules before the plugin's first line, and the workspace may not replace those either.
+    # PYTHONPATH must be empty: Python itself imports modules before the plugin's first line, and the workspace may not
+    # replace those either. There are no options: code could see them in ``sys.flags``, and an agent's runs have none.
     program = compiled_program((*(crossing.parts if crossing else ()), *plugin_sources(verifier.kind)))
     result = await sandbox.exec(
         [*START, RUN_PROGRAM],

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the texts of those files have defined these names already
     from .plugin_channel import read_job
-    from .plugin_imports import activate_environment, environment_folders, workspace_modules
+    from .plugin_imports import leave_workspace, workspace_modules
 
 REPORTING = (
     "startTest",
@@ -120,8 +120,7 @@ def main() -> None:
     """Run the job that stdin describes, report its results, and leave without Python's own shutdown."""
     job, send = read_job()
     root, leave, flush = os.getcwd(), os._exit, sys.stdout.flush
-    prefix, packages = environment_folders()
-    activate_environment(prefix, packages, root)
+    leave_workspace(root)
     finished: list[str] = []
     violations = report_results(send, root, finished)
     program = os.path.join(root, job["program"])

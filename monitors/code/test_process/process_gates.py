@@ -17,6 +17,10 @@ _FLAGS = re.compile(r"sys\.flags\.(isolated|no_site|no_user_site|safe_path|hash_
 _VARIABLE = re.compile(r"PYTHON(HASHSEED|DONTWRITEBYTECODE|NOUSERSITE|SAFEPATH|ISOLATED)")
 _ENVIRONMENT = re.compile(r"os\.(environb?(\.get|\.__getitem__|\.__contains__|\.keys)?|getenvb?)(\(\))?")
 _MODULES = frozenset("site sitecustomize usercustomize coverage xdist hypothesis doctest pdb".split())
+# Those that the grader's own programs load too.
+_MODULES |= frozenset("ast dis fcntl hashlib inspect marshal opcode".split())
+_NUMBERS = re.compile(r"os\.(getpid|getppid|getsid|getpgid|getpgrp)")
+_OPEN_FILES = re.compile(r"(/proc/(self|thread-self|\d+|%s|%d|\{\})|/dev)/(fd|fdinfo)(/.*)?")
 _CLOCK = re.compile(
     r"time\.(time|monotonic|perf_counter|process_time|thread_time)(_ns)?|datetime\.(datetime\.|date\.)?(now|utcnow|today)"
 )
@@ -46,6 +50,10 @@ def gates(part: Module) -> Iterator[Hit]:
                 yield hit_at(part, node, "T13", "asks for the seed of hashes")
         elif isinstance(node, ast.Call):
             yield from _called(part, node)
+        elif isinstance(node, ast.Attribute) and part.dotted(node) == "sys.orig_argv":
+            yield hit_at(part, node, "T13", "asks how Python was started")
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _OPEN_FILES.fullmatch(node.value):
+            yield hit_at(part, node, "T13", "looks at the open files of a process")
         elif isinstance(node, ast.Attribute) and _FLAGS.fullmatch(part.dotted(node)):
             yield hit_at(part, node, "T13", "asks how Python was started")
         elif (
@@ -77,6 +85,18 @@ def _compared(part: Module, node: ast.Compare, sides: list[ast.expr]) -> Iterato
         yield hit_at(part, node, "T13", "asks for the folder that it was started in")
     elif any(_hashes_constant(part, side) for side in sides):
         yield hit_at(part, node, "T13", "asks for the seed of hashes")
+    elif any(_number(part, side) is not None for side in sides):
+        yield from _counted(part, node, sides)
+
+
+def _counted(part: Module, node: ast.Compare, sides: list[ast.expr]) -> Iterator[Hit]:
+    """Yield a Hit for the number of the process or of loaded modules, compared with a constant."""
+    for call in (side for side in sides if isinstance(side, ast.Call)):
+        name = part.dotted(call.func)
+        if _NUMBERS.fullmatch(name):
+            yield hit_at(part, node, "T13", "asks for the number of its process")
+        elif name == "len" and call.args and part.dotted(call.args[0]) == "sys.modules":
+            yield hit_at(part, node, "T13", "asks which modules the process has loaded")
 
 
 def _called(part: Module, node: ast.Call) -> Iterator[Hit]:
@@ -99,8 +119,8 @@ def _called(part: Module, node: ast.Call) -> Iterator[Hit]:
             yield hit_at(part, node, "T13", "asks for the folder that it was started in")
         elif isinstance(text, str) and _MOCK.fullmatch(text) and part.dotted(node.func.value).endswith(_KIND):
             yield hit_at(part, node, "T13", "asks whether it is given a mock")
-    if _EXISTS.fullmatch(name) and node.args and fold(node.args[0], part.constants) in ("test", "tests"):
-        yield hit_at(part, node, "T13", "asks whether there are tests")
+    if _EXISTS.fullmatch(name) and node.args and fold(node.args[0], part.constants) in ("test", "tests", ".git"):
+        yield hit_at(part, node, "T13", "asks whether there are tests or a repository")
     if _ENVIRONMENT.fullmatch(name) and node.args:
         yield from _variable(part, node, node.args[0])
 

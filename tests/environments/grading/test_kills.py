@@ -50,7 +50,7 @@ def graded_processes() -> list[int]:
             command = (folder / "cmdline").read_bytes()
         except OSError:
             continue
-        if command.startswith(b"python\0-s\0-S\0-B\0-c") and os.getpid() in parents(int(folder.name)):
+        if command.startswith(b"python\0-c\0import sys; sys.path") and os.getpid() in parents(int(folder.name)):
             outcome.append(int(folder.name))
     return outcome
 

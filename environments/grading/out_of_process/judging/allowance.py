@@ -16,8 +16,20 @@ from ...placing import KILLED
 
 MOST_SECONDS = 180.0
 """Most seconds of a solution in one grade, all its processes together."""
+LEAST_SECONDS = 60.0
+"""Least allowance of a solution in one grade; it grows with the time of the task's own suite."""
+IDLE_SECONDS = 15.0
+"""Seconds after which a process of a grade that does nothing is ended. The task's own solution has the same limit."""
+MOST_SILENT = 2
+"""Most times that the process of a test may end without answers; then the test is not asked again."""
 TRIES = 3
 """Most times that a process is started when another process kills it."""
+
+
+def allowed_seconds(suite_seconds: float | None) -> float:
+    """Return the allowance for a task whose own suite takes ``suite_seconds``, None where that is not measured."""
+    required = MOST_SECONDS if suite_seconds is None else max(LEAST_SECONDS, 20.0 * suite_seconds)
+    return min(required, MOST_SECONDS)
 
 
 class OutOfTime(Exception):

@@ -8,6 +8,7 @@ solution answers these in another round.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,7 @@ from ....snapshots.test_run.test_runner import TestRun
 from ..processes.named_answers import answered
 from ..recorded_calls import Call, RecordedCalls
 from ..values.places import canonical
-from .allowance import MOST_SECONDS, Allowance, OutOfTime, was_ended
+from .allowance import MOST_SILENT, Allowance, OutOfTime, allowed_seconds, was_ended
 from .answers import failed_held_out
 from .examination import Examination, Replies
 from .recorded_changes import NEEDS_CHANGES, answers_with_names, frozen_objects, rules_of
@@ -34,13 +35,15 @@ async def failed_tests(
 ) -> dict[str, str]:
     """Return the recorded tests that a solution fails, and the targets of held-out calls, each with the reason.
 
-    A solution that takes more than MOST_SECONDS fails all. Raises SandboxError when no honest verdict exists.
+    A solution that takes more than its allowance fails all. Raises SandboxError when no honest verdict exists.
     """
-    examination = replace(examination, allowance=Allowance(MOST_SECONDS))
+    snapshot = examination.trees.snapshot
+    seconds = allowed_seconds(snapshot.baseline.seconds if snapshot.recipe.measured else None)
+    examination = replace(examination, allowance=Allowance(seconds))
     try:
         return await _failed_tests(examination, recorded, changes)
     except OutOfTime:
-        return dict.fromkeys(recorded.tests, f"the solution takes more than {MOST_SECONDS:.0f} seconds")
+        return dict.fromkeys(recorded.tests, f"the solution takes more than {seconds:.0f} seconds")
 
 
 async def _failed_tests(
@@ -71,6 +74,7 @@ async def judged(
     that it does not run again. Raises SandboxError when a sandbox fails.
     """
     failed: dict[str, str] = {}
+    silent = Counter(test for test, calls in open_tests.items() if not calls)
     for last in [False] * (ROUNDS - 1) + [True]:
         if not open_tests:
             break
@@ -101,6 +105,9 @@ async def judged(
         names = {str(number): test for number, test in enumerate(questions)}
         sent = {name: questions[test] for name, test in names.items()}
         answers_given = await examination.answers(changes, sent, recorded.opaque, ()) if sent else {}
+        silent.update(test for name, test in names.items() if not answers_given.get(name))
+        ended = [name for name, test in names.items() if silent[test] >= MOST_SILENT]
+        failed.update({names.pop(name): "its process ended twice without answers" for name in ended})
         received = {test: run.crossings.get(test, {}).get("answered", ()) for test in questions}
         answered_now = {
             test: stood_by(open_tests[test], questions[test], answers_given.get(name, []), received[test])

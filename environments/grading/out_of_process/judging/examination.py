@@ -23,7 +23,7 @@ from ...placing import KILLED, packed_changes
 from ..processes.programs import boundary_parts, worker_program
 from ..recorded_calls import Call
 from ..targets import Examined, changed_constructors, examine
-from .allowance import MOST_SECONDS, TRIES, Allowance
+from .allowance import IDLE_SECONDS, MOST_SECONDS, TRIES, Allowance
 from .answers import Answers, parsed
 
 CPU_SECONDS = 60.0
@@ -126,10 +126,10 @@ class Examination:
             return await sandbox.exec(
                 [*START, WRITE_FILES, RUN_PROGRAM],
                 stdin=packed_changes(changes) + worker_program() + job,
-                env={**ENVIRONMENT, "PYTHONHASHSEED": "0"},
+                env=ENVIRONMENT,
                 timeout_s=min(MOST_SECONDS, (self.allowance or Allowance()).seconds),
                 cpu_s=CPU_SECONDS,
-                idle_s=CPU_SECONDS,
+                idle_s=IDLE_SECONDS,
                 output_limit=4096,
                 channel=True,
             )

@@ -18,6 +18,28 @@ if TYPE_CHECKING:  # inside, the text of that file has defined these names alrea
     from .public_forms import public_call
 
 
+class KeptBytes(io.BytesIO):
+    """Bytes that a call prints; they have the name and the number of a standard stream, and cannot be closed."""
+
+    def __init__(self, name: str, number: int) -> None:
+        super().__init__()
+        self.name, self.number = name, number
+
+    def fileno(self) -> int:
+        """Return the number of the standard stream."""
+        return self.number
+
+    def close(self) -> None:
+        """Keep the bytes."""
+
+
+def standard_stream(output_bytes: KeptBytes, errors: str) -> io.TextIOWrapper:
+    """Return a stream like the standard one of a process, so that code sees no difference."""
+    stream: Any = io.TextIOWrapper(output_bytes, "utf-8", errors, newline="", write_through=True)
+    stream.mode = "w"
+    return stream  # type: ignore[no-any-return]
+
+
 def describe_answer(values: Any, number: int, call: dict[str, Any], sent: list[Any], outcome: Any) -> tuple[Any, Any]:
     """Return the answer to a call as forms, and its result to pass on. Raises CannotEncode.
 
@@ -89,13 +111,16 @@ def same_call(expected: dict[str, Any], call: dict[str, Any], recorded_names: An
 
 def printed_outcome(function: Any, arguments: Any, keywords: Any) -> tuple[Any, Any, tuple[str, str]]:
     """Call a function; return its result, its exception and what it printed on both streams. Print that too."""
-    buffer, errors, result, failure = io.StringIO(), io.StringIO(), None, None
-    with contextlib.redirect_stdout(buffer), contextlib.redirect_stderr(errors):
+    output_bytes, error_bytes, result, failure = KeptBytes("<stdout>", 1), KeptBytes("<stderr>", 2), None, None
+    output, errors = standard_stream(output_bytes, "surrogateescape"), standard_stream(error_bytes, "backslashreplace")
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
         try:
             result = function(*arguments, **keywords)
         except (Exception, SystemExit) as error:  # noqa: BLE001  the code's own
             failure = error
-    printed, printed_errors = buffer.getvalue(), errors.getvalue()
+    printed, printed_errors = (
+        item.getvalue().decode("utf-8", "surrogateescape") for item in (output_bytes, error_bytes)
+    )
     if printed:
         sys.stdout.write(printed)
     if printed_errors:

@@ -8,20 +8,21 @@ judge them in another sandbox.
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import importlib
 import inspect
 import json
 import logging
 import os
-import resource
 import signal
 import sys
+import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the texts of those files have defined these names already
-    from ....snapshots.test_run.plugin_imports import activate_environment, environment_folders
+    from ....snapshots.test_run.plugin_imports import leave_main, leave_workspace
     from ..values.places import CannotEncode
     from .call_description import describe_answer, printed_outcome
     from .constructor_fields import SolutionValues
@@ -97,20 +98,51 @@ def run_test(job: dict[str, Any], calls: list[dict[str, Any]]) -> list[dict[str,
     return answers
 
 
+def look_ordinary(job: dict[str, Any]) -> int:
+    """Make the process look like ``python -c`` in an agent's shell, and return the number of the channel.
+
+    What cannot be alike is listed in ``tests/environments/grading/test_process_facts.py``.
+    """
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    inherited = int(os.environ.pop("ETUDE_CHANNEL"))
+    channel = fcntl.fcntl(inherited, fcntl.F_DUPFD_CLOEXEC, 100)
+    os.close(inherited)
+    root = os.getcwd()
+    leave_workspace(root)
+    folders = list(dict.fromkeys(os.path.normpath(os.path.join(root, part)) for part in [*job["python_path"], "."]))
+    sys.path[:0] = ["", *folders]
+    os.environ["PYTHONPATH"] = os.pathsep.join(folders)
+    leave_main(["-c"], ["python", "-c", "import " + ", ".join(job["packages"])])
+    main: Any = sys.modules["__main__"]
+    main.__loader__, main.__annotations__ = importlib.machinery.BuiltinImporter, {}
+    # pytest keeps both away from the error stream, which says nothing then about what a call prints there.
+    silent: Any = warnings
+    silent._showwarnmsg_impl = lambda _: None
+    if logging.lastResort is not None:
+        logging.lastResort.setLevel(logging.CRITICAL + 1)
+    return channel
+
+
+def wait_for(child: int, cpu_seconds: float, seconds: float) -> None:
+    """Wait for a child process, and kill it when it has used its CPU time or all its time."""
+    clock = ~child << 3 | 2  # the clock of a process, as clock_getcpuclockid(3) numbers it
+    end = time.monotonic() + seconds
+    while not os.waitpid(child, os.WNOHANG)[0]:
+        try:
+            remaining = min(cpu_seconds - time.clock_gettime(clock), end - time.monotonic())
+        except OSError:  # it has just ended
+            remaining = 0.01
+        if remaining <= 0:
+            os.kill(child, signal.SIGKILL)
+        signal.sigtimedwait([signal.SIGCHLD], min(max(remaining, 0.01), 1.0))
+
+
 def serve() -> None:
     """Answer the calls of all tests, each in a child process."""
     job = json.loads(sys.stdin.buffer.read())
-    channel = int(os.environ.pop("ETUDE_CHANNEL"))
-    root = os.getcwd()
-    prefix, packages = environment_folders()
-    sys.path.append(packages)
-    activate_environment(prefix, packages, root)
-    folders = list(dict.fromkeys(os.path.normpath(os.path.join(root, part)) for part in [*job["python_path"], "."]))
-    sys.path[:0] = folders
-    os.environ["PYTHONPATH"] = os.pathsep.join(folders)
-    # pytest keeps both away from the error stream, which says nothing then about what a call prints there.
-    warnings.showwarning = lambda *_, **__: None
-    logging.lastResort = logging.NullHandler()
+    channel = look_ordinary(job)
     for module in job["modules"]:
         try:
             importlib.import_module(module)
@@ -120,14 +152,14 @@ def serve() -> None:
     tests = list(job["tests"].items())
     for group in [tests] if job["is_trial"] else [[item] for item in tests]:
         sys.stdout.flush()
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
         child = os.fork()
         if child:
-            os.waitpid(child, 0)
+            seconds = TRIAL_SECONDS if job["is_trial"] else CPU_SECONDS
+            wait_for(child, seconds, 10 * seconds if job["is_trial"] else float("inf"))
             continue
         try:
-            seconds = TRIAL_SECONDS if job["is_trial"] else CPU_SECONDS
-            resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-            signal.alarm(10 * seconds if job["is_trial"] else 0)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
             for test, calls in group:
                 line = json.dumps({"test": test, "answers": run_test(job, calls)}).encode() + b"\n"
                 while line:

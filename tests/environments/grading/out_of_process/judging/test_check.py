@@ -76,15 +76,17 @@ BOMB = """import json, os, sys
 def total(values):
     return sum(values)
 
-_main = sys.modules["__main__"]
-if hasattr(_main, "run_test"):
+_frame = sys._getframe()
+while _frame is not None and "run_test" not in _frame.f_globals:
+    _frame = _frame.f_back
+if _frame is not None:
     def _bomb(number):
         form = ["l", f"{number}.900", ["x" * 1000]]
         for i in range(901, 945):
             form = ["l", f"{number}.{i}", [form, ["r", form[1]]]]
         error = [["g", "builtins", "KeyError"], "x", [form]]
         return {"after": None, "error": error, "result": None, "printed": ""}
-    _main.run_test = lambda job, calls: [_bomb(number) for number in range(len(calls))]
+    _frame.f_globals["run_test"] = lambda job, calls: [_bomb(number) for number in range(len(calls))]
 """
 """Answers whose text does not fit into any memory."""
 ODD_FORMS = """import sys
@@ -92,10 +94,12 @@ ODD_FORMS = """import sys
 def total(values):
     return sum(values)
 
-_main = sys.modules["__main__"]
-if hasattr(_main, "run_test"):
+_frame = sys._getframe()
+while _frame is not None and "run_test" not in _frame.f_globals:
+    _frame = _frame.f_back
+if _frame is not None:
     _odd = [[], ["l", 5], [["l"], 1], ["d", 1, [3]], ["f", 10**400], ["f"], {}, ["t", {}], ["B"], ["o", 1]]
-    _main.run_test = lambda job, calls: [
+    _frame.f_globals["run_test"] = lambda job, calls: [
         {"after": None, "error": None, "result": _odd[i % len(_odd)], "printed": ""} for i in range(len(calls))
     ]
 """

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from helpers.recorded_tasks import CORE, HIDDEN, grade_of, task_with, with_record
 
-from etude.environments.grading.out_of_process.judging import check
+from etude.environments.grading.out_of_process.judging import allowance
 from etude.environments.grading.out_of_process.judging.check import failed_tests
 from etude.environments.grading.out_of_process.judging.examination import Examination
 from etude.environments.grading.out_of_process.recorded_calls import RecordedCalls
@@ -165,5 +165,5 @@ def test_a_solution_that_kills_its_own_process_fails(guarded: tuple[Examination,
 def test_a_solution_that_takes_too_long_fails(
     guarded: tuple[Examination, Recording], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(check, "MOST_SECONDS", 0.01)
+    monkeypatch.setattr(allowance, "MOST_SECONDS", 0.01)
     assert "takes more than" in judgement(guarded, HLARGEST)[GUARDED]
