@@ -45,7 +45,8 @@ class Registry:
         return getattr(module, attribute)
 
     def _locate(self, name: str) -> tuple[ModuleType, str]:
-        path = self._builtin.get(name)  # nobody can take this name, and to look for others reads all installed metadata
+        # A plug-in cannot take a built-in name, and a scan for plug-ins reads the metadata of all installed packages.
+        path = self._builtin.get(name)
         if path is None:
             paths = self.paths()
             if name not in paths:
