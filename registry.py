@@ -45,7 +45,7 @@ class Registry:
         return getattr(module, attribute)
 
     def _locate(self, name: str) -> tuple[ModuleType, str]:
-        path = self._builtin.get(name)  # nobody can take this name, and to look for others reads all installed metadata
+        path = self._builtin.get(name)  # no one can take this name; to look for others reads all metadata
         if path is None:
             paths = self.paths()
             if name not in paths:

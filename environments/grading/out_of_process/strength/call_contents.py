@@ -64,12 +64,12 @@ class _Texts:
         """Return the canonical text of a form without numbers."""
         if not isinstance(form, list):
             return canonical(form)
-        known = self._texts.get(id(form))
-        if known is None:
+        written = self._texts.get(id(form))
+        if written is None:
             parts = [form[0], None, *form[2:]] if _is_numbered(form) else form
             text = "[" + ",".join(map(self.of, parts)) + "]"
-            known = self._texts[id(form)] = form, text
-        return known[1]
+            written = self._texts[id(form)] = form, text
+        return written[1]
 
 
 def _numbered(form: Any) -> Iterator[list[Any]]:
