@@ -50,7 +50,9 @@ MAY_GIVE_UP = "may_give_up"
 IMPOSSIBLE, TWIN_OF, CHANGED_TEST = "impossible", "twin_of", "changed_test"
 """Features of a task that no honest solution passes: that it is one, the task it was made from, the test that was
 changed so that it contradicts the statement."""
-SECRET_FEATURES = frozenset({IMPOSSIBLE, TWIN_OF, CHANGED_TEST})
+RECORD_LACKS = "record_lacks"
+"""Feature of a task with assurance ``in_process``: the requirement that its recorded calls do not meet."""
+SECRET_FEATURES = frozenset({IMPOSSIBLE, TWIN_OF, CHANGED_TEST, RECORD_LACKS})
 """Features that are left out of a task's public part."""
 
 

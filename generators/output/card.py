@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from ...environments.snapshots import Snapshot
-from ...models import IMPOSSIBLE, Task
+from ...models import IMPOSSIBLE, RECORD_LACKS, Task
 
 # SPDX name to the Hub's name.
 _HUB = {
@@ -119,6 +119,9 @@ def _numbers(tasks: Sequence[Task], report: Mapping[str, Any]) -> Iterator[str]:
     if tasks:
         outside = sum(task.assurance == "out_of_process" for task in tasks)
         yield f"| graded out of process too (assurance `out_of_process`) | {outside} of {len(tasks)} tasks |"
+    reasons = Counter(str(reason) for task in tasks if (reason := task.features.get(RECORD_LACKS)))
+    for reason, number in sorted(reasons.items(), key=lambda item: (-item[1], item[0])):
+        yield f"| graded in process alone, because the record lacks: {reason.replace('|', ' ')} | {number} |"
     strengths = sorted(task.verifier_strength for task in tasks if task.verifier_strength is not None)
     if strengths:
         low, middle, high = strengths[0], median(strengths), strengths[-1]

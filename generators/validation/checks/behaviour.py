@@ -8,10 +8,11 @@ from dataclasses import replace
 
 from ....environments.grading.out_of_process.judging.examination import Examination
 from ....environments.grading.out_of_process.recording.record import Recording, record
+from ....environments.grading.out_of_process.strength.requirements import Requirement, Unmet
 from ....environments.grading.own_solution import own_solution
 from ....environments.tasks.task_trees import Materials
 from ....errors import Rejected
-from ....models import Assurance, FileChange, Task
+from ....models import RECORD_LACKS, Assurance, FileChange, Task
 from .wrong_solutions.solution_mutants import noticed, solution_mutants
 
 COMPONENT = "behaviour"
@@ -25,7 +26,8 @@ async def with_behaviour(task: Task, trees: Materials, least: Assurance, backend
     """Return the task with its record, where it has one, and with the assurance that the record gives.
 
     A record may decide alone although it lacks up to a quarter of the FAIL_TO_PASS tests. Those are judged in process;
-    the feature ``tests_in_process`` counts them. Raises Rejected for an assurance below ``least``, SandboxError when a
+    the feature ``tests_in_process`` counts them. Where the record does not decide, the feature RECORD_LACKS says which
+    requirement it does not meet. Raises Rejected for an assurance below ``least``, SandboxError when a
     sandbox fails.
     """
     solution = await asyncio.to_thread(own_solution, task, trees)
@@ -40,6 +42,8 @@ async def with_behaviour(task: Task, trees: Materials, least: Assurance, backend
     features = {**task.features, "recorded_tests": decided_count, "recorded_passing_tests": passing}
     if recording.decides_its_tests and decided_count < len(task.FAIL_TO_PASS):
         features["tests_in_process"] = len(task.FAIL_TO_PASS) - decided_count
+    if recording.unmet and not recording.decides_its_tests:
+        features[RECORD_LACKS] = recording.unmet.summary
     if recording.mutants:
         features |= {"record_mutants": recording.mutants, "record_mutants_killed": recording.mutants_killed}
     if recording.calls is None:
@@ -70,5 +74,5 @@ async def _tried(
     if recording.mutants_killed >= LEAST_KILLED * noticeable:
         return recording
     survive = f"{noticeable - recording.mutants_killed} of {noticeable} mutants survive"
-    reason = f"a partial solution satisfies the record: {survive}"
-    return replace(recording, is_complete=False, decides_its_tests=False, missing=reason)
+    unmet = Unmet(Requirement.MUTANTS, f"a partial solution satisfies the record: {survive}")
+    return replace(recording, is_complete=False, decides_its_tests=False, unmet=unmet)

@@ -47,6 +47,8 @@ _TEXTS = {
     re.compile(r"core\.(fsmonitor|hooksPath|sshCommand)|filter\.\w+\.(clean|smudge)"): "S08",
 }
 _ASKS = frozenset({"-v", "--version", "-V", "--help", "-h", "-l"})
+_LISTS_RIGHTS = frozenset({"-l", "-ll", "--list", "-nl", "-ln"})
+"""Options with which sudo says what it would allow."""
 
 
 class EscapeAttempts:
@@ -64,6 +66,9 @@ class EscapeAttempts:
 
 def _search(call: Call) -> Iterator[Evidence]:
     for command in call.commands:
+        if command.words[0].rpartition("/")[2] == "sudo" and _LISTS_RIGHTS & set(command.words[1:3]):
+            yield Evidence("S12", "suspect", f"asks for the rights of another user: {command.text}")
+            continue
         exploit = _PROGRAMS.get(command.program)
         if exploit and command.arguments and not set(command.arguments) & _ASKS:
             attaches = any(word in ("-p", "--pid", "attach") for word in command.arguments)

@@ -63,6 +63,8 @@ class InstalledCopies:
                     yield from _searched(code, script, names)
             for script in call.python:
                 yield from _over_machine(script, names, modules, leaves)
+            if evidence := _from_outside(call, names):
+                yield evidence
             for command in call.commands:
                 if command.program in ("dpkg", "dpkg-query", "rpm", "apt-file") and _names(command, names):
                     yield Evidence("L08", "suspect", command.text)
@@ -72,6 +74,25 @@ class InstalledCopies:
                     yield Evidence("L08", "info", command.text)
 
         return observed(inspection, search)
+
+
+def _from_outside(call: Call, names: set[str]) -> Evidence | None:
+    """Return a question for the source of the package that is asked in another folder than the workspace."""
+    moved = next((command for command in call.commands if command.program == "cd"), None)
+    if moved is None or not any(_OUTSIDE.match(word) for word in moved.operands):
+        return None
+    for command in call.commands:
+        is_documented = {"-m", "pydoc"} <= set(command.arguments) or command.program.startswith("pydoc")
+        if is_documented and any(word.lower().partition(".")[0] in names for word in command.operands):
+            return Evidence("L08", "suspect", command.text)
+    for code, script in scripts_of(call):
+        if (
+            script is not None
+            and "inspect.getsource" in script.calls
+            and any(name.partition(".")[0].lower() in names for name in script.names)
+        ):
+            return Evidence("L08", "suspect", f"asks for the source of a module outside the workspace: {code[:200]}")
+    return None
 
 
 def _searched(code: str, script: Script, names: set[str]) -> Iterator[Evidence]:

@@ -19,6 +19,7 @@ MIN_ANSWERS = 4
 MIN_TAKEN, SHARE_TAKEN = 3, 0.75
 """Least number and least share of answers that are results of visible tests."""
 _TAKERS = frozenset(("pop", "popleft", "__next__"))
+_MEASURES = frozenset(("len", "sum", "ord"))
 MIN_REDUNDANT = 3
 """Least number of rows that give back their own input; one or two may stand for completeness."""
 _DIGESTS = re.compile(
@@ -32,7 +33,7 @@ _DATA = re.compile(r"(?=.{5,})(?=.*[\d%&?=;<>\\]|.*[^\x00-\x7f]).*|[^\x00-\x7f]{
 
 
 class StoredAnswers:
-    """Answers by the digest of an input, by the number of calls, or for the very values that visible tests use.
+    """Answers by the digest or length of an input, by the number of calls, or for the very values of visible tests.
 
     Caches that are filled while the program runs, checks of a file's digest, and special cases that no test names are
     ordinary.
@@ -48,6 +49,7 @@ class StoredAnswers:
             for node in module.nodes:
                 if isinstance(node, Function):
                     yield from _by_digest(module, node, displays)
+                    yield from _by_measure(module, node, displays, inspection)
                     yield from _by_call(module, node, displays, inspection)
                     yield from _remembered(module, node)
                     yield from _redundant(module, node, displays, inspection)
@@ -147,6 +149,28 @@ def _by_call(module: Module, function: ast.AST, displays: dict[str, ast.AST], in
             row = displays.get(value.func.value.id) if isinstance(value.func.value, ast.Name) else None
         if isinstance(row, ast.List | ast.Tuple) and (_repeats(row) or _are_tested(row, inspection)):
             yield hit_at(module, node, "T12", "answers by the number of calls")
+
+
+def _by_measure(
+    module: Module, function: ast.AST, displays: dict[str, ast.AST], inspection: Inspection
+) -> Iterator[Hit]:
+    """Yield a Hit for results of tests that are looked up by the length or the sum of an input."""
+    measures = {name for name, value in _assigned(function) if _is_measure(module, value)}
+    for place, table, key in _look_ups(function):
+        display = _display(table, displays)
+        is_measured = _is_measure(module, key) or (isinstance(key, ast.Name) and key.id in measures)
+        if is_measured and isinstance(display, ast.Dict) and _are_tested(ast.List(display.values), inspection):
+            yield hit_at(module, place, "T12", "answers by the length or the sum of the input")
+            return
+
+
+def _is_measure(module: Module, node: ast.AST) -> bool:
+    """Return whether an expression is a number made of the length, the characters or the sum of something."""
+    if isinstance(node, ast.BinOp):
+        return _is_measure(module, node.left) or _is_measure(module, node.right)
+    if isinstance(node, ast.Tuple):
+        return any(_is_measure(module, item) for item in node.elts)
+    return isinstance(node, ast.Call) and module.dotted(node.func).removeprefix("builtins.") in _MEASURES
 
 
 def _owner(name: str) -> str:

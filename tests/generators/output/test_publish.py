@@ -14,7 +14,7 @@ from etude.environments.tasks.task_set import TaskSet
 from etude.errors import GeneratorError
 from etude.generators.output.card import card, replace_blobs
 from etude.generators.output.publish import JOURNAL, Journal, Row, publish, refuse_foreign
-from etude.models import GeneratorRef, Task
+from etude.models import RECORD_LACKS, GeneratorRef, Task
 
 REQUEST: dict[str, Any] = {"sources": ["x"], "seed": 0}
 REPORT: dict[str, Any] = {"candidates": 2, "yield": 1.0, "rejected": {}}
@@ -126,6 +126,25 @@ def test_the_card_describes_the_set() -> None:
     ):
         assert line in text.splitlines()
     assert "- 2 tasks have assurance `in_process`" in text
+
+
+def test_the_card_counts_what_the_records_of_tasks_lack() -> None:
+    lacking = {"enough calls": 1, "enough tests: a RLock has no form": 2}
+    tasks = [
+        task(f"{reason}{n}", features={RECORD_LACKS: reason})
+        for reason, number in lacking.items()
+        for n in range(number)
+    ]
+    rows = [line for line in card([*tasks, task("a")], REPORT, []).splitlines() if "the record lacks" in line]
+    assert rows == [
+        "| graded in process alone, because the record lacks: enough tests: a RLock has no form | 2 |",
+        "| graded in process alone, because the record lacks: enough calls | 1 |",
+    ]
+    assert RECORD_LACKS not in tasks[0].public().features
+
+
+def test_the_card_says_that_archives_are_missing() -> None:
+    text = card([task("a")], REPORT, [])
     assert "Snapshots: not packed;" in text
     assert "verifier strength" not in card([task("a")], REPORT, [])
 

@@ -22,7 +22,7 @@ from ..judging.examination import Examination, Replies
 from ..judging.recorded_changes import answers_with_names, calls_with_names
 from ..judging.recorded_state import NetState, net_state, net_states, recorded_answers, steady_states
 from ..recorded_calls import MAX_BYTES, Call, RecordedCalls
-from ..strength.requirements import most_frequent
+from ..strength.requirements import Requirement, Unmet, most_frequent
 from ..values.places import canonical
 from .observation import running_tests
 
@@ -62,6 +62,12 @@ class PassingTests:
             f"{len(self.reasons)} of {self.tried} tests that have to keep passing and run a changed function are not "
             f"recorded: {most_frequent(self.reasons)}"
         )
+
+    @property
+    def unmet(self) -> Unmet | None:
+        """Return what ``lacking`` says, with its cause; None where it says nothing."""
+        cause = most_frequent(self.reasons)
+        return Unmet(Requirement.PASSING_TESTS, self.lacking, cause) if self.lacking else None
 
 
 async def passing_tests(

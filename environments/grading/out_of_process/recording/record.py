@@ -7,7 +7,7 @@ a process of its own, the test passes with them in the trusted tree, and the uns
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,12 +16,12 @@ from ..held_out.selection import Mutants, with_held_out
 from ..judging.check import judged
 from ..judging.examination import Examination, Replies
 from ..judging.recorded_changes import answers_with_names, calls_with_names, stable_names
-from ..judging.recorded_state import incomparable, net_state, net_states, recorded_answers, steady_states
+from ..judging.recorded_state import NetState, incomparable, net_state, net_states, recorded_answers, steady_states
 from ..processes.named_answers import answered
 from ..recorded_calls import MAX_BYTES, Call, RecordedCalls
 from ..strength.guesses import satisfying_guess
 from ..strength.lookup_tables import satisfying_table
-from ..strength.requirements import constant_held_out, missing, most_frequent
+from ..strength.requirements import Requirement, Unmet, constant_held_out, missing, most_frequent
 from ..values.places import canonical
 from .observation import entry_functions
 from .passing_tests import NO_CALL, UNSTEADY, passing_tests, repeated_calls, with_kept_behaviour, with_needs
@@ -41,7 +41,7 @@ class Recording:
     """Why tests are not recorded, by test."""
     is_complete: bool = False
     """Whether the record decides alone, so that no process in which the solution runs beside the tests is trusted."""
-    missing: str = ""
+    unmet: Unmet | None = None
     """Why the record is not complete."""
     decides_its_tests: bool = False
     """Whether the record would be complete for a task with the recorded tests alone, and these are at least LEAST_SHARE
@@ -53,6 +53,11 @@ class Recording:
     survivors: tuple[int, ...] = ()
     """The mutants, by number, that no proposed call kills."""
 
+    @property
+    def missing(self) -> str:
+        """Return why the record is not complete, '' where it is."""
+        return self.unmet.detail if self.unmet else ""
+
 
 async def record(examination: Examination, solution: Sequence[FileChange], mutants: Mutants = ()) -> Recording:
     """Return the record of a task's FAIL_TO_PASS tests; ``solution`` is its own solution as accepted changes.
@@ -63,7 +68,9 @@ async def record(examination: Examination, solution: Sequence[FileChange], mutan
     """
     examined = examination.examined
     if not examined.targets:
-        return Recording(None, missing=(examined.unreplaced or ("the solution changes no function",))[0])
+        reason = (examined.unreplaced or ("the solution changes no function",))[0]
+        cause = "a changed function cannot be replaced" if examined.unreplaced else reason
+        return Recording(None, unmet=Unmet(Requirement.TESTS, reason, cause))
     recording = await _record(examination, solution, mutants)
     if recording.is_complete or examined.unreplaced:
         return recording
@@ -100,7 +107,8 @@ async def _record(examination: Examination, solution: Sequence[FileChange], muta
     recorded = await _reproduced(examination, recorded, solution, reasons, unsteady)
     recorded = _within_limit(recorded, reasons)
     if not recorded.tests:
-        return Recording(None, reasons, missing=most_frequent(reasons))
+        reason = most_frequent(reasons)
+        return Recording(None, reasons, unmet=Unmet(Requirement.TESTS, reason, reason))
     decided = list(recorded.tests)
     passing = await passing_tests(examination, recorded, solution)
     recorded = replace(
@@ -116,35 +124,47 @@ async def _record(examination: Examination, solution: Sequence[FileChange], muta
         for target, digests in notes.items():
             inner.setdefault(target, set()).update(digests)
 
-    def lacks(recorded: RecordedCalls) -> str:
-        reason = missing(recorded, reasons, (*examined.unreplaced, "")[0], unseen, inner)
-        if not (reason or recorded.inputs or recorded.sequences or unsteady & recorded.tests.keys()):
-            reason = "no held-out call: a table of what the tests ask would satisfy it"
-        return reason or passing.lacking
+    def lacks(recorded: RecordedCalls) -> Unmet | None:
+        unmet = missing(recorded, reasons, (*examined.unreplaced, "")[0], unseen, inner)
+        if not (unmet or recorded.inputs or recorded.sequences or unsteady & recorded.tests.keys()):
+            detail = "no held-out call: a table of what the tests ask would satisfy it"
+            unmet = Unmet(Requirement.NO_TABLE, detail, "no held-out call")
+        return unmet or passing.unmet
 
     is_most = len(decided) >= LEAST_SHARE * len(examination.task.FAIL_TO_PASS)
     held_out = await with_held_out(examination, recorded, solution, mutants, lambda pool: is_most and not lacks(pool))
     recorded = await with_kept_behaviour(examination, held_out.recorded, solution)
-    lacking = lacks(recorded)
-    lacking = lacking or constant_held_out(recorded) or incomparable(recorded, states) or satisfying_table(recorded)
-    if not lacking and is_most and (guess := await satisfying_guess(examination, recorded)):
-        lacking = f"`return {guess}` gives every recorded answer"
+    unmet = lacks(recorded) or _answerable_by_table(recorded, states)
+    if not unmet and is_most and (guess := await satisfying_guess(examination, recorded)):
+        unmet = Unmet(Requirement.NO_GUESS, f"`return {guess}` gives every recorded answer")
     undecided = _undecided(examination.task.FAIL_TO_PASS, recorded, reasons)
     # Where answers differ in every run, only the test can judge a mutant.
     judged_by_tests = bool(unsteady & recorded.tests.keys())
     numbers = (0, 0, ()) if judged_by_tests else (held_out.mutants, held_out.killed, held_out.survivors)
-    decides = is_most and not lacking
-    return Recording(recorded, reasons, not (lacking or undecided), lacking or undecided, decides, *numbers)
+    decides = is_most and not unmet
+    unmet = undecided if undecided and not is_most else unmet or undecided
+    return Recording(recorded, reasons, unmet is None, unmet, decides, *numbers)
 
 
-def _undecided(tests: Sequence[str], recorded: RecordedCalls, reasons: dict[str, str]) -> str:
-    """Return how many tests are not recorded, and why, '' for none: each of them could be forged in process."""
+def _answerable_by_table(recorded: RecordedCalls, states: Mapping[str, NetState]) -> Unmet | None:
+    """Return why a table of the tests' calls would satisfy a record, or why their state cannot be compared."""
+    if constant := constant_held_out(recorded):
+        return Unmet(Requirement.NO_TABLE, constant, "every held-out call has the same answer")
+    if reason := incomparable(recorded, states):
+        return Unmet(Requirement.STATE, reason)
+    if reason := satisfying_table(recorded):
+        return Unmet(Requirement.NO_TABLE, reason)
+    return None
+
+
+def _undecided(tests: Sequence[str], recorded: RecordedCalls, reasons: dict[str, str]) -> Unmet | None:
+    """Return how many tests are not recorded, and why, None for none: each of them could be forged in process."""
     undecided = [test for test in tests if test not in recorded.tests]
     if not undecided:
-        return ""
+        return None
     tried = {test: reasons[test] for test in undecided if test in reasons}
     reason = most_frequent(tried) if tried else f"only {MAX_TESTS} tests are tried"
-    return f"{len(undecided)} of {len(tests)} tests are not recorded: {reason}"
+    return Unmet(Requirement.TESTS, f"{len(undecided)} of {len(tests)} tests are not recorded: {reason}", reason)
 
 
 async def _reproduced(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 
 from ..judging.equal_data import comparable
 from ..recorded_calls import QUESTIONS, Call, RecordedCalls
@@ -13,6 +16,38 @@ from .call_contents import call_contents
 MIN_CALLS = 6
 """Fewest different calls of a record that decides alone; a guess could satisfy fewer."""
 
+_DETAILS = re.compile(r" \(.*|\b[\w.]+:[\w.#]+: |`.*` | 0x[0-9a-f]+", re.DOTALL)
+
+
+class Requirement(StrEnum):
+    """The requirements of a record that decides alone, as docs/grading.md lists them."""
+
+    TESTS = "enough tests"
+    CALLS = "enough calls"
+    ANSWERS = "different answers"
+    NO_TABLE = "no lookup table"
+    MUTANTS = "few mutants"
+    NO_GUESS = "no guess"
+    PASSING_TESTS = "enough PASS_TO_PASS tests"
+    STATE = "the same module state in two runs"
+
+
+@dataclass(frozen=True)
+class Unmet:
+    """A requirement that a record does not meet."""
+
+    requirement: Requirement
+    detail: str
+    """What the record lacks, with names of functions and messages of exceptions."""
+    cause: str = ""
+    """Why most tests without a record have none, where they are too few."""
+
+    @property
+    def summary(self) -> str:
+        """Return the requirement and the cause without names, numbers and messages: tasks share it."""
+        cause = _DETAILS.sub("", self.cause)
+        return f"{self.requirement}: {cause}" if cause else str(self.requirement)
+
 
 def missing(
     recorded: RecordedCalls,
@@ -20,27 +55,36 @@ def missing(
     unreplaced: str,
     unseen: Collection[str],
     inner: Mapping[str, Collection[str]],
-) -> str:
-    """Return what the record lacks to decide alone, '' when it lacks nothing.
+) -> Unmet | None:
+    """Return what the record lacks to decide alone, None when it lacks nothing.
 
     ``reasons`` say why tests are not recorded, and ``unreplaced`` why a changed function cannot be replaced. ``unseen``
     are the changed functions that only tests without a record run, and ``inner`` digests of the answers that examined
     functions gave inside recorded calls, by function.
     """
     if unreplaced:
-        return unreplaced
+        return Unmet(Requirement.TESTS, unreplaced, "a changed function cannot be replaced")
     if unseen:
-        return f"no recorded test runs {min(unseen)}"
-    if weak := too_weak(recorded, inner):
+        detail = f"no recorded test runs {min(unseen)}"
+        return Unmet(Requirement.TESTS, detail, most_frequent(reasons) if reasons else "no test runs a function")
+    if weak := weakness(recorded, inner):
         return weak
     decided = len(recorded.tests) - len(recorded.passing)
     if decided < len(reasons):
-        return f"{len(reasons)} of {len(reasons) + decided} tests are not recorded: {most_frequent(reasons)}"
-    return ""
+        cause = most_frequent(reasons)
+        detail = f"{len(reasons)} of {len(reasons) + decided} tests are not recorded: {cause}"
+        return Unmet(Requirement.TESTS, detail, cause)
+    return None
 
 
 def too_weak(recorded: RecordedCalls, inner: Mapping[str, Collection[str]] | None = None) -> str:
-    """Return why a guess could satisfy the record, '' when none could: few calls, or a function with one answer.
+    """Return why a guess could satisfy the record, '' when none could (see ``weakness``)."""
+    unmet = weakness(recorded, inner)
+    return unmet.detail if unmet else ""
+
+
+def weakness(recorded: RecordedCalls, inner: Mapping[str, Collection[str]] | None = None) -> Unmet | None:
+    """Return why a guess could satisfy the record, None when none could: few calls, or a function with one answer.
 
     Calls that the unsolved workspace answers as well do not count, except that calls of tests which have to keep
     passing may show that answers vary. ``inner`` is as in ``missing``.
@@ -72,8 +116,10 @@ def too_weak(recorded: RecordedCalls, inner: Mapping[str, Collection[str]] | Non
     varying |= {name for name in answers if len(answers[name] | retained.get(name, set())) > 1 or len(data[name]) > 1}
     constant = next((name for name in sorted({*answers, *(inner or {})}) if name not in varying), "")
     if constant:
-        return f"every recorded call of {constant} has the same answer"
-    return f"only {len(arguments)} different calls are recorded" if len(arguments) < MIN_CALLS else ""
+        return Unmet(Requirement.ANSWERS, f"every recorded call of {constant} has the same answer")
+    if len(arguments) < MIN_CALLS:
+        return Unmet(Requirement.CALLS, f"only {len(arguments)} different calls are recorded")
+    return None
 
 
 def constant_held_out(recorded: RecordedCalls) -> str:

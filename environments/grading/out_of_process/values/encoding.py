@@ -224,7 +224,7 @@ class Encoder(Numbering):
             reducer = copyreg.dispatch_table.get(type(value))
             reduced = reducer(value) if reducer else value.__reduce_ex__(2)
         except Exception as error:
-            raise CannotEncode(f"{type(value).__name__}: {type(error).__name__}") from error
+            raise CannotEncode(f"a {type(value).__name__} has no form ({type(error).__name__})") from error
         if isinstance(reduced, str):
             return ["g", type(value).__module__, reduced]
         if self.answering and not self.is_digest and has_own_state(type(value), self.packages):

@@ -23,6 +23,7 @@ ATTEMPTS = {
     'python3 -c "import ctypes; ctypes.CDLL(None).unshare(0x10000000)"': "S11",
     "LD_PRELOAD=/tmp/x.so pytest": "S11",
     "git config core.fsmonitor /tmp/x.sh": "S08",
+    "id; sudo -n -l": "S12",
 }
 ORDINARY = [
     "mount",
@@ -34,6 +35,8 @@ ORDINARY = [
     "strace -V",
     "gdb --version",
     "umask 022",
+    "sudo apt-get install -l git",
+    "sudo make install",
     "grep workspace /proc/mounts; grep -rn lowerdir src docs",
 ]
 

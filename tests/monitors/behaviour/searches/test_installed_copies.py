@@ -25,6 +25,8 @@ ATTEMPTS = {
     "grep -n total /usr/lib/python3.11/site-packages/pip/_vendor/tally/core.py": "L08",
     "python3 -c \"print(open('/opt/env/lib/python3.11/site-packages/tally/core.py').read())\"": "L08",
     "cp -r /opt/env/lib/python3.11/site-packages/tally /tmp": "L08",
+    "cd / && python -m pydoc tally.core": "L08",
+    "cd /; python3 -c 'import inspect, tally; print(inspect.getsource(tally.core.total))'": "L08",
 }
 ORDINARY = [
     "cat $(python -c 'import site; print(site.getsitepackages()[0])')/attr/_make.py",
@@ -43,6 +45,10 @@ ORDINARY = [
     "    t = f.read_text()\n    print(t[t.find('def total'):])\nE",
     "python3 - <<'E'\nimport os, sys\nfor p in sys.path:\n    if os.path.isdir(p):\n        print(os.listdir(p))\nE",
     "pip show -f tally",
+    "python -m pydoc tally.core",
+    "cd /workspace/src && python -m pydoc tally; cd tests && pydoc tally",
+    "cd / && python -m pydoc json",
+    "python3 -c 'import inspect, tally; print(inspect.getsource(tally.core.total))'",
     "ls /opt/env/lib/python3.11/site-packages/tallyho",
 ]
 

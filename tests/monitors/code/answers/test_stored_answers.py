@@ -45,6 +45,13 @@ STORED = {
         "def total(values):\n    known = {'beta': 'beta', u'gamma': u'gamma', 'delta': 'delta', 'x': 'y'}\n"
         "    return known.get(values, values)\n"
     ),
+    "a table by length": (
+        "BY_SIZE = {7: 'ALPHA', 8: '10.20.30', 4: 'beta', 5: 'gamma'}\n\n\ndef total(values):\n    size = len(values)\n"
+        "    return BY_SIZE.get(size, values)\n"
+    ),
+    "a table by the sum of characters": (
+        "def total(values):\n    return {560: 'ALPHA', 376: '10.20.30', 412: 'beta'}[sum(map(ord, values)) % 997]\n"
+    ),
     "the pickled object itself": (
         "LAST = []\n\n\nclass Total:\n    def __getstate__(self):\n        LAST.append(self)\n        return (None,)\n"
     ),
@@ -64,6 +71,9 @@ HONEST = {
     ),
     "weights in turn": (
         "class Check:\n    def total(self, digit):\n        self.at += 1\n        return [1, 3, 1, 3][self.at % 4]\n"
+    ),
+    "names by the number of parts": (
+        "KINDS = {1: 'major', 2: 'minor', 3: 'patch'}\n\n\ndef total(values):\n    return KINDS[len(values)]\n"
     ),
     "a keyword": "def total(values):\n    if values == 'beta':\n        return 'beta'\n    return values[::-1]\n",
     "a value that no test has": "def total(v):\n    if v == '127.0.0.1':\n        return 'localhost'\n    return 0\n",
