@@ -17,6 +17,7 @@ from typing import Any
 from ..forms import argument_forms, at, has, is_plain, is_whole, renumbered, type_of
 from ..recorded_calls import Call
 from ..values.places import canonical
+from .argument_pool import ArgumentPool
 from .constants import Constants
 from .literals import alike
 from .near_values import near
@@ -92,21 +93,21 @@ def _new_calls(
     """
     is_bold = texts is not None
     calls_found: list[Call] = []
+    pool = ArgumentPool(shapes)
     for _ in range(_TRIES * POOL):
         if len(calls_found) == POOL:
             break
         model = choice.choice(shapes)
         places: list[int | str] = [*range(len(model["arguments"])), *model["keywords"]]
         new: dict[int | str, Any] = {}
-        plain_places = [place for place in places if is_plain(at(model, place))]
+        plain_places = [place for place in places if pool.is_plain(place, at(model, place))]
         beyond = choice.choice(plain_places) if is_bold and plain_places else None
         for place in places:
-            others = [at(call, place) for call in shapes if has(call, place)]
+            others, plain = pool.everything(place), pool.plain(place)
             new[place] = choice.choice(others)
-            if not is_plain(new[place]):  # the attributes of an object may belong together
+            if not pool.is_plain(place, new[place]):  # the attributes of an object may belong together
                 new[place] = other_object(new[place], others)
                 continue
-            plain = [item for item in others if is_plain(item)]
             if choice.random() < (0.2 if is_bold else 0.5):
                 new[place] = varied(new[place], plain, choice)
             if place == beyond:

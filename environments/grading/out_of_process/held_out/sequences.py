@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count, zip_longest
 from typing import Any
 
-from ..forms import argument_forms, at, has, is_object, is_plain, renumbered
+from ..forms import argument_forms, at, is_object, renumbered
 from ..judging.equal_data import comparable, plain_data
 from ..judging.spoilt_arguments import spoilt_attributes
 from ..recorded_calls import QUESTIONS, Call
 from ..values.places import canonical
+from .argument_pool import ArgumentPool
 from .inputs import with_option
 from .parameters import Options, is_free
 from .value_objects import IsValueClass, other_object
@@ -47,12 +48,13 @@ def held_out_sequences(
     made are exchanged for others; those of a class for which ``is_value_class`` is true get other data too.
     """
     models = [list(calls[:LONGEST]) for calls in tests if _is_movable(calls[:LONGEST])]
+    pools = _pools(models)
     keys_known = {_key(model) for model in models}
     sequences: list[list[Call]] = []
     for _ in range(4 * PROPOSED):
         if len(sequences) == PROPOSED or not models:
             break
-        new = _changed(choice.choice(models), models, choice, options or {}, is_value_class)
+        new = _changed(choice.choice(models), pools, choice, options or {}, is_value_class)
         if _key(new) not in keys_known:
             keys_known.add(_key(new))
             sequences.append(new + _questions(new, targets))
@@ -107,8 +109,10 @@ def kept_sequences(
 def repeats_test(calls: Sequence[Call], tests: Sequence[Sequence[Call]]) -> bool:
     """Return whether one of the tests begins with the same calls; questions after them are left out."""
     without_questions = [call for call in calls if call["target"] not in QUESTIONS]
-    key = _key(without_questions)
-    return any(len(test) >= len(without_questions) and _key(test[: len(without_questions)]) == key for test in tests)
+    names = [(call["target"], list(call["keywords"])) for call in without_questions]
+    beginnings = [test[: len(names)] for test in tests]
+    alike = [calls for calls in beginnings if [(call["target"], list(call["keywords"])) for call in calls] == names]
+    return bool(alike) and _key(without_questions) in map(_key, alike)
 
 
 def _common_error(one: Any, two: Any) -> Any:
@@ -145,7 +149,7 @@ def _names(form: Any) -> Iterator[str]:
 
 def _changed(
     model: Sequence[Call],
-    models: Sequence[Sequence[Call]],
+    pools: Mapping[str, ArgumentPool],
     choice: random.Random,
     options: Options,
     is_value_class: IsValueClass,
@@ -163,16 +167,14 @@ def _changed(
     for call in model:
         new: dict[int | str, Any] = {}
         for place in [*range(len(call["arguments"])), *call["keywords"]]:
-            form = at(call, place)
-            same = [item for calls in models for item in calls if item["target"] == call["target"]]
-            if is_plain(form) and form is not None and choice.random() < 0.7:
-                others = [at(item, place) for item in same if has(item, place) and is_plain(at(item, place))]
+            form, pool = at(call, place), pools[call["target"]]
+            if pool.is_plain(place, form) and form is not None and choice.random() < 0.7:
+                others = pool.plain(place)
                 form = choice.choice(others) if choice.random() < 0.5 else form
                 form = varied(form, others, choice) if choice.random() < 0.6 else form
                 form = renumbered(form, numbers)
             elif is_object(form) and not named.intersection(_numbers(form)):  # else a later call needs this one
-                others = [at(item, place) for item in same if has(item, place)]
-                form = renumbered(other_object(form, others, is_value_class, choice), numbers)
+                form = renumbered(other_object(form, pool.everything(place), is_value_class, choice), numbers)
             new[place] = form
         arguments = [new[place] for place in range(len(call["arguments"]))]
         option = with_option(options.get(call["target"], {}), choice)
@@ -181,6 +183,14 @@ def _changed(
         if option:
             calls[-1]["option"] = next(iter(option))
     return calls
+
+
+def _pools(models: Sequence[Sequence[Call]]) -> dict[str, ArgumentPool]:
+    """Return the arguments of all calls by target."""
+    calls_found: dict[str, list[Call]] = {}
+    for call in (call for calls in models for call in calls):
+        calls_found.setdefault(call["target"], []).append(call)
+    return {target: ArgumentPool(calls) for target, calls in calls_found.items()}
 
 
 def _forms(form: Any) -> Iterator[list[Any]]:

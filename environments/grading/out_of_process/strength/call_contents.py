@@ -25,6 +25,7 @@ def call_contents(calls: Sequence[Call]) -> list[str]:
     arguments = [*map(argument_forms, calls)]
     named = {form[1] for form in _numbered(arguments) if form[0] in _KNOWN} | {call["target"][1:] for call in calls}
     digests: dict[Any, str] = {}
+    texts = _Texts()
     contents: list[str] = []
     for call in calls:
         parts = [*call["arguments"], *map(list, call["keywords"].items())]
@@ -34,7 +35,7 @@ def call_contents(calls: Sequence[Call]) -> list[str]:
         for part in [*argument_forms(call), *(answer.get("after") or []), answer.get("result")]:
             for form in _numbered(part):
                 if form[0] not in _KNOWN and form[1] in named:
-                    text = canonical(_content(form, {}))
+                    text = texts.of(form)
                     digests[form[1]] = hashlib.sha256(text.encode()).hexdigest()[:16]
     return contents
 
@@ -51,6 +52,24 @@ def _content(form: Any, digests: dict[Any, str]) -> Any:
         return [_content(part, digests) for part in form]
     digest = digests.get(form[1]) if form[0] in _KNOWN else None
     return [form[0], digest, *(_content(part, digests) for part in form[2:])]
+
+
+class _Texts:
+    """Texts of forms without numbers. Named forms may hold one another, so that each part is written once."""
+
+    def __init__(self) -> None:
+        self._texts: dict[int, tuple[Any, str]] = {}
+
+    def of(self, form: Any) -> str:
+        """Return the canonical text of a form without numbers."""
+        if not isinstance(form, list):
+            return canonical(form)
+        written = self._texts.get(id(form))
+        if written is None:
+            parts = [form[0], None, *form[2:]] if _is_numbered(form) else form
+            text = "[" + ",".join(map(self.of, parts)) + "]"
+            written = self._texts[id(form)] = form, text
+        return written[1]
 
 
 def _numbered(form: Any) -> Iterator[list[Any]]:

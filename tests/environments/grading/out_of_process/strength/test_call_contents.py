@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from etude.environments.grading.out_of_process.recorded_calls import RecordedCalls
+from etude.environments.grading.out_of_process.strength import call_contents as contents_module
 from etude.environments.grading.out_of_process.strength.call_contents import call_contents
 from etude.environments.grading.out_of_process.strength.requirements import too_weak
 
@@ -47,3 +48,14 @@ def test_a_record_of_one_call_with_many_objects_is_too_weak() -> None:
 
     assert too_weak(record([[1], [1, 2]] * 4)) == "only 2 different calls are recorded"
     assert too_weak(record([[n] * (n % 3) for n in range(1, 12)])) == ""
+
+
+def test_named_forms_inside_each_other_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    depth, searched = 60, []
+    form: Any = 0
+    for number in range(depth, 0, -1):
+        form = ["l", number, [form]]
+    original = contents_module._is_numbered
+    monkeypatch.setattr(contents_module, "_is_numbered", lambda form: searched.append(form) or original(form))
+    call_contents([call("m:f", form), call("m:f", *(["r", number] for number in range(1, depth + 1)))])
+    assert len(searched) < 20 * depth
