@@ -45,10 +45,13 @@ class Registry:
         return getattr(module, attribute)
 
     def _locate(self, name: str) -> tuple[ModuleType, str]:
-        paths = self.paths()
-        if name not in paths:
-            raise UnknownName(did_you_mean(self.kind, name, paths))
-        module, _, attribute = paths[name].partition(":")
+        path = self._builtin.get(name)  # nobody can take this name, and to look for others reads all installed metadata
+        if path is None:
+            paths = self.paths()
+            if name not in paths:
+                raise UnknownName(did_you_mean(self.kind, name, paths))
+            path = paths[name]
+        module, _, attribute = path.partition(":")
         # Relative paths keep a checkout's modules under one name, whatever the package is called.
         package = __package__ if module.startswith(".") else None
         return importlib.import_module(module, package), attribute

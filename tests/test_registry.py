@@ -48,6 +48,16 @@ def test_a_third_party_adds_names_and_cannot_take_one(tmp_path: Path, monkeypatc
     assert SHAPES.load("decoder") is json.JSONDecoder
 
 
+def test_a_built_in_name_loads_without_a_look_at_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    import json
+
+    def entry_points(**_: str) -> None:
+        raise AssertionError("reads the metadata of every installed package")
+
+    monkeypatch.setattr("etude.registry.entry_points", entry_points)
+    assert SHAPES.load("decoder") is json.JSONDecoder
+
+
 def test_describe_returns_the_first_line_of_the_docstring_or_the_reason_why_it_cannot_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

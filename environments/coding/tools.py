@@ -144,7 +144,7 @@ async def _run_tests(context: Context, args: dict[str, Any]) -> tuple[str, str]:
     if selector:
         verifier = verifier.model_copy(update={"args": [_target(verifier, selector)]})
     timeout = min(verifier.timeout_s, context.limits.timeout_s)
-    run = await run_tests(context.sandbox, verifier, timeout_s=timeout)
+    run = await run_tests(context.sandbox, verifier, timeout_s=timeout, tracebacks=True)
     status = f"timeout {timeout:g}s" if run.timed_out else f"exit {1 if run.status is None else run.status}"
     return "ok" if run.status == 0 and run.complete else status, capped(_test_report(run).encode())
 

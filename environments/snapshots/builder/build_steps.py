@@ -156,7 +156,7 @@ class Build:
         async def run(verifier: PytestVerifier) -> TestRun:
             async with self._sandbox(recipe, interpreter) as sandbox:
                 idle_s = min(TEST_IDLE_S, verifier.timeout_s)
-                return await run_tests(sandbox, verifier, idle_s=idle_s, test_cpu_s=TEST_CPU_S)
+                return await run_tests(sandbox, verifier, idle_s=idle_s, test_cpu_s=TEST_CPU_S, tracebacks=True)
 
         def wait(verifier: PytestVerifier) -> TestRun:
             self.progress("baseline: run 1 of 3")

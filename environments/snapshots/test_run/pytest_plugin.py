@@ -110,6 +110,8 @@ def make_collector(
             if job["order"] == "reversed":
                 items.reverse()
             record(config, items)
+            if not job.get("tracebacks", True):
+                config.option.tbstyle = "line"  # for any other style pytest parses the whole file of each frame
             selected.extend(item.nodeid for item in items)
             send("plan", count=len(items))
 

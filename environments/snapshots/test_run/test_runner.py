@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal
 from ....models import PytestVerifier
 from ...sandbox import WORKSPACE, ExecResult, Sandbox
 from ..log_text import last_lines
+from .compiled_program import RUN_PROGRAM, compiled_program
 from .result_records import FORGED, OutcomeName, verified
 
 OUTPUT_LIMIT = 256 * 1024
@@ -104,16 +105,13 @@ class TestRun:
 
 @functools.cache
 def plugin_sources(kind: str = "pytest") -> tuple[str, ...]:
-    """Return the texts of the plugin's files, which the sandbox's interpreter gets on its command line."""
+    """Return the texts of the plugin's files."""
     return tuple(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in _PARTS[kind])
 
 
-def plugin_command(kind: str = "pytest", parts: Sequence[str] = ()) -> list[str]:
-    """Return the command that runs the job on its standard input, in the current folder.
-
-    ``parts`` are texts that run before the plugin's.
-    """
-    return [*START, *parts, *plugin_sources(kind)]
+def plugin_command(kind: str = "pytest") -> list[str]:
+    """Return the command that runs the job on its standard input, in the current folder."""
+    return [*START, *plugin_sources(kind)]
 
 
 async def run_tests(
@@ -129,6 +127,7 @@ async def run_tests(
     idle_s: float | None = None,
     test_cpu_s: float | None = None,
     crossing: Crossing | None = None,
+    tracebacks: bool = False,
 ) -> TestRun:
     """Run ``tests`` (``None``: all that ``verifier.args`` selects) in ``/workspace`` and return what was proven.
 
@@ -139,7 +138,8 @@ async def run_tests(
     time; the run also ends when it has been idle for ``idle_s`` seconds (default: ``timeout_s``), and in any case after
     ``max(10 * timeout_s, 300)`` seconds of wall time. ``test_cpu_s`` limits the CPU time of each single test.
     ``first_failure`` ends the run at the first failing test, incomplete. ``crossing`` is for trees whose examined
-    functions end at a boundary; pytest alone knows it.
+    functions end at a boundary; pytest alone knows it. With ``tracebacks`` the output shows those of failed tests: to
+    make one, pytest parses the whole test file.
 
     Raises SandboxError when the sandbox fails; whatever the tests do is a result.
     """
@@ -153,13 +153,15 @@ async def run_tests(
         "coverage": list(coverage),
         "test_cpu_s": test_cpu_s,
         "crossing": crossing.job if crossing else None,
+        "tracebacks": tracebacks,
         **verifier.model_dump(include={"args", "plugins", "python_path", "options", "config_file", "program"}),
     }
     # -I would ignore PYTHONHASHSEED, so its parts are given one by one. PYTHONPATH must be empty: Python itself imports
     # modules before the plugin's first line, and the workspace may not replace those either.
+    program = compiled_program((*(crossing.parts if crossing else ()), *plugin_sources(verifier.kind)))
     result = await sandbox.exec(
-        plugin_command(verifier.kind, crossing.parts if crossing else ()),
-        stdin=json.dumps(job).encode(),
+        [*START, RUN_PROGRAM],
+        stdin=program + json.dumps(job).encode(),
         env={**ENVIRONMENT, "PYTHONHASHSEED": str(hash_seed)},
         timeout_s=max(10 * limit, 300.0),
         cpu_s=limit,

@@ -3,8 +3,8 @@
 They are proposed for functions, and for methods of objects with their whole state, where arguments and results are
 plain data. Each argument of a new call is one that a recorded call has at the same place, or a variation of it with the
 same type and shape (see ``variation.py``). Some calls are *bold*: they go a little beyond what the tests show, and are
-kept only where they separate a partial solution from the task's own. The caller leaves out calls that the task's own
-solution refuses.
+kept only where they separate a partial solution or the workspace from the task's own solution. The caller leaves out
+calls that the task's own solution refuses.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from typing import Any
 from ..forms import argument_forms, at, has, is_plain, is_whole, renumbered, type_of
 from ..recorded_calls import Call
 from ..values.places import canonical
+from .constants import Constants
 from .literals import alike
+from .near_values import near
 from .parameters import Options
 from .variation import nearly, stretched, varied
 
-PER_TARGET = 24
+PER_TARGET = 48
 """Most new calls for one function."""
 POOL = 2 * PER_TARGET
-"""Most calls from which those of a function are chosen; twice as many bold ones are proposed."""
+"""Most calls from which those of a function are chosen; as many bold ones are proposed, and as many near constants."""
 EQUAL = 0.2
 """Share of the calls that get equal values at two places, where tests show that both take the same values."""
 NEARLY = 0.5
@@ -40,12 +42,14 @@ def held_out_calls(
     options: Options | None = None,
     first: int = 1,
     other_object: Callable[[Any, Sequence[Any]], Any] = lambda form, _: form,
+    constants: Constants = Constants(),
 ) -> dict[str, list[Call]]:
     """Return new calls by target, none of which a test makes; ``choice`` draws them.
 
     With ``is_bold``, bold calls are proposed too. They have the key ``is_bold``, may have parts of other ``texts``, and
-    may pass one of the ``options`` that no test passes, which their key ``option`` names. Containers and objects are
-    numbered from ``first`` on. ``other_object`` returns an object with other data, given those of other calls.
+    may pass one of the ``options`` that no test passes, which their key ``option`` names. Some differ from a call of a
+    test in one argument alone, which is near one of the ``constants``. Containers and objects are numbered from
+    ``first`` on. ``other_object`` returns an object with other data, given those of other calls.
     """
     recorded: dict[str, list[Call]] = {}
     for calls in tests:
@@ -60,6 +64,7 @@ def held_out_calls(
             new = _new_calls(shapes, keys, choice, numbers, other_object)
             more = (options or {}).get(target, {})
             new += _new_calls(shapes, keys, choice, numbers, other_object, texts, more) if is_bold else []
+            new += _near_calls(shapes, keys, choice, numbers, constants) if is_bold else []
             if new:
                 calls_found[target] = new
     return calls_found
@@ -86,10 +91,9 @@ def _new_calls(
     They are bold unless ``texts`` is None; some of the bold ones pass one of the ``options``.
     """
     is_bold = texts is not None
-    most = 2 * POOL if is_bold else POOL
     calls_found: list[Call] = []
-    for _ in range(_TRIES * most):
-        if len(calls_found) == most:
+    for _ in range(_TRIES * POOL):
+        if len(calls_found) == POOL:
             break
         model = choice.choice(shapes)
         places: list[int | str] = [*range(len(model["arguments"])), *model["keywords"]]
@@ -122,6 +126,34 @@ def _new_calls(
             keys.add(_key(call))
             call = {**call, "option": next(iter(option))} if option else call
             calls_found.append({**call, "is_bold": True} if is_bold else call)
+    return calls_found
+
+
+def _near_calls(
+    shapes: Sequence[Call], keys: set[str], choice: random.Random, numbers: Iterator[int], constants: Constants
+) -> list[Call]:
+    """Return bold calls, each with one argument that differs from a call in ``shapes`` (see ``near_values.py``)."""
+    calls_found: list[Call] = []
+    for _ in range(_TRIES * POOL):
+        if len(calls_found) == POOL:
+            break
+        model = choice.choice(shapes)
+        places: list[int | str] = [*range(len(model["arguments"])), *model["keywords"]]
+        plain_places = [place for place in places if is_plain(at(model, place))]
+        if not plain_places:
+            continue
+        place = choice.choice(plain_places)
+        new = {name: at(model, name) for name in places}
+        new[place] = near(new[place], constants, choice)
+        call = {
+            "target": model["target"],
+            "arguments": [renumbered(new[name], numbers) for name in range(len(model["arguments"]))],
+            "keywords": {name: renumbered(new[name], numbers) for name in model["keywords"]},
+            "is_bold": True,
+        }
+        if _key(call) not in keys:
+            keys.add(_key(call))
+            calls_found.append(call)
     return calls_found
 
 

@@ -67,7 +67,8 @@ async def judged(
 ) -> dict[str, str]:
     """Return those of the tests that fail with the solution's own answers, each with the reason.
 
-    ``open_tests`` has these answers. Raises SandboxError when a sandbox fails.
+    ``open_tests`` has these answers. A test whose answers are the same after another round has the same outcome, so
+    that it does not run again. Raises SandboxError when a sandbox fails.
     """
     failed: dict[str, str] = {}
     for last in [False] * (ROUNDS - 1) + [True]:
@@ -81,16 +82,16 @@ async def judged(
             _spend(examination, unchanged)
             failed.update({test: NEEDS_CHANGES for test in frozen if test not in unchanged.passed})
         questions: dict[str, list[Call]] = {}
+        reasons = {test: _reason(run, test) for test in open_tests}
         for test, sent_before in open_tests.items():
             outcome, crossing = run.outcomes.get(test), run.crossings.get(test, {})
             calls_made = crossing.get("calls", [])
             if outcome is None:
-                failed[test] = run.cause or "not run"
+                failed[test] = reasons[test]
             elif outcome.outcome in ("passed", "xfailed") and not crossing.get("unanswered"):
                 continue
             elif last or crossing.get("problem") or not is_open(outcome.exception, crossing):
-                reason = f"{outcome.exception}: {outcome.message}" if outcome.exception else crossing.get("unanswered")
-                failed[test] = str(reason)[:300]
+                failed[test] = reasons[test]
             else:
                 revealing = revealing_call(sent_before, calls_made, recorded.tests.values())
                 if revealing:
@@ -101,11 +102,23 @@ async def judged(
         sent = {name: questions[test] for name, test in names.items()}
         answers_given = await examination.answers(changes, sent, recorded.opaque, ()) if sent else {}
         received = {test: run.crossings.get(test, {}).get("answered", ()) for test in questions}
-        open_tests = {
+        answered_now = {
             test: stood_by(open_tests[test], questions[test], answers_given.get(name, []), received[test])
             for name, test in names.items()
         }
+        failed.update({test: reasons[test] for test, calls in answered_now.items() if calls == open_tests[test]})
+        open_tests = {test: calls for test, calls in answered_now.items() if test not in failed}
     return failed
+
+
+def _reason(run: TestRun, test: str) -> str:
+    """Return why a test fails, if it does."""
+    outcome = run.outcomes.get(test)
+    if outcome is None:
+        return run.cause or "not run"
+    if outcome.exception:
+        return f"{outcome.exception}: {outcome.message}"[:300]
+    return str(run.crossings.get(test, {}).get("unanswered"))[:300]
 
 
 def _spend(examination: Examination, run: TestRun) -> None:

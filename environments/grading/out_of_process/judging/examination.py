@@ -7,19 +7,20 @@ import json
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from .....errors import GraderError
 from .....models import FileChange, Task
 from ....sandbox import ExecResult, Limits, open_sandbox
+from ....snapshots.test_run.compiled_program import RUN_PROGRAM
 from ....snapshots.test_run.placed_files import WRITE_FILES, write_files
 from ....snapshots.test_run.test_runner import ENVIRONMENT, START, Crossing, TestRun, run_tests
 from ....tasks.task_paths import source_files
 from ....tasks.task_trees import Materials
 from ...own_solution import own_solution
 from ...placing import KILLED, packed_changes
-from ..processes.programs import RUN_PROGRAM, boundary_parts, worker_program
+from ..processes.programs import boundary_parts, worker_program
 from ..recorded_calls import Call
 from ..targets import Examined, changed_constructors, examine
 from .allowance import MOST_SECONDS, TRIES, Allowance
@@ -28,6 +29,17 @@ from .answers import Answers, parsed
 CPU_SECONDS = 60.0
 TRUSTED_MEMORY = 1024 * 1024 * 1024
 """Most bytes of memory of a run in the trusted tree."""
+
+
+@lru_cache(maxsize=16)
+def _examined(
+    before: tuple[tuple[str, bytes], ...],
+    solved: tuple[tuple[str, bytes], ...],
+    roots: tuple[str, ...],
+    entries: tuple[str, ...] | None,
+) -> Examined:
+    """Return the examined functions of a task, which is graded many times in a process."""
+    return examine(dict(before), dict(solved), roots, entries)
 
 
 @dataclass(frozen=True)
@@ -65,7 +77,8 @@ class Examination:
         paths = source_files(self.task)
         before = {path: file.read_bytes() for path in paths if (file := self.trees.pristine_tree / path).is_file()}
         solved = {path: file.read_bytes() for path in paths if (file := self.trees.solved_tree / path).is_file()}
-        return examine(before, solved, self.task.pytest.python_path, entries)
+        chosen = None if entries is None else tuple(entries)
+        return _examined(tuple(before.items()), tuple(solved.items()), tuple(self.task.pytest.python_path), chosen)
 
     async def answers(
         self,

@@ -8,11 +8,10 @@ defined their names already. The order of the names is the order in which the te
 from __future__ import annotations
 
 import functools
-import marshal
-from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 
 from ....snapshots.test_run import plugin_imports
+from ....snapshots.test_run.compiled_program import compiled_program
 
 _VALUES = (
     *("places", "special_values", "trusted_objects", "own_state"),
@@ -21,24 +20,6 @@ _VALUES = (
 _TEST_PROCESS = ("module_state", "public_forms", "call_description", "inner_calls", "boundary")
 _SOLUTION_PROCESS = ("named_answers", "constructor_fields", "solution_worker")
 _FOLDER = Path(__file__).parent
-
-RUN_PROGRAM = """
-import marshal as _marshal, sys as _sys, importlib.util as _util
-
-def _program():
-    stream = _sys.stdin.buffer
-    magic, compiled_size, text_size = stream.readline().split()
-    compiled, text = stream.read(int(compiled_size)), stream.read(int(text_size))
-    is_same = bytes.fromhex(magic.decode()) == _util.MAGIC_NUMBER
-    return _marshal.loads(compiled if is_same else text)
-
-for _part in _program():
-    exec(_part)
-"""
-"""Text of a program that runs the program at the beginning of its standard input and leaves the remaining input to it.
-
-The input has the program twice: compiled by this Python, and as text for other versions of Python. To compile it takes
-longer than most calls."""
 
 
 def _texts(folder: str, names: tuple[str, ...]) -> list[str]:
@@ -61,7 +42,4 @@ def worker_parts() -> tuple[str, ...]:
 @functools.cache
 def worker_program() -> bytes:
     """Return ``worker_parts`` in the format that RUN_PROGRAM reads."""
-    parts = worker_parts()
-    codes = [compile(part, "<string>", "exec", dont_inherit=True, optimize=2) for part in parts]
-    compiled, text = (marshal.dumps(item) for item in (codes, parts))
-    return b"%s %d %d\n%s%s" % (MAGIC_NUMBER.hex().encode(), len(compiled), len(text), compiled, text)
+    return compiled_program(worker_parts())

@@ -7,7 +7,8 @@ solution satisfies decides little, however many calls it has.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -19,6 +20,12 @@ from ..recorded_calls import Call, RecordedCalls
 
 AT_ONCE = 2
 """Most mutants that answer at the same time."""
+KILLS_EACH = 3
+"""Most calls that are kept because they kill the same mutant."""
+BOLD_KILLS = 2
+"""Most of them where bold calls are among them."""
+LEAST_NEEDED = 8
+"""Fewest kept calls that the workspace answers otherwise, where there are as many."""
 MOST_FURTHER = 12
 """Most bold calls that are kept although other calls kill the same mutants."""
 Place = tuple[str, int]
@@ -95,35 +102,69 @@ def _different(recorded: RecordedCalls, answers_given: Answers) -> set[Place]:
     return places.union(unanswered[:1])
 
 
-def chosen(kills: Sequence[frozenset[int]], bold: Sequence[bool], most: int, further: Sequence[int] = ()) -> list[int]:
+def chosen(
+    kills: Sequence[frozenset[int]],
+    bold: Sequence[bool],
+    most: int,
+    further: Sequence[int] = (),
+    needed: Sequence[int] = (),
+    features: Sequence[frozenset[str]] = (),
+) -> list[int]:
     """Return the numbers of at most ``most`` proposed calls to keep: those that kill most mutants, then others.
 
-    ``kills`` has the mutants that each call kills. Bold calls are kept for mutants that no other call kills, and up to
-    MOST_FURTHER of the calls ``further``, in that order.
+    ``kills`` has the mutants that each call kills. Every mutant gets up to KILLS_EACH calls that kill it, bold ones
+    among them where fewer than BOLD_KILLS others do. Bold calls are also kept up to MOST_FURTHER of the calls
+    ``further``, in that order, and where fewer than LEAST_NEEDED of the calls ``needed`` would be kept, which the
+    workspace answers otherwise. The other calls are those with most new ``features``.
     """
-    modest = [number for number in range(len(kills)) if not bold[number]]
-    picked = _covering(kills, modest, frozenset(), most)
-    covered = frozenset[int]().union(*(kills[number] for number in picked))
-    picked += _covering(kills, range(len(kills)), covered, most - len(picked))
+    numbers = range(len(kills))
+    modest = [number for number in numbers if not bold[number]]
+    kinds = features or kills
+    picked = _covering(kills, modest, [], 1, most)
+    picked += _covering(kills, numbers, picked, 1, most - len(picked))
     unused = [number for number in further if number not in picked]
     picked += unused[: min(MOST_FURTHER, most - len(picked))]
-    once_more = [number for number in modest if number not in picked]
-    picked += _covering(kills, once_more, frozenset(), most - len(picked))
+    for enough in range(2, KILLS_EACH + 1):
+        picked += _covering(kills, modest, picked, enough, most - len(picked))
+        if enough <= BOLD_KILLS:
+            picked += _covering(kills, numbers, picked, enough, most - len(picked))
+    for group in ([number for number in needed if not bold[number]], needed):
+        lacking = LEAST_NEEDED - len({*picked} & {*needed})
+        unpicked = [number for number in group if number not in picked]
+        picked += _different_kinds(unpicked, kinds, picked, min(lacking, most - len(picked)))
     others = [number for number in modest if number not in picked]
-    return sorted([*picked, *others[: most - len(picked)]])
+    return sorted([*picked, *_different_kinds(others, kinds, picked, most - len(picked))])
 
 
-def _covering(kills: Sequence[frozenset[int]], numbers: Iterable[int], covered: frozenset[int], most: int) -> list[int]:
-    """Return some of ``numbers`` whose calls kill all mutants that any of them kills, without those ``covered``.
+def _covering(
+    kills: Sequence[frozenset[int]], numbers: Iterable[int], before: Sequence[int], enough: int, most: int
+) -> list[int]:
+    """Return some of ``numbers``, so that they and those ``before`` kill each mutant ``enough`` times where they can.
 
     The call that kills most of the remaining mutants is picked first.
     """
+    killed = Counter(mutant for number in before for mutant in kills[number])
+    candidates = [number for number in numbers if number not in before]
     picked: list[int] = []
-    candidates = list(numbers)
     while candidates and len(picked) < most:
-        best = max(candidates, key=lambda number: len(kills[number] - covered))
-        if not kills[best] - covered:
+        gains = [sum(killed[mutant] < enough for mutant in kills[number]) for number in candidates]
+        if not max(gains):
             break
+        best = candidates.pop(gains.index(max(gains)))
         picked.append(best)
-        covered |= kills[best]
+        killed.update(kills[best])
+    return picked
+
+
+def _different_kinds(
+    numbers: Sequence[int], features: Sequence[Collection[object]], before: Sequence[int], most: int
+) -> list[int]:
+    """Return up to ``most`` of the numbers: the next one always has most features that no earlier one has."""
+    covered = {feature for number in before for feature in features[number]}
+    candidates, picked = list(numbers), list[int]()
+    while candidates and len(picked) < most:
+        best = max(candidates, key=lambda number: len(set(features[number]) - covered))
+        candidates.remove(best)
+        picked.append(best)
+        covered |= set(features[best])
     return picked

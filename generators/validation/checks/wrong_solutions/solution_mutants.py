@@ -1,7 +1,7 @@
 """Wrong versions of a task's solution, on which its record of calls is tried: the record has to notice most of them.
 
 They are the small mistakes of ``python/mutants.py`` and partial solutions, which leave out a branch, a condition or a
-step (``partial_versions``).
+step (``partial_versions``) or are wrong in a detail (``near_misses``).
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from .....models import FileChange, Task
 from ....python.mutants import Mutant, each_kind_in_turn, mutants
 from ....python.source import SyntaxSpans
 from .attempts import open_attempts
+from .near_misses import near_misses
 from .partial_versions import partial_versions
 
-MOST = 24
+MOST = 48
 """Most mutants of the examined functions on which a task's record is tried."""
-MOST_CALLED = 6
+MOST_CALLED = 12
 """Most mutants of functions that the examined functions call."""
 
 
@@ -110,6 +111,6 @@ def _mutants_of(source: bytes, names: Sequence[str]) -> list[Mutant]:
     nodes = [functions[name] for name in names if name in functions]
     lines = {line for node in nodes for line in range(node.body[0].lineno, (node.end_lineno or 0) + 1)}
     spans = SyntaxSpans(source)
-    partial = (mutant for node in nodes for mutant in partial_versions(spans, node))
+    partial = [mutant for node in nodes for mutant in [*partial_versions(spans, node), *near_misses(spans, node)]]
     by_source = {mutant.source: mutant for mutant in [*mutants(source, lines), *partial] if mutant.changes_code()}
     return sorted(by_source.values(), key=lambda mutant: (mutant.start, mutant.end, mutant.operator, mutant.text))

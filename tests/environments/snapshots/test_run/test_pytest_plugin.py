@@ -260,3 +260,12 @@ def test_a_plugin_that_the_projects_conftest_names_is_the_projects_own(snapshot:
     registering = "import sample.fixtures\ndef test(request): request.config.pluginmanager.register(sample.fixtures)\n"
     other = run(snapshot, {**files, "conftest.py": "", "tests/test_new.py": registering}, ["tests/test_new.py::test"])
     assert other.violations == ["pytest's plugins (by fixtures.py) changed during the run"]
+
+
+@pytest.mark.parametrize("tracebacks", [False, True])
+def test_tracebacks_are_made_when_asked_for_and_the_outcome_is_the_same(snapshot: Snapshot, tracebacks: bool) -> None:
+    files = {"tests/test_lines.py": "def test_fails():\n    wanted = 3\n    assert wanted == 4, 'not so'\n"}
+    result = run(snapshot, files, ["tests/test_lines.py::test_fails"], tracebacks=tracebacks)
+    (outcome,) = result.outcomes.values()
+    assert (outcome.outcome, outcome.exception, outcome.where) == ("failed", "AssertionError", "tests/test_lines.py:3")
+    assert "not so" in outcome.message and (b"    assert wanted == 4" in result.output) is tracebacks

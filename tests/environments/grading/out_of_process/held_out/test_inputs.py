@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from etude.environments.grading.out_of_process.held_out.selection import documented_errors, kept_call
+from etude.environments.grading.out_of_process.held_out.answered_inputs import documented_errors, kept_call
 from etude.environments.grading.out_of_process.held_out.variation import varied
 from etude.environments.grading.out_of_process.values.places import canonical
 from etude.models import Task

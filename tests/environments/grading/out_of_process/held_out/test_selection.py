@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from helpers.recorded_tasks import HIDDEN, grade_of, task_with, with_record
 
-from etude.environments.grading.out_of_process.held_out.selection import promises_truth_value, without_none
+from etude.environments.grading.out_of_process.held_out.answered_inputs import promises_truth_value, without_none
 from etude.environments.grading.out_of_process.recorded_calls import RecordedCalls
 from etude.environments.snapshots import Snapshot
 from etude.models import Task

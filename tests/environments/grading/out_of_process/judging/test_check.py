@@ -20,7 +20,7 @@ from etude.environments.grading.out_of_process.strength.guesses import satisfyin
 from etude.environments.grading.out_of_process.strength.requirements import too_weak
 from etude.environments.grading.own_solution import own_solution
 from etude.environments.sandbox import Sandbox
-from etude.environments.snapshots import Snapshot, make_patch
+from etude.environments.snapshots import Snapshot, TestRun, make_patch
 from etude.environments.tasks.task_trees import Materials
 from etude.errors import GraderError, SandboxError
 from etude.generators.validation.checks.behaviour import with_behaviour
@@ -248,6 +248,20 @@ def test_answers_that_end_the_process_of_the_tests_fail_them(examined: Task) -> 
     result = graded(examined, BOMB)
     assert result.reward.value == 0.0 and result.reward.components["behaviour"] == 0.0
     assert "the answers end the process of the tests" in {failure.cause for failure in result.failures}
+
+
+def test_tests_do_not_run_again_when_another_round_gives_the_same_answers(
+    examined: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, runs = Examination.answered_run, []
+
+    async def counted(self: Examination, *arguments: Any) -> TestRun:
+        runs.append(arguments)
+        return await original(self, *arguments)
+
+    monkeypatch.setattr(Examination, "answered_run", counted)
+    result = graded(examined, FORGERIES["early exit"])
+    assert result.reward.components["behaviour"] == 0.0 and len(runs) == 1
 
 
 def test_answers_of_no_known_shape_fail_and_nothing_else(examined: Task) -> None:

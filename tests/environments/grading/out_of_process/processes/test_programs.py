@@ -10,7 +10,8 @@ from importlib.util import MAGIC_NUMBER
 
 import pytest
 
-from etude.environments.grading.out_of_process.processes.programs import RUN_PROGRAM, worker_parts, worker_program
+from etude.environments.grading.out_of_process.processes.programs import worker_parts, worker_program
+from etude.environments.snapshots.test_run.compiled_program import RUN_PROGRAM
 
 SHOW = b"import sys; sys.stdout.write(repr(sys.stdin.buffer.read()) + type(SolutionValues).__name__)"
 """What follows a program whose last part would serve; it sees the names of the parts and the rest of the input."""

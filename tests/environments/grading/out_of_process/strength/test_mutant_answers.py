@@ -25,15 +25,34 @@ def kills(*numbers: int) -> frozenset[int]:
         ([NONE, kills(1), kills(1, 2), NONE], [False] * 4, 2, [1, 2]),
         ([NONE, kills(1), kills(1, 2), NONE], [False] * 4, 3, [0, 1, 2]),
         ([NONE, kills(1), kills(1, 2), kills(3)], [False, False, True, True], 4, [0, 1, 2, 3]),
-        ([NONE, kills(1), kills(1)], [False, False, True], 4, [0, 1]),
+        ([NONE, kills(1), kills(1)], [False, False, True], 4, [0, 1, 2]),
+        ([kills(1), kills(1), kills(1)], [False, False, True], 4, [0, 1]),
         ([NONE, NONE], [False, True], 4, [0]),
         ([], [], 4, []),
     ],
 )
-def test_calls_that_kill_come_first_and_bold_ones_only_for_what_no_other_kills(
+def test_calls_that_kill_come_first_and_bold_ones_only_for_what_few_others_kill(
     each: list[frozenset[int]], bold: list[bool], most: int, expected: list[int]
 ) -> None:
     assert chosen(each, bold, most) == expected
+
+
+def test_several_calls_are_kept_for_each_mutant() -> None:
+    each = [kills(1), kills(1), kills(1, 2), NONE, kills(2), kills(3)]
+    assert chosen(each, [False] * 6, 3) == [0, 2, 5], "each mutant once, then again"
+    assert chosen(each, [False] * 6, 5) == [0, 1, 2, 4, 5]
+
+
+def test_bold_calls_that_the_workspace_answers_otherwise_are_kept_where_there_are_few_such_calls() -> None:
+    each = [NONE] * 12
+    bold = [number > 1 for number in range(12)]
+    assert chosen(each, bold, 12, needed=range(12)) == list(range(8))
+    assert chosen(each, [False] * 12, 4, needed=[5]) == [0, 1, 2, 5]
+
+
+def test_calls_of_other_kinds_fill_the_room() -> None:
+    kinds = [frozenset("a"), frozenset("a"), frozenset("ab"), frozenset("c")]
+    assert chosen([NONE] * 4, [False] * 4, 2, features=kinds) == [2, 3]
 
 
 def test_stretched_values_go_a_little_beyond_what_was_seen() -> None:
