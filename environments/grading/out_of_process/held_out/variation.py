@@ -200,6 +200,8 @@ def _varied_object(form: Any, others: Sequence[Any], choice: random.Random, vary
         changed = [text if vary is varied else choice.choice(["0", "-" + text.lstrip("-"), text + "0"])]
     elif place[0] in _FIXED:
         changed = arguments
+    elif maker[0] == "content":  # its constructor could not check other values
+        changed = choice.choice([item[3] for item in same] or [arguments])
     else:
         columns = [[item[3][i] for item in same if i < len(item[3])] for i in range(len(arguments))]
         changed = [

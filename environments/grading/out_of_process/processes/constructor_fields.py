@@ -44,7 +44,7 @@ class SolutionValues(Values):
 
     def _decode_o(self, number: Any, maker: Any, *parts: Any) -> Any:
         value = super()._decode_o(number, maker, *parts)
-        for kind in reversed(type(value).__mro__) if self.constructors and maker[0] == "new" else ():
+        for kind in reversed(type(value).__mro__) if self.constructors and maker[0] in ("new", "content") else ():
             if f"{kind.__module__}:{kind.__qualname__}" in self.constructors:
                 for name, set_field in self._fields(kind):
                     _add(value, name, set_field)

@@ -26,7 +26,7 @@ def class_of(form: Any) -> str:
     """Return the class of an object's form as ``module:name``, '' for another form."""
     is_object = isinstance(form, list) and len(form) == 7 and form[0] == "o"
     place = form[2][1] if is_object and isinstance(form[2], list) and len(form[2]) == 2 else None
-    if not isinstance(place, list) or len(place) != 3 or place[0] != "g" or form[2][0] != "new":
+    if not isinstance(place, list) or len(place) != 3 or place[0] != "g" or form[2][0] not in ("new", "content"):
         return ""
     return f"{place[1]}:{place[2]}"
 

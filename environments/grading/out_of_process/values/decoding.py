@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # inside, the text of that file has defined these names alrea
     from .places import (
         CannotEncode,
         bare_object,
+        has_plain_pairs,
         made,
         replace_items,
         replay,
@@ -192,8 +193,9 @@ class DataValues(CodeEncoder):
             for kind in (collections.OrderedDict, dict):
                 if isinstance(value, kind):
                     kind.clear(value)
+            setter = (dict if has_plain_pairs(type(value)) else type(value)).__setitem__
             for key, item in decoded:
-                value[key] = item
+                setter(value, key, item)
 
     def _set_state(self, value: Any, state: Any, is_known: bool) -> None:
         """Set the state of an object, unless it is known and has this state: a class may repair state as it is set."""

@@ -16,7 +16,7 @@ else is a list whose first element is a tag:
 | ``["e", module, class, member]`` | a member of an enumeration; a combination of flags by its number |
 | ``["m", n, method, pattern, text, start, end]`` | the match that a regular expression's method finds |
 | ``["I", items, exception]`` | an iterator that gives the items, and then raises the exception (or None) |
-| ``["o", n, maker, arguments, state, items, pairs]`` | an object as ``__reduce_ex__`` takes it apart |
+| ``["o", n, maker, arguments, state, items, pairs]`` | an object as ``__reduce_ex__`` takes it apart (see ``made``) |
 | ``["B", n, owner, name]`` | a bound method |
 | ``["n", n, class]`` | a new *opaque* object, before its ``__init__`` |
 | ``["h", n, attributes]`` | an opaque object that both sides know, with what the caller has changed since |
@@ -43,8 +43,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # inside, the text of that file has defined these names already
     from .numbering import Numbering
     from .own_state import NO_FORM, has_own_state
-    from .places import CannotEncode, canonical, is_of_tests, place_of, replay, text_of
-    from .special_values import ITERATORS, is_text, is_used_up, match_parts, member_of
+    from .places import CannotEncode, canonical, has_plain_pairs, is_of_tests, is_opaque, place_of, replay, text_of
+    from .special_values import ITERATORS, is_text, is_used_up, made_from, match_parts, member_of
     from .stand_ins import bases_of, place_in_answer
 
 MAX_NODES = 20_000
@@ -141,7 +141,7 @@ class Encoder(Numbering):
 
     def is_opaque(self, kind: type) -> bool:
         """Return whether the two sides do not share the state of a class's objects."""
-        return any(f"{base.__module__}:{base.__qualname__}" in self.opaque for base in kind.__mro__)
+        return is_opaque(kind, self.opaque)
 
     def new_object(self, value: Any) -> Any:
         """Return the form of an opaque object that was just made and has no state yet."""
@@ -233,7 +233,8 @@ class Encoder(Numbering):
         if make is getattr:
             return ["B", number, self.encode(arguments[0]), arguments[1]]
         if make is getattr(copyreg, "__newobj__", None):
-            method, make, arguments = "new", arguments[0], arguments[1:]
+            make = arguments[0]
+            method, arguments = made_from(value, arguments[1:], self.opaque)
         elif make is copyreg._reconstructor:  # type: ignore[attr-defined]
             method, make, arguments = "new", arguments[0], () if arguments[2] is None else (arguments[2],)
         else:
@@ -242,7 +243,7 @@ class Encoder(Numbering):
             *("o", number, [method, self._class(make)], [self.encode(item) for item in arguments]),
             self._state(state, number),
             None if items is None else [self.encode(item) for item in items],
-            None if pairs is None else self._pairs(pairs),
+            None if pairs is None else self._pairs(dict.items(value) if has_plain_pairs(type(value)) else pairs),
         ]
 
     def _class(self, kind: Any) -> Any:

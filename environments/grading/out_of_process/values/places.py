@@ -15,6 +15,9 @@ import types
 from collections.abc import Collection
 from typing import Any
 
+CONTENT = (tuple, str, bytes, int, float)
+"""Built-in types whose ``__new__`` gives an object its content for good."""
+
 
 class CannotEncode(Exception):
     """Raised for a value that cannot be sent to another process, and for a form that may not be decoded."""
@@ -135,8 +138,38 @@ def forget_state(value: Any, names: Collection[str]) -> None:
                 object.__delattr__(value, name)
 
 
+def content_type(kind: Any) -> Any:
+    """Return the built-in type that holds the content of a class's objects, None for any other class."""
+    is_class = isinstance(kind, type) and kind not in CONTENT
+    return next((base for base in CONTENT if issubclass(kind, base)), None) if is_class else None
+
+
+def is_listed(kind: type, names: Collection[str]) -> bool:
+    """Return whether names (``module:name``) include that of a class or of one of its bases."""
+    return any(f"{base.__module__}:{base.__qualname__}" in names for base in kind.__mro__)
+
+
+def is_opaque(kind: type, names: Collection[str]) -> bool:
+    """Return whether a class is one of ``names`` and its objects hold nothing but private state."""
+    return content_type(kind) is None and is_listed(kind, names)
+
+
+def has_plain_pairs(kind: type) -> bool:
+    """Return whether a class is a dictionary that leaves it to Python how its pairs are pickled."""
+    is_default = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ is object.__reduce__
+    return issubclass(kind, dict) and is_default
+
+
 def made(method: str, make: Any, values: list[Any]) -> Any:
-    """Return the object that a class or function makes of values; with the method ``new``, by ``__new__`` alone."""
+    """Return the object that a class or function makes of values; with the method ``new``, by ``__new__`` alone.
+
+    With the method ``content``, the ``__new__`` of its built-in base makes it. Raises CannotEncode.
+    """
+    if method == "content":
+        base = content_type(make)
+        if base is None or [type(value) for value in values] != [base]:
+            raise CannotEncode(f"not the content of a {getattr(make, '__name__', make)}")
+        return base.__new__(make, *values)
     if method == "new":
         return make.__new__(make, *values)
     try:

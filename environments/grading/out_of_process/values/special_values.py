@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import base64
 import enum
+import inspect
 import itertools
 import re
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the text of that file has defined these names already
-    from .places import CannotEncode, replay
+    from .places import CannotEncode, content_type, is_listed, replay
 
 ITERATORS = (
     *(types.GeneratorType, map, filter, zip, enumerate, reversed, itertools.chain, itertools.islice),
@@ -82,6 +83,27 @@ def used_up() -> Any:
     generator = replay((), None, ())  # type: ignore[arg-type]
     next(generator, None)
     return generator
+
+
+def made_from(value: Any, arguments: Any, examined: Collection[str]) -> tuple[str, Any]:
+    """Return how an object of a class is made again, ``new`` or ``content`` (see ``made``), and from what.
+
+    A class such as a subclass of a named tuple may have a ``__new__`` that does not take the ``arguments`` of
+    ``copyreg.__newobj__``; then its built-in base makes the object. One of the
+    ``examined`` classes is not called either.
+    """
+    kind = type(value)
+    base, maker = content_type(kind), next(owner for owner in kind.__mro__ if "__new__" in vars(owner))
+    if base is None or maker is base:
+        return "new", arguments
+    try:
+        inspect.signature(maker.__new__).bind(kind, *arguments)
+        is_called = not is_listed(kind, examined)
+    except TypeError:
+        is_called = False
+    except ValueError:  # a class that is written in C
+        return "new", arguments
+    return ("new", arguments) if is_called else ("content", base.__getnewargs__(value))
 
 
 def is_text(value: str) -> bool:

@@ -84,7 +84,7 @@ def checked_maker(module: str, name: str, packages: Iterable[str]) -> Any:
 
 def checked_object(method: str, make: Any, values: list[Any]) -> Any:
     """Return what a maker makes. Raises CannotEncode for anything but an instance of it, and for code."""
-    if method == "new" and not isinstance(make, type):
+    if method in ("new", "content") and not isinstance(make, type):
         raise CannotEncode("only a class makes a new object")
     value = made(method, make, values)
     if isinstance(make, type) and make not in type(value).__mro__ or isinstance(value, CODE):
