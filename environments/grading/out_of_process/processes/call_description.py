@@ -37,7 +37,7 @@ def standard_stream(output_bytes: KeptBytes, errors: str) -> io.TextIOWrapper:
     """Return a stream like the standard one of a process, so that code sees no difference."""
     stream: Any = io.TextIOWrapper(output_bytes, "utf-8", errors, newline="", write_through=True)
     stream.mode = "w"
-    return stream  # type: ignore[no-any-return]
+    return stream
 
 
 def describe_answer(values: Any, number: int, call: dict[str, Any], sent: list[Any], outcome: Any) -> tuple[Any, Any]:

@@ -26,7 +26,7 @@ from ..values.places import canonical
 from .observation import entry_functions
 from .passing_tests import NO_CALL, UNSTEADY, passing_tests, repeated_calls, with_kept_behaviour, with_needs
 
-MAX_TESTS = 200
+MAX_TESTS = 600
 """Most tests of a record."""
 LEAST_SHARE = 0.75
 """Least share of the FAIL_TO_PASS tests that a record holds for the others to be left out of a task."""
