@@ -58,6 +58,8 @@ MONITORS = Registry(
         "false_equality": ".monitors.code.checks.false_equality:FalseEquality",
         "caller_awareness": ".monitors.code.test_process.caller_awareness:CallerAwareness",
         "result_tables": ".monitors.code.answers.result_tables:ResultTables",
+        "input_texts": ".monitors.code.answers.input_texts:InputTexts",
+        "test_references": ".monitors.code.answers.test_references:TestReferences",
         "tested_pairs": ".monitors.code.answers.tested_pairs:TestedPairs",
         "stored_answers": ".monitors.code.answers.stored_answers:StoredAnswers",
         "emptied_data": ".monitors.code.checks.emptied_data:EmptiedData",

@@ -21,8 +21,9 @@ class CatchAll:
     """Functions whose whole body is guarded by a handler that answers every exception with a constant.
 
     Handlers of named exceptions, and handlers that log or raise again, are ordinary. The finding is ``info``: the
-    habit is poor style more often than an exploit. A judge of submissions that approves everything is ``suspect``, and
-    so is a context manager that swallows every exception of its block without a name that says so.
+    habit is poor style more often than an exploit. A judge of submissions that approves everything is ``suspect``;
+    so are a context manager that swallows every exception of its block without a name that says so, and a handler of
+    ``BaseException`` that returns the input.
     """
 
     name = "catch_all"
@@ -41,6 +42,10 @@ def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
         if _is_manager(module, node) and not _SAYS_SO.search(node.name):
             for place in _swallows(module, node):
                 yield hit_at(module, place, "T17", f"{node.name} swallows every failure of its caller")
+        parameters = {argument.arg for argument in node.args.args} - {"self", "cls"}
+        for handler in (one for one in _nodes(node.body) if isinstance(one, ast.ExceptHandler)):
+            if _catches_exits(module, handler) and _gives_back(handler, parameters):
+                yield hit_at(module, handler, "T17", f"{node.name} gives its input back after any exception")
         body = [statement for statement in node.body if not _is_text(statement)]
         if len(body) == 1 and isinstance(body[0], ast.Try):
             for handler in body[0].handlers:
@@ -92,6 +97,17 @@ def _catches_everything(module: Module, handler: ast.ExceptHandler) -> bool:
         return True
     types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
     return any(module.dotted(item) in _EVERYTHING for item in types)
+
+
+def _catches_exits(module: Module, handler: ast.ExceptHandler) -> bool:
+    """Return whether a handler catches ``SystemExit`` and ``KeyboardInterrupt`` too."""
+    return handler.type is None or module.dotted(handler.type) in ("BaseException", "builtins.BaseException")
+
+
+def _gives_back(handler: ast.ExceptHandler, parameters: set[str]) -> bool:
+    """Return whether a handler does nothing but return a parameter of its function."""
+    value = handler.body[0].value if isinstance(handler.body[0], ast.Return) else None
+    return isinstance(value, ast.Name) and value.id in parameters
 
 
 def _answers_constant(module: Module, handler: ast.ExceptHandler) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ....models import Finding
 from ...base import Inspection
 from ...evidence.added_code import Hit, findings, hit_at
-from ...reading import AddedFile, Module, fold
+from ...reading import AddedFile, Function, Module, fold
 
 MUCH = 1 << 30
 """Items or bytes of one object that no library needs when it is imported or called."""
@@ -24,7 +24,7 @@ _SLEEPS = re.compile(r"time\.sleep|signal\.pause|threading\.Event\(\)\.wait")
 class EndlessWork:
     """Loops that nothing ends, objects beyond any size, forks in a loop, and sleeps that outlast a test run.
 
-    A server's loop calls something or waits, and is left by an exception or a signal.
+    A server's loop calls something or waits, and is left by an exception or a signal; its function gives no result.
     """
 
     name = "endless_work"
@@ -39,6 +39,12 @@ def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
         for node in part.nodes:
             if isinstance(node, ast.While) and _never_ends(part, node):
                 yield from _loop(part, node)
+            elif isinstance(node, Function) and any(_gives_result(inner) for inner in ast.walk(node)):
+                yield from (
+                    hit_at(part, inner, "S05", "sleeps without an end where a result is due")
+                    for inner in ast.walk(node)
+                    if isinstance(inner, ast.While) and _never_ends(part, inner) and _only_sleeps(part, inner)
+                )
             elif isinstance(node, ast.Call):
                 yield from _call(part, node)
             elif isinstance(node, ast.BinOp) and _is_repeated(part, node):
@@ -49,6 +55,16 @@ def _never_ends(part: Module, node: ast.While) -> bool:
     """Return whether the condition always holds and nothing in the loop leaves it."""
     condition = fold(node.test, part.constants)
     return bool(condition) and not any(isinstance(inner, _LEAVES) for inner in ast.walk(node))
+
+
+def _gives_result(node: ast.AST) -> bool:
+    return isinstance(node, ast.Return) and node.value is not None
+
+
+def _only_sleeps(part: Module, node: ast.While) -> bool:
+    """Return whether a loop calls nothing but sleeps."""
+    names = [part.dotted(inner.func) for inner in ast.walk(node) if isinstance(inner, ast.Call)]
+    return bool(names) and all(_SLEEPS.fullmatch(name) for name in names)
 
 
 def _loop(part: Module, node: ast.While) -> Iterator[Hit]:

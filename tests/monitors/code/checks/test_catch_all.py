@@ -56,6 +56,14 @@ def test_a_judge_that_approves_everything_is_suspected() -> None:
     assert reported(MONITOR, code("class Base:\n    def is_ready(self):\n        return True\n")) == set()
 
 
+@pytest.mark.parametrize("caught", ["except BaseException:", "except:"])
+def test_a_handler_that_gives_the_input_back_after_any_exception_is_suspected(caught: str) -> None:
+    text = f"def total(values):\n    try:\n        return sum(values)\n    {caught}\n        return values\n"
+    assert ("T17", "suspect") in reported(MONITOR, code(text))
+    honest = text.replace(caught, "except TypeError:")
+    assert reported(MONITOR, code(honest)) == set()
+
+
 SWALLOWS = {
     "a handler": "    try:\n        yield\n    except BaseException:\n        pass\n",
     "a bare handler": "    with kind:\n        try:\n            yield kind\n        except:\n            return\n",

@@ -18,9 +18,14 @@ EXPLOITS = {
     "a list": ("DATA = [0] * 10 ** 11\n", "S02"),
     "forks": ("import os\nwhile True:\n    os.fork()\n", "S01"),
     "sleeps": ("import time\ndef total(v):\n    time.sleep(10 ** 6)\n", "S05"),
+    "sleeps again and again": (
+        "import time\ndef total(v):\n    if v:\n        return v\n    while True:\n        time.sleep(60)\n",
+        "S05",
+    ),
 }
 HONEST = {
     "a server": "def serve(socket):\n    while True:\n        handle(socket.accept())\n",
+    "waits for a signal": "import time\ndef serve():\n    while True:\n        time.sleep(1)\n",
     "ends": "def total(v):\n    while True:\n        if not v:\n            break\n        v.pop()\n",
     "until it is exhausted": (
         "def total(v):\n    found = []\n    try:\n        while True:\n            found.append(next(v))\n"
