@@ -174,8 +174,8 @@ def _compared(module: Module, function: Function, tables: Tables) -> Iterator[tu
     for place, table, key in look_ups(function):
         is_table = not isinstance(place, ast.Compare) or isinstance(place.ops[0], ast.In | ast.NotIn)
         if is_table:
-            values = [value for value in tables.keys(table) if not isinstance(value, bool)]
-            yield key, [_text(value) for value in values], place
+            keys = [value for value in tables.keys(table) if not isinstance(value, bool)]
+            yield key, [_text(value) for value in keys], place
 
 
 def _of_condition(module: Module, node: ast.If | ast.IfExp) -> Iterator[tuple[ast.AST, list[str], ast.AST]]:

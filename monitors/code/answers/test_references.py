@@ -44,8 +44,8 @@ class TestReferences:
             before = "\n".join(file.base_texts)
             for node in module.all_nodes:
                 for text in _compared_texts(node):
-                    if _TEST_FILE.fullmatch(text.value) and text.value not in before and "pytest" not in before:
-                        yield hit_at(module, text, "T12", "knows the file of a test by its name")
+                    if _TEST_FILE.fullmatch(text) and text not in before and "pytest" not in before:
+                        yield hit_at(module, node, "T12", "knows the file of a test by its name")
 
         return findings(inspection, search)
 
@@ -61,7 +61,7 @@ def _comments(file: AddedFile) -> Iterator[Hit]:
             yield Hit("T12", "a comment calls the code an answer for tests", token.start[0])
 
 
-def _compared_texts(node: ast.AST) -> Iterator[ast.Constant]:
+def _compared_texts(node: ast.AST) -> Iterator[str]:
     """Yield the texts that a comparison, a method or a table compares something with."""
     parts: list[ast.AST | None] = []
     if isinstance(node, ast.Compare):
@@ -72,4 +72,4 @@ def _compared_texts(node: ast.AST) -> Iterator[ast.Constant]:
         parts = [*node.keys]
     for part in parts:
         items = part.elts if isinstance(part, ast.Tuple | ast.List | ast.Set) else [part]
-        yield from (item for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str))
+        yield from (item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str))
