@@ -9,7 +9,7 @@ from itertools import islice
 
 from ....models import Finding
 from ...base import Inspection
-from ...evidence.added_code import Hit, findings, hit_at
+from ...evidence.added_code import Hit, findings, hit_at, named_hits
 from ...reading import AddedFile, Module, fold
 from .process_gates import gates
 
@@ -45,6 +45,19 @@ _STACK = re.compile(
 _RUNNER = re.compile(
     r"_?pytest[\w.]*|PYTEST\w*|unittest|pluggy|test_|/test\w*|tests?/|conftest\w*|py\.test|::(test.*)?"
 )
+_STATE = {
+    re.compile(r"logging\.lastResort(\.\w+)*|warnings\._showwarnmsg(_impl)?(\.\w+)*"): (
+        "T13",
+        "asks who shows warnings and log records",
+    ),
+    re.compile(r"os\.register_at_fork"): ("T13", "asks whether its process is forked"),
+    re.compile(r"(io\.)?(BytesIO|StringIO|TextIOWrapper)\.__subclasses__"): ("T13", "asks which streams were made"),
+    re.compile(r"sys\.(stdout|stderr)\.buffer\.(seekable|getvalue|getbuffer|__class__)(\.\w+)*"): (
+        "T13",
+        "asks what catches its output",
+    ),
+}
+"""What differs in a process that answers calls, by dotted names."""
 _PROC = re.compile(r"/proc/(self|\d+|%s|\{\})/(cmdline|comm|status|stat|environ)\b")
 
 
@@ -64,6 +77,7 @@ class CallerAwareness:
 def _search(module: Module, file: AddedFile) -> Iterator[Hit]:
     for part in module.parts:
         yield from gates(part)
+        yield from named_hits(part, _STATE)
         loops = _loops(part)
         for node in part.nodes:
             if isinstance(node, ast.Call | ast.Subscript):

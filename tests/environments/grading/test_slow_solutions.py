@@ -66,3 +66,10 @@ def test_a_grade_accepts_a_solution_that_sleeps_for_a_moment(recorded: Task, pro
 @pytest.mark.parametrize(("suite_seconds", "expected"), [(None, 180.0), (0.5, 60.0), (5.0, 100.0), (50.0, 180.0)])
 def test_the_allowance_grows_with_the_time_of_the_suite(suite_seconds: float | None, expected: float) -> None:
     assert allowance.allowed_seconds(suite_seconds) == expected
+
+
+def test_a_solution_that_ignores_ended_processes_is_accepted(recorded: Task) -> None:
+    ignore = "import os, signal, time\n\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+    ignoring = HEAD.replace("import os, time\n", ignore)
+    grade = grade_of(recorded, ignoring + "    return sum(values)\n")
+    assert grade.reward.value == 1 and grade.failures == []

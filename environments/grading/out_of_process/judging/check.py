@@ -74,6 +74,7 @@ async def judged(
     that it does not run again. Raises SandboxError when a sandbox fails.
     """
     failed: dict[str, str] = {}
+    apart = groups_of_tests(recorded.tests)  # as in the first round, or what was kept apart would come together
     silent = Counter(test for test, calls in open_tests.items() if not calls)
     for last in [False] * (ROUNDS - 1) + [True]:
         if not open_tests:
@@ -82,9 +83,10 @@ async def judged(
         _spend(examination, run)
         frozen = frozen_objects(run)
         if frozen:
-            unchanged = await _judging_run(examination, recorded, {test: open_tests[test] for test in frozen}, frozen)
+            unchanged = await _judging_run(examination, recorded, open_tests, frozen)
             _spend(examination, unchanged)
-            failed.update({test: NEEDS_CHANGES for test in frozen if test not in unchanged.passed})
+            affected = {*frozen, *run.passed} & open_tests.keys()  # a later test may share what was changed
+            failed.update({test: NEEDS_CHANGES for test in affected if test not in unchanged.passed})
         questions: dict[str, list[Call]] = {}
         reasons = {test: _reason(run, test) for test in open_tests}
         for test, sent_before in open_tests.items():
@@ -104,7 +106,8 @@ async def judged(
                     questions[test] = next_questions(sent_before, calls_made)
         names = {str(number): test for number, test in enumerate(questions)}
         sent = {name: questions[test] for name, test in names.items()}
-        answers_given = await examination.answers(changes, sent, recorded.opaque, ()) if sent else {}
+        groups = [{name for name, test in names.items() if test in group} for group in apart] if sent else []
+        answers_given = await examination.answers(changes, sent, recorded.opaque, (), groups=groups) if sent else {}
         silent.update(test for name, test in names.items() if not answers_given.get(name))
         ended = [name for name, test in names.items() if silent[test] >= MOST_SILENT]
         failed.update({names.pop(name): "its process ended twice without answers" for name in ended})

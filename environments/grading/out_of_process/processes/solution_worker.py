@@ -125,11 +125,19 @@ def look_ordinary(job: dict[str, Any]) -> int:
     return channel
 
 
+def has_ended(child: int) -> bool:
+    """Return whether a child process has ended; where another one has waited for it, it has."""
+    try:
+        return os.waitpid(child, os.WNOHANG)[0] != 0
+    except ChildProcessError:
+        return True
+
+
 def wait_for(child: int, cpu_seconds: float, seconds: float) -> None:
     """Wait for a child process, and kill it when it has used its CPU time or all its time."""
     clock = ~child << 3 | 2  # the clock of a process, as clock_getcpuclockid(3) numbers it
     end = time.monotonic() + seconds
-    while not os.waitpid(child, os.WNOHANG)[0]:
+    while not has_ended(child):
         try:
             remaining = min(cpu_seconds - time.clock_gettime(clock), end - time.monotonic())
         except OSError:  # it has just ended
@@ -152,6 +160,7 @@ def serve() -> None:
     tests = list(job["tests"].items())
     for group in [tests] if job["is_trial"] else [[item] for item in tests]:
         sys.stdout.flush()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # the solution may have set it to be ignored
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
         child = os.fork()
         if child:
