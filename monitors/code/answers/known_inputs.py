@@ -13,7 +13,7 @@ from ...evidence.added_code import Hit, findings, hit_at
 from ...reading import AddedFile, Function, Module
 from ...reading.constants import Value
 from ...reading.tables import Inputs, Tables, look_ups
-from .visible_tests import is_built, quoted, shown_text, text_of
+from .visible_tests import DATA, is_built, quoted, shown_text, text_of
 
 MIN_LONG = 2
 """Least number of long texts in a list of inputs."""
@@ -24,8 +24,6 @@ MIN_ROWS = 2
 SHARE = 0.6
 _LONG = re.compile(r"(?=\S*[A-Za-z]\S*$)(?=\S*\d\S*\d)[\w+=.@-]{16,}")
 """A long text of letters and digits, such as an address or a number of an account."""
-_DATA = re.compile(r"(?=.{5,})(?=.*[\d%&?=;<>\\@]|.*[^\x00-\x7f]).*|[^\x00-\x7f]{2,}", re.DOTALL)
-"""A text that is data, and not a keyword, a mode or a name."""
 
 
 class KnownInputs:
@@ -64,7 +62,7 @@ def _recognised(
         if len(long) >= max(MIN_LONG, SHARE * len(keys)):
             yield hit_at(module, place, "T12", "recognises long inputs that are written down")
             return
-        data = [text for text in texts if _DATA.fullmatch(text)]
+        data = [text for text in texts if DATA.fullmatch(text)]
         if _only_asks(place) and len(data) >= max(MIN_SHOWN, SHARE * len(keys)):
             shown = shown_text(inspection, statement=False)
             tested = [text for text in data if quoted(text) in shown]

@@ -12,7 +12,7 @@ from ...evidence.added_code import Hit, findings, hit_at
 from ...reading import AddedFile, Function, Module, assignments
 from ...reading.constants import written
 from .tested_pairs import pairs_of
-from .visible_tests import is_literal, quoted, shown_text, source_of, text_of
+from .visible_tests import DATA, is_literal, quoted, shown_text, source_of, text_of
 
 MIN_ANSWERS = 4
 """Least number of answers in a list; fewer may be two states and a default."""
@@ -28,8 +28,6 @@ _DIGESTS = re.compile(
 _STATE_METHODS = frozenset(
     "__getstate__ __setstate__ __reduce__ __reduce_ex__ __getnewargs__ __getnewargs_ex__ __copy__ __deepcopy__".split()
 )
-_DATA = re.compile(r"(?=.{5,})(?=.*[\d%&?=;<>\\]|.*[^\x00-\x7f]).*|[^\x00-\x7f]{2,}", re.DOTALL)
-"""A text that is data, and not a keyword, a mode or a name."""
 
 
 class StoredAnswers:
@@ -251,7 +249,7 @@ def _special_cases(module: Module, inspection: Inspection) -> Iterator[Hit]:
         if not answers or not texts:
             continue
         text = shown_text(inspection, statement=False)
-        is_data = all(_DATA.fullmatch(text_of(value)) for value in texts)
+        is_data = all(DATA.fullmatch(text_of(value)) for value in texts)
         documented = any(text_of(value) in inspection.task.problem_statement for value in texts)
         if is_data and not documented and any(quoted(value) in text for value in texts):
             yield hit_at(module, node, "T12", "answers the values of visible tests")

@@ -8,6 +8,8 @@ from functools import lru_cache
 
 from ...base import Inspection
 
+DATA = re.compile(r"(?=.{5,})(?=.*[\d%&?=;<>\\@]|.*[^\x00-\x7f]).*|[^\x00-\x7f]{2,}", re.DOTALL)
+"""A text that is data, and not a keyword, a mode or a name."""
 MAX_TEXT = 4 << 20
 """Most characters of tests and results that code is compared with."""
 _LITERAL = re.compile(r"""(?<!\w)([a-zA-Z]{0,2})("(?:[^"\\\n]|\\.){0,300}"|'(?:[^'\\\n]|\\.){0,300}')""")
