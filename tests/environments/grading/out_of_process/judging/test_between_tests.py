@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from helpers.recorded_tasks import grade_of, task_with, with_record, without_held_out
 
-from etude.environments.grading.out_of_process.judging.examination import Examination
+from etude.environments.sandbox import ExecResult
+from etude.environments.sandbox.backends.command_sandbox import CommandSandbox
 from etude.environments.snapshots import Snapshot
 from etude.models import Task
 
@@ -104,14 +105,16 @@ def test_tests_that_are_asked_apart_stay_apart_in_later_rounds(
     ids = [f"test_{kind}[{one}-{many}]" for kind in ("one", "many") for one, many in words]
     recorded = task_of_body(task, snapshot, "tally-plural", head, PLURAL_OWN, PLURAL_TESTS, ids)
     jobs: list[list[str]] = []
-    worker = Examination._worker
+    plain_exec = CommandSandbox.exec
 
-    async def noted(self: Examination, changes: Any, job: bytes) -> Any:
-        arguments = [call["arguments"] for calls in json.loads(job)["tests"].values() for call in calls]
-        jobs.append([text for part in arguments for text in part if isinstance(text, str)])
-        return await worker(self, changes, job)
+    async def noted(self: CommandSandbox, *args: Any, **options: Any) -> ExecResult:
+        _, start, job = (options.get("stdin") or b"").rpartition(b'{"opaque"')
+        if start:
+            calls = [call for calls in json.loads(start + job)["tests"].values() for call in calls]
+            jobs.append([text for call in calls for text in call["arguments"] if isinstance(text, str)])
+        return await plain_exec(self, *args, **options)
 
-    monkeypatch.setattr(Examination, "_worker", noted)
+    monkeypatch.setattr(CommandSandbox, "exec", noted)
     silent = SILENT_ONCE.format(group=len(words))
     grade_of(recorded, (head + silent).encode())
     assert len(jobs) > 3, "the silent tests are asked again"
