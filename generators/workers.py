@@ -15,9 +15,11 @@ from functools import lru_cache
 
 from ..environments.sandbox.kernel.linux import die_with_parent
 from ..environments.snapshots import open_snapshot
+from ..environments.snapshots.test_run.test_runner import TestRun
 from ..errors import GeneratorError, Rejected
 from ..models import SnapshotRef, Task
 from .base import Candidate, Rejection
+from .engine.screening import Screened, screen
 from .validation.checks.final_checks import CheckKnobs
 from .validation.pipeline import Validator
 
@@ -30,6 +32,8 @@ class Settings:
     knobs: CheckKnobs  # the knobs of validation
 
 
+BATCH = 64
+"""Candidates that are screened together: the package is imported and its tests are collected once for them."""
 Verdict = Task | Rejection
 """The result of validation."""
 
@@ -50,13 +54,23 @@ def verdicts(
         initializer=die_with_parent,
         initargs=(os.getpid(), signal.SIGKILL),
     ) as pool:
-        running: dict[Future[Verdict], str] = {
-            pool.submit(judge, reference, candidate, settings): key for key, candidate in waiting.items()
+        judging: dict[Future[Verdict], str] = {}
+        screening: dict[Future[list[Screened]], list[str]] = {
+            pool.submit(screened, reference, [waiting[key] for key in keys], settings): keys
+            for keys in _batches(list(waiting))
         }
         try:
-            while running:
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    yield running.pop(future), future.result()
+            while judging or screening:
+                for future in wait([*judging, *screening], return_when=FIRST_COMPLETED).done:
+                    if future in judging:
+                        yield judging.pop(future), future.result()
+                        continue
+                    keys = screening.pop(future)
+                    for key, result in zip(keys, future.result(), strict=True):
+                        if result.rejection:
+                            yield key, result.rejection
+                        else:
+                            judging[pool.submit(judge, reference, waiting[key], settings, result.run)] = key
         except BrokenProcessPool:
             raise GeneratorError("a validation worker was killed; run the same command again to resume") from None
         except BaseException:
@@ -66,11 +80,24 @@ def verdicts(
             raise
 
 
-def judge(reference: SnapshotRef, candidate: Candidate, settings: Settings) -> Verdict:
-    """Return the verdict on one candidate; runs in a worker process."""
+def _batches(keys: list[str]) -> list[list[str]]:
+    return [keys[start : start + BATCH] for start in range(0, len(keys), BATCH)]
+
+
+def screened(reference: SnapshotRef, candidates: list[Candidate], settings: Settings) -> list[Screened]:
+    """Return what one warm run says about each candidate; runs in a worker process."""
+    validator = _validator(reference.model_dump_json(), settings)
+    return asyncio.run(screen(candidates, validator.warm))
+
+
+def judge(reference: SnapshotRef, candidate: Candidate, settings: Settings, first: TestRun | None = None) -> Verdict:
+    """Return the verdict on one candidate; runs in a worker process.
+
+    ``first`` is the run of the tests that run the changed code, where screening has made it.
+    """
     validator = _validator(reference.model_dump_json(), settings)
     try:
-        return asyncio.run(validator.task(candidate))
+        return asyncio.run(validator.task(candidate, first))
     except Rejected as rejected:
         return Rejection(rejected.reason, rejected.detail)
 

@@ -30,10 +30,12 @@ from ...environments.grading import grade
 from ...environments.sandbox import Change
 from ...environments.snapshots import Snapshot, scratch_tree
 from ...environments.snapshots.store.patches import make_patch
+from ...environments.snapshots.test_run.test_runner import TestRun
 from ...environments.tasks.task_trees import Materials
 from ...errors import Rejected
 from ...models import Grade, Task
 from ..base import Candidate, Files
+from ..engine.warm_suite import WarmSuite
 from ..python.hidden_tests import test_file
 from ..python.source_tree import SourceTree, read_files
 from .assembly import assemble, source_paths
@@ -55,20 +57,25 @@ class Validator:
     knobs: CheckKnobs = CheckKnobs()  # the knobs of validation itself
     stages: Stages = field(init=False, repr=False)  # V0 to V2
     leaks: LeakCheck = field(init=False, repr=False)  # V4, with its index of shared layers
+    warm: WarmSuite = field(init=False, repr=False)  # tries many small changes in one run
 
     def __post_init__(self) -> None:
         self.stages = Stages(self.snapshot, self.backend)
         self.leaks = LeakCheck(self.snapshot)
+        self.warm = WarmSuite(self.snapshot, self.backend)
 
-    async def task(self, candidate: Candidate) -> Task:
-        """Return the Task that ``candidate`` becomes. Raises Rejected with the stage's reason."""
+    async def task(self, candidate: Candidate, first: TestRun | None = None) -> Task:
+        """Return the Task that ``candidate`` becomes. Raises Rejected with the stage's reason.
+
+        ``first`` is the run of V1, where screening has made it already.
+        """
         if candidate.blocked:
             raise Rejected(candidate.blocked.reason, candidate.blocked.detail)
         tree = SourceTree.of(self.snapshot)
         edited = {**candidate.exercise, **candidate.hidden_tests.rewritten}
         with scratch_tree(self.snapshot, make_patch(read_files(self.snapshot.tree, edited), edited)) as full:
             await self.stages.v0(tree, candidate, full)
-            measured = await self.stages.v1_v2(full, candidate)
+            measured = await self.stages.v1_v2(full, candidate, first)
         task, workspace = assemble(self.snapshot, tree, candidate, measured)
         tests = candidate.hidden_tests
         importing = set() if tests.policy == "hidden" else set(tests.rewritten)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:  # inside, the texts of those files have defined these names a
 
     def install_boundary(job: dict[str, Any]) -> Any: ...
 
+    def make_trials(pytest: Any, send: Callable[..., None], job: dict[str, Any], root: str, tools: Any) -> Any: ...
+
 
 def describe(excinfo: Any, root: str) -> tuple[str, str, str]:
     """Return the exception type, a short message, and the innermost frame in the workspace (``file:line``)."""
@@ -256,10 +258,12 @@ def main() -> None:
     collector, selected = make_collector(
         pytest, send, job, root, guard, lambda: modules.update(enter_workspace(folders))
     )
-    reporter, finished = make_reporter(pytest, send, job["test_cpu_s"] or 0.0, root, guard, tracer)
+    reporter, finished = make_reporter(pytest, send, job.get("test_cpu_s") or 0.0, root, guard, tracer)
     plugins = [collector, reporter]
     if job.get("crossing"):  # the text of boundary.py has defined this name
         plugins.append(make_crossing(pytest, send, install_boundary(job["crossing"])))
+    if job.get("trials"):  # the text of trials_plugin.py has defined this name
+        plugins = [collector, make_trials(pytest, send, job, root, (describe, reduce_reports))]
     args, status, cause = arguments(job, root, send), 5, ""
     try:
         if args is not None:

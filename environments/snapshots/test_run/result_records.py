@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 OutcomeName = Literal["passed", "failed", "skipped", "xfailed", "xpassed", "error"]
 FORGED = "forged or damaged result record"
-_SHAPES: dict[str, dict[str, type]] = {
+RUN_SHAPES: dict[str, dict[str, type]] = {
     "modules": {"files": dict},
     "plan": {"count": int},
     "start": {"id": str},
@@ -19,14 +20,16 @@ _SHAPES: dict[str, dict[str, type]] = {
     "crossing": {"id": str, "record": dict},
     "end": {"status": int, "cause": str, "ran": int, "selected": int, "violations": list},
 }
-"""Fields of each kind of record, with their types."""
+"""Fields of each kind of record of a test run, with their types."""
+Shapes = Mapping[str, Mapping[str, type]]
+"""Kinds of records with their fields and the types of these."""
 
 
-def verified(channel: bytes, key: bytes) -> tuple[list[dict[str, Any]], str]:
+def verified(channel: bytes, key: bytes, shapes: Shapes = RUN_SHAPES) -> tuple[list[dict[str, Any]], str]:
     """Return the records in sequence with a right MAC, and the error of the first that is not (empty without one).
 
-    A last line without its newline is a run that was cut off, not a forgery. A record that is signed and has another
-    shape is one: code that reads the key can sign whatever it likes.
+    Only kinds of ``shapes`` are accepted. A last line without its newline is a run that was cut off, not a forgery. A
+    record that is signed and has another shape is one: code that reads the key can sign whatever it likes.
     """
     records: list[dict[str, Any]] = []
     for number, line in enumerate(channel.split(b"\n")[:-1]):
@@ -38,17 +41,17 @@ def verified(channel: bytes, key: bytes) -> tuple[list[dict[str, Any]], str]:
             record = json.loads(body)
         except (ValueError, RecursionError):
             record = None
-        if not _has_shape(record):
+        if not _has_shape(record, shapes):
             return records, f"{FORGED} at position {number}"
         records.append(record)
     return records, ""
 
 
-def _has_shape(record: Any) -> bool:
+def _has_shape(record: Any, shapes: Shapes) -> bool:
     """Return whether a record is one that a plugin writes."""
     if not isinstance(record, dict) or not isinstance(record.get("kind"), str):
         return False
-    fields = _SHAPES.get(record["kind"])
+    fields = shapes.get(record["kind"])
     if fields is None or not all(isinstance(record.get(name), kind) for name, kind in fields.items()):
         return False
     if record["kind"] == "result":

@@ -144,10 +144,8 @@ async def run_tests(
 
     Raises SandboxError when the sandbox fails; whatever the tests do is a result.
     """
-    key = secrets.token_bytes(32)
     limit = verifier.timeout_s if timeout_s is None else timeout_s
     job = {
-        "key": key.hex(),
         "tests": None if tests is None else list(tests),
         "order": order,
         "most_failures": int(first_failure),
@@ -155,22 +153,42 @@ async def run_tests(
         "test_cpu_s": test_cpu_s,
         "crossing": crossing.job if crossing else None,
         "tracebacks": tracebacks,
-        **verifier.model_dump(include={"args", "plugins", "python_path", "options", "config_file", "program"}),
     }
+    parts = crossing.parts if crossing else ()
+    idle = limit if idle_s is None else idle_s
+    return read_run(*await run_plugin(sandbox, verifier, job, parts, limit, idle, hash_seed))
+
+
+async def run_plugin(
+    sandbox: Sandbox,
+    verifier: PytestVerifier,
+    job: dict[str, Any],
+    parts: Sequence[str],
+    limit_s: float,
+    idle_s: float,
+    hash_seed: int = 0,
+) -> tuple[ExecResult, bytes]:
+    """Run the test-run plugin with a job; return the result and the key that signs the records of its channel.
+
+    ``parts`` are the texts of files that define what the job needs beside the plugin itself. ``limit_s`` is in seconds
+    of CPU time. Raises SandboxError when the sandbox fails.
+    """
+    key = secrets.token_bytes(32)
+    fields = verifier.model_dump(include={"args", "plugins", "python_path", "options", "config_file", "program"})
     # PYTHONPATH must be empty: Python itself imports modules before the plugin's first line, and the workspace may not
     # replace those either. There are no options: code could see them in ``sys.flags``, and an agent's runs have none.
-    program = compiled_program((*(crossing.parts if crossing else ()), *plugin_sources(verifier.kind)))
+    program = compiled_program((*parts, *plugin_sources(verifier.kind)))
     result = await sandbox.exec(
         [*START, RUN_PROGRAM],
-        stdin=program + json.dumps(job).encode(),
+        stdin=program + json.dumps({"key": key.hex(), **job, **fields}).encode(),
         env={**ENVIRONMENT, "PYTHONHASHSEED": str(hash_seed)},
-        timeout_s=max(10 * limit, 300.0),
-        cpu_s=limit,
-        idle_s=limit if idle_s is None else idle_s,
+        timeout_s=max(10 * limit_s, 300.0),
+        cpu_s=limit_s,
+        idle_s=idle_s,
         output_limit=OUTPUT_LIMIT,
         channel=True,
     )
-    return read_run(result, key)
+    return result, key
 
 
 def read_run(result: ExecResult, key: bytes) -> TestRun:

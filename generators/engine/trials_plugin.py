@@ -1,0 +1,236 @@
+"""pytest plugin that tries many changes of the package after one collection, each in a forked process.
+
+``warm_suite`` sends this file's text to the sandbox ahead of the test-run plugin, which calls ``make_trials``; it runs
+on Python 3.8 and later. A trial gives some files other contents. The child process compiles them, and each function
+object that was made from a changed function gets the new code, so nothing is imported again. A change outside the
+bodies of functions cannot be made this way: such a trial answers ``not swappable``, and the caller has to run it in a
+process of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+import types
+from collections.abc import Callable
+from typing import Any
+
+COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
+OPTIMIZED = 0x1  # the flag of function code; a module and a class body lack it
+LIMIT_SIGNALS = (signal.SIGPROF, signal.SIGXCPU, signal.SIGKILL)
+GRACE_S = 5.0  # wall time of a trial beyond ten times its CPU limit
+
+
+class NotSwappable(Exception):
+    """Raised when the change of a file is not a change of function bodies alone."""
+
+
+def nested(code: types.CodeType) -> list[types.CodeType]:
+    """Return the code objects directly within ``code``."""
+    return [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+
+
+def skeleton(code: types.CodeType) -> tuple[Any, ...]:
+    """Return the code of a module or a class body without that of its functions."""
+    constants = tuple(
+        item.co_name if isinstance(item, types.CodeType) else (type(item).__name__, repr(item))
+        for item in code.co_consts
+    )
+    return code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, constants
+
+
+def changed_functions(old: types.CodeType, new: types.CodeType) -> list[tuple[types.CodeType, types.CodeType]]:
+    """Return the functions in a module or class body whose code differs. Raises NotSwappable."""
+    if skeleton(old) != skeleton(new):
+        raise NotSwappable(f"{old.co_name} itself changes")
+    pairs: list[tuple[types.CodeType, types.CodeType]] = []
+    for before, after in zip(nested(old), nested(new)):
+        if not before.co_flags & OPTIMIZED:
+            pairs.extend(changed_functions(before, after))
+        elif before != after:
+            if before.co_name in COMPREHENSIONS or before.co_name == "<lambda>":
+                raise NotSwappable(f"{before.co_name} at the top changes")
+            pairs.append((before, after))
+    return pairs
+
+
+class Functions:
+    """The function objects of the workspace's modules, by the code that they were made from."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.by_code: dict[tuple[str, int, str], list[types.FunctionType]] = {}
+        self.compiled: dict[str, types.CodeType] = {}
+        for item in gc.get_objects():
+            if type(item) is types.FunctionType and item.__code__.co_filename.startswith(root + os.sep):
+                self.by_code.setdefault(self.key(item.__code__), []).append(item)
+        self.files = {key[0] for key in self.by_code}
+
+    @staticmethod
+    def key(code: types.CodeType, path: str = "") -> tuple[str, int, str]:
+        """Return what identifies a function of the workspace."""
+        return path or code.co_filename, code.co_firstlineno, code.co_name
+
+    def original(self, path: str) -> types.CodeType:
+        """Return the code of a file as it is on disk."""
+        if path not in self.compiled:
+            with open(path, "rb") as file:
+                self.compiled[path] = compile(file.read(), path, "exec", dont_inherit=True)
+        return self.compiled[path]
+
+    def exchange(self, relative: str, source: bytes) -> None:
+        """Give every function of the file the code that it has in ``source``. Raises NotSwappable."""
+        path = os.path.join(self.root, relative)
+        if path not in self.files:
+            raise NotSwappable(f"{relative} is not imported before the tests run")
+        for before, after in changed_functions(self.original(path), compile(source, path, "exec", dont_inherit=True)):
+            self._exchange_one(path, before, after, required=True)
+
+    def _exchange_one(self, path: str, before: types.CodeType, after: types.CodeType, *, required: bool) -> None:
+        objects = self.by_code.get(self.key(before, path), [])
+        if required and not objects:
+            raise NotSwappable(f"no function object has the code of {before.co_name}")
+        inner, others = nested(before), nested(after)
+        if len(inner) == len(others):
+            for first, second in zip(inner, others):
+                if first != second:
+                    self._exchange_one(path, first, second, required=False)
+        elif any(self.by_code.get(self.key(code, path)) for code in inner):
+            raise NotSwappable(f"a function made by {before.co_name} is in use")
+        for item in objects:
+            try:
+                item.__code__ = after
+            except ValueError:
+                raise NotSwappable(f"{before.co_name} closes over other names") from None
+
+
+def make_trials(pytest: Any, send: Callable[..., None], job: dict[str, Any], root: str, tools: tuple[Any, Any]) -> Any:
+    """Return the plugin that runs ``job["trials"]`` instead of the tests, and sends a record for each.
+
+    ``tools`` are the functions ``describe`` and ``reduce_reports`` of the test-run plugin.
+    """
+    describe_, reduce_ = tools
+    reports: list[dict[str, Any]] = []
+
+    class Trials:
+        @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+        def pytest_runtest_makereport(self, item: Any, call: Any) -> Any:
+            report = (yield).get_result()
+            outcome, kind, text, where = report.outcome, "", "", ""
+            if call.excinfo is not None:
+                kind, text, where = describe_(call.excinfo, root)
+                outcome = "failed" if outcome == "passed" else outcome
+            elif outcome == "failed":
+                text = str(report.longrepr)[-300:]
+            fields = {"when": call.when, "outcome": outcome, "xfail": hasattr(report, "wasxfail")}
+            reports.append({**fields, "message": text, "exception": kind, "where": where})
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_runtestloop(self, session: Any) -> bool:
+            items = {item.nodeid: item for item in session.items}
+            functions = Functions(root)
+            gc.collect()
+            gc.freeze()  # objects that a collection does not touch stay shared with the children
+            seconds: dict[str, float] = {}
+            for number, trial in enumerate(job["trials"]):
+                expected = sum(seconds.get(test, 0.0) for test in trial["tests"])
+                limit = job["extra_s"] + job["factor"] * expected if seconds else job["control_s"]
+                result = fork(lambda trial=trial: run(trial, items, functions), limit)
+                seconds = seconds or result["seconds"]  # the first trial is the unchanged package
+                send("trial", id=str(number), **{name: result[name] for name in ("cause", "passed", "outcomes")})
+                if not seconds:
+                    break
+            return True
+
+    def run(trial: dict[str, Any], items: dict[str, Any], functions: Functions) -> dict[str, Any]:
+        try:
+            for path, text in trial["files"].items():
+                functions.exchange(path, text.encode("utf-8", "surrogateescape"))
+        except NotSwappable as error:
+            return {"cause": f"not swappable: {error}"}
+        except (SyntaxError, ValueError, RecursionError) as error:
+            return {"cause": f"not swappable: {type(error).__name__}"}
+        chosen = [items[test] for test in trial["tests"] if test in items]
+        missing = [test for test in trial["tests"] if test not in items]
+        outcomes: dict[str, Any] = {test: {"outcome": "error", "message": "not collected"} for test in missing}
+        passed: list[str] = []
+        seconds: dict[str, float] = {}
+        for position, item in enumerate(chosen):
+            reports.clear()
+            started = time.process_time()
+            following = chosen[position + 1] if position + 1 < len(chosen) else None
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            seconds[item.nodeid] = time.process_time() - started
+            outcome = reduce_(reports)
+            if outcome["outcome"] == "passed":
+                passed.append(item.nodeid)
+            else:
+                outcomes[item.nodeid] = {name: outcome[name] for name in ("outcome", "when", "message", "exception")}
+                if trial["first_failure"]:
+                    break
+        return {"cause": "", "passed": passed, "outcomes": outcomes, "seconds": seconds}
+
+    return Trials()
+
+
+def fork(work: Callable[[], dict[str, Any]], cpu_s: float) -> dict[str, Any]:
+    """Return what ``work`` returns in a forked process; ``cause`` says why there is no result."""
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _work_in_child(work, writing, cpu_s)
+    os.close(writing)
+    data = _read_record(reading, time.monotonic() + 10 * cpu_s + GRACE_S)
+    os.close(reading)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child, signal.SIGKILL)  # the child and what its tests started
+    status = os.waitpid(child, 0)[1]
+    result: dict[str, Any] = {"cause": "", "passed": [], "outcomes": {}, "seconds": {}}
+    if data is not None:
+        result.update(json.loads(data))
+    else:
+        by_limit = os.WIFSIGNALED(status) and os.WTERMSIG(status) in LIMIT_SIGNALS
+        result["cause"] = "timeout" if by_limit else "ended early"
+    return result
+
+
+def _work_in_child(work: Callable[[], dict[str, Any]], writing: int, cpu_s: float) -> None:
+    code = 1
+    try:
+        os.setsid()
+        signal.setitimer(signal.ITIMER_PROF, cpu_s)  # SIGPROF ends the process
+        whole = int(cpu_s) + 2
+        resource.setrlimit(resource.RLIMIT_CPU, (whole, whole + 1))  # where a test uses that timer itself
+        record = json.dumps(work()).encode()
+        data = b"%d\n" % len(record) + record
+        while data:
+            data = data[os.write(writing, data) :]
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _read_record(reading: int, deadline: float) -> bytes | None:
+    """Return the record that the pipe gives before the deadline, None without one.
+
+    Its length comes first: a process that a test started may keep the pipe open.
+    """
+    data = b""
+    while True:
+        size, found, record = data.partition(b"\n")
+        if found and len(record) >= int(size):
+            return record
+        ready, _, _ = select.select([reading], [], [], max(0.0, deadline - time.monotonic()))
+        part = os.read(reading, 1 << 16) if ready else b""
+        if not part:
+            return None
+        data += part

@@ -1,0 +1,151 @@
+"""Trials of many changes in one sandbox: the package is imported and the tests are collected once for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...environments.sandbox import open_sandbox
+from ...environments.snapshots import Snapshot, scratch_tree
+from ...environments.snapshots.test_run.impact import entities
+from ...environments.snapshots.test_run.result_records import RUN_SHAPES, verified
+from ...environments.snapshots.test_run.test_runner import Outcome, TestRun, run_plugin
+from ..validation.limits import suite_limit
+
+CPU_FACTOR, CPU_EXTRA_S = 10.0, 1.0
+"""A trial may use CPU_EXTRA_S seconds of CPU time and CPU_FACTOR times what its tests use in the unchanged package."""
+TIMEOUT, ENDED = "timeout", "ended early"
+"""Causes of trials whose change the tests noticed without an outcome."""
+_SHAPES = {**RUN_SHAPES, "trial": {"id": str, "cause": str, "passed": list, "outcomes": dict}}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A change of the package, and the tests that are run with it."""
+
+    files: Mapping[str, bytes]
+    """Path to content, where that differs from the Snapshot."""
+    tests: Sequence[str]
+    """Ids of the tests, in the order in which they run."""
+    first_failure: bool = False
+    """Whether the first failing test ends the trial."""
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """What the tests of one trial did. A trial with a ``cause`` has no outcomes."""
+
+    passed: frozenset[str] = frozenset()
+    """Ids of the tests that passed."""
+    others: Mapping[str, Outcome] = field(default_factory=dict)
+    """Outcomes of the tests that ran and did not pass."""
+    cause: str = ""
+    """Why the trial ended without outcomes: ``timeout``, ``ended early``, or ``not swappable`` with a reason."""
+
+    @property
+    def noticed(self) -> bool | None:
+        """Return whether a test noticed the change, None when the trial did not show it.
+
+        A change with which the tests do not end, or end the interpreter, is noticed.
+        """
+        if self.cause:
+            return True if self.cause in (TIMEOUT, ENDED) else None
+        return bool(self.others)
+
+    def as_run(self) -> TestRun:
+        """Return the outcomes as those of a complete run."""
+        outcomes = {**{test: Outcome("passed") for test in sorted(self.passed)}, **self.others}
+        return TestRun(outcomes, list(outcomes), complete=True, cause="")
+
+
+@dataclass(frozen=True)
+class WarmSuite:
+    """Runs trials on the pristine tree of a Snapshot."""
+
+    snapshot: Snapshot
+    """The Snapshot whose package is changed."""
+    backend: str = "auto"
+    """The sandbox backend."""
+
+    async def run(self, trials: Sequence[Trial]) -> list[TrialResult]:
+        """Return the result of each trial. Raises SandboxError when the sandbox fails.
+
+        The tests also run on the unchanged package, before the trials and after them. A trial proves nothing when one
+        of its tests fails there, for example because an earlier trial left something behind; its cause is ``unsteady``.
+        """
+        refused = {number: reason for number, trial in enumerate(trials) if (reason := self._refusal(trial))}
+        possible = [trial for number, trial in enumerate(trials) if number not in refused]
+        tried = iter(await self._tried(possible) if possible else [])
+        return [
+            TrialResult(cause=f"not swappable: {refused[number]}") if number in refused else next(tried)
+            for number in range(len(trials))
+        ]
+
+    def _refusal(self, trial: Trial) -> str:
+        """Return why a trial cannot be made in a process that has imported the package; empty when it can."""
+        if self.snapshot.verifier.kind != "pytest":
+            return "the project runs its tests with a program of its own"
+        for path, content in trial.files.items():
+            if not (self.snapshot.tree / path).is_file():
+                return f"{path} is new"
+            for name in self._changed_at_import(path, content):
+                return f"{name} runs while the package is imported"
+        return ""
+
+    def _changed_at_import(self, path: str, content: bytes) -> Iterator[str]:
+        """Yield the functions of a file that run at import and whose bodies differ in ``content``."""
+        names = [key.partition("::")[2] for key in self.snapshot.baseline.at_import if key.startswith(f"{path}::")]
+        if names:
+            before, after = (body_texts(source) for source in ((self.snapshot.tree / path).read_bytes(), content))
+            yield from (name for name in names if before.get(name) != after.get(name))
+
+    async def _tried(self, trials: list[Trial]) -> list[TrialResult]:
+        tests = list(dict.fromkeys(test for trial in trials for test in trial.tests))
+        control = Trial({}, tests)
+        with scratch_tree(self.snapshot) as tree:
+            records = await self._records(tree, [control, *trials, control], tests)
+        results = [_result(records.get(str(number))) for number in range(len(trials) + 2)]
+        steady = results[0].passed & results[-1].passed
+        return [
+            result if steady.issuperset(trial.tests) else TrialResult(cause="unsteady")
+            for trial, result in zip(trials, results[1:-1], strict=True)
+        ]
+
+    async def _records(self, tree: Path, trials: list[Trial], tests: list[str]) -> dict[str, dict[str, Any]]:
+        limit = suite_limit(self.snapshot)
+        bounds = {"extra_s": CPU_EXTRA_S, "factor": CPU_FACTOR, "control_s": limit}
+        job = {"tests": tests, "order": "given", "coverage": [], "trials": [_job(trial) for trial in trials], **bounds}
+        parts = [Path(__file__).with_name("trials_plugin.py").read_text(encoding="utf-8")]
+        sandbox = await open_sandbox(self.snapshot.layers(tree), backend=self.backend)
+        try:
+            result, key = await run_plugin(sandbox, self.snapshot.verifier, job, parts, len(trials) * limit, 2 * limit)
+        finally:
+            await sandbox.close()
+        records, _ = verified(result.channel, key, _SHAPES)
+        return {record["id"]: record for record in records if record["kind"] == "trial"}
+
+
+def body_texts(source: bytes) -> dict[str, list[bytes]]:
+    """Return the lines of each function's body, docstrings left out, by qualified name."""
+    lines = source.split(b"\n")
+    return {
+        name: [line for body in bodies for line in lines[body.lines.start - 1 : body.lines.stop - 1]]
+        for name, bodies in entities(source).items()
+    }
+
+
+def _job(trial: Trial) -> dict[str, Any]:
+    return {
+        "files": {path: content.decode("utf-8", "surrogateescape") for path, content in trial.files.items()},
+        "tests": list(trial.tests),
+        "first_failure": trial.first_failure,
+    }
+
+
+def _result(record: dict[str, Any] | None) -> TrialResult:
+    if record is None:
+        return TrialResult(cause="the run ended before this trial")
+    others = {test: Outcome(**fields) for test, fields in record["outcomes"].items()}
+    return TrialResult(frozenset(record["passed"]), others, record["cause"])
