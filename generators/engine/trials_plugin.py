@@ -51,7 +51,7 @@ def changed_functions(old: types.CodeType, new: types.CodeType) -> list[tuple[ty
     if skeleton(old) != skeleton(new):
         raise NotSwappable(f"{old.co_name} itself changes")
     pairs: list[tuple[types.CodeType, types.CodeType]] = []
-    for before, after in zip(nested(old), nested(new)):
+    for before, after in zip(nested(old), nested(new)):  # noqa: B905  the skeletons agree; Python 3.8 has no strict
         if not before.co_flags & OPTIMIZED:
             pairs.extend(changed_functions(before, after))
         elif before != after:
@@ -81,7 +81,7 @@ class Functions:
     def original(self, path: str) -> types.CodeType:
         """Return the code of a file as it is on disk."""
         if path not in self.compiled:
-            with open(path, "rb") as file:
+            with open(path, "rb") as file:  # noqa: PTH123
                 self.compiled[path] = compile(file.read(), path, "exec", dont_inherit=True)
         return self.compiled[path]
 
@@ -99,7 +99,7 @@ class Functions:
             raise NotSwappable(f"no function object has the code of {before.co_name}")
         inner, others = nested(before), nested(after)
         if len(inner) == len(others):
-            for first, second in zip(inner, others):
+            for first, second in zip(inner, others):  # noqa: B905  they have the same length
                 if first != second:
                     self._exchange_one(path, first, second, required=False)
         elif any(self.by_code.get(self.key(code, path)) for code in inner):

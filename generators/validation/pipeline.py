@@ -22,8 +22,10 @@ and outside files that use a rewritten conftest or helper; for the tests inside,
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from ...environments.grading import grade
@@ -38,12 +40,13 @@ from ..base import Candidate, Files
 from ..engine.warm_suite import WarmSuite
 from ..python.hidden_tests import test_file
 from ..python.source_tree import SourceTree, read_files
-from .assembly import assemble, source_paths
+from .assembly import assemble, source_paths, workspace_tests
 from .checks.final_checks import CheckKnobs, finished
 from .checks.leaks import LeakCheck
 from .checks.wrong_solutions.attempts import as_changes, rewarded
 from .limits import refuse_overload, suite_limit
-from .measured_stages import Stages, below_any
+from .measured_stages import Measured, Stages, below_any
+from .shared_proof import SharedProof, accept_solution, tests_beside_hidden
 
 Order = Literal["given", "reversed"]
 
@@ -57,6 +60,7 @@ class Validator:
     knobs: CheckKnobs = CheckKnobs()  # the knobs of validation itself
     stages: Stages = field(init=False, repr=False)  # V0 to V2
     leaks: LeakCheck = field(init=False, repr=False)  # V4, with its index of shared layers
+    shared: SharedProof = field(default_factory=SharedProof, repr=False)  # the part of V3 that tasks share
     warm: WarmSuite = field(init=False, repr=False)  # tries many small changes in one run
 
     def __post_init__(self) -> None:
@@ -77,22 +81,35 @@ class Validator:
             await self.stages.v0(tree, candidate, full)
             measured = await self.stages.v1_v2(full, candidate, first)
         task, workspace = assemble(self.snapshot, tree, candidate, measured)
-        tests = candidate.hidden_tests
-        importing = set() if tests.policy == "hidden" else set(tests.rewritten)
-        await self.stages.visible_suite(workspace.path, measured.passing, importing)
+        await self._visible_suite(tree, candidate, measured, workspace.path)
         solution = read_files(self.snapshot.tree, source_paths(tree, candidate))
         bounded = task.verifier.model_copy(update={"timeout_s": suite_limit(self.snapshot)})
         gradable = task.model_copy(update={"verifier": bounded})
         await self._v3(gradable, candidate, solution)
         await self._v5(gradable, candidate, solution)
-        return await finished(task, self.snapshot, self.leaks, self.knobs, self.backend)
+        return await finished(task, self.snapshot, self.leaks, self.knobs, self.backend, self.warm)
+
+    async def _visible_suite(self, tree: SourceTree, candidate: Candidate, measured: Measured, workspace: Path) -> None:
+        tests = candidate.hidden_tests
+        importing = set() if tests.policy == "hidden" else set(tests.rewritten)
+        shown = workspace_tests(tree, candidate, measured.failing)
+        chosen = None if tests.rewritten else tests_beside_hidden(tree, measured.passing, shown)
+        if chosen != []:
+            await self.stages.visible_suite(workspace, measured.passing, importing, chosen)
 
     async def _v3(self, task: Task, candidate: Candidate, solution: Files) -> None:
-        orders: tuple[Order, ...] = ("given", "reversed")
-        for order in orders:
-            result = await self._grade(task, as_changes(solution), order)
-            if result.reward.value != 1.0:
-                raise _not_solved(order, result)
+        trees = Materials(task, self.snapshot)
+        if await asyncio.to_thread(self.shared.covers_solution, task, trees):
+            await accept_solution(task, trees, solution)
+        else:
+            orders: tuple[Order, ...] = ("given", "reversed")
+            for order in orders:
+                result = await self._grade(task, as_changes(solution), order)
+                if result.reward.value != 1.0:
+                    raise _not_solved(order, result)
+            await asyncio.to_thread(self.shared.add_solution, task, trees)
+        if self.shared.covers_nothing(candidate):
+            return
         nothing = await self._grade(task, [])
         survivors = set(task.FAIL_TO_PASS) - {failure.test for failure in nothing.failures}
         if nothing.reward.value != 0.0 or survivors:
@@ -101,10 +118,11 @@ class Validator:
             outside = not below_any(test_file(failure.test), candidate.hidden_tests.rewritten)
             if failure.component == "pass_to_pass" and outside:
                 raise Rejected("v3_pass_to_pass", f"{failure.test}: {failure.cause}")
+        self.shared.nothing_scored = True
 
     async def _v5(self, task: Task, candidate: Candidate, solution: Files) -> None:
         trees = Materials(task, self.snapshot)
-        passing = await rewarded(task, trees, solution, candidate.probes, self.backend)
+        passing = await rewarded(task, trees, solution, candidate.probes, self.backend, self.warm)
         if passing:
             raise Rejected("v5_trivial_solution", f"the trivial solution {passing[0]!r} passes every hidden test")
 

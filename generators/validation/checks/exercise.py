@@ -14,6 +14,7 @@ from ....environments.snapshots import apply_patch
 from ....environments.tasks.task_trees import Materials
 from ....models import Task
 from ...python.source import parse
+from ...python.source_tree import read_files
 
 Node = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -82,6 +83,13 @@ class Exercise:
     def added(self) -> dict[str, set[int]]:
         """Return the lines (1-based) of the solution that the patch adds, by file."""
         return added_lines(self.task.patch)
+
+
+def solved_is_pristine(trees: Materials) -> bool:
+    """Return whether the solved tree of a task is the Snapshot's, byte for byte."""
+    task = trees.task
+    paths = {path for patch in (task.workspace_patch, task.patch, task.test_patch) for path in patched_files(patch)}
+    return read_files(trees.solved_tree, paths) == read_files(trees.snapshot.tree, paths)
 
 
 def patched_files(patch: str) -> list[str]:

@@ -15,6 +15,7 @@ from ....environments.tasks.task_paths import source_files
 from ....environments.tasks.task_trees import Materials
 from ....errors import GeneratorError, Rejected
 from ....models import Assurance, Task
+from ...engine.warm_suite import WarmSuite
 from ...python.source_tree import SourceTree, read_files
 from ..limits import refuse_overload
 from .adequacy import completed, missing_items
@@ -48,7 +49,9 @@ class CheckKnobs:
             raise GeneratorError("assurance out_of_process needs recorded calls; set behaviour to true")
 
 
-async def finished(task: Task, snapshot: Snapshot, leaks: LeakCheck, knobs: CheckKnobs, backend: str) -> Task:
+async def finished(
+    task: Task, snapshot: Snapshot, leaks: LeakCheck, knobs: CheckKnobs, backend: str, warm: WarmSuite | None = None
+) -> Task:
     """Return the task with its statement completed, its strength and its features. Raises Rejected."""
     trees = Materials(task, snapshot)
     exercise = await asyncio.to_thread(Exercise.of, task, trees)
@@ -62,7 +65,7 @@ async def finished(task: Task, snapshot: Snapshot, leaks: LeakCheck, knobs: Chec
         raise Rejected("v4_leak", str(task_leaks[0]))
     if copy := await asyncio.to_thread(compiled_copy, trees.agent_tree, exercise.pieces):
         raise Rejected("v4_leak", copy)
-    tested = await strength(complete, trees, exercise, most=knobs.mutants, backend=backend)
+    tested = await strength(complete, trees, exercise, most=knobs.mutants, backend=backend, warm=warm)
     if tested.value is not None and tested.value < knobs.min_strength:
         missed = ", ".join(tested.survivors[:3])
         detail = f"the tests notice {tested.value:.0%} of {tested.tried} mistakes; not {missed}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -13,8 +13,10 @@ from .....environments.snapshots.test_run.placed_files import write_files
 from .....environments.snapshots.test_run.test_runner import TestRun, run_tests
 from .....environments.tasks.task_trees import Materials
 from .....models import Task
+from ....engine.warm_suite import Trial, WarmSuite
+from ....python.source_tree import read_files
 from ...limits import attempt_limit, conclusive
-from ..exercise import Exercise, Piece
+from ..exercise import Exercise, Piece, solved_is_pristine
 
 Contents = Mapping[str, bytes | None]
 """Source files of a solution; None deletes a file."""
@@ -61,8 +63,60 @@ async def open_attempts(task: Task, trees: Materials, solution: Contents, backen
         await sandbox.close()
 
 
+async def noticed_warm(
+    task: Task, trees: Materials, wrong: Sequence[Contents], warm: WarmSuite | None
+) -> list[bool | None]:
+    """Return whether FAIL_TO_PASS notices each wrong solution, None where a warm run cannot show it.
+
+    A warm run starts from the Snapshot's own tree, so only files that differ from it count.
+    """
+    changed = [_differing(trees, files) for files in wrong]
+    usable = [number for number, files in enumerate(changed) if files is not None]
+    if warm is None or not usable or not solved_is_pristine(trees):
+        return [None] * len(wrong)
+    trials = [Trial(changed[number] or {}, task.FAIL_TO_PASS, first_failure=True) for number in usable]
+    results = dict(zip(usable, await warm.run(trials), strict=True))
+    return [results[number].noticed if number in results else None for number in range(len(wrong))]
+
+
+def _differing(trees: Materials, files: Contents) -> dict[str, bytes] | None:
+    """Return the files that differ from the Snapshot's; None when one is deleted or is not Python."""
+    differing = {
+        path: content for path, content in files.items() if read_files(trees.snapshot.tree, [path])[path] != content
+    }
+    contents = {path: content for path, content in differing.items() if content is not None and path.endswith(".py")}
+    return contents if len(contents) == len(differing) else None
+
+
+async def passing_attempts(
+    task: Task,
+    trees: Materials,
+    solution: Contents,
+    wrong: Sequence[Contents],
+    backend: str,
+    warm: WarmSuite | None = None,
+) -> list[bool]:
+    """Return whether FAIL_TO_PASS passes with each wrong solution. Raises SandboxError when a sandbox fails.
+
+    One warm run shows it for most of them; a run of its own is made for each of the others.
+    """
+    noticed = await noticed_warm(task, trees, wrong, warm)
+    if None not in noticed:
+        return [not item for item in noticed]
+    async with open_attempts(task, trees, solution, backend) as attempts:
+        return [
+            await attempts.passes(files) if item is None else not item
+            for files, item in zip(wrong, noticed, strict=True)
+        ]
+
+
 async def rewarded(
-    task: Task, trees: Materials, solution: Contents, wrong: Mapping[str, Contents], backend: str
+    task: Task,
+    trees: Materials,
+    solution: Contents,
+    wrong: Mapping[str, Contents],
+    backend: str,
+    warm: WarmSuite | None = None,
 ) -> list[str]:
     """Return the names of the ``wrong`` solutions that score more than 0. Raises GraderError, SandboxError.
 
@@ -70,8 +124,8 @@ async def rewarded(
     """
     if not wrong:
         return []
-    async with open_attempts(task, trees, solution, backend) as attempts:
-        passing = [name for name, files in wrong.items() if await attempts.passes(files)]
+    passes = await passing_attempts(task, trees, solution, list(wrong.values()), backend, warm)
+    passing = [name for name, item in zip(wrong, passes, strict=True) if item]
     return [
         name
         for name in passing

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from .....environments.rng import stream
 from .....environments.tasks.task_trees import Materials
 from .....models import Task
+from ....engine.warm_suite import WarmSuite
 from ....python.mutants import Mutant, each_kind_in_turn, mutants
 from ..exercise import Exercise
-from .attempts import open_attempts
+from .attempts import passing_attempts
 
 MUTANTS = 8
 
@@ -37,19 +38,26 @@ def sample(task: Task, exercise: Exercise, most: int) -> list[tuple[str, Mutant]
 
 
 async def strength(
-    task: Task, trees: Materials, exercise: Exercise, *, most: int = MUTANTS, backend: str = "auto"
+    task: Task,
+    trees: Materials,
+    exercise: Exercise,
+    *,
+    most: int = MUTANTS,
+    backend: str = "auto",
+    warm: WarmSuite | None = None,
 ) -> Strength:
-    """Run each mutant on FAIL_TO_PASS until its first failure, in one sandbox that is reset in between.
+    """Run each mutant on FAIL_TO_PASS until its first failure, together in a warm run where that is possible.
 
     A mutant that ends the run, or takes far longer than the solution, counts as noticed. Raises SandboxError.
     """
     chosen = sample(task, exercise, most)
     if not chosen:
         return Strength(None, 0)
-    async with open_attempts(task, trees, exercise.after, backend) as attempts:
-        survivors = [
-            f"{path}:{mutant.line} {mutant.operator}"
-            for path, mutant in chosen
-            if await attempts.passes({**exercise.after, path: mutant.source})
-        ]
+    wrong = [{**exercise.after, path: mutant.source} for path, mutant in chosen]
+    passes = await passing_attempts(task, trees, exercise.after, wrong, backend, warm)
+    survivors = [
+        f"{path}:{mutant.line} {mutant.operator}"
+        for (path, mutant), passed in zip(chosen, passes, strict=True)
+        if passed
+    ]
     return Strength(round(1 - len(survivors) / len(chosen), 3), len(chosen), survivors)
