@@ -100,6 +100,8 @@ class Candidate:
     """Trivial solutions by name; each must score 0."""
     features: Mapping[str, Feature] = field(default_factory=dict)
     """What the generator knows about the exercise; added to the measured features of the row."""
+    max_failing_share: float = 0.5
+    """Largest share of all tests that may fail in the workspace, or the base is broken. With 1, all may."""
     blocked: Rejection | None = None
     """Why the proposal cannot be carried out; it is then rejected without a run."""
 

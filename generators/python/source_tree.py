@@ -133,11 +133,11 @@ class SourceTree:
         pattern = re.compile(rf"{before}{re.escape(name)}\s*\(")
         sites = []
         for path, original in self.python_files.items():
-            if self.is_test(path) or not self.is_source(path):
+            if name not in self.word_index[path] or self.is_test(path) or not self.is_source(path):
                 continue
             source = edited.get(path) or original
             for number, line in enumerate(source.decode("utf-8", "replace").splitlines(), 1):
-                if pattern.search(line) and not line.lstrip().startswith(("#", ">>>", "...")):
+                if name in line and pattern.search(line) and not line.lstrip().startswith(("#", ">>>", "...")):
                     sites.append(f"{path}:{number}: {line.strip()}")
         return sites[:most]
 

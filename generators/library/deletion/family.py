@@ -194,14 +194,15 @@ def _removal(code: TestedCode, target: Target, affected: list[str], knobs: Knobs
 def _describe(tree: SourceTree, closure: Closure, cut: Cut, knobs: Knobs) -> None:
     """Add to ``cut`` what was absorbed, which callers were replaced and what has to be restored."""
     modules = {module.path: module for module in tree.modules()}
-    cut.absorbed = [_absorbed(modules[path], name) for path, name in closure.absorbed]
+    cut.absorbed = [absorbed_target(modules[path], name) for path, name in closure.absorbed]
     public = [item for item in cut.absorbed if not item.short.startswith("_")]
     cut.also_removed = [item.description(tree, redact=knobs.redacts, mode="remove") for item in public]
     cut.restore = sorted(closure.restore)
     cut.callers = [item for item in closure.callers if (item.path, item.where) not in closure.absorbed]
 
 
-def _absorbed(module: Module, name: str) -> Target:
+def absorbed_target(module: Module, name: str) -> Target:
+    """Return the definitions called ``name`` or ``Class.name`` as a target, whatever they are."""
     owner_name, _, short = name.rpartition(".")
     owner = next((item for item in module.definitions() if item.name == owner_name), None)
     twins = tuple(item for item in module.definitions(owner.body if owner else None) if item.name == short)
