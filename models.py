@@ -148,17 +148,46 @@ class UnittestVerifier(PytestVerifier):
     program: str
 
 
+class MutantsVerifier(Record):
+    """Verifier of tests that the agent writes: they run on right and on wrong versions of the source.
+
+    ``test_file`` is the one file that is graded. ``versions`` are the packed versions of the source, secret: the tests
+    must pass on each right one, and a test must fail on at least the share ``least_share`` of the wrong ones.
+    ``timeout_s`` bounds one run of the tests.
+    """
+
+    kind: Literal["mutants"] = "mutants"
+    test_file: str
+    versions: str
+    least_share: float = Field(default=1.0, gt=0.0, le=1.0)
+    timeout_s: float = 20.0
+    components: list[str] = Field(default_factory=lambda: ["tests_pass", "mistakes_noticed"])
+
+
+AnswerForm = Literal["text", "names", "value"]
+"""How an answer is compared: as a text, as a set of names, or as a Python value."""
+
+
 class AnswerVerifier(Record):
     """Verifier that compares an exact answer and exact effects; no code runs.
 
     ``answer`` is what ``submit`` must be given; ``effects`` what the episode's world must hold at the end, no more and
-    no less. Both are secret.
+    no less. Both are secret. ``form`` says which spellings of an answer are equal (``environments/grading/answer.py``).
     """
 
     kind: Literal["answer"] = "answer"
     answer: str
     effects: dict[str, str] = Field(default_factory=dict)
+    form: AnswerForm = "text"
     components: list[str] = Field(default_factory=lambda: ["answer", "effects"])
+
+    @model_serializer(mode="wrap")
+    def _without_default_form(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out the form ``text``: rows that were written before there were forms keep their bytes."""
+        fields: dict[str, Any] = dump(self)
+        if fields.get("form") == "text":
+            fields.pop("form")
+        return fields
 
 
 class CustomVerifier(Record):
@@ -175,13 +204,14 @@ class CustomVerifier(Record):
 def _verifier_tag(value: Any) -> str | None:
     """Return which record describes a verifier, None for a value without a kind."""
     kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
-    return kind if kind in ("pytest", "unittest", "answer", None) else "custom"
+    return kind if kind in ("pytest", "unittest", "answer", "mutants", None) else "custom"
 
 
 Verifier = Annotated[
     Annotated[PytestVerifier, Tag("pytest")]
     | Annotated[UnittestVerifier, Tag("unittest")]
     | Annotated[AnswerVerifier, Tag("answer")]
+    | Annotated[MutantsVerifier, Tag("mutants")]
     | Annotated[CustomVerifier, Tag("custom")],
     Discriminator(_verifier_tag),
 ]

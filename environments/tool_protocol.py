@@ -11,7 +11,7 @@ from ..hints.transcript.parsing import Call, clean
 from ..hints.transcript.status_line import OUTPUT as OUTPUT
 from ..hints.transcript.status_line import dropped_mark
 from ..hints.transcript.tool_schemas import argument_problem
-from ..models import Task
+from ..models import PytestVerifier, Task
 from ..tool_names import nearest_name
 from .sandbox import Limits, Sandbox
 
@@ -44,6 +44,8 @@ class Context:
     limits: Limits
     shell: Mapping[str, str] = field(default_factory=dict)
     """Variables that commands of the shell find besides the sandbox's own."""
+    tests: PytestVerifier | None = None
+    """How the visible tests are run; None in an environment without tests."""
 
 
 @dataclass(frozen=True)

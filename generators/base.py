@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from ..models import GeneratorRef, InterfaceItem
+from ..models import AnswerForm, GeneratorRef, InterfaceItem
 
 if TYPE_CHECKING:
     from ..environments.snapshots import Snapshot
@@ -38,6 +38,10 @@ class StatementContext:
     """Names that the failing tests use besides those of ``Candidate.interface``."""
     messages: Mapping[str, str] = field(default_factory=dict)
     """How tests of ``failing`` fail, exception and message, where that is the same in every run."""
+    test_file: str = ""
+    """The file in which the agent has to write its tests."""
+    question: str = ""
+    """The part of a question that is known only once its answer was observed."""
 
 
 class Statement(Protocol):
@@ -68,6 +72,80 @@ class Rejection:
 
     reason: str
     detail: str
+
+
+@dataclass(frozen=True)
+class WrittenTests:
+    """What the agent hands in is a test file, which is run on right and on wrong versions of the source.
+
+    The oracle is a copy of the tests that decide, so ``right`` and ``wrong`` hold whole source files.
+    """
+
+    right: Sequence[Files]
+    """Versions of the source on which the tests must pass; the files that differ from the workspace."""
+    wrong: Sequence[Files]
+    """Proposals for versions that a test must fail on; those that the oracle notices are retained."""
+    oracle: Sequence[str] = ()
+    """The tests that leave the workspace and whose copy is the oracle; empty: those that fail in the workspace."""
+    copied: str = ""
+    """The test file whose tests are copied, where the oracle's tests are in several; empty: the one with the most."""
+    least: int = 1
+    """Fewest wrong versions of a task."""
+    most: int = 10
+    """Most wrong versions of a task."""
+    least_share: float = 1.0
+    """Share of the wrong versions that the tests must notice."""
+    stem: str = "written"
+    """The file's name is made of this word: ``test_written.py``."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What the validator saw in the workspace, from which a question is answered."""
+
+    printed: str
+    """Standard output of the question's program; it is the same in two runs with other hash seeds."""
+    covered: Mapping[str, Mapping[str, Sequence[int]]]
+    """Lines that each traced test runs, by file; '' stands for what runs outside tests."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The answer to a question."""
+
+    answer: str
+    """The exact answer, in its normal form."""
+    question: str = ""
+    """The part of the question that the observation decided, for the statement."""
+    guesses: Sequence[str] = ()
+    """Answers that are easy to guess without looking; none of them may be right."""
+
+
+class Question(Protocol):
+    """A question about the code. Questions are pickled, so they hold no functions."""
+
+    form: AnswerForm
+    """How answers are compared."""
+    program: str
+    """Text of a program that prints what the answer is made of; '' where traced tests are enough."""
+    traced: Sequence[str] | None
+    """The tests whose lines are measured, in a run of these tests alone; empty: the whole suite; None: none."""
+
+    def answer(self, observed: Observed) -> Answered:
+        """Return the answer. Raises Rejected where there is none, or none that is worth asking for."""
+        ...
+
+
+@dataclass(frozen=True)
+class ExactAnswer:
+    """What the agent hands in is an answer, which is compared with the observed one."""
+
+    question: Question
+    """The question."""
+
+
+Deliverable = WrittenTests | ExactAnswer
+"""What the agent hands in, where that is not a change of the source."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +182,8 @@ class Candidate:
     """Largest share of all tests that may fail in the workspace, or the base is broken. With 1, all may."""
     blocked: Rejection | None = None
     """Why the proposal cannot be carried out; it is then rejected without a run."""
+    deliverable: Deliverable | None = None
+    """What the agent hands in instead of a change of the source; None: hidden tests grade its sources."""
 
 
 class Generator(Protocol):

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import Field
 
 from ...errors import SnapshotError
-from ...models import Task
+from ...models import AnswerVerifier, PytestVerifier, Task
 from ..actions import Solution, call, turn
 from ..base import BaseSession
 from ..declaration import Names, Opening, with_give_up
@@ -83,7 +83,9 @@ class CodingSession(BaseSession):
 
     @classmethod
     def solve(cls, task: Task) -> Solution:
-        """Return the turns that apply the task's patch and look at the tests."""
+        """Return the turns that apply the task's patch and look at the tests; a question has only an answer."""
+        if isinstance(task.verifier, AnswerVerifier):
+            return super().solve(task)
         write = call("write_file", path=PATCH_FILE, content=task.patch)
         apply = call("bash", command=f"git apply --whitespace=nowarn {PATCH_FILE}")
         actions = [turn("apply the solution", write, apply)] if task.patch else []
@@ -103,7 +105,8 @@ class CodingSession(BaseSession):
             self._sandbox = await open_sandbox(trees.agent_layers, self._limits, self._backend)
             self._sandbox_tree, self._is_new = trees.agent_tree, True
         names = without_profile(tools)
-        self._context = Context(self._sandbox, task, self._limits, absent_programs(tools))
+        tests = task.verifier if isinstance(task.verifier, PytestVerifier) else trees.snapshot.verifier
+        self._context = Context(self._sandbox, task, self._limits, absent_programs(tools), tests)
         offered = schemas(names, self._limits.timeout_s)
         return Opening(prompt(task, names), offered, WORKSPACE, trees.visible_files, self._sandbox.report)
 
@@ -130,7 +133,12 @@ class CodingSession(BaseSession):
     async def submission(self, task: Task, answer: str) -> Submission:
         """Collect the changes of the workspace; no process of the agent outlives the call that started it."""
         submission = partial(
-            Submission, task, backend=self._backend, limits=self._limits, snapshot=self._materials.snapshot
+            Submission,
+            task,
+            answer=answer,
+            backend=self._backend,
+            limits=self._limits,
+            snapshot=self._materials.snapshot,
         )
         try:
             return submission(await self._context.sandbox.changes(max_files=MAX_CHANGES))

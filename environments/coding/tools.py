@@ -130,7 +130,7 @@ _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 
 
 async def _run_tests(context: Context, args: dict[str, Any]) -> tuple[str, str]:
-    verifier, selector = context.task.pytest, args.get("selector", "")
+    verifier, selector = context.tests or context.task.pytest, args.get("selector", "")
     place = selector.partition("[")[0]
     if any(word.startswith("-") for word in place.split()):
         text = "run_tests: selector is a path or a test id and takes no options; run pytest with options in bash"
@@ -262,7 +262,10 @@ TOOLS: dict[str, Tool] = {
         Tool(
             SUBMIT,
             "End the episode: the workspace as it is now gets graded. Nothing can be done afterwards.",
-            {"answer": _string("unused here"), "summary": _string("what was done, in a sentence")},
+            {
+                "answer": _string("the answer, where the task asks for one"),
+                "summary": _string("what was done, in a sentence"),
+            },
             (),
             _submit,
             writes=False,

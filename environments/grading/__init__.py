@@ -1,7 +1,7 @@
 """Grading: an agent's source changes, and nothing else, go into a fresh sandbox with pristine tests.
 
-Reading order: ``submission`` (what is graded, what comes back, the registry of verifiers), ``in_process`` and
-``answer`` (the built-in verifiers), ``collect`` (which changes are graded), ``components`` (from a test run to a
+Reading order: ``submission`` (what is graded, what comes back, the registry of verifiers), ``in_process``, ``mutants``
+and ``answer`` (the built-in verifiers), ``collect`` (which changes are graded), ``components`` (from a test run to a
 reward), ``controls`` (copies of tests that have to fail), ``out_of_process`` (grading by answers to recorded calls).
 """
 

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
-from ...models import FileChange, Task
+from ...models import FileChange, PytestVerifier, Task
 from ..sandbox import MIB, Change
 from ..tasks.task_paths import matches
 
@@ -178,7 +178,8 @@ def _shadow(change: Change, task: Task, tree: Path | None, reserved: Collection[
     """Return why a new top-level module is refused: it would be imported instead of an installed one."""
     if change.kind == "deleted":
         return ""
-    for folder in [*task.pytest.python_path, "."]:
+    folders = task.verifier.python_path if isinstance(task.verifier, PytestVerifier) else []
+    for folder in [*folders, "."]:
         prefix = "" if folder in (".", "") else folder.strip("/") + "/"
         if not change.path.startswith(prefix):
             continue

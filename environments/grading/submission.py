@@ -26,6 +26,7 @@ VERIFIERS = Registry(
         "pytest": ".environments.grading.in_process:verify",
         "unittest": ".environments.grading.in_process:verify",
         "answer": ".environments.grading.answer:verify",
+        "mutants": ".environments.grading.mutants:verify",
     },
 )
 

@@ -20,6 +20,7 @@ from ...environments.snapshots.store.workspace import COMMIT_DATE
 from ...environments.tasks.task_set import TaskSet
 from ...errors import ExportError
 from ...models import Task, UnittestVerifier
+from .expressible import refuse_other_verifiers
 
 COLUMNS = (
     "instance_id", "repo", "base_commit", "environment_setup_commit", "version", "created_at", "problem_statement",
@@ -37,6 +38,7 @@ def rows(tasks: TaskSet, episodes: Path | None = None) -> list[dict[str, str]]:
 
 def row(task: Task) -> dict[str, str]:
     """Return the row of a task. Raises ExportError for one without a repository."""
+    refuse_other_verifiers(task)
     if not (task.base_commit and task.patch and task.FAIL_TO_PASS):
         raise ExportError(f"{task.task_id} has no base_commit, patch or FAIL_TO_PASS; export repository tasks only")
     values: dict[str, Any] = {

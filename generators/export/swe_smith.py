@@ -18,6 +18,7 @@ from ...environments.tasks.task_paths import expected_test_files
 from ...environments.tasks.task_set import TaskSet
 from ...errors import ExportError
 from ...models import Task
+from .expressible import refuse_other_verifiers
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)", re.DOTALL)
 
@@ -30,6 +31,7 @@ def rows(tasks: TaskSet, episodes: Path | None = None) -> list[dict[str, Any]]:
 
 def row(task: Task) -> dict[str, Any]:
     """Return the row of a task. Raises ExportError for one without a repository."""
+    refuse_other_verifiers(task)
     if not (task.base_commit and task.patch and task.FAIL_TO_PASS):
         raise ExportError(f"{task.task_id} has no base_commit, patch or FAIL_TO_PASS; export repository tasks only")
     name = f"etude__{task.repo.replace('/', '_')}.{task.base_commit[:8]}"

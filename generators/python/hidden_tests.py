@@ -10,6 +10,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from ..base import Files
 from .source import (
@@ -70,9 +71,14 @@ def names_subject(tree: SourceTree, test: str, name: str) -> bool:
     path, parts = split_test_id(test)
     if path not in tree.python_files or not parts:
         return False
-    module = Module(path, tree.python_files[path])
+    module = _module(path, tree.python_files[path])
     spans = _test_spans(module, [parts])
     return name in parts[-1] or (spans is not None and _contains_word(name, module.source, spans))
+
+
+@lru_cache(maxsize=64)
+def _module(path: str, source: bytes) -> Module:
+    return Module(path, source)
 
 
 def _without(tree: SourceTree, path: str, source: bytes, tests: list[list[str]], lost_names: set[str]) -> bytes | None:

@@ -58,6 +58,10 @@ class SourceTree:
         paths = (path for path in self.root.rglob("*") if path.is_file() and not path.is_symlink())
         return sorted(str(path.relative_to(self.root)) for path in paths if ".git" not in path.parts)
 
+    def all_files(self) -> list[str]:
+        """Return the paths of all files but those of version control, sorted."""
+        return self._walk()
+
     def is_test(self, path: str) -> bool:
         """Return whether a file holds tests or serves only tests."""
         parts = Path(path).parts

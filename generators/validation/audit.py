@@ -32,6 +32,7 @@ from .checks.exercise import Exercise
 from .checks.leaks import LeakCheck
 from .checks.stability import RUNS, unstable
 from .checks.wrong_solutions.attempts import rewarded_bodies
+from .deliverables import audit as delivered
 
 EXPECTED = {"oracle": 1.0, "noop": 0.0, "cheater": 0.0}
 CHECKS = {
@@ -160,10 +161,14 @@ class Audit:
             self.problems.append(Problem(task.task_id, "oracle", cause[:600], reward))
 
     async def _trivial(self, task: Task, trees: Materials, exercise: Exercise) -> str:
+        if delivered.is_delivered(task):
+            return await delivered.trivial(task, trees, self.backend)
         bodies = await rewarded_bodies(task, trees, exercise, backend=self.backend)
         return f"the trivial solution {bodies[0]!r} passes every hidden test" if bodies else ""
 
     async def _stable(self, task: Task, trees: Materials) -> str:
+        if delivered.is_delivered(task):
+            return await delivered.unstable(task, trees, self.runs, self.backend)
         tests = await unstable(task, trees, runs=self.runs, backend=self.backend)
         more = f" (and {len(tests) - 1} more tests)" if len(tests) > 1 else ""
         return "".join(f"{test}: {outcomes}{more}" for test, outcomes in list(tests.items())[:1])
@@ -171,7 +176,7 @@ class Audit:
     def _leaks(self, task: Task, trees: Materials, exercise: Exercise) -> str:
         check = self.leaks.setdefault(trees.snapshot.digest, LeakCheck(trees.snapshot))
         leaks = check.find(task, trees, exercise)
-        return str(leaks[0]) if leaks else ""
+        return str(leaks[0]) if leaks else delivered.readable(task, trees)
 
     def report(self, tasks: list[Task]) -> ValidationReport:
         """Return the report, in the order of the set."""
@@ -203,7 +208,7 @@ def _statement(task: Task, trees: Materials, exercise: Exercise) -> str:
 
 
 def _strength(task: Task) -> str:
-    if "verdict" in task.features:  # a row of a public data set: its tests were not made here
+    if "verdict" in task.features or delivered.is_delivered(task):  # a row of a public data set, or without tests
         return ""
     if task.verifier_strength is None and task.features.get("mutants") != 0:
         return "the row has no verifier_strength; generate it again with this version"

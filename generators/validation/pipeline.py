@@ -12,7 +12,8 @@ Cheap stages come first, and each rejection carries its reason and its cause:
 | V7 | the agent can read what hidden tests ask for by name or wording |
 | V4 | nothing that the agent can read holds the solution |
 
-Then the row gets its strength and its features. V6, duplicates, needs the whole set: see ``generate.py``.
+Then the row gets its strength and its features. V6, duplicates, needs the whole set: see ``generate.py``. Candidates
+whose agents hand in tests or an answer have their own stages, with the same claims: see ``deliverables``.
 
 Test files that mention what was removed: V1 and V2 run on copies without these names (``HiddenTests.rewritten``), so
 that only tests that really need them fail. Grading brings the pristine files back, and for an agent that does nothing
@@ -44,6 +45,7 @@ from .assembly import assemble, source_paths, workspace_tests
 from .checks.final_checks import CheckKnobs, finished
 from .checks.leaks import LeakCheck
 from .checks.wrong_solutions.attempts import as_changes, rewarded
+from .deliverables import Deliverables
 from .limits import refuse_overload, suite_limit
 from .measured_stages import Measured, Stages, below_any
 from .shared_proof import SharedProof, accept_solution, tests_beside_hidden
@@ -62,11 +64,13 @@ class Validator:
     leaks: LeakCheck = field(init=False, repr=False)  # V4, with its index of shared layers
     shared: SharedProof = field(default_factory=SharedProof, repr=False)  # the part of V3 that tasks share
     warm: WarmSuite = field(init=False, repr=False)  # tries many small changes in one run
+    delivered: Deliverables = field(init=False, repr=False)  # all stages of candidates with another verifier
 
     def __post_init__(self) -> None:
         self.stages = Stages(self.snapshot, self.backend)
         self.leaks = LeakCheck(self.snapshot)
         self.warm = WarmSuite(self.snapshot, self.backend)
+        self.delivered = Deliverables(self.stages, self.leaks, self.knobs)
 
     async def task(self, candidate: Candidate, first: TestRun | None = None) -> Task:
         """Return the Task that ``candidate`` becomes. Raises Rejected with the stage's reason.
@@ -75,6 +79,8 @@ class Validator:
         """
         if candidate.blocked:
             raise Rejected(candidate.blocked.reason, candidate.blocked.detail)
+        if candidate.deliverable is not None:
+            return await self.delivered.task(candidate, candidate.deliverable)
         tree = SourceTree.of(self.snapshot)
         edited = {**candidate.exercise, **candidate.hidden_tests.rewritten}
         with scratch_tree(self.snapshot, make_patch(read_files(self.snapshot.tree, edited), edited)) as full:

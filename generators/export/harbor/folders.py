@@ -15,6 +15,7 @@ from ....environments.tasks.task_trees import Materials, materials, unplayable
 from ....errors import ExportError, SnapshotError
 from ....models import Task
 from ...validation.assembly import PROTECTED
+from ..expressible import refuse_other_verifiers
 from .image import TESTBED, archive, choose_interpreter, dockerfile, variables, write_layers
 
 WORKSPACE = "/workspace"
@@ -41,6 +42,7 @@ def write_tasks(tasks: TaskSet, folder: Path, options: Mapping[str, str]) -> int
         slug = slug_of(task.task_id)
         if slugs.setdefault(slug, task.task_id) != task.task_id:
             raise ExportError(f"{slugs[slug]} and {task.task_id} have the same folder {slug}; rename one of them")
+        refuse_other_verifiers(task)
         if not (task.snapshot and task.patch and task.FAIL_TO_PASS):
             raise ExportError(f"{task.task_id} has no snapshot, patch or FAIL_TO_PASS; export repository tasks only")
         try:

@@ -62,11 +62,11 @@ class AgentText:
     @cached_property
     def squeezed(self) -> str:
         """Return the text without line breaks, quotes and escapes."""
-        return _squeeze(self.text)
+        return squeeze(self.text)
 
     def contains(self, wording: str) -> bool:
         """Return whether the text contains the wording, whatever its line breaks, quotes and escapes."""
-        return _squeeze(wording) in self.squeezed
+        return squeeze(wording) in self.squeezed
 
 
 def missing_items(task: Task, trees: Materials, exercise: Exercise) -> list[InterfaceItem]:
@@ -185,6 +185,7 @@ def _unescaped(pattern: str) -> str:
     return re.sub(r"\\(.)", r"\1", pattern).strip("^$")
 
 
-def _squeeze(text: str) -> str:
+def squeeze(text: str) -> str:
+    """Return a text without line breaks, quotes and escapes."""
     unquoted = re.sub(r"(?m)^[ \t]*>[ \t]?", " ", text)
     return re.sub(r"[\s\\\"'`]+", " ", unquoted).strip()

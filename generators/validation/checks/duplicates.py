@@ -8,6 +8,8 @@ Two tasks are duplicates when one of these rules holds:
   solutions add. So a class that is little more than one method counts as that method, a class of ten methods and one of
   them do not; nor do two functions that the same tests cover.
 
+Questions are duplicates when statement and answer are the same.
+
 The variant of a task is its generator's choices, the knobs whose value is a word: ``stub`` and ``remove`` of one
 function are two exercises. Numbers and flags select or tune candidates and do not count. The first task in the order
 of the set stays.
@@ -20,7 +22,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ....models import Task
+from ....models import AnswerVerifier, Task
 from .exercise import Exercise, Node, added_lines
 
 MAX_SHARED_TESTS = 0.9
@@ -36,7 +38,7 @@ class Fingerprint:
     task_id: str  # the task
     package: str  # name and version of the package
     variant: frozenset[tuple[str, str]]  # the generator's choices: knobs whose value is a word
-    shape: str  # digest of the solution's definitions; empty when they are small
+    shape: str  # digest of the solution's definitions, or of a question; empty when they are small
     start: str  # digest of the same definitions as the workspace has them; empty when no code is left of them
     tests: frozenset[str]  # FAIL_TO_PASS
     lines: frozenset[tuple[str, int]]  # lines that the solution adds, numbered in the solved file
@@ -48,11 +50,18 @@ def fingerprint(task: Task, exercise: Exercise) -> Fingerprint:
         task_id=task.task_id,
         package=f"{task.repo} {task.version}",
         variant=frozenset((name, value) for name, value in task.generator.knobs.items() if isinstance(value, str)),
-        shape=shape(piece.node for piece in exercise.pieces),
+        shape=_of_question(task) or shape(piece.node for piece in exercise.pieces),
         start=shape((node for node in exercise.workspace_nodes if _has_code(node)), least=1),
         tests=frozenset(task.FAIL_TO_PASS),
         lines=frozenset((path, number) for path, numbers in added_lines(task.patch).items() for number in numbers),
     )
+
+
+def _of_question(task: Task) -> str:
+    """Return a digest of a question with its answer, '' for a task that a patch solves."""
+    if not isinstance(task.verifier, AnswerVerifier):
+        return ""
+    return hashlib.sha256(f"{task.problem_statement}\0{task.verifier.answer}".encode()).hexdigest()
 
 
 def duplicates(fingerprints: Sequence[Fingerprint]) -> dict[str, str]:

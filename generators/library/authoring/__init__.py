@@ -1,0 +1,1 @@
+"""Authoring: the agent writes tests or answers a question, and something else than hidden tests grades it."""
