@@ -18,6 +18,7 @@ GENERATORS = Registry(
         "write_tests": ".generators.library.authoring.write_tests:TestWriting",
         "reproduce_bug": ".generators.library.authoring.reproduce_bug:BugReproduction",
         "code_question": ".generators.library.authoring.code_question:CodeQuestions",
+        "rename_api": ".generators.library.refactoring.rename_api:RenameApi",
         "history_revert": ".generators.library.history.revert:HistoryRevert",
         "history_pr": ".generators.library.history.pull_request:HistoryPullRequest",
     },

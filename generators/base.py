@@ -57,13 +57,18 @@ class HiddenTests:
     """The tests that decide about a solution, and what the workspace shows of them."""
 
     affected: Sequence[str]
-    """Stable tests that run the changed code, in suite order; at least one must fail."""
+    """Stable tests, or tests of ``added``, that run the changed code, in suite order; at least one must fail."""
     policy: TestPolicy = "hidden"
     """Which failing tests leave the workspace."""
     rewritten: Files = field(default_factory=dict)
     """Test files without the names that the exercise removes: a file that imports such a name would fail as a whole."""
     lost_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Names that each rewritten file lost."""
+    added: Files = field(default_factory=dict)
+    """Test files that grading adds, or has in place of the Snapshot's; ``affected`` may name tests of these.
+
+    The workspace keeps the Snapshot's files, unless ``policy`` is ``visible``.
+    """
 
 
 @dataclass(frozen=True)
@@ -152,7 +157,8 @@ Deliverable = WrittenTests | ExactAnswer
 class Candidate:
     """A proposed exercise: the changed files, the tests that decide, and the parts of the statement.
 
-    The solution is what the Snapshot holds, so a candidate needs no inverse patch. Candidates are pickled.
+    The solution is what the Snapshot holds, so most candidates need no inverse patch; one that asks for more than the
+    Snapshot has brings its ``solution``. Candidates are pickled.
     """
 
     entity: str
@@ -174,6 +180,8 @@ class Candidate:
     """Whether the statement describes the behaviour in prose, and not by the names of tests alone."""
     interface: Sequence[InterfaceItem] = ()
     """Names that a solution must provide."""
+    solution: Files = field(default_factory=dict)
+    """Files in which the solution differs from the Snapshot; empty where the Snapshot is the solution."""
     probes: Mapping[str, Files] = field(default_factory=dict)
     """Trivial solutions by name; each must score 0."""
     features: Mapping[str, Feature] = field(default_factory=dict)

@@ -71,6 +71,11 @@ def source_files(task: Task) -> list[str]:
     return list(dict.fromkeys(re.findall(r"^\+\+\+ b/(.+?)\t?$", task.patch, flags=re.MULTILINE)))
 
 
+def solution_paths(task: Task) -> list[str]:
+    """Return the files that the solution writes or deletes."""
+    return list(dict.fromkeys(re.findall(r"^(?:\+\+\+ b|--- a)/(.+?)\t?$", task.patch, flags=re.MULTILINE)))
+
+
 def expected_test_files(task: Task) -> list[str]:
     """Return the files that hold the expected tests."""
     tests = [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]

@@ -35,7 +35,7 @@ def trial_of(candidate: Candidate) -> Trial | None:
     tests = candidate.hidden_tests
     contents = {path: content for path, content in candidate.exercise.items() if content is not None}
     is_code = all(path.endswith(".py") for path in contents) and len(contents) == len(candidate.exercise)
-    if candidate.blocked or tests.rewritten or not contents or not is_code:
+    if candidate.blocked or candidate.deliverable or tests.rewritten or tests.added or not contents or not is_code:
         return None
     return Trial(contents, tests.affected)
 

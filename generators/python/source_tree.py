@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ class SourceTree:
     roots: tuple[str, ...]  # package folders and single modules, relative to ``root``
     python_path: tuple[str, ...]  # folders on ``sys.path``, relative to ``root``
     tests: frozenset[str]  # files that hold tests of the baseline
+    overlay: tuple[tuple[str, bytes | None], ...] = ()  # Python files that the view has instead of the folder's
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> SourceTree:
@@ -38,7 +39,15 @@ class SourceTree:
     @functools.cached_property
     def python_files(self) -> dict[str, bytes]:
         """Return path and content of every ``.py`` file, tests included."""
-        return {path: self.read(path) for path in self._walk() if path.endswith(".py")}
+        files = {path: self.read(path) for path in self._walk() if path.endswith(".py")}
+        files.update((path, content or b"") for path, content in self.overlay)
+        absent = {path for path, content in self.overlay if content is None}
+        return {path: content for path, content in sorted(files.items()) if path not in absent}
+
+    def overlaid(self, files: Files) -> SourceTree:
+        """Return the view in which ``python_files`` and what follows from them has these Python files too."""
+        python = tuple(sorted((path, content) for path, content in files.items() if path.endswith(".py")))
+        return replace(self, overlay=python) if python else self
 
     @functools.cached_property
     def word_index(self) -> dict[str, set[str]]:

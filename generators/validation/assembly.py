@@ -39,18 +39,21 @@ PROTECTED = [
 
 
 def assemble(snapshot: Snapshot, tree: SourceTree, candidate: Candidate, measured: Measured) -> tuple[Task, Workspace]:
-    """Return the Task and its agent's workspace. ``patch`` restores the sources, ``test_patch`` the hidden tests."""
+    """Return the Task and its agent's workspace. ``patch`` gives the solution, ``test_patch`` the hidden tests."""
     fail_to_pass, pass_to_pass = measured.failing, measured.passing
+    added = candidate.hidden_tests.added
     hidden = workspace_tests(tree, candidate, fail_to_pass)
     shown = {**candidate.exercise, **hidden}
-    base = read_files(snapshot.tree, shown)
-    sources = source_paths(tree, candidate)
-    workspace_patch = make_patch(base, shown)
+    solution = solution_files(snapshot, tree, candidate)
+    base = read_files(snapshot.tree, {*shown, *solution, *added})
+    graded = {path: added.get(path, base[path]) for path in {*hidden, *added}}
+    tests_tree = tree.overlaid(added)
+    workspace_patch = make_patch({path: base[path] for path in shown}, shown)
     workspace = make_workspace(snapshot, workspace_patch, git=True)
-    interface = interface_of(tree, candidate.interface, fail_to_pass)
+    interface = interface_of(tests_tree, candidate.interface, fail_to_pass)
     context = StatementContext(
         package=f"{snapshot.name} {snapshot.version}",
-        failing=_most_specific_first(tree, candidate, fail_to_pass),
+        failing=_most_specific_first(tests_tree, candidate, fail_to_pass),
         interface=interface,
         messages=measured.messages,
     )
@@ -63,8 +66,8 @@ def assemble(snapshot: Snapshot, tree: SourceTree, candidate: Candidate, measure
         generator=candidate.generator,
         problem_statement=candidate.statement.render(context),
         interface=[*candidate.interface, *interface],
-        patch=make_patch({path: shown[path] for path in sources}, {path: base[path] for path in sources}),
-        test_patch=make_patch(hidden, {path: base[path] for path in hidden}),
+        patch=make_patch({path: shown.get(path, base[path]) for path in solution}, solution),
+        test_patch=make_patch({path: shown.get(path, base[path]) for path in graded}, graded),
         workspace_patch=workspace_patch,
         FAIL_TO_PASS=fail_to_pass,
         PASS_TO_PASS=pass_to_pass,
@@ -95,25 +98,36 @@ def workspace_tests(tree: SourceTree, candidate: Candidate, fail_to_pass: list[s
     """Return the test files of the workspace that differ from the Snapshot, by the candidate's test policy.
 
     A file that keeps a failing test (policy ``half``) keeps its imports too, so pytest cannot collect it before the
-    missing names are back.
+    missing names are back. Added test files are there as the Snapshot has them, or as they are graded when visible.
     """
     tests = candidate.hidden_tests
     if tests.policy == "visible":
-        return {}
+        return dict(tests.added)
+    replaceable = [test for test in fail_to_pass if test_file(test) not in tests.added]
     visible: set[str] = set()
     if tests.policy == "half":
-        functions = sorted({test.partition("[")[0] for test in fail_to_pass})
+        functions = sorted({test.partition("[")[0] for test in replaceable})
         stream(candidate.generator.seed, "half", candidate.entity).shuffle(functions)
         visible = set(functions[: len(functions) // 2])
-    hidden = [test for test in fail_to_pass if test.partition("[")[0] not in visible]
-    intact = {test_file(test) for test in visible}
+    hidden = [test for test in replaceable if test.partition("[")[0] not in visible]
+    intact = {*tests.added, *(test_file(test) for test in visible)}
     rewritten = {path: content for path, content in tests.rewritten.items() if path not in intact}
     return hide(tree, hidden, rewritten, {path: tests.lost_names.get(path, []) for path in rewritten})
 
 
 def source_paths(tree: SourceTree, candidate: Candidate) -> list[str]:
-    """Return the files that a solution has to restore: code and stub files of the package, without documents."""
-    return [path for path in candidate.exercise if path.endswith(SOURCE_SUFFIXES) and tree.is_source(path)]
+    """Return the files that a solution has to write.
+
+    They are what the exercise changes of the package's code and stub files, without documents, and what the candidate
+    brings.
+    """
+    changed = [path for path in candidate.exercise if path.endswith(SOURCE_SUFFIXES) and tree.is_source(path)]
+    return [*changed, *(path for path in candidate.solution if path not in changed)]
+
+
+def solution_files(snapshot: Snapshot, tree: SourceTree, candidate: Candidate) -> Files:
+    """Return the files of the solution: as the candidate brings them, or as the Snapshot has them."""
+    return {**read_files(snapshot.tree, source_paths(tree, candidate)), **candidate.solution}
 
 
 def protected_paths(tree: SourceTree) -> list[str]:
@@ -141,6 +155,6 @@ def _measured_features(candidate: Candidate, failing: list[str], passing: list[s
     return {
         "fail_to_pass": len(failing),
         "pass_to_pass": len(passing),
-        "files": len(candidate.exercise),
+        "files": len({*candidate.exercise, *candidate.solution}),
         "needs_llm_spec": not candidate.documented and len(behaviour_lines(affected)) < MIN_BEHAVIOURS,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,12 +12,13 @@ from ...environments.sandbox import Sandbox, open_sandbox
 from ...environments.snapshots import Snapshot, scratch_tree
 from ...environments.snapshots.test_run.test_runner import TestRun, run_tests
 from ...errors import Rejected
-from ..base import Candidate
+from ..base import Candidate, Files
 from ..python.hidden_tests import test_file
 from ..python.source import Module, compile_error
 from ..python.source_tree import SourceTree
 from .limits import OVERLOAD, conclusive, refuse_overload, suite_limit
 
+_UNDECIDED = ("skipped", "xfailed", "xpassed")
 _IMPORT_ALL = """
 import importlib, json, sys
 sys.path[:0] = json.loads(sys.argv[1])
@@ -63,20 +64,45 @@ class Stages:
 
     async def v0(self, tree: SourceTree, candidate: Candidate, edited: Path) -> None:
         """Check that everything parses, and that every module which could be imported still can. Raises Rejected."""
-        for path, content in [*candidate.exercise.items(), *candidate.hidden_tests.rewritten.items()]:
-            if content is None or not path.endswith(".py"):
-                continue
-            problem = compile_error(path, content)
-            if problem or Module(path, content).broken:
-                raise Rejected("v0_syntax", f"{path}: {problem or 'tree-sitter finds an error'}")
+        _check_syntax({**candidate.exercise, **candidate.hidden_tests.rewritten})
+        await self._check_imports(tree, candidate.exercise, edited)
+
+    async def solved(self, tree: SourceTree, candidate: Candidate, solved: Path) -> list[str]:
+        """Return the tests that a task may expect of a candidate which brings its solution or tests, in suite order.
+
+        They pass on ``solved``, the Snapshot with both. Raises Rejected for a solution that cannot be imported, and
+        for one that fails a test of the baseline which the candidate does not replace.
+        """
+        tests = candidate.hidden_tests
+        _check_syntax({**candidate.solution, **tests.added})
+        await self._check_imports(tree, candidate.solution, solved)
+        run = await self.run(solved)
+        if not run.complete:
+            raise Rejected("v2_solution", f"the suite does not end with the solution: {run.cause}")
+        replaced = tests.added.keys() | candidate.solution.keys()  # sources hold doctests
+        baseline = self.snapshot.baseline
+        retained = [test for test in baseline.passed if test_file(test) not in replaced]
+        of_added = [test for test in run.order if test_file(test) in tests.added and test not in baseline.dropped]
+        graded = [test for test in of_added if run.outcomes[test].outcome not in _UNDECIDED]
+        broken = next((test for test in [*retained, *graded] if fails(run, test)), None)
+        if broken:
+            raise Rejected("v2_solution", f"{broken} fails with the solution: {failure_text(run, broken)[:200]}")
+        expected = {*retained, *graded}
+        return [test for test in run.order if test in expected]
+
+    async def _check_imports(self, tree: SourceTree, changed: Files, edited: Path) -> None:
+        """Check that every module which can be imported in the Snapshot still can, and any new one. Raises Rejected."""
         if self._importable is None:
-            names = sorted({tree.dotted_name(module.path) for module in tree.modules()})
-            names = [name for name in names if all(part.isidentifier() for part in name.split("."))]
+            names = _module_names(tree, (module.path for module in tree.modules()))
             with scratch_tree(self.snapshot) as pristine:
                 broken = await self._import_failures(pristine, names)
             self._importable = [name for name in names if name not in broken]
-        gone = {tree.dotted_name(path) for path, content in candidate.exercise.items() if content is None}
-        failed = await self._import_failures(edited, [name for name in self._importable if name not in gone])
+        gone = {tree.dotted_name(path) for path, content in changed.items() if content is None}
+        new = (
+            path for path in changed if path.endswith(".py") and tree.is_source(path) and path not in tree.python_files
+        )
+        expected = [*self._importable, *_module_names(tree, new)]
+        failed = await self._import_failures(edited, [name for name in expected if name not in gone])
         if failed:
             name, problem = next(iter(failed.items()))
             raise Rejected("v0_import", f"{name}: {problem}")
@@ -100,10 +126,13 @@ class Stages:
             return {"*": f"importing ended with exit code {result.exit_code}"}
         return failures
 
-    async def v1_v2(self, full: Path, candidate: Candidate, first: TestRun | None = None) -> Measured:
+    async def v1_v2(
+        self, full: Path, candidate: Candidate, stable: Sequence[str], first: TestRun | None = None
+    ) -> Measured:
         """Return FAIL_TO_PASS and PASS_TO_PASS, measured on ``full``. Raises Rejected.
 
-        The test files of ``full`` are the candidate's rewritten ones. ``first`` is a run of the affected tests.
+        The test files of ``full`` are the candidate's added and rewritten ones; ``stable`` are the tests that pass with
+        the solution, ``first`` is a run of the affected tests.
         """
         affected = list(candidate.hidden_tests.affected)
         first = first or await self.run(full, affected)
@@ -112,20 +141,21 @@ class Stages:
         run = await self.run(full)
         if not run.complete:
             raise Rejected("v2_suite_breaks", run.cause)
-        stable = self.snapshot.baseline.passed
         # A rewritten file must be collected: only then is it clear which of its tests need the names.
         expected = {test_file(test) for test in affected} - candidate.hidden_tests.rewritten.keys()
+        edited_files = candidate.exercise.keys() | candidate.solution.keys()
         outside = sorted(set(self._new_errors(run)) - expected)
         if outside:
             raise Rejected("v2_collection", f"{outside[0]}: {collect_error(run, outside[0])}")
-        gradable = [test for test in stable if test_file(test) not in candidate.exercise]
+        gradable = [test for test in stable if test_file(test) not in edited_files]
         failing = [test for test in gradable if fails(run, test)]
         passing = [test for test in gradable if not fails(run, test)]
         if not failing:
             raise Rejected("v2_only_own_doctests", "no test outside the edited files fails")
         await self._check_own_reason(full, failing, affected)
-        if len(failing) > candidate.max_failing_share * len(stable):
-            raise Rejected("v2_breaks_too_much", f"{len(failing)} of {len(stable)} tests fail")
+        broken = [test for test in failing if test_file(test) not in candidate.hidden_tests.added]
+        if len(broken) > candidate.max_failing_share * len(stable):
+            raise Rejected("v2_breaks_too_much", f"{len(broken)} of {len(stable)} tests fail")
         if not passing and candidate.max_failing_share < 1:
             raise Rejected("v2_nothing_left", "no other test passes")
         messages = {test: text for test in failing if (text := failure_text(run, test)) == failure_text(first, test)}
@@ -167,6 +197,22 @@ class Stages:
             problem = run.outcomes[broken[0]]
             cause = f"{problem.exception} {problem.message}".strip() or problem.outcome
             raise Rejected("v2_workspace_suite", f"{broken[0]} fails once the hidden tests are gone: {cause[:200]}")
+
+
+def _check_syntax(files: Files) -> None:
+    """Check that Python files compile. Raises Rejected."""
+    for path, content in files.items():
+        if content is None or not path.endswith(".py"):
+            continue
+        problem = compile_error(path, content)
+        if problem or Module(path, content).broken:
+            raise Rejected("v0_syntax", f"{path}: {problem or 'tree-sitter finds an error'}")
+
+
+def _module_names(tree: SourceTree, paths: Iterable[str]) -> list[str]:
+    """Return the dotted names of modules that an import statement can name, sorted."""
+    names = sorted({tree.dotted_name(path) for path in paths})
+    return [name for name in names if all(part.isidentifier() for part in name.split("."))]
 
 
 def fails(run: TestRun, test: str) -> bool:

@@ -6,7 +6,8 @@ Cheap stages come first, and each rejection carries its reason and its cause:
 |---|---|
 | V0 | the exercise parses, and every module that could be imported still can |
 | V1 | of the tests that run the changed code, at least one fails now |
-| V2 | the whole suite runs: FAIL_TO_PASS fails, PASS_TO_PASS passes; the workspace passes the tests that it shows |
+| V2 | the whole suite runs: FAIL_TO_PASS fails, PASS_TO_PASS passes; the workspace passes the tests that it shows; |
+|    | where a candidate brings its solution, every baseline test that it does not replace passes there |
 | V3 | the oracle scores 1 in two orders, in fresh sandboxes; doing nothing scores 0 and fails every FAIL_TO_PASS |
 | V5 | trivial solutions score 0 |
 | V7 | the agent can read what hidden tests ask for by name or wording |
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -41,7 +43,7 @@ from ..base import Candidate, Files
 from ..engine.warm_suite import WarmSuite
 from ..python.hidden_tests import test_file
 from ..python.source_tree import SourceTree, read_files
-from .assembly import assemble, source_paths, workspace_tests
+from .assembly import assemble, solution_files, workspace_tests
 from .checks.final_checks import CheckKnobs, finished
 from .checks.leaks import LeakCheck
 from .checks.wrong_solutions.attempts import as_changes, rewarded
@@ -82,13 +84,17 @@ class Validator:
         if candidate.deliverable is not None:
             return await self.delivered.task(candidate, candidate.deliverable)
         tree = SourceTree.of(self.snapshot)
-        edited = {**candidate.exercise, **candidate.hidden_tests.rewritten}
-        with scratch_tree(self.snapshot, make_patch(read_files(self.snapshot.tree, edited), edited)) as full:
+        tests = candidate.hidden_tests
+        stable = self.snapshot.baseline.passed
+        if candidate.solution or tests.added:
+            with self._tree({**candidate.solution, **tests.added}) as solved:
+                stable = await self.stages.solved(tree, candidate, solved)
+        with self._tree({**candidate.exercise, **tests.added, **tests.rewritten}) as full:
             await self.stages.v0(tree, candidate, full)
-            measured = await self.stages.v1_v2(full, candidate, first)
+            measured = await self.stages.v1_v2(full, candidate, stable, first)
         task, workspace = assemble(self.snapshot, tree, candidate, measured)
         await self._visible_suite(tree, candidate, measured, workspace.path)
-        solution = read_files(self.snapshot.tree, source_paths(tree, candidate))
+        solution = solution_files(self.snapshot, tree, candidate)
         bounded = task.verifier.model_copy(update={"timeout_s": suite_limit(self.snapshot)})
         gradable = task.model_copy(update={"verifier": bounded})
         await self._v3(gradable, candidate, solution)
@@ -97,11 +103,15 @@ class Validator:
 
     async def _visible_suite(self, tree: SourceTree, candidate: Candidate, measured: Measured, workspace: Path) -> None:
         tests = candidate.hidden_tests
-        importing = set() if tests.policy == "hidden" else set(tests.rewritten)
+        importing = set() if tests.policy == "hidden" else {*tests.rewritten, *tests.added}
         shown = workspace_tests(tree, candidate, measured.failing)
-        chosen = None if tests.rewritten else tests_beside_hidden(tree, measured.passing, shown)
+        chosen = None if importing or tests.rewritten else tests_beside_hidden(tree, measured.passing, shown)
         if chosen != []:
             await self.stages.visible_suite(workspace, measured.passing, importing, chosen)
+
+    def _tree(self, files: Files) -> AbstractContextManager[Path]:
+        """Return a context whose value is a copy of the Snapshot's tree with these files, removed at its end."""
+        return scratch_tree(self.snapshot, make_patch(read_files(self.snapshot.tree, files), files))
 
     async def _v3(self, task: Task, candidate: Candidate, solution: Files) -> None:
         trees = Materials(task, self.snapshot)

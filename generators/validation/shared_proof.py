@@ -39,7 +39,8 @@ class SharedProof:
 
     def covers_nothing(self, candidate: Candidate) -> bool:
         """Return whether stage V2 has run the suite on the tree on which an unsolved task is graded."""
-        return self.nothing_scored and not candidate.hidden_tests.rewritten
+        tests = candidate.hidden_tests
+        return self.nothing_scored and not (tests.rewritten or tests.added or candidate.solution)
 
     def add_solution(self, task: Task, trees: Materials) -> None:
         """Note that the solution of ``task`` was graded 1 in both orders."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -68,6 +68,17 @@ class Exercise:
         ]
 
     @cached_property
+    def secret_pieces(self) -> list[Piece]:
+        """Return the pieces without code that the solution only moves or renames: the workspace shows it by design.
+
+        That is a definition which, apart from its own name, the workspace has in a file of the exercise, at a place
+        where the solution has it no more.
+        """
+        remaining = _placed_definitions(self.after)
+        shown = {text for place, text in _placed_definitions(self.before).items() if remaining.get(place) != text}
+        return [piece for piece in self.pieces if _nameless(piece.node) not in shown]
+
+    @cached_property
     def workspace_nodes(self) -> list[Node]:
         """Return the definitions of the pieces as the workspace has them; absent ones are left out."""
         names = {(piece.path, piece.name) for piece in self.pieces}
@@ -90,6 +101,21 @@ def solved_is_pristine(trees: Materials) -> bool:
     task = trees.task
     paths = {path for patch in (task.workspace_patch, task.patch, task.test_patch) for path in patched_files(patch)}
     return read_files(trees.solved_tree, paths) == read_files(trees.snapshot.tree, paths)
+
+
+def _placed_definitions(files: Mapping[str, bytes]) -> dict[tuple[str, str], str]:
+    """Return the definitions of some files, without their own names, by file and qualified name."""
+    return {
+        (path, name): _nameless(node)
+        for path, source in files.items()
+        if path.endswith(".py")
+        for name, node in _definitions(parse(source))
+    }
+
+
+def _nameless(node: Node) -> str:
+    """Return the dump of a definition without its own name."""
+    return ast.dump(node).replace(f"name={node.name!r}", "", 1)
 
 
 def patched_files(patch: str) -> list[str]:

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ....environments.grading import grade
 from ....environments.snapshots import Snapshot
-from ....environments.tasks.task_paths import source_files
+from ....environments.tasks.task_paths import solution_paths
 from ....environments.tasks.task_trees import Materials
 from ....errors import GeneratorError, Rejected
 from ....models import Assurance, Task
@@ -63,7 +63,7 @@ async def finished(
     task_leaks = await asyncio.to_thread(leaks.find, complete, trees, exercise)
     if task_leaks:
         raise Rejected("v4_leak", str(task_leaks[0]))
-    if copy := await asyncio.to_thread(compiled_copy, trees.agent_tree, exercise.pieces):
+    if copy := await asyncio.to_thread(compiled_copy, trees.agent_tree, exercise.secret_pieces):
         raise Rejected("v4_leak", copy)
     tested = await strength(complete, trees, exercise, most=knobs.mutants, backend=backend, warm=warm)
     if tested.value is not None and tested.value < knobs.min_strength:
@@ -85,7 +85,7 @@ async def accepts_its_solution(task: Task, trees: Materials, backend: str) -> No
 
     Raises Rejected where the first does not score 1 or the second does not score 0, SandboxError when a sandbox fails.
     """
-    contents = read_files(trees.solved_tree, source_files(task))
+    contents = read_files(trees.solved_tree, solution_paths(task))
     result = await grade(task, as_changes(contents), backend=backend, snapshot=trees.snapshot)
     if result.reward.value != 1.0:
         if any(failure.cause.startswith("timeout") for failure in result.failures):

@@ -95,7 +95,7 @@ def task_needles(task: Task, workspace: Path, exercise: Exercise, tree: SourceTr
             elif is_prose(name) and full.stat().st_size <= MAX_PROSE:
                 prose.append(_read(full))
     stems = {Path(path).stem for path in exercise.after if path.endswith(".py")}
-    return needles((piece.source for piece in exercise.pieces), visible=legitimate, prose=prose, stems=stems)
+    return needles((piece.source for piece in exercise.secret_pieces), visible=legitimate, prose=prose, stems=stems)
 
 
 def is_prose(name: str) -> bool:
