@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ....models import GeneratorRef
-from ...base import Candidate, HiddenTests, TestPolicy
+from ...base import Candidate, Files, HiddenTests, Statement, TestPolicy
 from ...python.mutants import Mutant
 from ...python.source import Module
 from ...python.tested_code import TestedCode, in_seed_order
@@ -63,15 +63,18 @@ class BugGenerator:
         """Yield one candidate per mistake in code that tests run, in seed order."""
         code = TestedCode(snapshot)
         reference = GeneratorRef(name=self.name, version=self.version, seed=seed, knobs=asdict(knobs))
-        for site in self.in_order(self._decided(code, knobs), seed):
+        for site in self.in_order(self.decided(code, knobs), seed):
             if site.mutant.changes_code():
                 yield candidate_of({site.path: site.mutant.source}, affected(code, [site]), reference, knobs)
 
-    def _decided(self, code: TestedCode, knobs: BugKnobs) -> Iterator[Site]:
+    def decided(self, code: TestedCode, knobs: Any) -> Iterator[Site]:
         """Yield the sites that enough, but not too many, tests run."""
         for module in code.tree.modules():
+            decides: dict[tuple[int, ...], bool] = {}
             for site in self.sites(module, code.tests_of_lines(module.path), knobs):
-                if code.decides(affected(code, [site]), knobs.max_share):
+                if site.lines not in decides:
+                    decides[site.lines] = code.decides(affected(code, [site]), knobs.max_share)
+                if decides[site.lines]:
                     yield site
 
 
@@ -85,7 +88,13 @@ def affected(code: TestedCode, sites: Iterable[Site]) -> list[str]:
 
 
 def candidate_of(
-    exercise: dict[str, bytes], tests: list[str], reference: GeneratorRef, knobs: BugKnobs, **more: Any
+    exercise: Mapping[str, bytes],
+    tests: list[str],
+    reference: GeneratorRef,
+    knobs: BugKnobs,
+    *,
+    statement: Statement | None = None,
+    probes: Mapping[str, Files] | None = None,
 ) -> Candidate:
     """Return the candidate whose workspace has the files of ``exercise``, and whose report is about ``tests``."""
     path = min(exercise)
@@ -96,8 +105,8 @@ def candidate_of(
         generator=reference,
         exercise=dict(exercise),
         hidden_tests=HiddenTests(tests, knobs.tests),
-        statement=BugReport(knobs.tests),
+        statement=statement or BugReport(knobs.tests),
         documented=False,
         features={"tests_touching": len(tests)},
-        **more,
+        probes=probes or {},
     )

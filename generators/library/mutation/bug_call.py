@@ -1,0 +1,168 @@
+"""The generator ``bug_call``: a call with wrong arguments, or of a wrong function that looks alike."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Literal
+
+from .family import Site
+from .module_code import Function, ModuleCode, called_name
+from .rules import RuleGenerator, RuleKnobs
+
+_SIMPLE = ast.Name | ast.Attribute | ast.Constant | ast.Subscript | ast.Call
+_SIBLINGS = {
+    "strip": "lstrip", "lstrip": "strip", "rstrip": "strip", "find": "rfind", "rfind": "find", "index": "rindex",
+    "rindex": "index", "partition": "rpartition", "rpartition": "partition", "startswith": "endswith",
+    "endswith": "startswith", "lower": "upper", "upper": "lower", "append": "extend", "extend": "append",
+    "appendleft": "append", "popleft": "pop", "ljust": "rjust", "rjust": "ljust", "isdigit": "isalnum",
+    "isalpha": "isalnum", "title": "capitalize", "capitalize": "title", "keys": "values", "values": "keys",
+    "items": "keys", "union": "intersection", "intersection": "union", "difference": "intersection",
+    "issubset": "issuperset", "issuperset": "issubset", "match": "search", "search": "match", "fullmatch": "match",
+    "group": "groups", "min": "max", "max": "min", "any": "all", "all": "any", "ceil": "floor", "floor": "ceil",
+    "bisect_left": "bisect_right", "bisect_right": "bisect_left", "setdefault": "get", "add": "discard",
+    "sorted": "list",
+}  # fmt: skip
+"""Functions and methods, and the one that is taken by mistake."""
+_OPTIONAL = {
+    "get": 2, "pop": 2, "split": 2, "rsplit": 2, "round": 2, "int": 2, "getattr": 3, "sum": 2, "enumerate": 2,
+    "next": 2, "replace": 3, "find": 2, "index": 2, "startswith": 2, "strip": 1, "lstrip": 1, "rstrip": 1,
+    "ljust": 2, "rjust": 2, "center": 2, "setdefault": 2, "sub": 3, "isoformat": 1,
+}  # fmt: skip
+"""Functions whose last argument may be left out, by the number of arguments with it."""
+_COSMETIC = {"msg", "message", "stacklevel", "help", "category", "doc", "description", "name", "encoding", "flush"}
+
+
+@dataclass(frozen=True)
+class Knobs(RuleKnobs):
+    """Which mistakes are made, and what the workspace shows of the tests."""
+
+    kind: Literal[
+        "all", "swapped", "dropped", "repeated", "keyword", "wrong_variable", "wrong_attribute", "sibling"
+    ] = "all"
+    """The only kind of mistake to make; ``all`` takes each kind in turn."""
+
+
+def _arguments(code: ModuleCode, node: ast.Call) -> Iterator[Site]:
+    name, args = called_name(node), node.args
+    if name in ("isinstance", "issubclass", "cast", "TypeVar", "namedtuple", "hasattr"):
+        return
+    for first, second in zip(args, args[1:], strict=False):
+        (start, gap_start), (gap_end, end) = code.span(first), code.span(second)
+        gap = code.source[gap_start:gap_end]
+        if (
+            not (isinstance(first, _SIMPLE) and isinstance(second, _SIMPLE))
+            or b"(" in gap
+            or b")" in gap
+            or b"#" in gap
+        ):
+            continue
+        yield from code.spliced("swapped", (start, end), code.text(second) + gap + code.text(first), node)
+        if isinstance(first, ast.Name | ast.Attribute) and isinstance(second, ast.Name | ast.Attribute):
+            yield from code.replaced("repeated", second, code.text(first))
+    if args and not isinstance(args[-1], ast.Starred) and len(args) == _optional(code, name):
+        start = code.span(args[-2])[1] if len(args) > 1 else code.span(args[-1])[0]
+        if b"(" not in code.source[start : code.span(args[-1])[0]] and (len(args) > 1 or not node.keywords):
+            yield from code.spliced("dropped", (start, code.span(args[-1])[1]), b"", node)
+
+
+def _optional(code: ModuleCode, name: str) -> int:
+    """Return with how many arguments the last one of a call may be left out; -1 when it may not or is not known."""
+    if name in _OPTIONAL:
+        return _OPTIONAL[name]
+    for item in ast.walk(code.tree):
+        if isinstance(item, Function) and item.name == name and item.args.defaults:
+            return len(item.args.posonlyargs) + len(item.args.args) - isinstance(code.parents[item], ast.ClassDef)
+    return -1
+
+
+def _keyword(code: ModuleCode, node: ast.Call) -> Iterator[Site]:
+    parts = sorted([*map(code.span, node.args), *map(code.span, node.keywords)])
+    for keyword in node.keywords:
+        if keyword.arg is None or keyword.arg in _COSMETIC:
+            continue
+        start, end = code.span(keyword)
+        position = parts.index((start, end))
+        if position:
+            start = parts[position - 1][1]
+        elif len(parts) > 1:
+            end = parts[1][0]
+        if b"#" not in code.source[start:end]:
+            yield from code.spliced("keyword", (start, end), b"", node)
+
+
+def _sibling(code: ModuleCode, node: ast.Call) -> Iterator[Site]:
+    name = called_name(node)
+    if name not in _SIBLINGS:
+        return
+    if isinstance(node.func, ast.Attribute):
+        if name in ("min", "max", "sorted", "group") and (name != "group" or len(node.args) != 1):
+            return
+        end = code.span(node.func)[1]
+        span = end - len(name), end
+    elif name in ("min", "max", "any", "all", "ceil", "floor", "sorted", "bisect_left", "bisect_right"):
+        span = code.span(node.func)
+    else:
+        return
+    if name in ("sorted", "strip", "rstrip", "lstrip", "keys") and node.keywords:
+        return
+    yield from code.spliced("sibling", span, _SIBLINGS[name].encode(), node)
+
+
+def _variable(code: ModuleCode, node: ast.Name) -> Iterator[Site]:
+    """Yield the name of another variable of the function that looks alike, or is the parameter beside it."""
+    function, parent = code.function(node), code.parents[node]
+    if function is None or not isinstance(node.ctx, ast.Load):
+        return
+    used = isinstance(parent, ast.Call) and node in parent.args
+    used = used or isinstance(parent, ast.BinOp | ast.Compare | ast.Return | ast.Subscript | ast.keyword)
+    bound = _bound_before(function, node.lineno)
+    if used and node.id in bound:
+        others = [name for name in bound if name != node.id and len(name) > 1 or len(node.id) == 1 and name != node.id]
+        other = max(others, key=lambda name: (_likeness(name, node.id), name), default="")
+        if other and (_likeness(other, node.id) >= 0.5 or len(bound) <= 3):
+            yield from code.replaced("wrong_variable", node, other.encode())
+
+
+def _bound_before(function: Function, line: int) -> list[str]:
+    """Return the parameters and the variables that were surely bound before a line, without ``self`` and ``cls``."""
+    args = function.args
+    names = [item.arg for item in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
+    for statement in function.body:
+        if (statement.end_lineno or line) < line and isinstance(statement, ast.Assign):
+            names += [target.id for target in statement.targets if isinstance(target, ast.Name)]
+    return [name for name in dict.fromkeys(names) if name not in ("self", "cls") and not name.startswith("__")]
+
+
+def _attribute(code: ModuleCode, node: ast.Attribute) -> Iterator[Site]:
+    """Yield the attribute of ``self`` whose name looks most alike."""
+    owner = code.owner(node)
+    is_called = isinstance(parent := code.parents[node], ast.Call) and parent.func is node
+    if owner is None or is_called or not isinstance(node.ctx, ast.Load) or not _is_self(node.value):
+        return
+    attributes = [item for item in ast.walk(owner) if isinstance(item, ast.Attribute) and _is_self(item.value)]
+    stored = {item.attr for item in attributes if isinstance(item.ctx, ast.Store)}
+    others = sorted(stored - {node.attr}) if node.attr in stored else []
+    other = max(others, key=lambda name: (_likeness(name, node.attr), name), default="")
+    if other and _likeness(other, node.attr) >= 0.5:
+        yield from code.spliced("wrong_attribute", code.span(node), b"self." + other.encode(), node)
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def _likeness(first: str, second: str) -> float:
+    return SequenceMatcher(None, first, second).ratio()
+
+
+class CallBug(RuleGenerator):
+    """Pass wrong arguments in one call of tested code, or call a function that looks alike."""
+
+    name = "bug_call"
+    version = "1"
+    knobs = Knobs
+    needs = "call"
+    rules = {ast.Call: (_arguments, _keyword, _sibling), ast.Name: (_variable,), ast.Attribute: (_attribute,)}
