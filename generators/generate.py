@@ -22,6 +22,7 @@ from ..errors import GeneratorError, NotApplicable
 from . import GENERATORS
 from .base import Candidate, Generator, Progress, ProgressUpdate, Rejection, no_progress
 from .knob_parsing import check_knob_names, parse_knobs, select_knobs
+from .model_endpoint import ANSWERS, AsksModel, ModelEndpoint
 from .output.pack_set import pack_set
 from .output.publish import Journal, Row, publish, refuse_foreign
 from .twins.twin_rows import with_twins
@@ -80,6 +81,7 @@ def generate(
     any_licence: bool = False,
     pack: bool = False,
     impossible: bool = False,
+    endpoint: ModelEndpoint | None = None,
     progress: Progress = no_progress,
 ) -> Report:
     """Write ``out/tasks.jsonl``, ``out/report.json`` and ``out/README.md``; with ``pack`` the Snapshots' archives too.
@@ -87,12 +89,14 @@ def generate(
     ``count`` is the number of candidates per Source and generator, in seed order. The rows are the same bytes for the
     same Sources, generators, count, seed and knobs, whatever ``jobs``. Each generator gets the knobs that it has; a
     knob that none of them has is an error. Sources without a permissive licence are refused unless ``any_licence``.
-    With ``impossible`` each task is followed by its twin, where it has one (see ``twins``).
+    With ``impossible`` each task is followed by its twin, where it has one (see ``twins``). Generators that ask a
+    language model ask ``endpoint``; its answers are recorded in ``out/answers.jsonl`` and not asked for again.
     Names, knobs and ``out`` are checked before a Snapshot is built. ``all`` leaves out
     generators that do not fit a source. Raises SnapshotError, GeneratorError, UnknownName.
     """
     started = time.monotonic()
     makers, check_knobs = _makers(generators, knobs or {})
+    _connect([maker for maker, _ in makers], endpoint, out, optional=generators == ["all"])
     names = [maker.name for maker, _ in makers]
     snapshot_options = options or SnapshotOptions()
     request = {
@@ -103,6 +107,7 @@ def generate(
         "knobs": {name: str(value) for name, value in (knobs or {}).items()},
         "options": snapshot_options.model_dump(mode="json", exclude_defaults=True),
         **({"impossible": True} if impossible else {}),
+        **({"model": endpoint.model} if endpoint else {}),
     }
     refuse_foreign(out, request)
     journal = Journal(out)
@@ -162,6 +167,15 @@ def _makers(names: list[str], knobs: Mapping[str, Any]) -> tuple[list[tuple[Gene
     check_knob_names(knobs, [CheckKnobs, *(maker.knobs for maker in makers)])
     own_knobs = [parse_knobs(maker.knobs, select_knobs(maker.knobs, knobs)) for maker in makers]
     return list(zip(makers, own_knobs, strict=True)), parse_knobs(CheckKnobs, select_knobs(CheckKnobs, knobs))
+
+
+def _connect(makers: list[Generator], endpoint: ModelEndpoint | None, out: Path, *, optional: bool) -> None:
+    """Give ``endpoint`` to the generators that ask a model. Raises NotApplicable without one unless ``optional``."""
+    for maker in makers:
+        if isinstance(maker, AsksModel):
+            maker.endpoint = replace(endpoint, answers=out / ANSWERS) if endpoint else None
+            if not optional:
+                maker.required_endpoint()
 
 
 def _check(

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from .. import console
-from ..options import Jobs, Json, Sandbox, TasksFolder, key_values, sigterm_interrupts
+from ..options import ApiKeyEnv, Jobs, Json, Sandbox, TasksFolder, key_values, sigterm_interrupts
 from ..progress import as_updates, progress_bar
 from .rows import import_
 
@@ -54,6 +54,11 @@ def generate(
     impossible: Annotated[
         bool, typer.Option("--impossible", help="Add twins that no honest solution passes; agents may give up.")
     ] = False,
+    llm: Annotated[
+        str | None, typer.Option(metavar="URL", help="Let generators that ask a model ask it at this endpoint.")
+    ] = None,
+    model: Annotated[str, typer.Option("--model", "-m", help="Name of that model, as the endpoint knows it.")] = "",
+    api_key_env: ApiKeyEnv = "OPENAI_API_KEY",
     sandbox: Sandbox = "auto",
     as_json: Json = False,
 ) -> None:
@@ -71,7 +76,10 @@ def generate(
     if assurance != "in_process":
         knobs["assurance"] = assurance
     options = snapshot_options(recipe, {"python": python, "pytest": pytest, "setup_cmds": setup_cmd})
+    if bool(llm) != bool(model):
+        raise typer.BadParameter("give an endpoint and its model: --llm URL --model NAME", param_hint="--llm")
     from ...generators.generate import generate as make_tasks
+    from ...generators.model_endpoint import ModelEndpoint
 
     with sigterm_interrupts(), progress_bar("generate") as progress:
         report = make_tasks(
@@ -87,6 +95,7 @@ def generate(
             any_licence=any_licence,
             pack=pack,
             impossible=impossible,
+            endpoint=ModelEndpoint(llm, model, api_key_env) if llm else None,
             progress=as_updates(progress),
         )
     rows = [
