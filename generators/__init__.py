@@ -22,6 +22,7 @@ GENERATORS = Registry(
         "bug_protocol": ".generators.library.mutation.bug_protocol:ProtocolBug",
         "bug_concurrency": ".generators.library.mutation.bug_concurrency:ConcurrencyBug",
         "bug_masking": ".generators.library.mutation.bug_masking:MaskingBug",
+        "bug_llm": ".generators.library.mutation.bug_llm:LLMBug",
         "history_revert": ".generators.library.history.revert:HistoryRevert",
         "history_pr": ".generators.library.history.pull_request:HistoryPullRequest",
     },

@@ -29,7 +29,7 @@ _SIBLINGS = {
 _OPTIONAL = {
     "get": 2, "pop": 2, "split": 2, "rsplit": 2, "round": 2, "int": 2, "getattr": 3, "sum": 2, "enumerate": 2,
     "next": 2, "replace": 3, "find": 2, "index": 2, "startswith": 2, "strip": 1, "lstrip": 1, "rstrip": 1,
-    "ljust": 2, "rjust": 2, "center": 2, "setdefault": 2, "sub": 3, "isoformat": 1,
+    "ljust": 2, "rjust": 2, "center": 2, "setdefault": 2, "sub": 4, "isoformat": 1,
 }  # fmt: skip
 """Functions whose last argument may be left out, by the number of arguments with it."""
 _COSMETIC = {"msg", "message", "stacklevel", "help", "category", "doc", "description", "name", "encoding", "flush"}

@@ -78,14 +78,14 @@ def _has_twin(code: ModuleCode, node: Function) -> bool:
 def _is_inherited(code: ModuleCode, owner: ast.ClassDef, name: str) -> bool:
     """Return whether a base in the same module, or a built-in one, has a method of this name."""
     classes = {item.name: item for item in code.tree.body if isinstance(item, ast.ClassDef)}
-    waiting, known = [item.id for item in owner.bases if isinstance(item, ast.Name)], {owner.name}
+    waiting, visited = [item.id for item in owner.bases if isinstance(item, ast.Name)], {owner.name}
     while waiting:
         base = waiting.pop()
         if base in ("dict", "list", "set", "str", "tuple", "int", "float", "frozenset"):
             if name in vars({"dict": dict, "list": list, "set": set, "str": str, "tuple": tuple}.get(base, object)):
                 return True
-        elif base in classes and base not in known:
-            known.add(base)
+        elif base in classes and base not in visited:
+            visited.add(base)
             if any(isinstance(item, Function) and item.name == name for item in classes[base].body):
                 return True
             waiting += [item.id for item in classes[base].bases if isinstance(item, ast.Name)]

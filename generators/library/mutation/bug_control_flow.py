@@ -59,7 +59,7 @@ def _filter(code: ModuleCode, node: ast.comprehension) -> Iterator[Site]:
 
 
 def _inverted(code: ModuleCode, test: ast.expr) -> Iterator[Site]:
-    """Yield the opposite of a condition as a person would write it, where ``bug_operator`` does not do the same."""
+    """Yield the opposite of a condition as a programmer would write it, where ``bug_operator`` does not do the same."""
     if isinstance(test, ast.UnaryOp):
         return
     if isinstance(test, ast.Compare) and len(test.ops) == 1:

@@ -68,8 +68,8 @@ def _handler(code: ModuleCode, node: ast.ExceptHandler) -> Iterator[Site]:
             yield from code.spliced("narrowed", code.span(types), text, body[0])
     elif isinstance(types, ast.Name) and types.id in _SIBLINGS:
         yield from code.spliced("narrowed", code.span(types), _SIBLINGS[types.id].encode(), body[0])
-    calls = any(isinstance(item, ast.Raise | ast.Call) for part in tried for item in ast.walk(part))
-    if isinstance(types, ast.Name | ast.Attribute | ast.Tuple) and calls and code.text(types) != b"Exception":
+    raises = any(isinstance(item, ast.Raise) for part in tried for item in ast.walk(part))
+    if isinstance(types, ast.Name | ast.Attribute | ast.Tuple) and raises and code.text(types) != b"Exception":
         yield from code.spliced("widened", code.span(types), b"Exception", tried[0])
     if isinstance(body[-1], ast.Raise):
         yield from code.removed("swallowed", body[-1])

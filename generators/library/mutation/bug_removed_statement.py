@@ -80,7 +80,7 @@ def _expression(code: ModuleCode, node: ast.Expr) -> Iterator[Site]:
     function = code.function(node)
     if isinstance(value, ast.Yield | ast.YieldFrom) and function is not None:
         yields = [item for item in ast.walk(function) if isinstance(item, ast.Yield | ast.YieldFrom)]
-        if len(yields) > 1:  # without its only ``yield``, a function is no generator
+        if len(yields) > 1:  # without its only ``yield``, a function does not iterate
             yield from code.removed("yield", node)
     if isinstance(value, ast.Call) and function is not None:
         is_join = isinstance(value.func, ast.Attribute) and value.func.attr == "join"  # see bug_concurrency

@@ -37,12 +37,12 @@ def _default(code: ModuleCode, node: Function) -> Iterator[Site]:
         if not (isinstance(value, ast.Constant) and value.value is None):
             continue
         for statement in node.body:
-            made = _made_when_missing(code, statement, argument.arg)
+            empty = _made_when_missing(code, statement, argument.arg)
             span = code.lines_span(statement)
-            if made and span is not None and len(node.body) > 1:
+            if empty and span is not None and len(node.body) > 1:
                 between = code.source[code.span(value)[1] : span[0]]
                 lines = code.lines_of(statement)
-                yield from code.spliced("mutable_default", (code.span(value)[0], span[1]), made + between, lines)
+                yield from code.spliced("mutable_default", (code.span(value)[0], span[1]), empty + between, lines)
 
 
 def _made_when_missing(code: ModuleCode, statement: ast.stmt, name: str) -> bytes:
@@ -154,14 +154,14 @@ def _attribute(code: ModuleCode, node: ast.Assign) -> Iterator[Site]:
     function, owner, target = code.function(node), code.owner(node), node.targets[0]
     if function is None or owner is None or function.name != "__init__" or code.parents[node] is not function:
         return
-    made, span, first = _empty(code, node.value), code.lines_span(node), code.lines_span(function)
+    empty, span, first = _empty(code, node.value), code.lines_span(node), code.lines_span(function)
     is_self = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self"
-    if not (made and is_self and span and first and len(function.body) > 1):
+    if not (empty and is_self and span and first and len(function.body) > 1):
         return
     if any(isinstance(item, ast.Name) and item.id == "__slots__" for item in ast.walk(owner)):
         return
     indent = code.source[first[0] : first[0] + function.col_offset]
-    line = indent + target.attr.encode() + b" = " + made + b"\n\n"  # type: ignore[attr-defined]
+    line = indent + target.attr.encode() + b" = " + empty + b"\n\n"  # type: ignore[attr-defined]
     yield from code.spliced("shared_attribute", (first[0], span[1]), line + code.source[first[0] : span[0]], node)
 
 

@@ -18,10 +18,8 @@ _WEAKENED = (
     (rb"(?<=[\w\])])\+(?!\?)", b"*"),
     (rb"(?<=[\w\])])\*(?!\?)", b"+"),
     (rb"(?<=[\w\])*+])\?(?![:=!<P])", b""),
-    (rb"\\d", rb"\\w"),
     (rb"\\w", rb"\\d"),
     (rb"\\s", rb" "),
-    (rb"\{(\d+)\}", rb"{\1,}"),
     (rb"\[\^", b"["),
     (rb"0-9", b"1-9"),
     (rb"a-z", b"a-y"),
@@ -94,8 +92,8 @@ def changed_pattern(source: bytes) -> list[bytes]:
     prefix, quote, body = match.groups()
     texts = []
     for part, other in _WEAKENED:
-        for found in list(re.finditer(part, body))[:2]:
-            text = body[: found.start()] + found.expand(other) + body[found.end() :]
+        for hit in list(re.finditer(part, body))[:2]:
+            text = body[: hit.start()] + hit.expand(other) + body[hit.end() :]
             if _is_like(_joined(prefix, quote, text), source):
                 texts.append(_joined(prefix, quote, text))
     return texts

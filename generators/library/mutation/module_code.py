@@ -170,9 +170,9 @@ class ModuleCode(SyntaxSpans):
         first = min([statement.lineno, *(item.lineno for item in decorators)])
         start, end = self._starts[first - 1], self.span(statement)[1]
         last = self.source.find(b"\n", end)
-        rest = self.source[end : last if last >= 0 else len(self.source)].strip()
+        suffix = self.source[end : last if last >= 0 else len(self.source)].strip()
         alone = not self.source[start : start + statement.col_offset].strip()
-        if not alone or (rest and not rest.startswith(b"#")):
+        if not alone or (suffix and not suffix.startswith(b"#")):
             return None
         return start, len(self.source) if last < 0 else last + 1
 

@@ -48,13 +48,13 @@ class RuleGenerator(BugGenerator):
         """Yield what the rules find in the module, each mistake once."""
         if not lines:
             return
-        code, known = ModuleCode(module, lines), set()
+        code, proposed = ModuleCode(module, lines), set()
         for node in code.nodes():
             for rule in self.rules.get(type(node), ()):
                 for site in rule(code, node):
                     change = site.mutant.start, site.mutant.end, site.mutant.text
-                    if knobs.kind in ("all", site.mutant.operator) and change not in known:
-                        known.add(change)
+                    if knobs.kind in ("all", site.mutant.operator) and change not in proposed:
+                        proposed.add(change)
                         yield site
 
     def in_order(self, pool: Iterable[Site], seed: int) -> Iterable[Site]:

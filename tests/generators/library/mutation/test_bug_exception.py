@@ -17,7 +17,7 @@ CASES = [
     ),
     (
         "widened",
-        "def f(a):\n    try:\n        a.go()\n    except KeyError:\n        a.stop()\n",
+        "def f(a):\n    try:\n        raise a\n    except KeyError:\n        a.stop()\n",
         {"except KeyError: -> except Exception:"},
     ),
     (
