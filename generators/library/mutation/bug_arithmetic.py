@@ -10,8 +10,8 @@ from typing import Literal
 
 from ...python.mutants import ARITHMETIC
 from .family import Site
-from .literals import changed_pattern, changed_text, is_pattern, is_telling
-from .module_code import ModuleCode
+from .places.literals import changed_pattern, changed_text, is_pattern, is_telling
+from .places.module_code import ModuleCode
 from .rules import RuleGenerator, RuleKnobs
 
 _OPERANDS = ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.Constant

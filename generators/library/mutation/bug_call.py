@@ -5,33 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import Literal
 
 from .family import Site
-from .module_code import Function, ModuleCode, called_name
+from .places.lookalikes import OPTIONAL, SIBLINGS, bound_before, likeness
+from .places.module_code import Function, ModuleCode, called_name
 from .rules import RuleGenerator, RuleKnobs
 
 _SIMPLE = ast.Name | ast.Attribute | ast.Constant | ast.Subscript | ast.Call
-_SIBLINGS = {
-    "strip": "lstrip", "lstrip": "strip", "rstrip": "strip", "find": "rfind", "rfind": "find", "index": "rindex",
-    "rindex": "index", "partition": "rpartition", "rpartition": "partition", "startswith": "endswith",
-    "endswith": "startswith", "lower": "upper", "upper": "lower", "append": "extend", "extend": "append",
-    "appendleft": "append", "popleft": "pop", "ljust": "rjust", "rjust": "ljust", "isdigit": "isalnum",
-    "isalpha": "isalnum", "title": "capitalize", "capitalize": "title", "keys": "values", "values": "keys",
-    "items": "keys", "union": "intersection", "intersection": "union", "difference": "intersection",
-    "issubset": "issuperset", "issuperset": "issubset", "match": "search", "search": "match", "fullmatch": "match",
-    "group": "groups", "min": "max", "max": "min", "any": "all", "all": "any", "ceil": "floor", "floor": "ceil",
-    "bisect_left": "bisect_right", "bisect_right": "bisect_left", "setdefault": "get", "add": "discard",
-    "sorted": "list",
-}  # fmt: skip
-"""Functions and methods, and the one that is taken by mistake."""
-_OPTIONAL = {
-    "get": 2, "pop": 2, "split": 2, "rsplit": 2, "round": 2, "int": 2, "getattr": 3, "sum": 2, "enumerate": 2,
-    "next": 2, "replace": 3, "find": 2, "index": 2, "startswith": 2, "strip": 1, "lstrip": 1, "rstrip": 1,
-    "ljust": 2, "rjust": 2, "center": 2, "setdefault": 2, "sub": 4, "isoformat": 1,
-}  # fmt: skip
-"""Functions whose last argument may be left out, by the number of arguments with it."""
 _COSMETIC = {"msg", "message", "stacklevel", "help", "category", "doc", "description", "name", "encoding", "flush"}
 
 
@@ -70,8 +51,8 @@ def _arguments(code: ModuleCode, node: ast.Call) -> Iterator[Site]:
 
 def _optional(code: ModuleCode, name: str) -> int:
     """Return with how many arguments the last one of a call may be left out; -1 when it may not or is not known."""
-    if name in _OPTIONAL:
-        return _OPTIONAL[name]
+    if name in OPTIONAL:
+        return OPTIONAL[name]
     for item in ast.walk(code.tree):
         if isinstance(item, Function) and item.name == name and item.args.defaults:
             return len(item.args.posonlyargs) + len(item.args.args) - isinstance(code.parents[item], ast.ClassDef)
@@ -95,7 +76,7 @@ def _keyword(code: ModuleCode, node: ast.Call) -> Iterator[Site]:
 
 def _sibling(code: ModuleCode, node: ast.Call) -> Iterator[Site]:
     name = called_name(node)
-    if name not in _SIBLINGS:
+    if name not in SIBLINGS:
         return
     if isinstance(node.func, ast.Attribute):
         if name in ("min", "max", "sorted", "group") and (name != "group" or len(node.args) != 1):
@@ -108,7 +89,7 @@ def _sibling(code: ModuleCode, node: ast.Call) -> Iterator[Site]:
         return
     if name in ("sorted", "strip", "rstrip", "lstrip", "keys") and node.keywords:
         return
-    yield from code.spliced("sibling", span, _SIBLINGS[name].encode(), node)
+    yield from code.spliced("sibling", span, SIBLINGS[name].encode(), node)
 
 
 def _variable(code: ModuleCode, node: ast.Name) -> Iterator[Site]:
@@ -118,22 +99,12 @@ def _variable(code: ModuleCode, node: ast.Name) -> Iterator[Site]:
         return
     used = isinstance(parent, ast.Call) and node in parent.args
     used = used or isinstance(parent, ast.BinOp | ast.Compare | ast.Return | ast.Subscript | ast.keyword)
-    bound = _bound_before(function, node.lineno)
+    bound = bound_before(function, node.lineno)
     if used and node.id in bound:
         others = [name for name in bound if name != node.id and len(name) > 1 or len(node.id) == 1 and name != node.id]
-        other = max(others, key=lambda name: (_likeness(name, node.id), name), default="")
-        if other and (_likeness(other, node.id) >= 0.5 or len(bound) <= 3):
+        other = max(others, key=lambda name: (likeness(name, node.id), name), default="")
+        if other and (likeness(other, node.id) >= 0.5 or len(bound) <= 3):
             yield from code.replaced("wrong_variable", node, other.encode())
-
-
-def _bound_before(function: Function, line: int) -> list[str]:
-    """Return the parameters and the variables that were surely bound before a line, without ``self`` and ``cls``."""
-    args = function.args
-    names = [item.arg for item in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
-    for statement in function.body:
-        if (statement.end_lineno or line) < line and isinstance(statement, ast.Assign):
-            names += [target.id for target in statement.targets if isinstance(target, ast.Name)]
-    return [name for name in dict.fromkeys(names) if name not in ("self", "cls") and not name.startswith("__")]
 
 
 def _attribute(code: ModuleCode, node: ast.Attribute) -> Iterator[Site]:
@@ -145,17 +116,13 @@ def _attribute(code: ModuleCode, node: ast.Attribute) -> Iterator[Site]:
     attributes = [item for item in ast.walk(owner) if isinstance(item, ast.Attribute) and _is_self(item.value)]
     stored = {item.attr for item in attributes if isinstance(item.ctx, ast.Store)}
     others = sorted(stored - {node.attr}) if node.attr in stored else []
-    other = max(others, key=lambda name: (_likeness(name, node.attr), name), default="")
-    if other and _likeness(other, node.attr) >= 0.5:
+    other = max(others, key=lambda name: (likeness(name, node.attr), name), default="")
+    if other and likeness(other, node.attr) >= 0.5:
         yield from code.spliced("wrong_attribute", code.span(node), b"self." + other.encode(), node)
 
 
 def _is_self(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id == "self"
-
-
-def _likeness(first: str, second: str) -> float:
-    return SequenceMatcher(None, first, second).ratio()
 
 
 class CallBug(RuleGenerator):

@@ -9,7 +9,7 @@ from typing import Literal
 
 from .bug_protocol import DEFAULTED
 from .family import Site
-from .module_code import Function, ModuleCode, is_super
+from .places.module_code import Function, ModuleCode, is_super
 from .rules import RuleGenerator, RuleKnobs
 
 _STRUCTURAL = {"object", "ABC", "Protocol", "Enum", "IntEnum", "Flag", "NamedTuple", "TypedDict", "Generic", "type"}

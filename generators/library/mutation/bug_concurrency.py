@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .family import Site
-from .module_code import ModuleCode, called_name, is_lock
+from .places.module_code import ModuleCode, called_name, is_lock
 from .rules import RuleGenerator, RuleKnobs
 
 _WAITING = {"wait_for", "shield"}

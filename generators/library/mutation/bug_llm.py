@@ -20,7 +20,7 @@ from ...python.mutants import Mutant
 from ...python.source import Module, line_span
 from ...python.tested_code import TestedCode
 from .family import BugGenerator, Site, affected, candidate_of
-from .module_code import Function, ModuleCode
+from .places.module_code import Function, ModuleCode
 
 if TYPE_CHECKING:
     from ....environments.snapshots import Snapshot
@@ -32,9 +32,9 @@ _IDEAS = (
     "an error that is caught where it should not be", "a copy that is missing",
 )  # fmt: skip
 _SYSTEM = (
-    "You make exercises in debugging. You rewrite a function of a Python package so that it has a realistic mistake, "
-    "as a programmer could make it: the function still compiles, most calls still work, and tests that look closely "
-    "fail. Keep the name, the parameters, the decorators and the docstring. Add no comment and no new docstring. Answer "
+    "You make exercises in debugging. You rewrite a function of a Python package so that it has a mistake, as a "
+    "programmer could make it: the function still compiles, most calls still work, and tests that look closely fail. "
+    "Keep the name, the parameters, the decorators and the docstring. Add no comment and no new docstring. Answer "
     "with the whole function in one block of code, and nothing else."
 )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .family import Site
-from .module_code import ModuleCode, is_super
+from .places.module_code import ModuleCode, is_super
 from .rules import RuleGenerator, RuleKnobs
 
 _STATES = ast.Attribute | ast.Subscript

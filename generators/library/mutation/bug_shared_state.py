@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .family import Site
-from .module_code import Function, ModuleCode, called_name
+from .places.containers import empty_container, made_when_missing
+from .places.module_code import Function, ModuleCode, called_name
 from .rules import RuleGenerator, RuleKnobs
 
-_EMPTY = {"list": b"[]", "dict": b"{}", "set": b"set()"}
 _COPIES = {"list", "dict", "set", "tuple", "copy", "deepcopy", "frozenset"}
 
 
@@ -37,40 +37,12 @@ def _default(code: ModuleCode, node: Function) -> Iterator[Site]:
         if not (isinstance(value, ast.Constant) and value.value is None):
             continue
         for statement in node.body:
-            empty = _made_when_missing(code, statement, argument.arg)
+            empty = made_when_missing(code, statement, argument.arg)
             span = code.lines_span(statement)
             if empty and span is not None and len(node.body) > 1:
                 between = code.source[code.span(value)[1] : span[0]]
                 lines = code.lines_of(statement)
                 yield from code.spliced("mutable_default", (code.span(value)[0], span[1]), empty + between, lines)
-
-
-def _made_when_missing(code: ModuleCode, statement: ast.stmt, name: str) -> bytes:
-    """Return the empty container that a statement gives to a parameter that is missing; empty for other statements."""
-    if isinstance(statement, ast.If) and len(statement.body) == 1 and not statement.orelse:
-        test = code.text(statement.test)
-        assigned: ast.stmt = statement.body[0]
-        if test not in (f"{name} is None".encode(), f"not {name}".encode()) or not isinstance(assigned, ast.Assign):
-            return b""
-        value = assigned.value
-        same = isinstance(assigned.targets[0], ast.Name) and assigned.targets[0].id == name
-    elif isinstance(statement, ast.Assign) and isinstance(statement.value, ast.BoolOp):
-        first, value = statement.value.values[0], statement.value.values[-1]
-        targets = [item.id for item in statement.targets if isinstance(item, ast.Name)]
-        same = (
-            isinstance(statement.value.op, ast.Or) and isinstance(first, ast.Name) and targets == [first.id] == [name]
-        )
-    else:
-        return b""
-    return _empty(code, value) if same else b""
-
-
-def _empty(code: ModuleCode, value: ast.expr | None) -> bytes:
-    """Return the source of an empty list, dict or set; empty for other values."""
-    if isinstance(value, ast.List | ast.Dict) and code.text(value) in (b"[]", b"{}"):
-        return code.text(value)
-    bare = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and not value.args and not value.keywords
-    return _EMPTY.get(value.func.id, b"") if bare else b""  # type: ignore[union-attr]
 
 
 def _copy(code: ModuleCode, node: ast.Call) -> Iterator[Site]:
@@ -103,7 +75,7 @@ def _whole_slice(code: ModuleCode, node: ast.Subscript) -> Iterator[Site]:
 
 
 def _comprehension(code: ModuleCode, node: ast.ListComp) -> Iterator[Site]:
-    element = _empty(code, node.elt)
+    element = empty_container(code, node.elt)
     parts, source = node.generators, node.generators[0].iter
     counted = isinstance(source, ast.Call) and called_name(source) == "range" and len(source.args) == 1
     if element and len(parts) == 1 and not parts[0].ifs and counted:
@@ -112,7 +84,7 @@ def _comprehension(code: ModuleCode, node: ast.ListComp) -> Iterator[Site]:
 
 
 def _mapping(code: ModuleCode, node: ast.DictComp) -> Iterator[Site]:
-    element, part = _empty(code, node.value), node.generators[0]
+    element, part = empty_container(code, node.value), node.generators[0]
     if element and len(node.generators) == 1 and not part.ifs and code.text(node.key) == code.text(part.target):
         yield from code.replaced(
             "shared_element", node, b"dict.fromkeys(" + code.text(part.iter) + b", " + element + b")"
@@ -154,7 +126,7 @@ def _attribute(code: ModuleCode, node: ast.Assign) -> Iterator[Site]:
     function, owner, target = code.function(node), code.owner(node), node.targets[0]
     if function is None or owner is None or function.name != "__init__" or code.parents[node] is not function:
         return
-    empty, span, first = _empty(code, node.value), code.lines_span(node), code.lines_span(function)
+    empty, span, first = empty_container(code, node.value), code.lines_span(node), code.lines_span(function)
     is_self = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self"
     if not (empty and is_self and span and first and len(function.body) > 1):
         return
@@ -171,7 +143,7 @@ def _loop(code: ModuleCode, node: ast.For) -> Iterator[Site]:
     if not isinstance(first, ast.Assign) or not isinstance(first.targets[0], ast.Name) or len(node.body) < 2:
         return
     span, head = code.lines_span(first), code.source.rfind(b"\n", 0, code.span(node)[0]) + 1
-    if span is not None and _empty(code, first.value):
+    if span is not None and empty_container(code, first.value):
         moved = code.reindented(span, node.col_offset - first.col_offset)
         yield from code.spliced("shared_over_loop", (head, span[1]), moved + code.source[head : span[0]], first)
 

@@ -14,7 +14,7 @@ from ...base import Candidate, TestPolicy
 from ...python.mutants import each_kind_in_turn
 from ...python.source import Module
 from .family import BugGenerator, Site
-from .module_code import ModuleCode
+from .places.module_code import ModuleCode
 
 if TYPE_CHECKING:
     from ....environments.snapshots import Snapshot

@@ -7,9 +7,9 @@ import re
 from collections.abc import Collection, Iterator
 from functools import cached_property
 
-from ...python.mutants import Mutant
-from ...python.source import Module, Span, SyntaxSpans, parse_or_empty, with_leading_comments
-from .family import Site
+from ....python.mutants import Mutant
+from ....python.source import Module, Span, SyntaxSpans, parse_or_empty, with_leading_comments
+from ..family import Site
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
