@@ -11,7 +11,7 @@ from typing import Literal
 from ...python.mutants import ARITHMETIC
 from .family import Site
 from .places.literals import changed_pattern, changed_text, is_pattern, is_telling
-from .places.module_code import ModuleCode
+from .places.module_code import ModuleCode, called_name
 from .rules import RuleGenerator, RuleKnobs
 
 _OPERANDS = ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.Constant
@@ -64,8 +64,12 @@ def _constant(code: ModuleCode, node: ast.Constant) -> Iterator[Site]:
 
 def _text(code: ModuleCode, node: ast.Constant, parent: ast.AST) -> Iterator[Site]:
     source = code.text(node)
-    if is_pattern(node, parent):
-        yield from (site for text in changed_pattern(source) for site in code.replaced("pattern", node, text))
+    if isinstance(parent, ast.Call) and is_pattern(node, parent):
+        yield from (
+            site
+            for text in changed_pattern(source, called_name(parent))
+            for site in code.replaced("pattern", node, text)
+        )
     elif is_telling(node, parent):
         yield from (site for text in changed_text(source) for site in code.replaced("text", node, text))
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from .family import Site
 from .places.lookalikes import OPTIONAL, SIBLINGS, bound_before, likeness
-from .places.module_code import Function, ModuleCode, called_name
+from .places.module_code import ModuleCode, called_name, is_self
 from .rules import RuleGenerator, RuleKnobs
 
 _SIMPLE = ast.Name | ast.Attribute | ast.Constant | ast.Subscript | ast.Call
@@ -53,8 +53,8 @@ def _optional(code: ModuleCode, name: str) -> int:
     """Return with how many arguments the last one of a call may be left out; -1 when it may not or is not known."""
     if name in OPTIONAL:
         return OPTIONAL[name]
-    for item in ast.walk(code.tree):
-        if isinstance(item, Function) and item.name == name and item.args.defaults:
+    for item in code.functions.get(name, ()):
+        if item.args.defaults:
             return len(item.args.posonlyargs) + len(item.args.args) - isinstance(code.parents[item], ast.ClassDef)
     return -1
 
@@ -102,7 +102,8 @@ def _variable(code: ModuleCode, node: ast.Name) -> Iterator[Site]:
     bound = bound_before(function, node.lineno)
     if used and node.id in bound:
         others = [name for name in bound if name != node.id and len(name) > 1 or len(node.id) == 1 and name != node.id]
-        other = max(others, key=lambda name: (likeness(name, node.id), name), default="")
+        beside = {item.id for item in ast.iter_child_nodes(parent) if isinstance(item, ast.Name)}
+        other = max(set(others) - beside, key=lambda name: (likeness(name, node.id), name), default="")
         if other and (likeness(other, node.id) >= 0.5 or len(bound) <= 3):
             yield from code.replaced("wrong_variable", node, other.encode())
 
@@ -111,18 +112,13 @@ def _attribute(code: ModuleCode, node: ast.Attribute) -> Iterator[Site]:
     """Yield the attribute of ``self`` whose name looks most alike."""
     owner = code.owner(node)
     is_called = isinstance(parent := code.parents[node], ast.Call) and parent.func is node
-    if owner is None or is_called or not isinstance(node.ctx, ast.Load) or not _is_self(node.value):
+    if owner is None or is_called or not isinstance(node.ctx, ast.Load) or not is_self(node.value):
         return
-    attributes = [item for item in ast.walk(owner) if isinstance(item, ast.Attribute) and _is_self(item.value)]
-    stored = {item.attr for item in attributes if isinstance(item.ctx, ast.Store)}
+    stored = code.own_attributes(owner)
     others = sorted(stored - {node.attr}) if node.attr in stored else []
     other = max(others, key=lambda name: (likeness(name, node.attr), name), default="")
     if other and likeness(other, node.attr) >= 0.5:
         yield from code.spliced("wrong_attribute", code.span(node), b"self." + other.encode(), node)
-
-
-def _is_self(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id == "self"
 
 
 class CallBug(RuleGenerator):

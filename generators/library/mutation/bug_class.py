@@ -9,7 +9,7 @@ from typing import Literal
 
 from .bug_protocol import DEFAULTED
 from .family import Site
-from .places.module_code import Function, ModuleCode, is_super
+from .places.module_code import Function, ModuleCode, is_self, is_super
 from .rules import RuleGenerator, RuleKnobs
 
 _STRUCTURAL = {"object", "ABC", "Protocol", "Enum", "IntEnum", "Flag", "NamedTuple", "TypedDict", "Generic", "type"}
@@ -98,7 +98,7 @@ def _attribute(code: ModuleCode, node: ast.Assign) -> Iterator[Site]:
     target = node.targets[0]
     if function is None or owner is None or len(node.targets) > 1 or function.name != "__init__":
         return
-    if not isinstance(target, ast.Attribute) or not isinstance(target.value, ast.Name) or target.value.id != "self":
+    if not isinstance(target, ast.Attribute) or not is_self(target.value):
         return
     slots = any(isinstance(item, ast.Assign) and code.text(item).startswith(b"__slots__") for item in owner.body)
     properties = {item.name for item in owner.body if isinstance(item, Function)}

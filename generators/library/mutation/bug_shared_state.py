@@ -9,9 +9,10 @@ from typing import Literal
 
 from .family import Site
 from .places.containers import empty_container, made_when_missing
-from .places.module_code import Function, ModuleCode, called_name
+from .places.module_code import Function, ModuleCode, called_name, is_self
 from .rules import RuleGenerator, RuleKnobs
 
+_READERS = {"sorted", "len", "sum", "min", "max", "any", "all", "list", "tuple", "set", "dict", "join", "frozenset"}
 _COPIES = {"list", "dict", "set", "tuple", "copy", "deepcopy", "frozenset"}
 
 
@@ -50,7 +51,7 @@ def _copy(code: ModuleCode, node: ast.Call) -> Iterator[Site]:
     name = (
         function.id if isinstance(function, ast.Name) else function.attr if isinstance(function, ast.Attribute) else ""
     )
-    if name not in _COPIES or node.keywords:
+    if name not in _COPIES or node.keywords or _is_used_up(code.parents[node]):
         return
     method = isinstance(function, ast.Attribute) and not (
         isinstance(function.value, ast.Name) and function.value.id == "copy"
@@ -67,6 +68,12 @@ def _copy(code: ModuleCode, node: ast.Call) -> Iterator[Site]:
         yield from code.replaced("dropped_copy", node, code.text(node.args[0]))
     elif isinstance(node.args[0], ast.Call | ast.GeneratorExp) and name in ("list", "tuple"):
         yield from _exhausted(code, node, b"iter" + code.source[code.span(function)[1] : code.span(node)[1]])
+
+
+def _is_used_up(parent: ast.AST) -> bool:
+    """Return whether a copy goes straight to code that would treat the original alike."""
+    unpacked = isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Tuple)
+    return unpacked or (isinstance(parent, ast.Call) and called_name(parent) in _READERS)
 
 
 def _whole_slice(code: ModuleCode, node: ast.Subscript) -> Iterator[Site]:
@@ -127,13 +134,14 @@ def _attribute(code: ModuleCode, node: ast.Assign) -> Iterator[Site]:
     if function is None or owner is None or function.name != "__init__" or code.parents[node] is not function:
         return
     empty, span, first = empty_container(code, node.value), code.lines_span(node), code.lines_span(function)
-    is_self = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self"
-    if not (empty and is_self and span and first and len(function.body) > 1):
+    if not isinstance(target, ast.Attribute) or not is_self(target.value):
+        return
+    if not (empty and span and first and len(function.body) > 1):
         return
     if any(isinstance(item, ast.Name) and item.id == "__slots__" for item in ast.walk(owner)):
         return
     indent = code.source[first[0] : first[0] + function.col_offset]
-    line = indent + target.attr.encode() + b" = " + empty + b"\n\n"  # type: ignore[attr-defined]
+    line = indent + target.attr.encode() + b" = " + empty + b"\n\n"
     yield from code.spliced("shared_attribute", (first[0], span[1]), line + code.source[first[0] : span[0]], node)
 
 

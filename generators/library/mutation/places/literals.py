@@ -13,7 +13,7 @@ _LOOKALIKES = {
 }  # fmt: skip
 """What a text of one character is confused with, as the source writes it."""
 _WEAKENED = (
-    (rb"(?<!\\)\$$", b""),
+    (rb"(?<!\\)(?<!\.[+*])(?<!\.[+*]\))\$$", b""),
     (rb"^\^", b""),
     (rb"(?<=[\w\])])\+(?!\?)", b"*"),
     (rb"(?<=[\w\])])\*(?!\?)", b"+"),
@@ -27,6 +27,7 @@ _WEAKENED = (
 )
 """Parts of a pattern, and what takes their place."""
 _PATTERN_CALLS = {"compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"}
+_UNANCHORED = {"search", "sub", "subn", "split", "findall", "finditer"}
 _TEXT_METHODS = {
     "split", "rsplit", "join", "strip", "lstrip", "rstrip", "startswith", "endswith", "replace", "partition",
     "rpartition", "find", "rfind", "index", "count", "ljust", "rjust", "center", "removeprefix", "removesuffix",
@@ -34,9 +35,9 @@ _TEXT_METHODS = {
 _LITERAL = re.compile(rb"""([bBrRuU]{0,2})("{3}|'{3}|"|')((?:(?!\2)[^\\]|\\.)*)\2""", re.DOTALL)
 
 
-def is_pattern(node: ast.Constant, parent: ast.AST) -> bool:
+def is_pattern(node: ast.Constant, parent: ast.Call) -> bool:
     """Return whether the literal is the regular expression of a call of ``re``."""
-    call = parent.func if isinstance(parent, ast.Call) and parent.args and parent.args[0] is node else None
+    call = parent.func if parent.args and parent.args[0] is node else None
     return (
         isinstance(call, ast.Attribute)
         and call.attr in _PATTERN_CALLS
@@ -84,14 +85,16 @@ def _changed_format(body: bytes) -> list[bytes]:
     return list(dict.fromkeys(text for text in texts if text != body))[:1]
 
 
-def changed_pattern(source: bytes) -> list[bytes]:
-    """Return other patterns in place of this one, which compile and have the same groups."""
+def changed_pattern(source: bytes, call: str) -> list[bytes]:
+    """Return other patterns in place of this one, which compile, have the same groups and matter to ``re.call``."""
     match = _LITERAL.fullmatch(source)
     if match is None:
         return []
     prefix, quote, body = match.groups()
     texts = []
     for part, other in _WEAKENED:
+        if (part == rb"^\^" and call not in _UNANCHORED) or (part.endswith(rb"\$$") and call == "fullmatch"):
+            continue  # the function, or probably the method of the compiled pattern, is anchored itself
         for hit in list(re.finditer(part, body))[:2]:
             text = body[: hit.start()] + hit.expand(other) + body[hit.end() :]
             if _is_like(_joined(prefix, quote, text), source):

@@ -29,6 +29,7 @@ class ModuleCode(SyntaxSpans):
         self.tested = frozenset(tested)  # lines, 1-based, that tests run
         # ``ast`` counts columns in UTF-8, so another encoding would give wrong places.
         self.tree = parse_or_empty(module.source if _is_utf8(module.source) else b"")
+        self._attributes: dict[ast.ClassDef, set[str]] = {}
         self.parents = {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
 
     def nodes(self) -> Iterator[ast.AST]:
@@ -127,6 +128,22 @@ class ModuleCode(SyntaxSpans):
                 uses.setdefault(node.id, []).append(node.lineno)
         return uses
 
+    @cached_property
+    def functions(self) -> dict[str, list[Function]]:
+        """Return the functions and methods of the module by name."""
+        functions: dict[str, list[Function]] = {}
+        for node in ast.walk(self.tree):
+            if isinstance(node, Function):
+                functions.setdefault(node.name, []).append(node)
+        return functions
+
+    def own_attributes(self, owner: ast.ClassDef) -> set[str]:
+        """Return the attributes that methods of a class assign to ``self``."""
+        if owner not in self._attributes:
+            nodes = (node for node in ast.walk(owner) if isinstance(node, ast.Attribute) and is_self(node.value))
+            self._attributes[owner] = {node.attr for node in nodes if isinstance(node.ctx, ast.Store)}
+        return self._attributes[owner]
+
     # --- Mistakes -----------------------------------------------------------------------------------------------
 
     def spliced(self, kind: str, span: Span, text: bytes, at: ast.AST | tuple[int, ...]) -> Iterator[Site]:
@@ -217,6 +234,11 @@ def is_super(call: ast.Call) -> bool:
     """Return whether a call is one of a method of ``super()``."""
     inner = call.func.value if isinstance(call.func, ast.Attribute) else None
     return isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id == "super"
+
+
+def is_self(node: ast.AST) -> bool:
+    """Return whether a node is the name ``self``."""
+    return isinstance(node, ast.Name) and node.id == "self"
 
 
 def is_log(function: ast.expr) -> bool:
