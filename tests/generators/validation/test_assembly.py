@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from etude.generators.base import Candidate, HiddenTests
-from etude.generators.library.mutation.bug_operator import BugReport
+from etude.generators.library.mutation.bug_report import BugReport
 from etude.generators.python.source_tree import SourceTree
 from etude.generators.validation.assembly import source_paths
 from etude.models import GeneratorRef
