@@ -11,6 +11,8 @@ GENERATORS = Registry(
         "fd_function": ".generators.library.deletion.function:FunctionDeletion",
         "fd_method": ".generators.library.deletion.method:MethodDeletion",
         "fd_class": ".generators.library.deletion.class_:ClassDeletion",
+        "fd_module": ".generators.library.deletion.whole_module.module_deletion:ModuleDeletion",
+        "fd_exception_path": ".generators.library.deletion.partial.exception_path:ExceptionPathDeletion",
         "bug_operator": ".generators.library.mutation.bug_operator:OperatorBug",
         "history_revert": ".generators.library.history.revert:HistoryRevert",
         "history_pr": ".generators.library.history.pull_request:HistoryPullRequest",
