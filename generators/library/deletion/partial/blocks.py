@@ -78,3 +78,20 @@ def unwrapped(file: SourceFile, outer: ast.stmt, blocks: Sequence[Sequence[ast.s
         position = line_span(file.source, file.span(block[-1]))[1]
     end = line_span(file.source, file.span(outer))[1]
     return [*edits, ((position, end), b"")] if end > position else edits
+
+
+def is_elif(file: SourceFile, node: ast.If) -> bool:
+    """Return whether an ``if`` is a branch of another one, written ``elif``."""
+    return file.text(node).startswith("elif")
+
+
+def without_body(file: SourceFile, node: ast.If) -> list[Edit]:
+    """Return the edits that take the first branch out of an ``if`` that has others."""
+    following = node.orelse[0]
+    if isinstance(following, ast.If) and is_elif(file, following):
+        first = file.span(node)[0]
+        return [((first, file.span(following)[0] + (0 if is_elif(file, node) else len("el"))), b"")]
+    if is_elif(file, node):
+        start = line_span(file.source, file.span(node))[0]
+        return [((start, clause_start(file, node.body[-1], following, "else")), b"")]
+    return unwrapped(file, node, [node.orelse])

@@ -64,12 +64,12 @@ def _code(node: ast.expr) -> str:
 
 def circumstances(file: SourceFile, node: ast.AST) -> list[str]:
     """Return the conditions of the ``if`` statements around a node, innermost first, up to its function."""
-    found: list[str] = []
+    conditions: list[str] = []
     child = node
     for parent in file.ancestors(node):
         if isinstance(parent, (*FUNCTIONS, ast.Lambda)):
             break
         if isinstance(parent, ast.If) and child is not parent.test:
-            found.append(in_words(parent.test, negated=child in parent.orelse))
+            conditions.append(in_words(parent.test, negated=child in parent.orelse))
         child = parent
-    return found
+    return conditions

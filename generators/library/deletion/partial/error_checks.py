@@ -10,7 +10,7 @@ from typing import Literal
 
 from ....python.source import Edit, Span, line_span
 from ..removal.source_file import SourceFile
-from .blocks import clause_start, unwrapped, without_clause, without_statements
+from .blocks import is_elif, unwrapped, without_body, without_clause, without_statements
 from .conditions import circumstances, in_words
 
 _CONTROL = {"NotImplementedError", "StopIteration", "StopAsyncIteration", "GeneratorExit", "KeyboardInterrupt"}
@@ -76,10 +76,6 @@ def _exception(node: ast.Raise) -> str:
     return name if re.match(r"_?[A-Z]", short) and short not in _CONTROL else ""
 
 
-def _is_elif(file: SourceFile, node: ast.If) -> bool:
-    return file.text(node).startswith("elif")
-
-
 def _is_removable(file: SourceFile, handler: ast.ExceptHandler) -> bool:
     """Return whether a ``try`` without the branch is still a statement, or can be replaced by its body."""
     parent = file.parents[handler]
@@ -107,23 +103,16 @@ def removal_edits(file: SourceFile, checks: Sequence[ErrorCheck]) -> list[Edit]:
 
 def _is_whole(file: SourceFile, check: ErrorCheck) -> bool:
     """Return whether nothing of an ``if`` remains without the branch that raises."""
-    return isinstance(check.node, ast.If) and not check.node.orelse and not _is_elif(file, check.node)
+    return isinstance(check.node, ast.If) and not check.node.orelse and not is_elif(file, check.node)
 
 
 def _without_branch(file: SourceFile, node: ast.If, raising: ast.Raise) -> list[Edit]:
     """Return the edits that take the raising branch out of an ``if`` with others."""
     if raising in node.orelse:
         return [without_clause(file, node.body[-1], node.orelse, "else")]
-    start = line_span(file.source, file.span(node))[0]
     if not node.orelse:  # the last branch of a chain
         return [(line_span(file.source, file.span(node)), b"")]
-    following = node.orelse[0]
-    if isinstance(following, ast.If) and _is_elif(file, following):
-        first = file.span(node)[0]
-        return [((first, file.span(following)[0] + (0 if _is_elif(file, node) else len("el"))), b"")]
-    if _is_elif(file, node):
-        return [((start, clause_start(file, node.body[-1], following, "else")), b"")]
-    return unwrapped(file, node, [node.orelse])
+    return without_body(file, node)
 
 
 def deleted_spans(file: SourceFile, checks: Sequence[ErrorCheck]) -> list[Span]:

@@ -12,14 +12,13 @@ from pydantic import Field
 
 from .....models import GeneratorRef
 from ....base import Candidate, HiddenTests, StatementContext, TestPolicy
-from ....python.hidden_tests import split_test_id
 from ....python.source import Edit, apply_edits
-from ....python.source_tree import SourceTree
 from ....python.tested_code import TestedCode, in_seed_order
 from ....statements.behaviours import behaviour_lines, bullets, interface_lines
 from ..cascade import DeadCode, dead_after
 from ..removal.name_index import NameIndex
 from ..removal.source_file import SourceFile
+from .calls_of_tests import CallsOfTests, called_name
 from .error_checks import ErrorCheck, always_raising, deleted_spans, error_checks, removal_edits, requirement
 
 if TYPE_CHECKING:
@@ -93,16 +92,16 @@ class ExceptionPathDeletion:
     def candidates(self, snapshot: Snapshot, seed: int, knobs: Knobs) -> Iterator[Candidate]:
         """Yield one candidate per function with such checks, or per check, in seed order."""
         code = TestedCode(snapshot)
-        expectations = _Expectations(code.tree)
+        calls = CallsOfTests(code.tree)
         pool = in_seed_order(
-            _groups(code, expectations, knobs),
+            _groups(code, calls, knobs),
             seed,
             self.name,
             key=lambda group: (group.file.path, group.checks[0].raising.lineno),
         )
         reference = GeneratorRef(name=self.name, version=self.version, seed=seed, knobs=asdict(knobs))
         for group in pool:
-            yield _propose(code, group, expectations, reference, knobs)
+            yield _propose(code, group, calls, reference, knobs)
 
 
 @dataclass(frozen=True)
@@ -118,38 +117,17 @@ class _Group:
         return self.checks[0].function
 
 
-class _Expectations:
-    """Which tests expect an exception, by their source."""
-
-    def __init__(self, tree: SourceTree) -> None:
-        self._tree = tree
-        self._functions: dict[str, dict[str, ast.AST]] = {}
-
-    def source(self, test: str) -> str:
-        """Return the source of a test function, decorators included; empty when it cannot be found."""
-        path, parts = split_test_id(test)
-        node = self._parsed(path).get(".".join(parts)) or self._parsed(path).get(parts[-1] if parts else "")
-        return ast.unparse(node) if node is not None else ""
-
-    def expects(self, test: str) -> bool:
-        """Return whether the test, or a helper of its file that it names, calls ``raises`` or ``assertRaises``."""
-        return any(name in _EXPECTING for name in re.findall(r"(\w+)\(", self.source(test)))
-
-    def _parsed(self, path: str) -> dict[str, ast.AST]:
-        if path not in self._functions:
-            found: dict[str, ast.AST] = {}
-            module = ast.parse(self._tree.python_files.get(path, b""))
-            for node in module.body:
-                members = node.body if isinstance(node, ast.ClassDef) else [node]
-                prefix = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
-                for item in members:
-                    if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef):
-                        found[prefix + item.name] = item
-            self._functions[path] = found
-        return self._functions[path]
+def _expects(calls: CallsOfTests, test: str) -> bool:
+    """Return whether a test calls ``raises``, ``assertRaises`` or the like."""
+    return any(called_name(call) in _EXPECTING for call in calls.calls(test))
 
 
-def _groups(code: TestedCode, expectations: _Expectations, knobs: Knobs) -> Iterator[_Group]:
+def _source(calls: CallsOfTests, test: str) -> str:
+    node = calls.function(test)
+    return ast.unparse(node) if node is not None else ""
+
+
+def _groups(code: TestedCode, calls: CallsOfTests, knobs: Knobs) -> Iterator[_Group]:
     """Yield the checks that tests expect, as the knobs group them."""
     index = NameIndex.of(code.tree)
     for path in sorted(index.own):
@@ -157,7 +135,7 @@ def _groups(code: TestedCode, expectations: _Expectations, knobs: Knobs) -> Iter
         lines = code.tests_of_lines(path)
         for check in error_checks(index.files[path]) if lines else ():
             tests = list(dict.fromkeys(test for line in check.lines for test in lines.get(line, [])))
-            if knobs.kinds in ("all", check.kind) and any(map(expectations.expects, tests)):
+            if knobs.kinds in ("all", check.kind) and any(_expects(calls, test) for test in tests):
                 key = check.function if knobs.scope == "function" else f"{check.function}:{check.raising.lineno}"
                 by_function.setdefault(key, []).append((check, tests))
         for entries in by_function.values():
@@ -167,15 +145,13 @@ def _groups(code: TestedCode, expectations: _Expectations, knobs: Knobs) -> Iter
                 yield _Group(index.files[path], tuple(check for check, _ in entries), every)
 
 
-def _propose(
-    code: TestedCode, group: _Group, expectations: _Expectations, reference: GeneratorRef, knobs: Knobs
-) -> Candidate:
+def _propose(code: TestedCode, group: _Group, calls: CallsOfTests, reference: GeneratorRef, knobs: Knobs) -> Candidate:
     file, checks, tree = group.file, group.checks, code.tree
     edits: dict[str, list[Edit]] = {file.path: removal_edits(file, checks)}
     dead = DeadCode() if knobs.keep_helpers else dead_after(tree, {file.path: deleted_spans(file, checks)})
     for path, spans in dead.spans.items():
         edits.setdefault(path, []).extend((span, b"") for span in spans)
-    reads_message = any(_LOOKS_AT_MESSAGE.search(expectations.source(test)) for test in group.tests)
+    reads_message = any(_LOOKS_AT_MESSAGE.search(_source(calls, test)) for test in group.tests)
     name = group.function if knobs.scope == "function" else f"{group.function}.{_number(file, checks[0])}"
     probe = apply_edits(file.source, always_raising(file, checks))
     originals = {path: tree.read(path) for path in edits}

@@ -66,9 +66,9 @@ class ModuleStatement:
                 "Signatures and docstrings are still there; private helpers and imports that only the bodies needed "
                 "are not. Write the bodies, so that the module behaves as its docstrings and this text say."
             )
-        lost = " Private helpers elsewhere that only it needed are gone too." if self.lost_helpers else ""
+        note = " Private helpers elsewhere that only it needed are gone too." if self.lost_helpers else ""
         return (
-            f"the file `{self.path}` has been removed, with every import of it.{lost} Everything else works. Write it "
+            f"the file `{self.path}` has been removed, with every import of it.{note} Everything else works. Write it "
             "again, so that it behaves as described here, and restore what other modules had from it."
         )
 
