@@ -36,7 +36,7 @@ class CallsOfTests:
         return self._calls[key]
 
     def with_keyword(self, test: str, called: str, keyword: str) -> list[ast.Call]:
-        """Return the calls of ``called`` (a name without what stands before its last dot) that pass ``keyword``."""
+        """Return the calls of ``called`` (the last part of a dotted name) that pass ``keyword``."""
         return [
             call
             for call in self.calls(test)

@@ -75,12 +75,12 @@ def _texts(call: ast.Call) -> list[str]:
     return [item.value for item in call.args if isinstance(item, ast.Constant) and isinstance(item.value, str)]
 
 
-def _settings(call: ast.Call) -> tuple[tuple[str, str], ...]:
-    return tuple((item.arg, ast.unparse(item.value)) for item in call.keywords if item.arg)
+def _settings(file: SourceFile, call: ast.Call) -> tuple[tuple[str, str], ...]:
+    return tuple((item.arg, file.text(item.value)) for item in call.keywords if item.arg)
 
 
 def _of_argparse(file: SourceFile, call: ast.Call) -> CommandOption | None:
-    flags, settings = _texts(call), dict(_settings(call))
+    flags, settings = _texts(call), dict(_settings(file, call))
     action = settings.get("action", "").strip("'\"")
     if len(flags) != len(call.args) or not flags or not all(flag.startswith("-") for flag in flags):
         return None
@@ -100,7 +100,7 @@ def _of_argparse(file: SourceFile, call: ast.Call) -> CommandOption | None:
 
 
 def _of_click(file: SourceFile, function: Function, call: ast.Call) -> CommandOption | None:
-    texts, settings = _texts(call), dict(_settings(call))
+    texts, settings = _texts(call), dict(_settings(file, call))
     flags = [flag.strip() for text in texts if text.startswith("-") for flag in text.split("/")]
     named = [text for text in texts if not text.startswith("-")]
     longest = max((flag for flag in flags if not flag.startswith("--no-")), key=len, default="")

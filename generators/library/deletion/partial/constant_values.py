@@ -59,8 +59,8 @@ class FixedReads:
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.Name):
-            known = isinstance(self.value, Symbol) and node.id == self.value.name
-            return self.value if known else UNKNOWN
+            is_symbol = isinstance(self.value, Symbol) and node.id == self.value.name
+            return self.value if is_symbol else UNKNOWN
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             truth = self.truth(node.operand)
             return UNKNOWN if truth is None else not truth
@@ -94,15 +94,15 @@ class FixedReads:
         return value
 
     def _comparison(self, node: ast.Compare) -> Any:
-        left, right = self.evaluate(node.left), self.evaluate(node.comparators[0])
-        if left is UNKNOWN or right is UNKNOWN:
+        first, second = self.evaluate(node.left), self.evaluate(node.comparators[0])
+        if first is UNKNOWN or second is UNKNOWN:
             return UNKNOWN
-        if isinstance(left, Symbol) or isinstance(right, Symbol):
-            equal = left == right  # a Symbol may still be equal to another value
+        if isinstance(first, Symbol) or isinstance(second, Symbol):
+            equal = first == second  # a Symbol may still be equal to another value
             identity = {ast.Is: True, ast.IsNot: False, ast.Eq: True, ast.NotEq: False}
             return identity.get(type(node.ops[0]), UNKNOWN) if equal else UNKNOWN
         try:
-            return _COMPARISONS[type(node.ops[0])](left, right)
+            return _COMPARISONS[type(node.ops[0])](first, second)
         except TypeError:
             return UNKNOWN
 

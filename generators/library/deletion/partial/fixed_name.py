@@ -57,8 +57,8 @@ def _widest(file: SourceFile, fixed: FixedReads, node: ast.expr) -> ast.expr:
     for parent in file.ancestors(node):
         if not isinstance(parent, ast.BoolOp | ast.UnaryOp | ast.Compare | ast.Call | ast.Tuple | ast.List | ast.Set):
             break
-        known = fixed.truth(parent) is not None if _is_condition(file, parent) else _is_plain(fixed.evaluate(parent))
-        if known and not isinstance(parent, ast.Tuple | ast.List | ast.Set):
+        decided = fixed.truth(parent) is not None if _is_condition(file, parent) else _is_plain(fixed.evaluate(parent))
+        if decided and not isinstance(parent, ast.Tuple | ast.List | ast.Set):
             top = parent
     return top
 
@@ -143,10 +143,10 @@ def _replacement(file: SourceFile, fixed: FixedReads, top: ast.expr, read: ast.e
     if any(isinstance(item, ast.JoinedStr) for item in file.ancestors(top)):
         raise Rejected("v0_not_exact", f"{where} formats it")
     parent = file.parents[top]
-    is_object = isinstance(parent, ast.Attribute | ast.Subscript | ast.Starred)
+    is_object = isinstance(parent, ast.Attribute | ast.Subscript | ast.Starred) and top is parent.value
     is_called = isinstance(parent, ast.Call) and top is parent.func
     if (is_object or is_called) and not isinstance(fixed.value, Symbol | str | tuple):
         raise Rejected("v0_not_exact", f"{where} uses it as an object")
     new = text if top is read else repr(fixed.evaluate(top)).encode()
-    tight = isinstance(parent, ast.BinOp | ast.UnaryOp | ast.Attribute | ast.Subscript)
+    tight = isinstance(parent, ast.BinOp | ast.UnaryOp) or is_object
     return file.span(top), b"(" + new + b")" if tight and not re.fullmatch(rb"\w+|'[^']*'|\"[^\"]*\"", new) else new

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -21,7 +20,7 @@ from ..documentation import redact_docstring
 from ..removal.name_index import NameIndex
 from ..removal.source_file import SourceFile
 from .calls_of_tests import CallsOfTests, called_name
-from .line_edits import deleted_lines, tidied
+from .line_edits import changed_lines, tidied
 from .parameters import Parameter, parameters, without_handling, without_parameter_itself
 
 if TYPE_CHECKING:
@@ -179,11 +178,11 @@ def _propose(
     ignoring = without_handling(file, parameter)
     after, documentation = without_parameter_itself(file.path, ignoring, parameter)
     documentation = [part for part in map(redact_docstring, documentation) if part.strip()]
-    lines = _changed_lines(file.source, ignoring) + 1  # the signature changes too
+    deleted = b"\n".join(file.source[start:end] for start, end in changed_lines(file.source, ignoring))
+    lines = deleted.count(b"\n") + 1  # the signature changes too
     if lines < knobs.min_lines or ignoring == file.source or (knobs.documented and not documentation):
         return None
     exercise = tidied(code.tree, file.path, after, keep_helpers=knobs.keep_helpers)
-    deleted = b"\n".join(file.source[start:end] for start, end in deleted_lines(file.source, ignoring))
     dotted = f"{file.dotted}.{parameter.function}"
     text = _signature(code, file, parameter)
     others: Files = {path: code.tree.read(path) for path in exercise}
@@ -211,13 +210,6 @@ def _propose(
         probes={"ignored": {**others, file.path: ignoring}},
         features={"lines_changed": lines, "tests_touching": len(tests), "docstring": bool(documentation)},
     )
-
-
-def _changed_lines(before: bytes, after: bytes) -> int:
-    """Return the number of lines of ``before`` that ``after`` does not have, whatever their indentation."""
-    old, new = ([line.strip() for line in text.splitlines() if line.strip()] for text in (before, after))
-    codes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-    return sum(last - first for kind, first, last, _, _ in codes if kind != "equal")
 
 
 def _signature(code: TestedCode, file: SourceFile, parameter: Parameter) -> str:
