@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -20,6 +20,7 @@ from .knobs import Knobs
 from .removal.closure import Closure
 from .removal.file_edits import all_edits, deleted_samples, stub_file_edits, undefined_names
 from .removal.name_index import NameIndex
+from .removal.source_file import SourceFile
 from .statement import DeletionStatement, Entity, ReplacedCaller
 from .target import Target
 
@@ -163,17 +164,28 @@ def _stub(tree: SourceTree, target: Target, knobs: Knobs) -> Cut:
 
 def _removal(code: TestedCode, target: Target, affected: list[str], knobs: Knobs) -> Cut:
     """Return the cut that removes the definition with its name. Raises Rejected when something else needs the name."""
-    tree, index = code.tree, NameIndex.of(code.tree)
+    index = NameIndex.of(code.tree)
     closure = Closure(index, code.baseline.tests_of, set(code.baseline.at_import), set(affected))
     file = index.files[target.module.path]
     body = file.classes[target.owner.name].body if target.owner else file.tree.body
     twins = [item for item in body if getattr(item, "name", "") == target.short]
     closure.remove(file.path, twins, f"{file.dotted}.{target.name}")
-    edits = all_edits(closure)
+    return finished_cut(closure, file, knobs)
+
+
+def finished_cut(closure: Closure, home: SourceFile, knobs: Knobs, gone: Iterable[str] = ()) -> Cut:
+    """Return a finished removal from the module ``home`` as a cut, without edits of the files that are ``gone``.
+
+    Raises Rejected when a source file would use a name that is not defined any more.
+    """
+    tree, index = closure.index.tree, closure.index
+    edits = {path: changes for path, changes in all_edits(closure).items() if path not in gone}
     sources = {path: changes for path, changes in edits.items() if path in index.own}
     dead = DeadCode()
     if not knobs.keep_helpers:
-        dead = dead_after(tree, {path: [span for span, _ in changes] for path, changes in sources.items()})
+        deleted = {path: [span for span, _ in changes] for path, changes in sources.items()}
+        dead = dead_after(tree, deleted | {path: [(0, len(tree.read(path)))] for path in gone})
+        dead.spans = {path: spans for path, spans in dead.spans.items() if path not in gone}
     for path, spans in dead.spans.items():
         sources.setdefault(path, []).extend((span, b"") for span in spans)
     for path, changes in sources.items():
@@ -184,7 +196,7 @@ def _removal(code: TestedCode, target: Target, affected: list[str], knobs: Knobs
     cut.tests = {path: apply_edits(tree.read(path), changes) for path, changes in edits.items() if path not in sources}
     cut.lost_names = {path: sorted(names) for path, names in sorted(closure.lost_names.items()) if names}
     if knobs.redacts:
-        prefix = file.dotted + "."
+        prefix = home.dotted + "."
         removed = [item.removeprefix(prefix) for item in closure.removed if item.startswith(prefix)]
         cut.documents = {**redact_entries(tree.documents(), removed), **deleted_samples(closure)}
     _describe(tree, closure, cut, knobs)

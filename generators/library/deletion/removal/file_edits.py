@@ -23,7 +23,7 @@ def all_edits(closure: Closure) -> dict[str, list[Edit]]:
     for path, file in closure.index.files.items():
         edits = list(closure.edits.get(path, []))
         deleted = closure.statements.get(path, {})
-        edits += _deletions(file, deleted)
+        edits += deletions(file, deleted)
         for node, numbers in closure.items.get(path, {}).items():
             if node not in deleted:
                 edits += _item_edits(file, node, numbers)
@@ -32,7 +32,7 @@ def all_edits(closure: Closure) -> dict[str, list[Edit]]:
     return result
 
 
-def _deletions(file: SourceFile, statements: Iterable[ast.stmt]) -> list[Edit]:
+def deletions(file: SourceFile, statements: Iterable[ast.stmt]) -> list[Edit]:
     """Return the edits that delete the statements; the first of a block that would be empty becomes ``pass``."""
     deleted = dict.fromkeys(statements)
     first_of_empty: set[ast.AST] = set()
@@ -123,7 +123,7 @@ def stub_file_edits(closure: Closure) -> dict[str, list[Edit]]:
                 names = [closure.index.canonical(f"{file.dotted}.{value!s}") for value in values]
                 numbers = {number for number, name in enumerate(names) if name in closure.removed}
                 edits += _item_edits(file, node, numbers) if numbers else []
-        edits += _deletions(file, sorted(deleted, key=file.span))
+        edits += deletions(file, sorted(deleted, key=file.span))
         if edits:
             result[path] = edits
     return result

@@ -1,0 +1,1 @@
+"""Deletion of a whole module: ``module_deletion`` is the generator, ``module_statement`` writes the text."""
