@@ -62,7 +62,8 @@ def _call(code: ModuleCode, node: ast.Call) -> Iterator[Site]:
         start, end = code.span(node.args[0])[0], code.span(node.args[1])[1]
         text = code.text(node.args[1]) + b", " + code.text(node.args[0])
         yield from code.spliced("gather", (start, end), text, node)
-    if name in _WAITING and node.args and isinstance(code.parents[node], ast.Await):
+    plain = node.args and not isinstance(node.args[0], ast.Lambda | ast.Starred)
+    if name in _WAITING and plain and isinstance(code.parents[node], ast.Await):
         yield from code.replaced("limit", node, code.text(node.args[0]))
 
 

@@ -80,7 +80,7 @@ class LLMBug(BugGenerator, AsksModel):
         recorded = {**asdict(knobs), "model": endpoint.model}
         reference = GeneratorRef(name=self.name, version=self.version, seed=seed, knobs=recorded)
         for site in self.in_order(self.decided(code, knobs), seed):
-            ideas = stream(seed, self.name, site.path, str(site.mutant.start)).sample(_IDEAS, 3)
+            ideas = stream(seed, self.name, f"{site.path}:{site.mutant.start}").sample(_IDEAS, 3)
             blocked, mutant = None, site.mutant
             try:
                 mutant = rewritten(site.mutant, endpoint.ask(_prompt(site, ideas), max_tokens=4096))

@@ -18,8 +18,8 @@ from .bug_call import CallBug
 from .bug_control_flow import ControlFlowBug
 from .bug_removed_statement import RemovedStatementBug
 from .bug_report import BugReport
-from .family import Site, affected, candidate_of
-from .rules import RuleGenerator, RuleKnobs
+from .family import BugGenerator, Site, affected, candidate_of
+from .rules import RuleKnobs, kinds_in_turn
 
 if TYPE_CHECKING:
     from ....environments.snapshots import Snapshot
@@ -56,7 +56,7 @@ class TwoMistakesReport:
         return f"{self.report.render(context)}\n## Note\n\n{note}\n"
 
 
-class MaskingBug(RuleGenerator):
+class MaskingBug(BugGenerator):
     """Put two mistakes into tested code: all tests of the second run the first, so it shows only after that is fixed.
 
     Correcting only one of them must score 0: both partial corrections are tried as trivial solutions.
@@ -65,7 +65,6 @@ class MaskingBug(RuleGenerator):
     name = "bug_masking"
     version = "1"
     knobs = Knobs
-    needs = "pair of mistakes"
 
     def sites(self, module: Module, lines: Collection[int], knobs: Knobs) -> Iterator[Site]:
         """Yield the mistakes of other generators."""
@@ -76,7 +75,7 @@ class MaskingBug(RuleGenerator):
         """Yield one candidate per pair, in seed order. Raises NotApplicable for a package without any pair."""
         code = TestedCode(snapshot)
         reference = GeneratorRef(name=self.name, version=self.version, seed=seed, knobs=asdict(knobs))
-        sites = list(self.in_order(self.decided(code, knobs), seed))
+        sites = kinds_in_turn(self.in_order(self.decided(code, knobs), seed))
         used: set[Site] = set()
         for first in sites:
             if first.mutant.operator in _HIDING and first not in used and first.mutant.changes_code():

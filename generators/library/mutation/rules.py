@@ -59,8 +59,7 @@ class RuleGenerator(BugGenerator):
 
     def in_order(self, pool: Iterable[Site], seed: int) -> Iterable[Site]:
         """Return the first site of each kind, then the second of each, drawn from the seed."""
-        shuffled = [(site, site.mutant) for site in super().in_order(pool, seed)]
-        return [site for site, _ in each_kind_in_turn(shuffled, len(shuffled))]
+        return kinds_in_turn(super().in_order(pool, seed))
 
     def candidates(self, snapshot: Snapshot, seed: int, knobs: RuleKnobs) -> Iterator[Candidate]:
         """Yield one candidate per mistake, in seed order. Raises NotApplicable for a package without any place."""
@@ -73,3 +72,9 @@ class RuleGenerator(BugGenerator):
                 f"{self.name} finds nothing to change: no {self.needs} is run by at most {knobs.max_share:.0%} of the "
                 "tests; take another source, or raise max_share"
             )
+
+
+def kinds_in_turn(sites: Iterable[Site]) -> list[Site]:
+    """Return the sites in another order: the first of each kind, then the second of each, and so on."""
+    pairs = [(site, site.mutant) for site in sites]
+    return [site for site, _ in each_kind_in_turn(pairs, len(pairs))]

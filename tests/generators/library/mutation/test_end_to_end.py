@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from helpers.scripted_endpoint import say, serving
 
 from etude.generators.generate import generate
+from etude.generators.model_endpoint import ModelEndpoint
 from etude.models import Task
 
 PYPROJECT = """
@@ -224,3 +226,22 @@ def test_a_candidate_becomes_a_task_whose_id_does_not_name_the_place(name, kiosk
         task = Task.model_validate_json(line)
         assert task.FAIL_TO_PASS and task.PASS_TO_PASS and task.generator.name == name
         assert not any(word in task.task_id.split(".")[-1] for word in ("Basket", "Item", "total", "put", "label"))
+
+
+@pytest.mark.slow
+def test_an_answer_of_a_model_becomes_a_task_and_is_not_asked_for_again(kiosk, tmp_path):
+    def script(number, body):
+        return say(body["messages"][1]["content"].partition("\n\n")[2].replace("return ", "return not ", 1))
+
+    rows = []
+    with serving(script) as server:
+        endpoint = ModelEndpoint(server.url, "m")
+        for _ in range(2):
+            report = generate(
+                [str(kiosk)], generators=["bug_llm"], count=1, seed=0, out=tmp_path / "out", endpoint=endpoint
+            )
+            assert (report.candidates, report.tasks) == (1, 1), report.rejected
+            rows.append((tmp_path / "out" / "tasks.jsonl").read_bytes())
+    assert len(server.requests) == 1 and rows[0] == rows[1]
+    task = Task.model_validate_json(rows[0].splitlines()[0])
+    assert task.generator.knobs["model"] == "m" and server.url not in rows[0].decode()
