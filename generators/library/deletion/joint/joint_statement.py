@@ -89,7 +89,7 @@ class JointStatement:
     def _introduction(self, package: str) -> str:
         """Return what is missing, in which state the workspace is, and what to do."""
         number = len(self.entry_points) + len(self.internals)
-        what = "one function or method" if number == 1 else f"{number} functions, methods and classes"
+        what = "one function or method" if number == 1 else f"{number} functions and methods"
         where = "one file" if len(self.places) == 1 else f"{len(self.places)} files"
         parts = [*self.entry_points, *self.internals]
         if not any(part.removed for part in parts):

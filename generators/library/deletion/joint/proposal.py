@@ -115,10 +115,12 @@ def _parts(tree: SourceTree, deletion: Deletion, cut: JointCut, exercise: Files,
     for target in sorted(missing, key=lambda item: (item.module.path, item.definitions[0].span)):
         removed = target in cut.removed
         entity = target.description(tree, redact=knobs.redacts, mode="remove" if removed else "stub")
-        if entity.owner:
-            entity = replace(entity, owner=replace(entity.owner, siblings=()))
+        if entity.owner:  # the workspace still has the class with its docstring
+            about = entity.owner.docstring.strip().split("\n\n")[0]
+            entity = replace(entity, owner=replace(entity.owner, docstring=about, siblings=()))
         owner = target.owner.name if target.owner else ""
-        sites = tree.call_sites(target.short, edited=exercise, owner=owner, most=MAX_CALL_SITES)
+        special = target.short.startswith("__")  # the class of `super().__init__()` is not known
+        sites = [] if special else tree.call_sites(target.short, edited=exercise, owner=owner, most=MAX_CALL_SITES)
         parts.append(Part(entity, target.module.path, sites, callers[target.entity][:MAX_CALL_SITES], removed))
     return parts
 
