@@ -94,7 +94,7 @@ def _deletion(tested: TestedTargets, cluster: Cluster) -> Deletion:
     if title == plain:
         summary = f"the feature “{title}” is missing."
     else:
-        summary = f"{title} is missing, with everything that only it needs."
+        summary = f"{title} is missing, with everything else that only its tests use."
     return Deletion(
         name=plain,
         heading=f"Implement {title}" if title != plain else f"Implement the feature “{title}”",

@@ -12,6 +12,7 @@ from etude.generators import GENERATORS
 from etude.generators.base import StatementContext
 from etude.generators.generate import generate
 from etude.generators.knob_parsing import parse_knobs
+from etude.generators.library.deletion.joint.proposal import without_empty_leads
 from etude.models import Task
 
 SMALL = {"min_lines": 1, "min_entities": 2, "min_tests": 1}
@@ -135,6 +136,19 @@ def test_probes_give_every_definition_the_same_trivial_body(snapshot):
     assert probes["none"]["pkg/scanner.py"].count(b"return None") == 1
     for files in probes.values():
         assert not any(b"NotImplementedError" in content for content in files.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Walk.\n\nExample:\n\nCreate a walker:\n\nThis is made for walking:", "Walk."),
+        ("Walk. Twice is an error:", "Walk. Twice is an error."),
+        ("Walk.\n\nReturns:\n    Nodes.", "Walk.\n\nReturns:\n    Nodes."),
+        ("Use one of:\n\n- this\n- that", "Use one of:\n\n- this\n- that"),
+    ],
+)
+def test_a_docstring_does_not_announce_examples_that_are_gone(text, expected):
+    assert without_empty_leads(text) == expected
 
 
 def test_features_become_tasks(tmp_path):
