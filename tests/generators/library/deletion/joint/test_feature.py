@@ -96,6 +96,16 @@ def test_knobs_limit_the_size_of_a_feature(snapshot, knobs):
     assert candidates(snapshot, **knobs) == []
 
 
+def test_examples_of_deleted_code_leave_the_documents(project):
+    text = (
+        "Use\n\n.. code-block:: python\n\n    scan('a')\n\n    x = 1\n\nor\n\n.. code-block:: python\n\n    depth(1)\n"
+    )
+    snapshot = project({**FILES, "docs/use.rst": text}, MAP, passed=OTHER)
+    redacted = named(snapshot, "parsing").exercise["docs/use.rst"]
+    assert redacted == b"Use\n\nor\n\n.. code-block:: python\n\n    depth(1)\n"
+    assert "docs/use.rst" not in named(snapshot, "parsing", docs="keep").exercise
+
+
 def test_two_candidates_have_little_in_common(snapshot):
     entities = [item.entity for item in candidates(snapshot)]
     assert len(entities) == len(set(entities)) == 2
