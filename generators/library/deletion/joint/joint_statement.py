@@ -136,9 +136,9 @@ class JointStatement:
             return []
         lines = [_short_line(part) for part in short[:MAX_LISTED]]
         lines += [f"and {len(short) - MAX_LISTED} more in the same files"] if len(short) > MAX_LISTED else []
-        head = (
-            "These are missing too; only other code of the package uses them." if self.entry_points else "Missing are:"
-        )
+        if not self.entry_points:
+            return [f"## Missing definitions\n\n{bullets(lines)}"]
+        head = "These are missing too; only other code of the package uses them."
         return [f"## Internals\n\n{head}\n\n{bullets(lines)}"]
 
     def _restored(self) -> list[str]:

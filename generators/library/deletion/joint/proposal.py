@@ -143,7 +143,7 @@ def places(tree: SourceTree, targets: Sequence[Target]) -> list[Place]:
 def first_sentence(source: bytes) -> str:
     """Return the first sentence of a module's docstring, on one line; empty when it has none."""
     text = ast.get_docstring(parse(source)) or ""
-    paragraph = " ".join(text.split("\n\n")[0].split())
+    paragraph = " ".join(re.sub(r"[-=~*]{4,}", "", text.split("\n\n")[0]).split())
     return re.split(r"(?<=[.!?])\s", paragraph)[0][:200]
 
 
