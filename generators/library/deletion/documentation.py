@@ -16,6 +16,11 @@ _DIRECTIVE = r"(?m)^([ \t]*)\.\. (?:py:)?(?:auto)?(?:function|method|class|excep
 _BULLET = re.compile(r"(?m)^([ \t]*)[-*+][ \t]+[^\n]*\n?(?:\1[ \t]+[^\n]*\n?)*")
 
 
+_CODE_BLOCK = re.compile(
+    r"(?m)^([ \t]*)\.\. (?:code|code-block|sourcecode)::[^\n]*\n(?:[ \t]*\n|\1[ \t]+[^\n]*(?:\n|\Z))*"
+)
+
+
 def redact_docstring(text: str) -> str:
     """Return ``text`` without its interactive examples."""
     return re.sub(r"\n{3,}", "\n\n", _EXAMPLE.sub("", text))
@@ -25,6 +30,16 @@ def redact_examples(documents: dict[str, bytes], name: str) -> Files:
     """Return the documents that change when every example with ``name`` is dropped; non-UTF-8 documents stay."""
     word = re.compile(rf"\b{re.escape(name)}\b")
     return _changed(documents, lambda text: _without_examples(text, word))
+
+
+def redact_code_blocks(documents: dict[str, bytes], names: Iterable[str]) -> Files:
+    """Return the documents that change when every reStructuredText block of code with one of ``names`` is dropped."""
+    words = set(names)
+
+    def drop(match: re.Match[str]) -> str:
+        return "" if words & set(re.findall(r"\w+", match.group())) else match.group()
+
+    return _changed(documents, lambda text: _CODE_BLOCK.sub(drop, text))
 
 
 def redact_entries(documents: dict[str, bytes], names: Iterable[str]) -> Files:

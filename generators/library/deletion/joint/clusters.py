@@ -95,10 +95,16 @@ class TestedTargets:
         yielded: set[frozenset[str]] = set()
         for kind, name, seed in self._seeds():
             cluster = self.cluster(kind, name, seed)
-            off_topic = kind == "topic" and not any(name in words_in(entity) for entity in cluster.entities)
-            if cluster.targets and cluster.entities not in yielded and not off_topic:
+            if kind == "topic" and not self._is_topic(name, cluster):
+                continue
+            if cluster.targets and cluster.entities not in yielded:
                 yielded.add(cluster.entities)
                 yield cluster
+
+    def _is_topic(self, word: str, cluster: Cluster) -> bool:
+        """Return whether definitions of the cluster have the word in their names, and not the whole package has."""
+        in_code = any(word in words_in(target.name) for target in cluster.targets)
+        return in_code and not any(word in root.lower() for root in self.code.tree.roots)
 
     def _seeds(self) -> Iterator[tuple[SeedKind, str, int]]:
         seeds: dict[tuple[SeedKind, str], int] = {}

@@ -91,14 +91,11 @@ def _overlap(one: Cluster, other: Cluster) -> float:
 def _deletion(tested: TestedTargets, cluster: Cluster) -> Deletion:
     title = feature_title(cluster, tested.code.tree.roots)
     plain = title.strip("`")
-    if title == plain:
-        summary = f"the feature “{title}” is missing."
-    else:
-        summary = f"{title} is missing, with everything that only it needs."
+    feature = title if title != plain else f"the feature “{title}”"
     return Deletion(
         name=plain,
-        heading=f"Implement {title}" if title != plain else f"Implement the feature “{title}”",
-        summary=summary,
+        heading=f"Implement {feature}",
+        summary=f"{feature} is missing, with everything else that only its tests use.",
         targets=cluster.targets,
         tests=tested.names(cluster.tests),
     )

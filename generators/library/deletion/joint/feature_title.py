@@ -29,17 +29,12 @@ def feature_title(cluster: Cluster, roots: Iterable[str]) -> str:
         words = plain_words(text)
         if words.lower() not in generic:
             return words
-    if cluster.kind == "class":
-        return f"`{name}`"
-    if cluster.kind == "definition" and (public := _public_names(cluster)):
-        return f"`{name if name in public else public[0]}`"
+    if cluster.kind in ("class", "definition"):
+        owner, _, short = name.rpartition(".")
+        if short.startswith("__"):
+            return f"`{owner or name}`"
+        return plain_words(short.strip("_")) if short.startswith("_") else f"`{name}`"
     return f"`{main_module(cluster)}`"
-
-
-def _public_names(cluster: Cluster) -> list[str]:
-    """Return the public definitions of a cluster, those with most code first; special methods are not among them."""
-    public = [target for target in cluster.targets if not re.search(r"(^|\.)_", target.name)]
-    return [target.name for target in sorted(public, key=lambda item: (-item.lines(), item.entity))]
 
 
 def plain_words(name: str) -> str:

@@ -13,7 +13,7 @@ from ....python.source_tree import SOURCE_SUFFIXES, SourceTree
 from ....python.tested_code import TestedCode
 from ..bodies import STUB
 from ..cascade import DeadCode, dead_after
-from ..documentation import redact_entries, redact_examples
+from ..documentation import redact_code_blocks, redact_entries, redact_examples
 from ..family import Cut, absorbed_target
 from ..knobs import Knobs
 from ..removal.closure import Closure
@@ -186,14 +186,14 @@ def _check_names(tree: SourceTree, cut: JointCut) -> None:
 
 
 def _without_examples(tree: SourceTree, names: Sequence[str]) -> Files:
-    """Return the documents that lose examples with one of ``names``."""
+    """Return the documents that lose examples and blocks of code with one of ``names``."""
     documents = tree.documents()
     changed: Files = {}
     for name in dict.fromkeys(names):
         redacted = redact_examples(documents, name)
         changed |= redacted
         documents |= {path: data for path, data in redacted.items() if data is not None}
-    return changed
+    return changed | redact_code_blocks(documents, names)
 
 
 def joint_probes(tree: SourceTree, cut: JointCut, exercise: Files, targets: Sequence[Target]) -> dict[str, Files]:

@@ -89,7 +89,7 @@ class JointStatement:
     def _introduction(self, package: str) -> str:
         """Return what is missing, in which state the workspace is, and what to do."""
         number = len(self.entry_points) + len(self.internals)
-        what = "one function or method" if number == 1 else f"{number} functions, methods and classes"
+        what = "one function or method" if number == 1 else f"{number} functions and methods"
         where = "one file" if len(self.places) == 1 else f"{len(self.places)} files"
         parts = [*self.entry_points, *self.internals]
         if not any(part.removed for part in parts):
@@ -136,9 +136,9 @@ class JointStatement:
             return []
         lines = [_short_line(part) for part in short[:MAX_LISTED]]
         lines += [f"and {len(short) - MAX_LISTED} more in the same files"] if len(short) > MAX_LISTED else []
-        head = (
-            "These are missing too; only other code of the package uses them." if self.entry_points else "Missing are:"
-        )
+        if not self.entry_points:
+            return [f"## Missing definitions\n\n{bullets(lines)}"]
+        head = "These are missing too; only other code of the package uses them."
         return [f"## Internals\n\n{head}\n\n{bullets(lines)}"]
 
     def _restored(self) -> list[str]:

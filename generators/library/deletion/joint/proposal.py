@@ -115,10 +115,17 @@ def _parts(tree: SourceTree, deletion: Deletion, cut: JointCut, exercise: Files,
     for target in sorted(missing, key=lambda item: (item.module.path, item.definitions[0].span)):
         removed = target in cut.removed
         entity = target.description(tree, redact=knobs.redacts, mode="remove" if removed else "stub")
-        if entity.owner:
-            entity = replace(entity, owner=replace(entity.owner, siblings=()))
+        if entity.owner:  # the workspace still has the class with its docstring
+            about = entity.owner.docstring.strip().split("\n\n")[0]
+            entity = replace(entity, owner=replace(entity.owner, docstring=about, siblings=()))
         owner = target.owner.name if target.owner else ""
-        sites = tree.call_sites(target.short, edited=exercise, owner=owner, most=MAX_CALL_SITES)
+        entity = replace(entity, docstring=without_empty_leads(entity.docstring))
+        # The class of `super().__init__()` is not known.
+        sites = (
+            []
+            if is_special(target.short)
+            else tree.call_sites(target.short, edited=exercise, owner=owner, most=MAX_CALL_SITES)
+        )
         parts.append(Part(entity, target.module.path, sites, callers[target.entity][:MAX_CALL_SITES], removed))
     return parts
 
@@ -136,7 +143,7 @@ def places(tree: SourceTree, targets: Sequence[Target]) -> list[Place]:
 def first_sentence(source: bytes) -> str:
     """Return the first sentence of a module's docstring, on one line; empty when it has none."""
     text = ast.get_docstring(parse(source)) or ""
-    paragraph = " ".join(text.split("\n\n")[0].split())
+    paragraph = " ".join(re.sub(r"[-=~*]{4,}", "", text.split("\n\n")[0]).split())
     return re.split(r"(?<=[.!?])\s", paragraph)[0][:200]
 
 
@@ -189,9 +196,29 @@ def is_entry_point(name: str, used: set[str]) -> bool:
     Special methods are called through operators, so they count when the tests use their class.
     """
     owner, _, short = name.rpartition(".")
-    if short.startswith("__") and short.endswith("__"):
-        return owner in used
-    return short in used
+    return (owner if is_special(short) else short) in used
+
+
+def is_special(name: str) -> bool:
+    """Return whether Python itself calls methods of this name."""
+    return name.startswith("__") and name.endswith("__")
+
+
+def without_empty_leads(text: str) -> str:
+    """Return a docstring without lines that announce an example which is not there any more.
+
+    A line of several sentences stays and ends with a full stop.
+    """
+    paragraphs = text.split("\n\n")
+    result: list[str] = []
+    for paragraph in reversed(paragraphs):
+        following = result[0] if result else ""
+        announces = paragraph.rstrip().endswith(":") and "\n" not in paragraph.strip()
+        if not announces or following.startswith((" ", "\t", "-", "*", "`", "..", "\n")):
+            result.insert(0, paragraph)
+        elif ". " in paragraph:
+            result.insert(0, paragraph.rstrip().rstrip(":") + ".")
+    return "\n\n".join(result)
 
 
 def callers_within(targets: Sequence[Target]) -> dict[str, list[str]]:
@@ -199,7 +226,7 @@ def callers_within(targets: Sequence[Target]) -> dict[str, list[str]]:
     vocabularies = [(target.name, words(_code(target))) for target in targets]
     return {
         target.entity: []
-        if target.short.startswith("__")
+        if is_special(target.short)
         else [name for name, vocabulary in vocabularies if name != target.name and target.short in vocabulary]
         for target in targets
     }

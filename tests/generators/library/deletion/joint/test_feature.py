@@ -12,6 +12,7 @@ from etude.generators import GENERATORS
 from etude.generators.base import StatementContext
 from etude.generators.generate import generate
 from etude.generators.knob_parsing import parse_knobs
+from etude.generators.library.deletion.joint.proposal import without_empty_leads
 from etude.models import Task
 
 SMALL = {"min_lines": 1, "min_entities": 2, "min_tests": 1}
@@ -51,11 +52,11 @@ def rendered(candidate):
 
 def test_a_cluster_is_everything_that_its_tests_need_and_no_other_test_does(snapshot):
     parsing = named(snapshot, "parsing")
-    assert parsing.hidden_tests.affected == PARSING
+    assert parsing.hidden_tests.affected == sorted(PARSING)
     assert set(parsing.exercise) == {"pkg/scanner.py", "pkg/parser.py"}
     assert parsing.features["entities"] == 5 and parsing.features["source_files"] == 2
     printing = named(snapshot, "printer")
-    assert printing.hidden_tests.affected == PRINTING
+    assert printing.hidden_tests.affected == sorted(PRINTING)
     assert set(printing.exercise) == {"pkg/printer.py"}
 
 
@@ -95,6 +96,16 @@ def test_knobs_limit_the_size_of_a_feature(snapshot, knobs):
     assert candidates(snapshot, **knobs) == []
 
 
+def test_examples_of_deleted_code_leave_the_documents(project):
+    text = (
+        "Use\n\n.. code-block:: python\n\n    scan('a')\n\n    x = 1\n\nor\n\n.. code-block:: python\n\n    depth(1)\n"
+    )
+    snapshot = project({**FILES, "docs/use.rst": text}, MAP, passed=OTHER)
+    redacted = named(snapshot, "parsing").exercise["docs/use.rst"]
+    assert redacted == b"Use\n\nor\n\n.. code-block:: python\n\n    depth(1)\n"
+    assert "docs/use.rst" not in named(snapshot, "parsing", docs="keep").exercise
+
+
 def test_two_candidates_have_little_in_common(snapshot):
     entities = [item.entity for item in candidates(snapshot)]
     assert len(entities) == len(set(entities)) == 2
@@ -116,7 +127,7 @@ def test_the_statement_names_entry_points_internals_places_and_errors(snapshot):
     assert "def parse(self)" in entry_points and "> Return the numbers and names." in entry_points
     assert "`pkg.scanner._token`: `def _token(text)`" in internals and "called by `scan`" in internals
     assert "`ValueError('expected a number')`" in internals
-    assert "parsing: numbers; names; rejects a sign" in internals
+    assert "parsing: names; numbers; rejects a sign" in internals
 
 
 def test_helpers_that_are_gone_are_not_named(snapshot):
@@ -135,6 +146,19 @@ def test_probes_give_every_definition_the_same_trivial_body(snapshot):
     assert probes["none"]["pkg/scanner.py"].count(b"return None") == 1
     for files in probes.values():
         assert not any(b"NotImplementedError" in content for content in files.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Walk.\n\nExample:\n\nCreate a walker:\n\nThis is made for walking:", "Walk."),
+        ("Walk. Twice is an error:", "Walk. Twice is an error."),
+        ("Walk.\n\nReturns:\n    Nodes.", "Walk.\n\nReturns:\n    Nodes."),
+        ("Use one of:\n\n- this\n- that", "Use one of:\n\n- this\n- that"),
+    ],
+)
+def test_a_docstring_does_not_announce_examples_that_are_gone(text, expected):
+    assert without_empty_leads(text) == expected
 
 
 def test_features_become_tasks(tmp_path):

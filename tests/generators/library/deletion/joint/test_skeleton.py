@@ -93,7 +93,7 @@ def test_the_statement_says_that_only_a_skeleton_is_left(snapshot):
     text = candidate.statement.render(StatementContext("pkg 1.0", candidate.hidden_tests.affected, []))
     assert text.startswith("# Implement `pkg` from its signatures\n")
     assert "only a skeleton of `pkg` is left: signatures and docstrings." in text
-    assert "4 functions, methods and classes in 3 files" in text
+    assert "4 functions and methods in 3 files" in text
 
 
 def test_a_skeleton_becomes_a_task_without_a_test_that_passes(tmp_path):
