@@ -226,8 +226,8 @@ def _read_record(reading: int, deadline: float) -> bytes | None:
     """
     data = b""
     while True:
-        size, found, record = data.partition(b"\n")
-        if found and len(record) >= int(size):
+        size, newline, record = data.partition(b"\n")
+        if newline and len(record) >= int(size):
             return record
         ready, _, _ = select.select([reading], [], [], max(0.0, deadline - time.monotonic()))
         part = os.read(reading, 1 << 16) if ready else b""
