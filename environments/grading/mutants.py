@@ -182,8 +182,8 @@ def judged(versions: Sequence[Version], runs: Sequence[TestRun], least_share: fl
     enough = share >= least_share
     failures = [TestFailure(test=test, cause=cause, component=PASS) for test, cause in dict.fromkeys(causes)]
     if not enough and wrong:
-        cause = f"the tests pass on {missed} of {len(wrong)} wrong versions"
-        failures.append(TestFailure(test="", cause=cause, component=NOTICE))
+        text = f"the tests pass on {missed} of {len(wrong)} wrong versions"
+        failures.append(TestFailure(test="", cause=text, component=NOTICE))
     return Verdict(
         components={PASS: float(not causes), NOTICE: float(enough)},
         fractions={NOTICE: share},

@@ -27,7 +27,7 @@ from ..checks.wrong_solutions.attempts import as_changes
 from ..limits import suite_limit
 from ..measured_stages import Measured, Stages
 from .rows import make_row, protected_but
-from .test_probes import probes
+from .trivial_tests import probes
 
 MOST_SECONDS = 30.0
 """Most seconds of CPU time that one test may take on one version."""
@@ -71,7 +71,7 @@ class TestStages:
         workspace = make_workspace(self.snapshot, workspace_patch, git=True)
         await self.stages.visible_suite(workspace.path, measured.passing, set())
         proposals = versions_of(self.snapshot.tree, candidate.exercise, tests)
-        limit = min(MOST_SECONDS, 2.0 + 3.0 * self.snapshot.baseline.seconds, suite_limit(self.snapshot))
+        limit = min(MOST_SECONDS, 4.0 + 3.0 * self.snapshot.baseline.seconds, suite_limit(self.snapshot))
         versions = await self._noticed(workspace.path, oracle, proposals, limit, tests)
         wrong = sum(not version.is_right for version in versions)
         context = StatementContext(
