@@ -99,7 +99,8 @@ async def verify(submission: Submission) -> Verdict:
             verdict = await _measured(submission, trees, accepted, verifier, versions)
         except SandboxError:  # the sandbox itself was killed, for one
             verdict = await _measured(submission, trees, accepted, verifier, versions)
-    return replace(verdict, accepted=accepted, refused=refused, pristine=pristine)
+    # Monitors look for code that knows of tests and of their results: that is what tests are made of.
+    return replace(verdict, accepted=accepted, inspected=(), refused=refused, pristine=pristine)
 
 
 async def _measured(
