@@ -13,8 +13,14 @@ from etude.generators.validation.checks.duplicates import duplicates, fingerprin
 from etude.generators.validation.checks.exercise import Exercise
 from etude.generators.validation.deliverables.exact_answers import readable_answer
 from etude.generators.validation.deliverables.rows import protected_but
-from etude.generators.validation.deliverables.written_tests import make_oracle, new_test_file, versions_of
+from etude.generators.validation.deliverables.written_tests import (
+    copies_of_tests,
+    make_oracle,
+    new_test_file,
+    versions_of,
+)
 from etude.models import AnswerVerifier, GeneratorRef, MutantsVerifier, Task
+from etude.monitors.leaks import Leak
 
 FILE = "tests/test_shelf.py"
 
@@ -96,3 +102,8 @@ def test_the_same_tests_for_two_tasks_are_duplicates():
         task = question(name).model_copy(update={"verifier": MutantsVerifier(test_file=path, versions=versions)})
         tasks.append(fingerprint(task, Exercise(task, {}, {path: source})))
     assert duplicates(tasks) == {"two": "one"}
+
+
+def test_names_and_constants_of_tests_in_their_data_are_no_leak():
+    leaks = [Leak("tests/data.diff", "text", kind, "big books") for kind in ("constant", "name", "code")]
+    assert [leak.needle for leak in copies_of_tests(leaks)] == ["code"]
