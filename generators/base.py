@@ -129,12 +129,20 @@ class Answered:
 class Question(Protocol):
     """A question about the code. Questions are pickled, so they hold no functions."""
 
-    form: AnswerForm
-    """How answers are compared."""
-    program: str
-    """Text of a program that prints what the answer is made of; '' where traced tests are enough."""
-    traced: Sequence[str] | None
-    """The tests whose lines are measured, in a run of these tests alone; empty: the whole suite; None: none."""
+    @property
+    def form(self) -> AnswerForm:
+        """Return how answers are compared."""
+        ...
+
+    @property
+    def program(self) -> str:
+        """Return a program that prints what the answer is made of; '' where traced tests are enough."""
+        ...
+
+    @property
+    def traced(self) -> Sequence[str] | None:
+        """Return the tests whose lines are measured, in a run of these alone; empty: the suite; None: no tests."""
+        ...
 
     def answer(self, observed: Observed) -> Answered:
         """Return the answer. Raises Rejected where there is none, or none that is worth asking for."""

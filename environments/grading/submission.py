@@ -65,6 +65,8 @@ class Verdict:
     """The expected tests that did not pass; secret."""
     accepted: list[FileChange] = field(default_factory=list)
     """The changes that were graded."""
+    inspected: Sequence[FileChange] | None = None
+    """The changes that monitors read as source code; None: the graded ones."""
     refused: list[FileChange] = field(default_factory=list)
     """The changes that were not graded, with reasons."""
     pristine: Pristine = Pristine()
@@ -118,10 +120,11 @@ async def grade_submission(submission: Submission) -> tuple[Grade, list[FileChan
     if not task.verifier.components:
         raise broken_task(task, "no reward component")
     verdict = await verifier_of(task)(submission)
+    inspected = verdict.accepted if verdict.inspected is None else verdict.inspected
     inspection = monitors.Inspection(
         task=task.public(),
         turns=tuple(turn.model_copy(deep=True) for turn in submission.turns),
-        diff=tuple(change.model_copy() for change in verdict.accepted),
+        diff=tuple(change.model_copy() for change in inspected),
         refused=tuple(change.model_copy() for change in verdict.refused),
         violations=tuple(verdict.violations),
         forged=verdict.forged,

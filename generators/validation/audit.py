@@ -176,7 +176,9 @@ class Audit:
     def _leaks(self, task: Task, trees: Materials, exercise: Exercise) -> str:
         check = self.leaks.setdefault(trees.snapshot.digest, LeakCheck(trees.snapshot))
         leaks = check.find(task, trees, exercise)
-        return str(leaks[0]) if leaks else delivered.readable(task, trees)
+        if delivered.is_delivered(task):
+            return delivered.readable(task, trees, leaks)
+        return str(leaks[0]) if leaks else ""
 
     def report(self, tasks: list[Task]) -> ValidationReport:
         """Return the report, in the order of the set."""

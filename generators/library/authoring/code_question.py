@@ -133,7 +133,8 @@ def _functions_of_calls(code: TestedCode, seed: int, knobs: Knobs) -> Iterator[A
                 "Which functions and methods of the package run, directly or through others, during the call "
                 "`{question}`, when it is the first call in a new Python process in the workspace, after the module "
                 f"`{function.module}` was imported? The called function itself counts. A function inside another one "
-                "counts as the outer one; lambdas and classes at the top level of a module do not count."
+                "counts as the outer one; lambdas and classes at the top level of a module do not count. Each is named "
+                "after the module that defines it."
             )
             question = FunctionsOfCall(program(function, calls), function.module, spans, function.dotted)
             yield Asked(function.dotted, question, QuestionStatement(text, "names", _FUNCTION))
@@ -153,7 +154,8 @@ def _functions_of_tests(code: TestedCode, seed: int, knobs: Knobs) -> Iterator[A
         text = (
             f"Which functions and methods of the package run while the test `{test}` runs alone, its fixtures "
             "included? A function does not count when it already runs while pytest collects the test, because modules "
-            "are imported then. A function inside another one counts as the outer one."
+            "are imported then. A function inside another one counts as the outer one. Each one is named after the "
+            "module that defines it."
         )
         yield Asked(test, FunctionsOfTest(test, bodies, unclear), QuestionStatement(text, "names", _FUNCTION))
 
@@ -162,12 +164,14 @@ def _tests_of_lines(code: TestedCode, seed: int, knobs: Knobs) -> Iterator[Asked
     places: dict[tuple[str, tuple[str, ...]], tuple[str, int, tuple[str, ...]]] = {}
     for module in code.tree.modules():
         lines = code.tests_of_lines(module.path)
+        # Tools differ in what they report of the other lines of a statement.
+        starts = {node.lineno for node in ast.walk(parse(module.source)) if isinstance(node, ast.stmt)}
         bodies = [body for versions in entities(module.source).values() for body in versions]
         for body in bodies:
             of_function = sorted({test.partition("[")[0] for line in body.lines for test in lines.get(line, ())})
             for line in body.lines:
                 names = tuple(sorted({test.partition("[")[0] for test in lines.get(line, ())}))
-                if MIN_NAMES <= len(names) <= knobs.max_names and len(names) < len(of_function):
+                if line in starts and MIN_NAMES <= len(names) <= knobs.max_names and len(names) < len(of_function):
                     places.setdefault((module.path, names), (module.path, line, (", ".join(of_function),)))
     for path, line, guesses in in_seed_order(places.values(), seed, "tests_of_line", key=lambda item: item[:2]):
         source = code.tree.read(path).decode("utf-8", "replace").splitlines()[line - 1].strip()

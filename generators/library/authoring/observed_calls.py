@@ -172,8 +172,8 @@ def _mixed(value: object, other: object, draw: random.Random) -> object:
     if isinstance(value, dict):
         return {**value, **other} if isinstance(other, dict) else value
     if isinstance(value, str | bytes | list | tuple) and type(other) is type(value) and len(value):
-        cut, at = draw.randrange(len(value) + 1), draw.randrange(len(other) + 1)  # type: ignore[arg-type]
-        return draw.choice((value[:cut] + other[at:], value + other, value[cut:] + value[:cut]))  # type: ignore[operator, index]
+        cut, at = draw.randrange(len(value) + 1), draw.randrange(len(other) + 1)
+        return draw.choice((value[:cut] + other[at:], value + other, value[cut:] + value[:cut]))  # type: ignore[operator]
     return other
 
 

@@ -60,7 +60,7 @@ class IssueReport:
         rules = [
             "Your file runs on the source as it is now: at least one test has to fail, by an assertion or by an "
             "exception of the package. Errors of syntax and of imports do not count.",
-            "It runs on the corrected source: every test has to pass, and none may be skipped.",
+            "It runs on the corrected source: every test has to pass within a few seconds, and none may be skipped.",
             "Both versions are also written in another way, with other names of local variables, another layout and "
             "statements that never run. The results have to be the same, and in any order of the tests.",
         ]

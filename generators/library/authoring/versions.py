@@ -20,7 +20,8 @@ RIGHT_VARIANTS = 2
 def right_versions(path: str, source: bytes, lines: Collection[int], seed: int) -> list[Files]:
     """Return the source and its variants. Raises ValueError for a source that has no variants."""
     draws = [stream(seed, f"right {path}", number) for number in range(RIGHT_VARIANTS)]
-    return [{path: source}, *({path: variant(path, source, lines, draw)} for draw in draws)]
+    contents = [source, *(variant(path, source, lines, draw) for draw in draws)]
+    return [{path: content} for content in contents]
 
 
 def wrong_versions(

@@ -70,7 +70,7 @@ class WritingStatement:
         rules = [
             "Your tests run on the source as it is, and on the same code with other names of local variables, another "
             "layout and statements that never run. Every test has to pass there, in any order; a skipped test does "
-            "not pass.",
+            "not pass, and neither does one that takes more than a few seconds.",
             f"Then they run on versions of the {self.kind} with one mistake each. On at least {percent} of these "
             "versions, at least one of your tests has to fail.",
             "So test what calls return, raise and change. A test that looks at the text of the source fails on right "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from ....environments.grading import grade
@@ -9,10 +10,11 @@ from ....environments.grading.answer import is_answer
 from ....environments.tasks.task_paths import source_files
 from ....environments.tasks.task_trees import Materials
 from ....models import AnswerVerifier, MutantsVerifier, Task
+from ....monitors.leaks import Leak
 from ...python.source_tree import read_files
 from ..checks.wrong_solutions.attempts import as_changes
 from .exact_answers import GUESSES, readable_answer
-from .written_tests import rewarded_tests
+from .written_tests import copies_of_tests, rewarded_tests
 
 Order = Literal["given", "reversed"]
 
@@ -46,6 +48,9 @@ async def unstable(task: Task, trees: Materials, runs: int, backend: str) -> str
     return ""
 
 
-def readable(task: Task, trees: Materials) -> str:
-    """Return where the agent can read the answer of a question; '' for nowhere, and for other tasks."""
-    return readable_answer(task, trees.agent_tree) if isinstance(task.verifier, AnswerVerifier) else ""
+def readable(task: Task, trees: Materials, leaks: Sequence[Leak]) -> str:
+    """Return where the agent can read what it has to hand in, '' for nowhere; ``leaks`` are those of its patch."""
+    if isinstance(task.verifier, AnswerVerifier):
+        return readable_answer(task, trees.agent_tree)
+    copies = copies_of_tests(leaks)
+    return str(copies[0]) if copies else ""

@@ -11,12 +11,13 @@ from typing import Literal
 from ....environments.grading import grade
 from ....environments.grading.mutants import Version, not_passed, notices, pack, runs_on
 from ....environments.sandbox import open_sandbox
-from ....environments.snapshots import Snapshot, Workspace, make_workspace, scratch_tree
+from ....environments.snapshots import Snapshot, make_workspace, scratch_tree
 from ....environments.snapshots.store.patches import make_patch
 from ....environments.snapshots.test_run.placed_files import write_files
 from ....environments.tasks.task_trees import Materials
 from ....errors import Rejected
 from ....models import MutantsVerifier, Task
+from ....monitors.leaks import Leak
 from ...base import Candidate, Files, StatementContext, WrittenTests
 from ...python.hidden_tests import hide, split_test_id, test_file
 from ...python.source_tree import SourceTree, read_files
@@ -27,7 +28,7 @@ from ..checks.wrong_solutions.attempts import as_changes
 from ..limits import suite_limit
 from ..measured_stages import Measured, Stages
 from .rows import make_row, protected_but
-from .test_probes import probes
+from .trivial_tests import probes
 
 MOST_SECONDS = 30.0
 """Most seconds of CPU time that one test may take on one version."""
@@ -71,7 +72,7 @@ class TestStages:
         workspace = make_workspace(self.snapshot, workspace_patch, git=True)
         await self.stages.visible_suite(workspace.path, measured.passing, set())
         proposals = versions_of(self.snapshot.tree, candidate.exercise, tests)
-        limit = min(MOST_SECONDS, 2.0 + 3.0 * self.snapshot.baseline.seconds, suite_limit(self.snapshot))
+        limit = min(MOST_SECONDS, 4.0 + 3.0 * self.snapshot.baseline.seconds, suite_limit(self.snapshot))
         versions = await self._noticed(workspace.path, oracle, proposals, limit, tests)
         wrong = sum(not version.is_right for version in versions)
         context = StatementContext(
@@ -97,7 +98,7 @@ class TestStages:
         numbers = {"oracle_tests": len(oracle.tests), "right_versions": len(versions) - wrong, "wrong_versions": wrong}
         task = task.model_copy(update={"features": {**numbers, **task.features}})
         await self._scored(task, oracle)
-        self._refuse_leaks(task, tree, candidate.exercise, workspace)
+        self._refuse_leaks(task, candidate.exercise)
         return task
 
     async def _measured(self, tree: SourceTree, candidate: Candidate, tests: WrittenTests) -> Measured:
@@ -154,17 +155,22 @@ class TestStages:
             reason = "v3_noop" if trivial[0] == "nothing" else "v5_trivial_solution"
             raise Rejected(reason, f"the trivial attempt {trivial[0]!r} scores more than 0")
 
-    def _refuse_leaks(self, task: Task, tree: SourceTree, exercise: Files, workspace: Workspace) -> None:
+    def _refuse_leaks(self, task: Task, exercise: Files) -> None:
         """Check that neither the tests nor the right source are readable. Raises Rejected."""
-        rows = [task]
+        trees = Materials(task, self.snapshot)
+        leaks = copies_of_tests(self.leaks.find(task, trees, Exercise.of(task, trees)))
         if exercise:
-            wrong, right = exercise, read_files(self.snapshot.tree, exercise)
-            rows.append(task.model_copy(update={"patch": make_patch(wrong, right)}))
-        for row in rows:
+            corrected = make_patch(exercise, read_files(self.snapshot.tree, exercise))
+            row = task.model_copy(update={"patch": corrected})
             trees = Materials(row, self.snapshot)
-            leaks = self.leaks.find(row, trees, Exercise.of(row, trees))
-            if leaks:
-                raise Rejected("v4_leak", str(leaks[0]))
+            leaks += self.leaks.find(row, trees, Exercise.of(row, trees))
+        if leaks:
+            raise Rejected("v4_leak", str(leaks[0]))
+
+
+def copies_of_tests(leaks: Sequence[Leak]) -> list[Leak]:
+    """Return the leaks that give tests away: lines of code. Their names and constants occur in the data of tests."""
+    return [leak for leak in leaks if leak.needle == "code"]
 
 
 async def rewarded_tests(task: Task, trees: Materials, backend: str) -> list[str]:

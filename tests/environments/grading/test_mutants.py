@@ -98,6 +98,7 @@ def test_honest_tests_score_one_and_the_share_of_noticed_mistakes_is_reported(wr
     assert result.failures == [] and result.reward.value == 1.0
     assert result.reward.components == {"tests_pass": 1.0, "mistakes_noticed": 1.0, "no_confirmed_finding": 1.0}
     assert result.reward.fractions == {"mistakes_noticed": 1.0}
+    assert (result.findings, result.refused) == ([], [])
 
 
 def test_doing_nothing_scores_zero(writing: Task) -> None:

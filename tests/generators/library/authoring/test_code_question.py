@@ -17,7 +17,6 @@ from etude.generators.knob_parsing import parse_knobs
 from etude.generators.library.authoring.code_question import CodeQuestions
 from etude.generators.library.authoring.observed_calls import called_functions
 from etude.generators.python.source_tree import SourceTree
-from etude.generators.validation.audit import validate
 from etude.models import AnswerVerifier, Task
 
 FILE = "tests/test_shelf.py"
@@ -113,10 +112,9 @@ def test_the_statement_holds_the_question_the_form_and_no_answer(snapshot):
         assert ("shelf.label('a', 'b')" in text) == item.features["question"].endswith("_call")
 
 
-def test_questions_become_tasks_that_pass_the_audit(tmp_path):
+def test_questions_become_tasks(tmp_path):
     report = generate([str(DATA / "scales")], generators=["code_question"], count=4, seed=1, out=tmp_path)
     assert report.tasks >= 2, report.rejected
-    assert validate(tmp_path, runs=1).ok
     for line in (tmp_path / "tasks.jsonl").read_text().splitlines():
         task = Task.model_validate_json(line)
         assert isinstance(task.verifier, AnswerVerifier) and task.verifier.answer not in task.problem_statement

