@@ -12,6 +12,7 @@ GENERATORS = Registry(
         "fd_method": ".generators.library.deletion.method:MethodDeletion",
         "fd_class": ".generators.library.deletion.class_:ClassDeletion",
         "bug_operator": ".generators.library.mutation.bug_operator:OperatorBug",
+        "doctest_repair": ".generators.library.upkeep.doctest_repair:DoctestRepair",
         "history_revert": ".generators.library.history.revert:HistoryRevert",
         "history_pr": ".generators.library.history.pull_request:HistoryPullRequest",
     },
