@@ -13,6 +13,7 @@ GENERATORS = Registry(
         "fd_class": ".generators.library.deletion.class_:ClassDeletion",
         "bug_operator": ".generators.library.mutation.bug_operator:OperatorBug",
         "doctest_repair": ".generators.library.upkeep.doctest_repair:DoctestRepair",
+        "perf_regression": ".generators.library.upkeep.perf_regression:PerfRegression",
         "history_revert": ".generators.library.history.revert:HistoryRevert",
         "history_pr": ".generators.library.history.pull_request:HistoryPullRequest",
     },
