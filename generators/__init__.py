@@ -14,6 +14,7 @@ GENERATORS = Registry(
         "bug_operator": ".generators.library.mutation.bug_operator:OperatorBug",
         "doctest_repair": ".generators.library.upkeep.doctest_repair:DoctestRepair",
         "perf_regression": ".generators.library.upkeep.perf_regression:PerfRegression",
+        "repair_packaging": ".generators.library.upkeep.repair_packaging:RepairPackaging",
         "history_revert": ".generators.library.history.revert:HistoryRevert",
         "history_pr": ".generators.library.history.pull_request:HistoryPullRequest",
     },
