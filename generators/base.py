@@ -72,6 +72,19 @@ class HiddenTests:
 
 
 @dataclass(frozen=True)
+class Configuration:
+    """Configuration files that a task is about. The solution of any other task may not change such files."""
+
+    paths: Sequence[str] = ()
+    """Files such as ``pyproject.toml`` whose changes are graded, named one by one."""
+    pytest_settings: str | None = None
+    """File of the exercise from which pytest takes its settings instead of one of ``paths``; no solution may change it.
+
+    None where pytest reads none of ``paths``.
+    """
+
+
+@dataclass(frozen=True)
 class Rejection:
     """Why a candidate does not become a task: ``reason`` is counted, ``detail`` explains this one."""
 
@@ -190,6 +203,8 @@ class Candidate:
     """Names that a solution must provide."""
     solution: Files = field(default_factory=dict)
     """Files in which the solution differs from the Snapshot; empty where the Snapshot is the solution."""
+    configuration: Configuration = Configuration()
+    """Configuration files that the solution changes; none for most candidates."""
     probes: Mapping[str, Files] = field(default_factory=dict)
     """Trivial solutions by name; each must score 0."""
     features: Mapping[str, Feature] = field(default_factory=dict)

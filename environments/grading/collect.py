@@ -135,7 +135,11 @@ def _refusal(change: Change, task: Task, tree: Path | None, reserved: Collection
         return "path: not in Unicode normal form"
     if change.kind in ("symlink", "special"):
         return f"{'link' if change.kind == 'symlink' else 'special'}: only regular files are graded"
-    reason = _by_name(parts) or _by_rule(change.path, task, tree) or _shadow(change, task, tree, reserved)
+    reason = (
+        _by_name(parts, freed=change.path in task.source_globs)
+        or _by_rule(change.path, task, tree)
+        or _shadow(change, task, tree, reserved)
+    )
     if reason or change.kind == "deleted":
         return reason
     if change.content is None or change.size > MAX_FILE_BYTES or len(change.content) != change.size:
@@ -143,8 +147,12 @@ def _refusal(change: Change, task: Task, tree: Path | None, reserved: Collection
     return ""
 
 
-def _by_name(parts: list[str]) -> str:
-    """Return why a path is never source, whatever the task's globs say; '' when it may be."""
+def _by_name(parts: list[str], *, freed: bool) -> str:
+    """Return why a path is never source, whatever the task's patterns say; '' when it may be.
+
+    ``freed`` says that the task names this very file as a source: a configuration file then is one, since the task is
+    about it.
+    """
     name = parts[-1]
     if ".git" in parts:
         return "git: version control is not graded"
@@ -152,7 +160,7 @@ def _by_name(parts: list[str]) -> str:
         return "cache: generated files are not graded"
     if name == "conftest.py":
         return "conftest: comes from the task"
-    if name in _CONFIG:
+    if name in _CONFIG and not freed:
         return "config: comes from the task"
     if _IMPORT_HOOKS & set(parts) or name.endswith((".pth", ".egg-link")):
         return "import_hook: would run before the tests"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -64,3 +64,16 @@ def in_seed_order(items: Iterable[T], seed: int, name: str, key: Callable[[T], A
     pool = sorted(items, key=key)
     stream(seed, name).shuffle(pool)
     return pool
+
+
+def in_turn(rows: Iterable[Iterable[T]]) -> Iterator[T]:
+    """Yield the first item of each row, then the second of each; a row is read no further than needed."""
+    waiting = [iter(row) for row in rows]
+    while waiting:
+        remaining = []
+        for row in waiting:
+            for item in row:
+                yield item
+                remaining.append(row)
+                break
+        waiting = remaining

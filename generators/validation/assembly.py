@@ -11,7 +11,7 @@ from ...environments.rng import stream
 from ...environments.snapshots import Snapshot, Workspace, make_workspace
 from ...environments.snapshots.store.patches import make_patch
 from ...environments.tasks.task_paths import plugin_files
-from ...models import SnapshotRef, Task
+from ...models import PytestVerifier, SnapshotRef, Task
 from ..base import Candidate, Feature, Files, StatementContext
 from ..python.hidden_tests import hide, names_subject, test_file
 from ..python.source_tree import SOURCE_SUFFIXES, SourceTree, read_files
@@ -71,13 +71,25 @@ def assemble(snapshot: Snapshot, tree: SourceTree, candidate: Candidate, measure
         workspace_patch=workspace_patch,
         FAIL_TO_PASS=fail_to_pass,
         PASS_TO_PASS=pass_to_pass,
-        source_globs=snapshot.source_globs,
-        protected_paths=[*protected_paths(tree), *plugin_files(snapshot.tree)],
-        verifier=snapshot.verifier,
+        source_globs=[*snapshot.source_globs, *candidate.configuration.paths],
+        protected_paths=[
+            path
+            for path in [*protected_paths(tree), *plugin_files(snapshot.tree)]
+            if path not in candidate.configuration.paths
+        ],
+        verifier=_verifier(snapshot, candidate),
         features={**candidate.features, **_measured_features(candidate, fail_to_pass, pass_to_pass)},
         licence=snapshot.licence,
     )
     return task, workspace
+
+
+def _verifier(snapshot: Snapshot, candidate: Candidate) -> PytestVerifier:
+    """Return how the tests of a task are run: its solution never decides about pytest's settings."""
+    settings = candidate.configuration.pytest_settings
+    if settings is None:
+        return snapshot.verifier
+    return snapshot.verifier.model_copy(update={"config_file": settings})
 
 
 def candidate_key(snapshot: Snapshot, candidate: Candidate) -> str:

@@ -88,11 +88,12 @@ def _script(path: Path, lines: list[str]) -> None:
 
 def _job(task: Task) -> dict[str, Any]:
     """Return what ``grade.py`` reads: which tests, which of the agent's files, and the plugin that reports."""
+    protected = dict.fromkeys([*task.protected_paths, *PROTECTED])  # without files that the task is about
     return {
         "fail_to_pass": task.FAIL_TO_PASS,
         "pass_to_pass": task.PASS_TO_PASS,
         "sources": [glob_regex(pattern) for pattern in task.source_globs],
-        "protected": [glob_regex(pattern) for pattern in dict.fromkeys([*task.protected_paths, *PROTECTED])],
+        "protected": [glob_regex(pattern) for pattern in protected if pattern not in task.source_globs],
         "archive": SOURCES,
         "workspace": WORKSPACE,
         "logs": LOGS,

@@ -52,6 +52,17 @@ def test_globs(path: str, glob: str, expected: bool) -> None:
     assert matches(path, [glob]) is expected
 
 
+def test_a_configuration_file_is_graded_only_where_the_task_names_it(tree: Path) -> None:
+    named = TASK.model_copy(update={"source_globs": [*TASK.source_globs, "setup.cfg"]})
+    changes = [file(path) for path in ("pyproject.toml", "setup.cfg", "src/pkg/setup.cfg")]
+    for task, graded in [(TASK, []), (named, ["setup.cfg"])]:
+        accepted, refused = collect(changes, task, tree)
+        assert [change.path for change in accepted] == graded
+        assert all(change.reason.startswith("config:") for change in refused)
+    every = TASK.model_copy(update={"source_globs": ["**"]})
+    assert collect(changes, every, tree)[0] == []
+
+
 @pytest.mark.parametrize(
     "path", ["src/pkg/a.py", "src/pkg/new/deep.py", "src/pkg/data.bin", "src/extra.py", "src/queue.py"]
 )

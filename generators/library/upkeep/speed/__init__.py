@@ -1,0 +1,1 @@
+"""Speed: ``slowdowns`` makes a function do more work for the same result, ``workloads`` counts its operations."""
