@@ -13,6 +13,7 @@ GENERATORS = Registry(
         "fd_class": ".generators.library.deletion.class_:ClassDeletion",
         "bug_operator": ".generators.library.mutation.bug_operator:OperatorBug",
         "rename_api": ".generators.library.refactoring.rename_api:RenameApi",
+        "move_symbol": ".generators.library.refactoring.move_symbol:MoveSymbol",
         "history_revert": ".generators.library.history.revert:HistoryRevert",
         "history_pr": ".generators.library.history.pull_request:HistoryPullRequest",
     },
