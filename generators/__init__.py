@@ -12,6 +12,7 @@ GENERATORS = Registry(
         "fd_method": ".generators.library.deletion.method:MethodDeletion",
         "fd_class": ".generators.library.deletion.class_:ClassDeletion",
         "bug_operator": ".generators.library.mutation.bug_operator:OperatorBug",
+        "add_types": ".generators.library.refactoring.add_types:AddTypes",
         "rename_api": ".generators.library.refactoring.rename_api:RenameApi",
         "move_symbol": ".generators.library.refactoring.move_symbol:MoveSymbol",
         "history_revert": ".generators.library.history.revert:HistoryRevert",

@@ -7,11 +7,12 @@ import json
 import re
 
 from ...environments.grading import matches
+from ...environments.grading.type_check import COMPONENT as TYPES
 from ...environments.rng import stream
 from ...environments.snapshots import Snapshot, Workspace, make_workspace
 from ...environments.snapshots.store.patches import make_patch
 from ...environments.tasks.task_paths import plugin_files
-from ...models import SnapshotRef, Task
+from ...models import SnapshotRef, Task, Verifier
 from ..base import Candidate, Feature, Files, StatementContext
 from ..python.hidden_tests import hide, names_subject, test_file
 from ..python.source_tree import SOURCE_SUFFIXES, SourceTree, read_files
@@ -73,11 +74,20 @@ def assemble(snapshot: Snapshot, tree: SourceTree, candidate: Candidate, measure
         PASS_TO_PASS=pass_to_pass,
         source_globs=snapshot.source_globs,
         protected_paths=[*protected_paths(tree), *plugin_files(snapshot.tree)],
-        verifier=snapshot.verifier,
+        verifier=_verifier(snapshot, candidate),
         features={**candidate.features, **_measured_features(candidate, fail_to_pass, pass_to_pass)},
         licence=snapshot.licence,
     )
     return task, workspace
+
+
+def _verifier(snapshot: Snapshot, candidate: Candidate) -> Verifier:
+    """Return the Snapshot's verifier, with the component that checks types where the candidate has typed files."""
+    verifier = snapshot.verifier
+    if not candidate.typed_files:
+        return verifier
+    components = [*verifier.components, TYPES]
+    return verifier.model_copy(update={"typed_files": list(candidate.typed_files), "components": components})
 
 
 def candidate_key(snapshot: Snapshot, candidate: Candidate) -> str:

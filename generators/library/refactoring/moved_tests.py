@@ -52,15 +52,21 @@ class MovedTests:
     tests: list[str]  # their ids
 
 
+def host_file(tree: SourceTree, affected: Sequence[str]) -> str | None:
+    """Return the test file that holds most of the tests; None where all are doctests of the package."""
+    counts = Counter(test_file(test) for test in affected)
+    paths = [path for path, _ in counts.most_common() if path in tree.python_files]
+    outside = [path for path in paths if not tree.is_source(path)]
+    return next(iter([*outside, *filter(tree.is_test, paths)]), None)
+
+
 def moved_tests(tree: SourceTree, move: Move, affected: Sequence[str]) -> MovedTests | None:
     """Return the tests of a move, in the test file that runs the symbol most; None without such a file."""
-    counts = Counter(test_file(test) for test in affected)
-    paths = [path for path, _ in counts.most_common() if path in tree.python_files and not tree.is_source(path)]
-    paths += [path for path in counts if path in tree.python_files and tree.is_test(path) and path not in paths]
-    if not paths:
+    path = host_file(tree, affected)
+    if path is None:
         return None
     name, old = move.symbol.name, move.symbol.file.dotted
-    source = tree.python_files[paths[0]].rstrip() + b"\n"
+    source = tree.python_files[path].rstrip() + b"\n"
     text = _TESTS.format(name=name, old=old, new=move.module)
     modules = ("ast", "importlib", "os", "subprocess", "sys", "pytest")
     titles = (
@@ -69,4 +75,4 @@ def moved_tests(tree: SourceTree, move: Move, affected: Sequence[str]) -> MovedT
         f"test_{name}_is_no_longer_defined_in_its_old_module",
         *(f"test_{name}_can_be_imported_in_a_fresh_interpreter[modules{number}]" for number in range(2)),
     )
-    return MovedTests({paths[0]: with_imports(source, *modules) + text.encode()}, [f"{paths[0]}::{t}" for t in titles])
+    return MovedTests({path: with_imports(source, *modules) + text.encode()}, [f"{path}::{t}" for t in titles])

@@ -52,7 +52,7 @@ class Move:
     def _target(self, lines: list[str], definition: bytes) -> bytes:
         if self.existing is None:
             head = f'"""{self.symbol.name}, as a module of its own."""\n\n'
-            imports = "\n".join(_sorted_imports(lines))
+            imports = "\n".join(_sorted_imports(lines)).replace("annotations\n", "annotations\n\n", 1)
             return (head + (imports + "\n\n\n" if imports else "\n")).encode() + definition
         source = self.existing.source
         bound = {**self.existing.imports}
