@@ -89,11 +89,13 @@ class RenameApi:
         index = NameIndex.of(code.tree)
         kinds: set[Kind] = {"function", "method", "class"} if knobs.kind == "all" else {knobs.kind}
         reference = GeneratorRef(name=self.name, version=self.version, seed=seed, knobs=asdict(knobs))
-        pool = [symbol for symbol in symbols(index, kinds) if _is_renamable(symbol)]
-        for symbol in in_seed_order(pool, seed, self.name, key=lambda item: (item.file.path, item.qualified)):
+        key = lambda item: (item.file.path, item.qualified)  # noqa: E731
+        for symbol in in_seed_order(symbols(index, kinds), seed, self.name, key=key):
             affected = code.tests_of(symbol.file.path, symbol.covers)
             new = new_name(symbol.name, code.tree.vocabulary, stream(seed, self.name, symbol.dotted))
-            if not new or not code.decides(affected, knobs.max_share) or not _is_named_by(symbol, affected):
+            if not new or not code.decides(affected, knobs.max_share):
+                continue
+            if not _is_named_by(symbol, affected) or not _is_renamable(symbol):
                 continue
             try:
                 tests = renamed_tests(symbol, new, affected)
