@@ -72,8 +72,9 @@ def test_names():
 def test_label():
     assert Label("x").shout() == "X"
 """
+PROJECT = '[project]\nname = "parcels"\nversion = "1.0"\nlicense = "MIT"\n'
 FILES = {
-    "pyproject.toml": '[project]\nname = "parcels"\nversion = "1.0"\n[tool.pytest.ini_options]\npythonpath = ["src"]\n',
+    "pyproject.toml": PROJECT + '[tool.pytest.ini_options]\npythonpath = ["src"]\n',
     "src/parcels/__init__.py": "",
     "src/parcels/core.py": TYPED,
     "src/parcels/loose.py": "def first(items):\n    return items[0]\n",
