@@ -113,7 +113,7 @@ class PytestVerifier(Record):
     workspace folders put on ``sys.path``, ``options`` ini overrides (``name=value``). ``timeout_s`` bounds one grade.
     ``behaviour`` is the packed record of calls that a solution must answer in its own process, for the component
     of that name; '' for tasks without one. ``controls`` are packed changes of hidden tests that a right solution
-    fails. Both are secret.
+    fails. Both are secret. ``typed_files`` are the files in which the component ``types`` lets mypy find no error.
     """
 
     kind: Literal["pytest"] = "pytest"
@@ -125,13 +125,14 @@ class PytestVerifier(Record):
     timeout_s: float = 120.0
     behaviour: str = ""
     controls: str = ""
+    typed_files: list[str] = Field(default_factory=list)
     components: list[str] = Field(default_factory=lambda: ["fail_to_pass", "pass_to_pass", "no_confirmed_finding"])
 
     @model_serializer(mode="wrap")
     def _without_empty_records(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out empty records: recipes of Snapshots hold verifiers, and their digests must not change."""
         fields: dict[str, Any] = dump(self)
-        for name in ("behaviour", "controls"):
+        for name in ("behaviour", "controls", "typed_files"):
             if not fields.get(name):
                 fields.pop(name, None)
         return fields

@@ -205,6 +205,8 @@ class Candidate:
     """Files in which the solution differs from the Snapshot; empty where the Snapshot is the solution."""
     configuration: Configuration = Configuration()
     """Configuration files that the solution changes; none for most candidates."""
+    typed_files: Sequence[str] = ()
+    """Source files in which a type checker must find no error."""
     probes: Mapping[str, Files] = field(default_factory=dict)
     """Trivial solutions by name; each must score 0."""
     features: Mapping[str, Feature] = field(default_factory=dict)

@@ -29,8 +29,10 @@ from .own_solution import own_solution
 from .placing import KILLED, put_in_place
 from .pristine import read_pristine
 from .submission import Submission, Verdict, broken_task
+from .type_check import COMPONENT as TYPES
+from .type_check import type_errors
 
-_COMPONENTS = ("fail_to_pass", "pass_to_pass", "behaviour", CONTROLS, "no_confirmed_finding")
+_COMPONENTS = ("fail_to_pass", "pass_to_pass", "behaviour", CONTROLS, TYPES, "no_confirmed_finding")
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ async def verify(submission: Submission) -> Verdict:
     ready = asyncio.ensure_future(_ready(submission, trees, accepted))
     try:
         failed = await _behaviour(submission, trees, accepted)
+        untyped = await _types(submission, trees, accepted)
     except BaseException:
         await _dropped(ready)
         raise
@@ -107,6 +110,8 @@ async def verify(submission: Submission) -> Verdict:
     verdict = replace(_verdict(task, accepted, refused, attempt), pristine=pristine)
     if failed is not None:
         verdict = _with_behaviour(verdict, failed, RecordedCalls.unpack(task.pytest.behaviour).tests)
+    if untyped is not None:
+        verdict = _with_types(verdict, untyped)
     return _with_controls(verdict, attempt) if CONTROLS in task.verifier.components else verdict
 
 
@@ -153,6 +158,25 @@ async def _behaviour(submission: Submission, trees: Materials, accepted: Sequenc
         return await failed_tests(examination, recorded, accepted)
     except SandboxError:
         return await failed_tests(examination, recorded, accepted)
+
+
+async def _types(submission: Submission, trees: Materials, accepted: Sequence[FileChange]) -> dict[str, str] | None:
+    """Return the first type error by file, None for a task that checks no types. Raises GraderError, SandboxError."""
+    verifier = submission.task.pytest
+    if TYPES not in verifier.components:
+        return None
+    folders, paths = verifier.python_path, verifier.typed_files
+    try:
+        return await type_errors(trees.grading_layers, accepted, paths, folders, submission.backend, submission.limits)
+    except SandboxError:
+        return await type_errors(trees.grading_layers, accepted, paths, folders, submission.backend, submission.limits)
+
+
+def _with_types(verdict: Verdict, untyped: Mapping[str, str]) -> Verdict:
+    """Return the verdict with the component ``types``, and its failures where every test passed."""
+    failures = [TestFailure(component=TYPES, test=path, cause=cause) for path, cause in untyped.items()]
+    components = {**verdict.components, TYPES: float(not untyped)}
+    return replace(verdict, components=components, failures=verdict.failures or failures)
 
 
 def _with_behaviour(verdict: Verdict, failed: Mapping[str, str], tests: Collection[str]) -> Verdict:
@@ -245,7 +269,7 @@ async def _attempt_in(ready: _Ready, submission: Submission, trees: Materials) -
 def _verdict(task: Task, accepted: list[FileChange], refused: list[FileChange], attempt: _Attempt) -> Verdict:
     run = attempt.run
     failed = failures(task, run, attempt.problem)
-    unmeasured = {name: 0.0 for name in ("behaviour", CONTROLS) if name in task.verifier.components}
+    unmeasured = {name: 0.0 for name in ("behaviour", CONTROLS, TYPES) if name in task.verifier.components}
     return Verdict(
         components={**component_values(failed), **unmeasured},
         fractions=passed_fractions(task, failed),

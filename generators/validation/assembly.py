@@ -7,6 +7,7 @@ import json
 import re
 
 from ...environments.grading import matches
+from ...environments.grading.type_check import COMPONENT as TYPES
 from ...environments.rng import stream
 from ...environments.snapshots import Snapshot, Workspace, make_workspace
 from ...environments.snapshots.store.patches import make_patch
@@ -85,11 +86,17 @@ def assemble(snapshot: Snapshot, tree: SourceTree, candidate: Candidate, measure
 
 
 def _verifier(snapshot: Snapshot, candidate: Candidate) -> PytestVerifier:
-    """Return how the tests of a task are run: its solution never decides about pytest's settings."""
-    settings = candidate.configuration.pytest_settings
-    if settings is None:
-        return snapshot.verifier
-    return snapshot.verifier.model_copy(update={"config_file": settings})
+    """Return how a task is graded: by the Snapshot's tests, and by a type checker where it has typed files.
+
+    The solution never decides about pytest's settings.
+    """
+    verifier, settings = snapshot.verifier, candidate.configuration.pytest_settings
+    if settings is not None:
+        verifier = verifier.model_copy(update={"config_file": settings})
+    if not candidate.typed_files:
+        return verifier
+    components = [*verifier.components, TYPES]
+    return verifier.model_copy(update={"typed_files": list(candidate.typed_files), "components": components})
 
 
 def candidate_key(snapshot: Snapshot, candidate: Candidate) -> str:

@@ -12,7 +12,7 @@ from pydantic import Field
 from ....environments.rng import stream
 from ....errors import Rejected
 from ....models import GeneratorRef, InterfaceItem
-from ...base import Candidate, HiddenTests, Rejection, StatementContext, TestPolicy
+from ...base import Candidate, HiddenTests, StatementContext, TestPolicy
 from ...python.source import words
 from ...python.tested_code import TestedCode, in_seed_order
 from ..deletion.removal.name_index import NameIndex
@@ -89,12 +89,19 @@ class RenameApi:
         index = NameIndex.of(code.tree)
         kinds: set[Kind] = {"function", "method", "class"} if knobs.kind == "all" else {knobs.kind}
         reference = GeneratorRef(name=self.name, version=self.version, seed=seed, knobs=asdict(knobs))
-        pool = [symbol for symbol in symbols(index, kinds) if _is_renamable(symbol)]
-        for symbol in in_seed_order(pool, seed, self.name, key=lambda item: (item.file.path, item.qualified)):
+        key = lambda item: (item.file.path, item.qualified)  # noqa: E731
+        for symbol in in_seed_order(symbols(index, kinds), seed, self.name, key=key):
             affected = code.tests_of(symbol.file.path, symbol.covers)
             new = new_name(symbol.name, code.tree.vocabulary, stream(seed, self.name, symbol.dotted))
-            if new and code.decides(affected, knobs.max_share) and _is_named_by(symbol, affected):
-                yield _propose(symbol, new, affected, reference, knobs)
+            if not new or not code.decides(affected, knobs.max_share):
+                continue
+            if not _is_named_by(symbol, affected) or not _is_renamable(symbol):
+                continue
+            try:
+                tests = renamed_tests(symbol, new, affected)
+            except Rejected:
+                continue
+            yield _propose(symbol, new, affected, tests, reference, knobs)
 
 
 def _is_renamable(symbol: Symbol) -> bool:
@@ -128,12 +135,9 @@ def _is_named_by(symbol: Symbol, affected: list[str]) -> bool:
     return any(symbol.references(file) for file in symbol.files if file.path in paths)
 
 
-def _propose(symbol: Symbol, new: str, affected: list[str], reference: GeneratorRef, knobs: Knobs) -> Candidate:
-    blocked, tests = None, RenamedTests({}, [])
-    try:
-        tests = renamed_tests(symbol, new, affected)
-    except Rejected as rejected:
-        blocked = Rejection(rejected.reason, rejected.detail)
+def _propose(
+    symbol: Symbol, new: str, affected: list[str], tests: RenamedTests, reference: GeneratorRef, knobs: Knobs
+) -> Candidate:
     solution = renamed_package(symbol, new)
     owner = symbol.owner.name if symbol.owner else ""
     exporters = tuple(file.dotted for file in symbol.exporters)
@@ -147,7 +151,6 @@ def _propose(symbol: Symbol, new: str, affected: list[str], reference: Generator
         subject=new,
         interface=[InterfaceItem(name=full_name, kind=symbol.kind)],
         solution=solution,
-        probes={"an alias that does not warn": {**silent_alias(symbol, new)}},
+        probes={"an alias that does not warn": silent_alias(symbol, new)},
         features={"tests_touching": len(affected), "kind": symbol.kind, "test_files_rewritten": len(tests.files)},
-        blocked=blocked,
     )

@@ -10,8 +10,9 @@ from helpers.small_tasks import write_project
 from etude.generators import GENERATORS
 from etude.generators.knob_parsing import parse_knobs
 
+PROJECT = '[project]\nname = "ledger"\nversion = "1.0"\nlicense = "MIT"\n'
 FILES = {
-    "pyproject.toml": '[project]\nname = "ledger"\nversion = "1.0"\n[tool.pytest.ini_options]\npythonpath = ["src"]\n',
+    "pyproject.toml": PROJECT + '[tool.pytest.ini_options]\npythonpath = ["src"]\n',
     "src/ledger/__init__.py": 'from .books import Account, read_rows\n\n__all__ = ["Account", "read_rows"]\n',
     "src/ledger/books.py": '''\
 """Accounts and their rows."""
