@@ -53,6 +53,7 @@ def assemble(snapshot: Snapshot, tree: SourceTree, candidate: Candidate, measure
         failing=_most_specific_first(tree, candidate, fail_to_pass),
         interface=interface,
         messages=measured.messages,
+        failing_calls=measured.failing_calls,
     )
     task = Task(
         task_id=task_id(snapshot, candidate),

@@ -23,7 +23,7 @@ and outside files that use a rewritten conftest or helper; for the tests inside,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ...environments.grading import grade
@@ -42,6 +42,7 @@ from .checks.leaks import LeakCheck
 from .checks.wrong_solutions.attempts import as_changes, rewarded
 from .limits import refuse_overload, suite_limit
 from .measured_stages import Stages, below_any
+from .observation.failing_calls import Observation
 
 Order = Literal["given", "reversed"]
 
@@ -69,6 +70,11 @@ class Validator:
         with scratch_tree(self.snapshot, make_patch(read_files(self.snapshot.tree, edited), edited)) as full:
             await self.stages.v0(tree, candidate, full)
             measured = await self.stages.v1_v2(full, candidate)
+            if candidate.observe_calls:
+                affected = set(candidate.hidden_tests.affected)
+                tests = [test for test in measured.failing if test in affected] or measured.failing
+                calls = await Observation(self.stages, tree, full).failing_calls(tests)
+                measured = replace(measured, failing_calls=calls)
         task, workspace = assemble(self.snapshot, tree, candidate, measured)
         tests = candidate.hidden_tests
         importing = set() if tests.policy == "hidden" else set(tests.rewritten)

@@ -1,0 +1,137 @@
+"""Session runner: executes sessions, each in a process of its own, and reports what a user would see.
+
+The text of this file runs in a sandbox, on Python 3.8 and later; it reads ``{"path": [..], "sessions": [[line, ..]]}``
+from its standard input and writes one list of outcomes per session as its last line.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import datetime
+import io
+import json
+import os
+import random
+import re
+import signal
+import sys
+import traceback
+from typing import Any
+
+SECONDS = 4
+MAX_SHOWN = 400
+MAX_ATTRIBUTES = 20
+_UNSTABLE = re.compile(r"\b0x[0-9a-f]{6,}|/tmp/|/workspace|/opt/etude")
+_CLOCK = {"now", "today", "utcnow", "time", "time_ns", "localtime", "gmtime", "urandom", "getpid", "uuid1", "uuid4"}
+
+
+def shown(value: Any) -> str:
+    """Return the text that a console shows for a value; empty for one that differs between runs or is long."""
+    text = repr(value)
+    return "" if _UNSTABLE.search(text) or len(text) > MAX_SHOWN else text
+
+
+def attributes(value: Any) -> dict[str, str]:
+    """Return the public attributes of an object with what a console shows for them."""
+    found = vars(value) if hasattr(value, "__dict__") and not isinstance(value, type) else {}
+    names = [name for name in found if isinstance(name, str) and name.isidentifier() and not name.startswith("_")]
+    return {name: text for name in sorted(names)[:MAX_ATTRIBUTES] if (text := shown(found[name]))}
+
+
+class ClockWatch:
+    """Notes whether code asks for the time, for chance or for the process."""
+
+    def __init__(self) -> None:
+        self.is_used = False
+
+    def __call__(self, frame: Any, event: str, value: Any) -> None:
+        """Note the calls of functions that are written in C."""
+        if event != "c_call":
+            return
+        owner, name = getattr(value, "__self__", None), getattr(value, "__name__", "")
+        if isinstance(owner, random.Random) and name in ("random", "getrandbits"):
+            self.is_used = True
+        elif name in _CLOCK and (
+            owner in (datetime.datetime, datetime.date)
+            or (isinstance(owner, type) and issubclass(owner, datetime.date))
+            or getattr(owner, "__name__", "") in ("time", "posix", "os", "uuid")
+        ):
+            self.is_used = True
+
+
+def run_line(line: str, names: dict[str, Any]) -> dict[str, Any]:
+    """Return what one line prints, what it gives or raises, and the attributes of an object that it gives."""
+    tree = ast.parse(line)
+    is_expression = isinstance(tree.body[0], ast.Expr)
+    printed = io.StringIO()
+    outcome: dict[str, Any] = {"kind": "nothing", "text": "", "attributes": {}}
+    try:
+        with contextlib.redirect_stdout(printed):
+            if is_expression:
+                value = eval(compile(line, "<session>", "eval"), names)  # noqa: S307
+                if value is not None:
+                    outcome.update(kind="value", text=shown(value), attributes=attributes(value))
+            else:
+                exec(compile(line, "<session>", "exec"), names)
+    except BaseException as error:  # noqa: BLE001  SystemExit is an outcome too
+        text = "".join(traceback.format_exception_only(type(error), error)).strip()
+        outcome.update(kind="raises", text="" if _UNSTABLE.search(text) or len(text) > MAX_SHOWN else text)
+        outcome["exception"] = type(error).__name__
+    text = printed.getvalue()
+    outcome["printed"] = text if len(text) <= MAX_SHOWN and not _UNSTABLE.search(text) else None
+    return outcome
+
+
+def run_session(lines: list[str]) -> list[dict[str, Any]]:
+    """Return the outcomes of lines, up to the first that raises; none when one asks for the time or for chance."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    outcomes: list[dict[str, Any]] = []
+    watch = ClockWatch()
+    for line in lines:
+        sys.setprofile(watch)
+        try:
+            outcomes.append(run_line(line, names))
+        finally:
+            sys.setprofile(None)
+        if outcomes[-1]["kind"] == "raises":
+            break
+    return [] if watch.is_used else outcomes
+
+
+def in_own_process(lines: list[str]) -> list[dict[str, Any]]:
+    """Return the outcomes of a session; none when it does not end in time."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(SECONDS)
+        data = json.dumps(run_session(lines)).encode()
+        signal.alarm(0)
+        with os.fdopen(writing, "wb") as pipe:
+            pipe.write(data)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        data = pipe.read()
+    os.waitpid(child, 0)
+    try:
+        outcomes: list[dict[str, Any]] = json.loads(data)
+    except ValueError:
+        return []
+    return outcomes
+
+
+def main() -> None:
+    """Run the job that stdin describes."""
+    job = json.load(sys.stdin)
+    sys.path[:0] = job["path"]
+    for line in job["imports"]:  # once, not in every session
+        with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
+            exec(line, {})
+    print("\n" + json.dumps([in_own_process(lines) for lines in job["sessions"]]))
+
+
+if __name__ == "__main__":
+    main()
