@@ -6,6 +6,7 @@ later, after ``public_names.py`` and ``literal_forms.py``.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 import sys
@@ -13,7 +14,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the texts of those files have defined these names already
-    from .literal_forms import MARK, Forms, Line, Unwritable
+    from .literal_forms import Forms, Line, Unwritable
     from .public_names import PublicNames, unwrapped
 
 MAX_RECORDED = 120
@@ -45,11 +46,15 @@ _BINARY = {
     "__ge__": "{0} >= {1}",
     "__format__": "format({0}, {1})",
 }
-for _name, _sign in dict(
-    add="+", sub="-", mul="*", truediv="/", floordiv="//", mod="%", pow="**", and_="&", or_="|", xor="^", matmul="@"
-).items():
-    _BINARY["__%s__" % _name.rstrip("_")] = "{0} %s {1}" % _sign
-    _BINARY["__r%s__" % _name.rstrip("_")] = "{1} %s {0}" % _sign
+_SIGNS = dict(
+    pair.split()
+    for pair in (
+        *("add +", "sub -", "mul *", "truediv /", "floordiv //", "mod %", "pow **"),
+        *("and &", "or |", "xor ^", "matmul @", "lshift <<", "rshift >>"),
+    )
+)
+_BINARY.update({f"__{name}__": f"{{0}} {sign} {{1}}" for name, sign in _SIGNS.items()})
+_BINARY.update({f"__r{name}__": f"{{1}} {sign} {{0}}" for name, sign in _SIGNS.items()})
 _RETURNS = ("RETURN_VALUE", "RETURN_CONST", "RETURN_GENERATOR", "YIELD_VALUE", "INSTRUMENTED_RETURN_VALUE")
 _RESUMED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
@@ -91,12 +96,8 @@ class CallTracer:
                 self.seen.add(id(frame))
                 self.kept.append(frame)
             self.active, self.current = frame, None
-            try:
+            with contextlib.suppress(Exception):  # objects of the package may fail when they are looked at
                 self.current = self._begin(frame)
-            except Unwritable:
-                pass
-            except Exception:  # noqa: BLE001  objects of the package may fail when they are looked at
-                pass
 
     def _kind(self, frame: types.FrameType) -> str:
         code = frame.f_code
@@ -120,12 +121,14 @@ class CallTracer:
         place = self.names.function_of(frame)
         if place is not None:
             function, module, name = place
-            line.imports.add("from %s import %s" % (module, name.partition(".")[0]))
-            text = "%s(%s)" % (name, self._arguments(frame, function, line, forms, 0))
+            line.imports.add("from {} import {}".format(module, name.partition(".")[0]))
+            text = f"{name}({self._arguments(frame, function, line, forms, 0)})"
             return self._record(frame, text, line)
         code = frame.f_code
         first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
-        if first is None or not self.names.is_own(getattr(first if isinstance(first, type) else type(first), "__module__", "")):
+        if first is None or not self.names.is_own(
+            getattr(first if isinstance(first, type) else type(first), "__module__", "")
+        ):
             return None
         return self._method(frame, first, line, forms)
 
@@ -140,17 +143,17 @@ class CallTracer:
         receiver = forms.form(first, line)
         if isinstance(item, property):
             value = forms.form(frame.f_locals[frame.f_code.co_varnames[1]], line) if item.fset is function else ""
-            text = "%s.%s = %s" % (receiver, name, value) if value else "%s.%s" % (receiver, name)
+            text = f"{receiver}.{name} = {value}" if value else f"{receiver}.{name}"
             return self._record(frame, text, line, receiver=id(first), is_statement=bool(value))
         if type(item).__name__ in ("cached_property", "reify", "lazyproperty"):
-            return self._record(frame, "%s.%s" % (receiver, name), line, receiver=id(first))
+            return self._record(frame, f"{receiver}.{name}", line, receiver=id(first))
         if name.startswith("__") and name.endswith("__") and name != "__call__":
             return self._operator(frame, name, receiver, line, forms, first)
         if name.startswith("_") and name != "__call__":
             raise Unwritable
         arguments = self._arguments(frame, function, line, forms, 1)
-        dotted = receiver if name == "__call__" else "%s.%s" % (receiver, name)
-        return self._record(frame, "%s(%s)" % (dotted, arguments), line, receiver=id(first))
+        dotted = receiver if name == "__call__" else f"{receiver}.{name}"
+        return self._record(frame, f"{dotted}({arguments})", line, receiver=id(first))
 
     def _construction(self, frame: types.FrameType, first: Any, line: Line, forms: Forms) -> dict[str, Any] | None:
         is_new = frame.f_code.co_name == "__new__"
@@ -162,7 +165,7 @@ class CallTracer:
         )
         if function is None:  # a base's constructor, called from a test's own class
             raise Unwritable
-        text = "%s(%s)" % (forms.form(made, line), self._arguments(frame, function, line, forms, 1))
+        text = f"{forms.form(made, line)}({self._arguments(frame, function, line, forms, 1)})"
         record = self._record(frame, text, line)
         if not is_new:
             record["made"] = first
@@ -176,11 +179,11 @@ class CallTracer:
         if name in ("__getattr__", "__getattribute__", "__delattr__", "__setattr__"):
             if not (isinstance(values[0], str) and values[0].isidentifier() and not values[0].startswith("_")):
                 raise Unwritable
-            text = "%s.%s" % (receiver, values[0])
-            text = "del %s" % text if name == "__delattr__" else text
-            text = "%s = %s" % (text, forms.form(values[1], line)) if name == "__setattr__" else text
+            text = f"{receiver}.{values[0]}"
+            text = f"del {text}" if name == "__delattr__" else text
+            text = f"{text} = {forms.form(values[1], line)}" if name == "__setattr__" else text
         elif name == "__setitem__":
-            text = "%s[%s] = %s" % (receiver, *[forms.form(item, line) for item in values])
+            text = "{}[{}] = {}".format(receiver, *[forms.form(item, line) for item in values])
         elif name in _UNARY and not values:
             text = _UNARY[name].format(receiver)
         elif name in _BINARY and len(values) == 1:
@@ -197,7 +200,8 @@ class CallTracer:
         code, values = frame.f_code, frame.f_locals
         count, keywords = code.co_argcount, code.co_kwonlyargcount
         names = code.co_varnames
-        defaults = dict(zip(names[:count][::-1], (function.__defaults__ or ())[::-1]))
+        last = function.__defaults__ or ()
+        defaults = {name: last[number] for number, name in enumerate(names[count - len(last) : count])}
         only = getattr(code, "co_posonlyargcount", 0)
         more: tuple[Any, ...] = ()
         position = count + keywords
@@ -214,14 +218,14 @@ class CallTracer:
             by_position = more or number < only or (name not in defaults and not is_gap)
             if number < only and is_gap:
                 raise Unwritable
-            parts.append(("" if by_position else "%s=" % name) + forms.form(value, line))
+            parts.append(("" if by_position else f"{name}=") + forms.form(value, line))
         parts += [forms.form(value, line) for value in more]
         for name in names[count : count + keywords]:
             default = (function.__kwdefaults__ or {}).get(name, inspect.Parameter.empty)
             if not _same(values[name], default):
-                parts.append("%s=%s" % (name, forms.form(values[name], line)))
+                parts.append(f"{name}={forms.form(values[name], line)}")
         for name, value in extra.items():
-            parts.append("%s=%s" % (name, forms.form(value, line)) if name.isidentifier() else _unwritable())
+            parts.append(f"{name}={forms.form(value, line)}" if name.isidentifier() else _unwritable())
         return ", ".join(parts)
 
     # --- records --------------------------------------------------------------------------------------------
@@ -279,8 +283,10 @@ def _same(value: Any, default: Any) -> bool:
 
 
 def _slice(value: slice, forms: Forms, line: Line) -> str:
-    start, stop, step = ("" if item is None else forms.form(item, line) for item in (value.start, value.stop, value.step))
-    return "%s:%s:%s" % (start, stop, step) if step else "%s:%s" % (start, stop)
+    start, stop, step = (
+        "" if item is None else forms.form(item, line) for item in (value.start, value.stop, value.step)
+    )
+    return f"{start}:{stop}:{step}" if step else f"{start}:{stop}"
 
 
 def _unwritable() -> str:

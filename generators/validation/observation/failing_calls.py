@@ -86,9 +86,7 @@ class Observation:
         recorded = (run.crossings.get(test, {}).get("calls", []) for test in tests)
         return list(dict.fromkeys(session for calls in recorded for session in sessions_of(calls)))
 
-    async def _executed(
-        self, pristine: Path, sessions: Sequence[Session]
-    ) -> list[tuple[Session, Outcomes, Outcomes]]:
+    async def _executed(self, pristine: Path, sessions: Sequence[Session]) -> list[tuple[Session, Outcomes, Outcomes]]:
         """Return the sessions with their outcomes on both trees, where these are the same in every run."""
         if not sessions:
             return []
@@ -140,7 +138,9 @@ def _compared(session: Session, right: Outcomes, wrong: Outcomes) -> FailingCall
     if expected is None or actual is None or expected == actual or (expected.kind == "raises") != session.raised:
         return None
     before = [_result(item) for item in setup]
-    if before != [_result(item) for item in wrong[:-1]] or any(item is None or item.kind == "raises" for item in before):
+    if before != [_result(item) for item in wrong[:-1]] or any(
+        item is None or item.kind == "raises" for item in before
+    ):
         return None
     shown = [item.printed + item.text for item in before if item is not None]
     lines = [SessionLine(line, text) for line, text in zip(session.lines, shown, strict=False)]

@@ -58,7 +58,7 @@ class Forms:
         if id(value) in self.numbers:
             number = self.numbers[id(value)]
             line.uses.append(number)
-            return "%s%d%s" % (MARK, number, MARK)
+            return f"{MARK}{number}{MARK}"
         if depth > MAX_DEPTH:
             raise Unwritable
         text = self._text(value, line, depth)
@@ -84,27 +84,27 @@ class Forms:
     def _container(self, value: Any, line: Line, depth: int) -> str | None:
         kind = type(value)
         if kind is list:
-            return "[%s]" % ", ".join(self._items(value, line, depth))
+            return "[{}]".format(", ".join(self._items(value, line, depth)))
         if kind is tuple:
             items = self._items(value, line, depth)
-            return "(%s,)" % items[0] if len(items) == 1 else "(%s)" % ", ".join(items)
+            return f"({items[0]},)" if len(items) == 1 else "({})".format(", ".join(items))
         if kind in (set, frozenset):
             items = sorted(self._items(value, line, depth))
-            text = "{%s}" % ", ".join(items) if items else "set()"
+            text = "{{{}}}".format(", ".join(items)) if items else "set()"
             return text if kind is set else "frozenset(%s)" % (text if items else "")
         if kind is dict:
             return self._dict(value, line, depth)
         if kind in (collections.OrderedDict, collections.Counter, collections.deque):
-            line.imports.add("from collections import %s" % kind.__name__)
+            line.imports.add(f"from collections import {kind.__name__}")
             inner = self._dict(value, line, depth) if isinstance(value, dict) else self.form(list(value), line, depth)
-            return "%s(%s)" % (kind.__name__, inner)
+            return f"{kind.__name__}({inner})"
         if kind is slice:
-            return "slice(%s)" % ", ".join(self._items((value.start, value.stop, value.step), line, depth))
+            return "slice({})".format(", ".join(self._items((value.start, value.stop, value.step), line, depth)))
         return None
 
     def _dict(self, value: dict[Any, Any], line: Line, depth: int) -> str:
         keys, values = self._items(list(value), line, depth), self._items(list(value.values()), line, depth)
-        return "{%s}" % ", ".join("%s: %s" % pair for pair in zip(keys, values))
+        return "{{{}}}".format(", ".join(f"{key}: {values[number]}" for number, key in enumerate(keys)))
 
     def _standard(self, value: Any, line: Line, depth: int) -> str | None:
         kind = type(value)
@@ -116,29 +116,31 @@ class Forms:
             return repr(value)
         for allowed in (decimal.Decimal, fractions.Fraction, uuid.UUID):
             if kind is allowed:
-                line.imports.add("from %s import %s" % (allowed.__module__, allowed.__name__))
+                line.imports.add(f"from {allowed.__module__} import {allowed.__name__}")
                 return repr(value)
         if isinstance(value, pathlib.PurePath) and kind.__module__.startswith("pathlib"):
             name = "Path" if isinstance(value, pathlib.Path) else kind.__name__
-            line.imports.add("from pathlib import %s" % name)
-            return "%s(%r)" % (name, str(value))
+            line.imports.add(f"from pathlib import {name}")
+            return f"{name}({str(value)!r})"
         if kind in (io.StringIO, io.BytesIO) and not value.closed and value.tell() == 0:
             line.imports.add("import io")
-            return "io.%s(%s)" % (kind.__name__, self.form(value.getvalue(), line, depth) if value.getvalue() else "")
+            return "io.{}({})".format(
+                kind.__name__, self.form(value.getvalue(), line, depth) if value.getvalue() else ""
+            )
         if kind is type(re.compile("")):
             line.imports.add("import re")
             flags = value.flags & ~(re.UNICODE if isinstance(value.pattern, str) else 0)
             names = [item.name for item in re.RegexFlag if item & flags and item.name and item.name.isupper()]
             if flags and sum(re.RegexFlag[name] for name in names) != flags:
                 return None
-            return "re.compile(%s)" % ", ".join([repr(value.pattern), *["re.%s" % name for name in names[:1]]][:2])
+            return "re.compile({})".format(", ".join([repr(value.pattern), *[f"re.{name}" for name in names[:1]]][:2]))
         if isinstance(value, BaseException) and kind.__module__ == "builtins" and not vars(value):
-            return "%s(%s)" % (kind.__name__, ", ".join(self._items(value.args, line, depth)))
+            return "{}({})".format(kind.__name__, ", ".join(self._items(value.args, line, depth)))
         return None
 
     def _named(self, value: Any, line: Line, depth: int) -> str | None:
         if isinstance(value, enum.Enum) and not isinstance(value, enum.Flag):
-            return "%s.%s" % (self.form(type(value), line, depth), value.name)
+            return f"{self.form(type(value), line, depth)}.{value.name}"
         text = self.names.text(value, line.imports)
         if text is not None:
             return text
@@ -150,13 +152,13 @@ class Forms:
         if isinstance(value, type):
             return None
         if isinstance(value, tuple) and hasattr(kind, "_fields") and len(kind._fields) == len(value):
-            pairs = list(zip(kind._fields, value))
+            pairs = [(name, value[number]) for number, name in enumerate(kind._fields)]
         elif dataclasses.is_dataclass(value) and all(item.init for item in dataclasses.fields(value)):
             pairs = [(item.name, getattr(value, item.name)) for item in dataclasses.fields(value)]
         else:
             return None
         name = self.form(kind, line, depth)
-        return "%s(%s)" % (name, ", ".join("%s=%s" % (key, self.form(item, line, depth + 1)) for key, item in pairs))
+        return "{}({})".format(name, ", ".join(f"{key}={self.form(item, line, depth + 1)}" for key, item in pairs))
 
 
 def standard_name(value: Any, imports: set[str]) -> str | None:
@@ -169,7 +171,7 @@ def standard_name(value: Any, imports: set[str]) -> str | None:
     known = getattr(sys, "stdlib_module_names", ())
     module = {"_operator": "operator", "_functools": "functools", "_io": "io"}.get(module, module)
     if module in known and not module.startswith("_") and getattr(sys.modules.get(module), name, None) is value:
-        imports.add("from %s import %s" % (module, name))
+        imports.add(f"from {module} import {name}")
         return name
     return None
 
@@ -191,12 +193,11 @@ def lambda_source(function: types.FunctionType, read: Callable[[str], str] | Non
     if len(nodes) != 1:
         return None
     text = ast.get_source_segment(source, nodes[0])
-    return "(%s)" % text if text and "\n" not in text else None
+    return f"({text})" if text and "\n" not in text else None
 
 
 def _read(path: str) -> str:
-    with open(path, encoding="utf-8") as file:
-        return file.read()
+    return pathlib.Path(path).read_text("utf-8")
 
 
 def _global_names(code: types.CodeType) -> set[str]:

@@ -27,9 +27,9 @@ class PublicNames:
         for path, module in modules:
             parts = path.split(".")
             file = getattr(module, "__file__", None)
-            if parts[0] in self.packages and file and not is_test(file):
-                if not any(part.startswith("_") for part in parts):
-                    self._add(path, module)
+            is_public = parts[0] in self.packages and not any(part.startswith("_") for part in parts)
+            if is_public and file and not is_test(file):
+                self._add(path, module)
 
     def is_own(self, module: Any) -> bool:
         """Return whether a module's name is one of the packages'."""
@@ -51,7 +51,7 @@ class PublicNames:
             if isinstance(value, type):
                 for member, item in vars(value).items():
                     if isinstance(item, staticmethod) and not member.startswith("_"):
-                        self._add_codes(item.__func__, path, "%s.%s" % (name, member))
+                        self._add_codes(item.__func__, path, f"{name}.{member}")
 
     def _add_codes(self, value: Any, path: str, name: str) -> None:
         for function in unwrapped(value):
@@ -63,7 +63,7 @@ class PublicNames:
         place = self.places.get(id(value))
         if place is None:
             return standard_name(value, imports)
-        imports.add("from %s import %s" % place)
+        imports.add("from {} import {}".format(*place))
         return place[1]
 
     def function_of(self, frame: types.FrameType) -> tuple[Any, str, str] | None:
@@ -90,7 +90,8 @@ def unwrapped(value: Any) -> Iterator[Any]:
 
 def _has_closure(function: Any, frame: types.FrameType) -> bool:
     """Return whether a frame sees what a function has captured."""
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+    for number, name in enumerate(function.__code__.co_freevars):
+        cell = function.__closure__[number]
         try:
             if frame.f_locals.get(name) is not cell.cell_contents:
                 return False

@@ -50,12 +50,15 @@ class ClockWatch:
         if event != "c_call":
             return
         owner, name = getattr(value, "__self__", None), getattr(value, "__name__", "")
-        if isinstance(owner, random.Random) and name in ("random", "getrandbits"):
-            self.is_used = True
-        elif name in _CLOCK and (
-            owner in (datetime.datetime, datetime.date)
-            or (isinstance(owner, type) and issubclass(owner, datetime.date))
-            or getattr(owner, "__name__", "") in ("time", "posix", "os", "uuid")
+        if (
+            isinstance(owner, random.Random)
+            and name in ("random", "getrandbits")
+            or name in _CLOCK
+            and (
+                owner in (datetime.datetime, datetime.date)
+                or (isinstance(owner, type) and issubclass(owner, datetime.date))
+                or getattr(owner, "__name__", "") in ("time", "posix", "os", "uuid")
+            )
         ):
             self.is_used = True
 
@@ -69,7 +72,7 @@ def run_line(line: str, names: dict[str, Any]) -> dict[str, Any]:
     try:
         with contextlib.redirect_stdout(printed):
             if is_expression:
-                value = eval(compile(line, "<session>", "eval"), names)  # noqa: S307
+                value = eval(compile(line, "<session>", "eval"), names)
                 if value is not None:
                     outcome.update(kind="value", text=shown(value), attributes=attributes(value))
             else:

@@ -161,5 +161,3 @@ def _variable(kind: str, taken: set[str]) -> str:
     )
     taken.add(name)
     return name
-
-
