@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...base import FailingCall, StatementContext, TestPolicy
-from ...statements.behaviours import behaviour_lines, bullets, interface_lines
+from ...statements.behaviours import MAX_BEHAVIOURS, behaviour_lines, bullets, grouped_lines, interface_lines
 from ...statements.reproduction import code, console, does, fenced, is_inline, should, shown_lines, title
 from ...statements.styles import StyleChoice, drawn_style
 
 MAX_MESSAGES, MAX_MESSAGE = 5, 240
-MAX_TERSE = 4
-MAX_VISIBLE = 12
+MAX_TERSE, MAX_TITLE = 4, 80
+MAX_VISIBLE, MAX_ISSUE = 12, 6
 
 _OPENINGS = {
     "issue": (
@@ -110,11 +111,12 @@ class BugReport:
         """Return title, reproduction, what is expected, and what else is affected."""
         opening = draw.choice(_OPENINGS[style]).format(package=context.package)
         paragraphs = [f"# {title(call, draw)}", opening, console(call), _expectation(call, style, draw)]
-        behaviours = behaviour_lines(context.failing)
+        also = draw.choice(_ALSO[style])
         if self.policy != "hidden":
             paragraphs.append(f"{_VISIBLE[self.policy]}\n\n{_test_ids(context.failing)}")
-        elif len(behaviours) > 1:
-            paragraphs.append(f"{draw.choice(_ALSO[style])}\n\n{bullets(behaviours)}")
+        elif len(behaviour_lines(context.failing)) > 1:
+            lines = grouped_lines(context.failing, MAX_ISSUE if style == "issue" else MAX_BEHAVIOURS)
+            paragraphs.append(f"{also}\n\n{bullets(lines)}")
         return [*paragraphs, draw.choice(_CLOSINGS[style])]
 
     def _terse(self, context: StatementContext, call: FailingCall, draw: random.Random) -> list[str]:
@@ -136,10 +138,10 @@ class BugReport:
 
     def _without_call(self, context: StatementContext, style: str, draw: random.Random) -> list[str]:
         """Return what is known without a call: the behaviours, and how their tests fail."""
-        behaviours = behaviour_lines(context.failing)
+        behaviours = grouped_lines(context.failing)
         failures = _failures(context)
         opening = draw.choice(_ABOUT_TESTS[style]).format(package=context.package)
-        paragraphs = [] if style == "terse" else [f"# {_plain_title(context, behaviours, draw)}"]
+        paragraphs = [] if style == "terse" else [f"# {_plain_title(context, draw)}"]
         if self.policy != "hidden":
             paragraphs.append(f"{opening.rpartition('. ')[0] or opening}.\n\n{_VISIBLE[self.policy]}")
             paragraphs.append(_test_ids(context.failing))
@@ -171,23 +173,30 @@ def _block(call: FailingCall) -> str:
     return fenced("\n".join(shown_lines(call.expected)))
 
 
-def _plain_title(context: StatementContext, behaviours: Sequence[str], draw: random.Random) -> str:
+def _plain_title(context: StatementContext, draw: random.Random) -> str:
     """Return a title without a call: an error, or the first behaviour."""
     package = context.package.partition(" ")[0]
+    errors = [context.messages[test] for test in context.failing if test in context.messages]
+    telling = [text for text in errors if not text.startswith(("Assertion", "Failed")) and len(text) <= MAX_TITLE]
+    if telling:
+        error = code(telling[0])
+        return draw.choice([f"{error} in {package}", f"{package} fails with {error}", f"{package}: {error}"])
+    behaviours = behaviour_lines(context.failing)
     first = behaviours[0].partition(" (")[0] if behaviours else ""
     if not first:
         return f"Regression in {package}"
-    return draw.choice([f"{package}: {first} no longer works", f"Broken in {package}: {first}", f"{first}: wrong"])
+    return draw.choice([f"{package}: problem with {first}", f"Regression in {package}: {first}", f"{package}: {first}"])
 
 
 def _failures(context: StatementContext) -> list[str]:
     """Return how tests fail, each message once, as list items."""
     lines: dict[str, str] = {}
     for test in context.failing:
-        text = " ".join(context.messages.get(test, "").split())
-        if text and len(text) <= MAX_MESSAGE:
+        text = " ".join(context.messages.get(test, "").split()).removesuffix(" Use -v to get more diff")
+        if text and len(text) <= MAX_MESSAGE and "-vv" not in text:
             behaviour = (behaviour_lines([test]) or ["a test"])[0]
-            lines.setdefault(text, f"{behaviour}: {code(text)}")
+            missing = re.fullmatch(r"Failed: DID NOT RAISE <class '(?:\w+\.)*(\w+)'>", text)
+            lines.setdefault(text, f"{behaviour}: {f'no `{missing[1]}` is raised' if missing else code(text)}")
     return list(lines.values())[:MAX_MESSAGES]
 
 

@@ -23,17 +23,19 @@ from ...python.source import parse_or_empty
 from ...python.source_tree import SourceTree
 from ..limits import OVERLOAD, suite_limit
 from ..measured_stages import Stages
-from .sessions import Session, sessions_of
+from .sessions import RecordedCall, Session, recorded_calls, sessions_of, shortened
 
 MAX_TESTS = 3
 MAX_SESSIONS = 120
-MAX_BY_ATTRIBUTE = 12
+MAX_WRONG = 8
 HASH_SEEDS = (0, 1)
 _FOLDER = Path(__file__).parent
 _TRACER = ("public_names", "literal_forms", "call_tracer")
 
 Outcomes = Sequence[Mapping[str, Any]]
 """The outcome of each line of a session, as ``session_runner`` reports it; empty for one that is of no use."""
+Executed = tuple[Session, Outcomes, Outcomes]
+"""A session with its outcomes on the right tree and on the exercise's."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +54,16 @@ class Observation:
         if self.stages.snapshot.verifier.kind != "pytest":
             return []
         with scratch_tree(self.stages.snapshot) as pristine:
-            sessions = await self._recorded(pristine, self._plainest(tests))
-            executed = await self._executed(pristine, sessions[:MAX_SESSIONS])
-            calls = [call for item, right, wrong in executed if (call := _compared(item, right, wrong)) is not None]
-            if not calls:
-                finer = [session for item in executed for session in _by_attribute(*item)][:MAX_BY_ATTRIBUTE]
-                executed = await self._executed(pristine, finer)
-                calls = [call for item, right, wrong in executed if (call := _compared(item, right, wrong)) is not None]
-        return sorted(calls, key=_length)[:1]
+            recorded = await self._recorded(pristine, self._plainest(tests))
+            every = [session for number, calls in enumerate(recorded) for session in sessions_of(calls, number)]
+            executed = await self._executed(pristine, list(dict.fromkeys(every))[:MAX_SESSIONS], HASH_SEEDS[:1])
+            wrong = sorted((item[0] for item in executed if _compared(*item)), key=_length)[:MAX_WRONG]
+            if not wrong:
+                wrong = [session for item in executed for session in _by_attribute(*item)][:MAX_WRONG]
+            shorter = [item for session in wrong for item in shortened(recorded[session.test], session)]
+            proven = await self._executed(pristine, list(dict.fromkeys([*wrong, *shorter])), HASH_SEEDS)
+            ranked = sorted((item for item in proven if _compared(*item)), key=lambda item: _length(item[0]))
+        return [call for item in ranked[:1] if (call := _compared(*item)) is not None]
 
     def _plainest(self, tests: Sequence[str]) -> list[str]:
         """Return a few tests of different functions, the shortest first."""
@@ -67,8 +71,8 @@ class Observation:
         in_order = [test for test in tests if first_of[test.partition("[")[0]] == test]
         return sorted(in_order, key=lambda test: _lines_of(self.tree, test))[:MAX_TESTS]
 
-    async def _recorded(self, pristine: Path, tests: Sequence[str]) -> list[Session]:
-        """Return the calls of the tests on the right tree as sessions."""
+    async def _recorded(self, pristine: Path, tests: Sequence[str]) -> list[list[RecordedCall]]:
+        """Return the calls of each test on the right tree."""
         packages = sorted({self.tree.dotted_name(module.path).split(".")[0] for module in self.tree.modules()})
         files = [path for path in self.tree.python_files if self.tree.is_test(path)]
         parts = tuple((_FOLDER / f"{name}.py").read_text("utf-8") for name in _TRACER)
@@ -83,15 +87,14 @@ class Observation:
             )
         finally:
             await sandbox.close()
-        recorded = (run.crossings.get(test, {}).get("calls", []) for test in tests)
-        return list(dict.fromkeys(session for calls in recorded for session in sessions_of(calls)))
+        return [recorded_calls(run.crossings.get(test, {}).get("calls", [])) for test in tests]
 
-    async def _executed(self, pristine: Path, sessions: Sequence[Session]) -> list[tuple[Session, Outcomes, Outcomes]]:
-        """Return the sessions with their outcomes on both trees, where these are the same in every run."""
+    async def _executed(self, pristine: Path, sessions: Sequence[Session], hash_seeds: Sequence[int]) -> list[Executed]:
+        """Return the sessions with their outcomes on both trees, where these are the same with all seeds of hashes."""
         if not sessions:
             return []
         right, wrong = [
-            _steady([await self._run(tree, sessions, seed) for seed in HASH_SEEDS])
+            _steady([await self._run(tree, sessions, seed) for seed in hash_seeds])
             for tree in (pristine, self.exercise)
         ]
         return [item for item in zip(sessions, right, wrong, strict=True) if item[1] and item[2]]
@@ -165,11 +168,9 @@ def _by_attribute(session: Session, right: Outcomes, wrong: Outcomes) -> Iterabl
             yield replace(session, lines=(*session.lines[:-1], f"{session.call}.{name}"))
 
 
-def _length(call: FailingCall) -> tuple[int, str]:
+def _length(session: Session) -> tuple[int, str]:
     """Return how much a reader has to read; every further line costs as much as 40 characters."""
-    lines = [*(line.text for line in call.setup), call.call]
-    shown = min(200, len(call.expected.text) + len(call.actual.text) + len(call.expected.printed))
-    return 40 * len(lines) + sum(map(len, lines)) + shown // 2, "\n".join(lines)
+    return 40 * len(session.lines) + sum(map(len, session.lines)), "\n".join(session.lines)
 
 
 def _lines_of(tree: SourceTree, test: str) -> int:

@@ -7,10 +7,10 @@ import builtins
 import keyword
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-MAX_LINES = 6
+MAX_LINES = 9
 MAX_LINE, MAX_SESSION = 200, 500
 _PLACE = re.compile("\0(\\d+)\0")
 _IMPORT = re.compile(r"from (\S+) import (\w+)")
@@ -40,6 +40,8 @@ class Session:
     imports: tuple[str, ...]  # import lines, which come first
     lines: tuple[str, ...]  # the other lines
     raised: bool  # whether the call raised an exception in the test
+    test: int = field(default=0, compare=False)  # the number of the test
+    chosen: tuple[int, ...] = field(default=(), compare=False)  # the numbers of its calls in the test
 
     @property
     def call(self) -> str:
@@ -47,36 +49,64 @@ class Session:
         return self.lines[-1]
 
 
-def sessions_of(calls: Sequence[Mapping[str, Any]]) -> list[Session]:
+def recorded_calls(records: Sequence[Mapping[str, Any]]) -> list[RecordedCall]:
+    """Return the calls of a test from the records of ``call_tracer``."""
+    return [RecordedCall(**record) for record in records]
+
+
+def sessions_of(calls: Sequence[RecordedCall], test: int = 0) -> list[Session]:
     """Return a test's calls as sessions, in the order of the calls.
 
-    A call of a method is tried with the construction of its object alone, with the silent calls before it (these
-    usually change the object), and with all calls before it.
+    A call is tried with the construction of its objects alone, with the silent calls of their methods before it (these
+    usually change them), with all calls of their methods, and with all calls that use them.
     """
-    recorded = [RecordedCall(**call) for call in calls]
     sessions: dict[Session, None] = {}
-    for index in range(len(recorded)):
-        for chosen in _choices(recorded, index):
-            session = _session(recorded, chosen)
+    for index in range(len(calls)):
+        for chosen in _choices(calls, index):
+            session = _session(calls, chosen)
             if session is not None:
-                sessions[session] = None
+                sessions[replace(session, test=test)] = None
     return list(sessions)
 
 
+def shortened(calls: Sequence[RecordedCall], session: Session) -> Iterator[Session]:
+    """Yield a session without one of the lines that it does not need for its objects, for each of these lines."""
+    for number in session.chosen[:-1]:
+        chosen = _with_makers(calls, set(session.chosen) - _with_users(calls, number, session.chosen))
+        if len(chosen) < len(session.chosen) and session.chosen[-1] in chosen:
+            shorter = _session(calls, sorted(chosen))
+            if shorter is not None:
+                yield replace(shorter, test=session.test)
+
+
+def _with_users(calls: Sequence[RecordedCall], number: int, chosen: Sequence[int]) -> set[int]:
+    """Return a call with those of ``chosen`` that cannot be made without its object."""
+    result = {number}
+    for other in chosen:
+        if any(calls[item].makes in calls[other].uses for item in result):
+            result.add(other)
+    return result
+
+
 def _choices(calls: Sequence[RecordedCall], index: int) -> Iterator[list[int]]:
-    makers = {call.makes: number for number, call in enumerate(calls) if call.makes is not None}
-    minimum = _with_makers(calls, {index}, makers)
+    minimum = _with_makers(calls, {index})
     objects = {calls[number].makes for number in minimum if number != index}
-    before = [n for n in range(index) if calls[n].receiver in objects and not calls[n].raised and n not in minimum]
-    silent = [n for n in before if calls[n].silent]
-    for more in ([], silent, before):
-        chosen = _with_makers(calls, {*minimum, *more}, makers)
+    before = [n for n in range(index) if n not in minimum and not calls[n].raised]
+    methods = [n for n in before if calls[n].receiver in objects]
+    users = list(methods)
+    for n in before:
+        if objects & set(calls[n].uses):
+            users.append(n)
+            objects.add(calls[n].makes)
+    for more in ([], [n for n in methods if calls[n].silent], methods, users):
+        chosen = _with_makers(calls, {*minimum, *more})
         if max(chosen) == index and len(chosen) <= MAX_LINES:
             yield sorted(chosen)
 
 
-def _with_makers(calls: Sequence[RecordedCall], chosen: set[int], makers: Mapping[int | None, int]) -> set[int]:
+def _with_makers(calls: Sequence[RecordedCall], chosen: set[int]) -> set[int]:
     """Return the calls with those that make the objects they use."""
+    makers = {call.makes: number for number, call in enumerate(calls) if call.makes is not None}
     result, waiting = set(chosen), list(chosen)
     while waiting:
         for number in calls[waiting.pop()].uses:
@@ -109,7 +139,7 @@ def _session(calls: Sequence[RecordedCall], chosen: Sequence[int]) -> Session | 
         lines.append(line)
     if any(len(line) > MAX_LINE for line in lines) or sum(map(len, lines)) > MAX_SESSION:
         return None
-    return Session(tuple(imports), tuple(lines), last.raised)
+    return Session(tuple(imports), tuple(lines), last.raised, chosen=tuple(chosen))
 
 
 def _inline(call: RecordedCall, number: int, texts: dict[int, str]) -> None:
@@ -153,7 +183,7 @@ def _hides_builtin(bound: Sequence[str]) -> bool:
 def _variable(kind: str, taken: set[str]) -> str:
     """Return a name for an object of a class, and add it to the names that are taken."""
     plain = _TYPE_NAMES.get(kind, re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind).lower().strip("_"))
-    options = [plain, "result", "value", *(f"{plain}{number}" for number in range(2, 10)), "item"]
+    options = [plain, *(f"{plain}{number}" for number in range(2, 20)), "result", "value"]
     name = next(
         name
         for name in options
