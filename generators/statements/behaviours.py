@@ -20,6 +20,8 @@ def behaviour_lines(tests: Iterable[str]) -> list[str]:
     for test in tests:
         _, parts = split_test_id(test)
         line = ": ".join(text for text in map(_plain_words, parts) if text)
+        if parts and "." in parts[-1]:  # a doctest: of a document, or of ``pkg.module.function``
+            line = f"the examples of `{parts[-1]}`"
         if line:
             cases[line] = cases.get(line, 0) + 1
     lines = [line if count == 1 else f"{line} ({count} cases)" for line, count in cases.items()]

@@ -102,10 +102,13 @@ def completed(task: Task, items: list[InterfaceItem]) -> Task | None:
     if not items:
         return task
     lines = "\n".join(map(_line, items))
-    statement = task.problem_statement.rstrip("\n")
-    last = statement.rsplit("\n## ", 1)[-1]
-    head = "" if last.startswith("Interface") else "\n\n## Interface\n\nThe hidden tests also rely on:\n"
-    text = f"{statement}{head}\n{lines}\n"
+    before, heading, after = task.problem_statement.rstrip("\n").partition("\n## Interface\n")
+    if heading:
+        section, _, rest = after.partition("\n## ")
+        after = f"{section.rstrip()}\n{lines}" + (f"\n\n## {rest}" if rest else "")
+        text = f"{before}{heading}{after}\n"
+    else:
+        text = f"{before}\n\n## Interface\n\nThe hidden tests also rely on:\n\n{lines}\n"
     known = {(item.kind, item.name) for item in task.interface}
     added = [item for item in items if (item.kind, item.name) not in known]
     return task.model_copy(update={"interface": [*task.interface, *added], "problem_statement": text})

@@ -14,8 +14,8 @@ import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # inside, the texts of those files have defined these names already
-    from .literal_forms import Forms, Line, Unwritable
-    from .public_names import PublicNames, unwrapped
+    from .literal_forms import MARK, Forms, Line, Unwritable
+    from .public_names import PublicNames, has_closure, unwrapped
 
 MAX_RECORDED = 120
 """Most calls of one test that are written down."""
@@ -75,6 +75,8 @@ class CallTracer:
         self.current: dict[str, Any] | None = None
         self.names: PublicNames | None = None
         self.numbers: dict[int, int] = {}
+        self.objects: dict[int, Any] = {}
+        self.made: dict[types.CodeType, list[tuple[Any, int, str]]] = {}  # functions that calls gave
         sys.setprofile(self._profile)
 
     def stop(self) -> dict[str, Any]:
@@ -124,6 +126,11 @@ class CallTracer:
             line.imports.add("from {} import {}".format(module, name.partition(".")[0]))
             text = f"{name}({self._arguments(frame, function, line, forms, 0)})"
             return self._record(frame, text, line)
+        for function, number, name in self.made.get(frame.f_code, []):
+            if has_closure(function, frame):
+                line.uses.append(number)
+                text = f"{MARK}{number}{MARK}{name}({self._arguments(frame, function, line, forms, 0)})"
+                return self._record(frame, text, line, receiver=id(self.objects[number]))
         code = frame.f_code
         first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
         if first is None or not self.names.is_own(
@@ -148,7 +155,7 @@ class CallTracer:
         if type(item).__name__ in ("cached_property", "reify", "lazyproperty"):
             return self._record(frame, f"{receiver}.{name}", line, receiver=id(first))
         if name.startswith("__") and name.endswith("__") and name != "__call__":
-            return self._operator(frame, name, receiver, line, forms, first)
+            return self._operator(frame, function, receiver, line, forms, first)
         if name.startswith("_") and name != "__call__":
             raise Unwritable
         arguments = self._arguments(frame, function, line, forms, 1)
@@ -172,10 +179,13 @@ class CallTracer:
         return record
 
     def _operator(
-        self, frame: types.FrameType, name: str, receiver: str, line: Line, forms: Forms, first: Any
+        self, frame: types.FrameType, function: Any, receiver: str, line: Line, forms: Forms, first: Any
     ) -> dict[str, Any]:
-        code = frame.f_code
+        code, name = frame.f_code, frame.f_code.co_name
         values = [frame.f_locals[item] for item in code.co_varnames[1 : code.co_argcount]]
+        defaults = function.__defaults__ or ()
+        while defaults and values and _same(values[-1], defaults[-1]):  # parameters that an operator never gives
+            values, defaults = values[:-1], defaults[:-1]
         if name in ("__getattr__", "__getattribute__", "__delattr__", "__setattr__"):
             if not (isinstance(values[0], str) and values[0].isidentifier() and not values[0].startswith("_")):
                 raise Unwritable
@@ -265,9 +275,14 @@ class CallTracer:
         if type(value) in (list, tuple, dict, set, frozenset):
             return
         record["is_lazy"] = hasattr(value, "__next__")
-        record["makes"], record["type"] = len(self.kept), type(value).__name__
-        self.numbers[id(value)] = len(self.kept)
+        number = record["makes"] = self.numbers[id(value)] = len(self.kept)
+        record["type"] = type(value).__name__
         self.kept.append(value)
+        self.objects[number] = value
+        if hasattr(value, "__code__") or hasattr(value, "__wrapped__"):
+            for name, item in [("", value), *((f".{key}", item) for key, item in vars(value).items() if key[0] != "_")]:
+                for function in unwrapped(item):
+                    self.made.setdefault(function.__code__, []).append((function, number, name))
 
 
 def _opcode_name(code: int) -> str:

@@ -193,7 +193,7 @@ def lambda_source(function: types.FunctionType, read: Callable[[str], str] | Non
     if len(nodes) != 1:
         return None
     text = ast.get_source_segment(source, nodes[0])
-    return f"({text})" if text and "\n" not in text else None
+    return text if text and "\n" not in text else None
 
 
 def _read(path: str) -> str:

@@ -70,7 +70,7 @@ class PublicNames:
         """Return the function whose call a frame is, its module and its name; None when no public name has it."""
         options = self.codes.get(id(frame.f_code), [])
         if len(options) > 1:  # functions that one decorator made
-            options = [item for item in options if _has_closure(item[0], frame)]
+            options = [item for item in options if has_closure(item[0], frame)]
         return options[0] if options else None
 
 
@@ -88,7 +88,7 @@ def unwrapped(value: Any) -> Iterator[Any]:
             return
 
 
-def _has_closure(function: Any, frame: types.FrameType) -> bool:
+def has_closure(function: Any, frame: types.FrameType) -> bool:
     """Return whether a frame sees what a function has captured."""
     for number, name in enumerate(function.__code__.co_freevars):
         cell = function.__closure__[number]
