@@ -23,11 +23,11 @@ from ...python.source import parse_or_empty
 from ...python.source_tree import SourceTree
 from ..limits import OVERLOAD, suite_limit
 from ..measured_stages import Stages
-from .sessions import RecordedCall, Session, recorded_calls, sessions_of, shortened
+from .sessions import MAX_LINES, RecordedCall, Session, recorded_calls, sessions_of, shortened
 
 MAX_TESTS = 3
-MAX_SESSIONS = 120
-MAX_WRONG = 8
+MAX_SESSIONS = 240
+MAX_WRONG, MAX_SHORTENED, MAX_ROUNDS = 8, 3, 4
 HASH_SEEDS = (0, 1)
 _FOLDER = Path(__file__).parent
 _TRACER = ("public_names", "literal_forms", "call_tracer")
@@ -56,12 +56,21 @@ class Observation:
         with scratch_tree(self.stages.snapshot) as pristine:
             recorded = await self._recorded(pristine, self._plainest(tests))
             every = [session for number, calls in enumerate(recorded) for session in sessions_of(calls, number)]
-            executed = await self._executed(pristine, list(dict.fromkeys(every))[:MAX_SESSIONS], HASH_SEEDS[:1])
-            wrong = sorted((item[0] for item in executed if _compared(*item)), key=_length)[:MAX_WRONG]
+            shortest = sorted(dict.fromkeys(every), key=_length)[:MAX_SESSIONS]
+            executed = await self._executed(pristine, shortest, HASH_SEEDS[:1])
+            wrong = sorted((item[0] for item in executed if _differs(*item)), key=_length)[:MAX_WRONG]
             if not wrong:
                 wrong = [session for item in executed for session in _by_attribute(*item)][:MAX_WRONG]
-            shorter = [item for session in wrong for item in shortened(recorded[session.test], session)]
-            proven = await self._executed(pristine, list(dict.fromkeys([*wrong, *shorter])), HASH_SEEDS)
+            for _ in range(MAX_ROUNDS):
+                shorter = [
+                    item for session in wrong[:MAX_SHORTENED] for item in shortened(recorded[session.test], session)
+                ]
+                executed = await self._executed(pristine, list(dict.fromkeys(shorter)), HASH_SEEDS[:1])
+                found = {item[0] for item in executed if _differs(*item)} - set(wrong)
+                wrong = sorted({*wrong, *found}, key=_length)[:MAX_WRONG]
+                if not found:
+                    break
+            proven = await self._executed(pristine, wrong, HASH_SEEDS)
             ranked = sorted((item for item in proven if _compared(*item)), key=lambda item: _length(item[0]))
         return [call for item in ranked[:1] if (call := _compared(*item)) is not None]
 
@@ -135,10 +144,17 @@ def _steady(runs: Sequence[list[Outcomes]]) -> list[Outcomes]:
     return [items[0] if all(item == items[0] for item in items) else () for items in zip(*runs, strict=True)]
 
 
+def _differs(session: Session, right: Outcomes, wrong: Outcomes) -> bool:
+    """Return whether the call of a session, which may still be long, can be shown with two different results."""
+    return _compared(replace(session, lines=session.lines[-1:]), right[-1:], wrong[-1:]) is not None
+
+
 def _compared(session: Session, right: Outcomes, wrong: Outcomes) -> FailingCall | None:
     """Return the failing call that a session shows; None when it shows none that can be printed."""
     setup, expected, actual = right[:-1], _result(right[-1]), _result(wrong[-1])
     if expected is None or actual is None or expected == actual or (expected.kind == "raises") != session.raised:
+        return None
+    if "0x..." in expected.text + expected.printed or len(session.lines) > MAX_LINES:
         return None
     before = [_result(item) for item in setup]
     if before != [_result(item) for item in wrong[:-1]] or any(

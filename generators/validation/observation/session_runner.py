@@ -22,13 +22,17 @@ from typing import Any
 SECONDS = 4
 MAX_SHOWN = 400
 MAX_ATTRIBUTES = 20
-_UNSTABLE = re.compile(r"\b0x[0-9a-f]{6,}|/tmp/|/workspace|/opt/etude")
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}")
+_UNSTABLE = re.compile(r"/tmp/|/workspace|/opt/etude")
 _CLOCK = {"now", "today", "utcnow", "time", "time_ns", "localtime", "gmtime", "urandom", "getpid", "uuid1", "uuid4"}
 
 
 def shown(value: Any) -> str:
-    """Return the text that a console shows for a value; empty for one that differs between runs or is long."""
-    text = repr(value)
+    """Return the text that a console shows for a value, with ``0x...`` for addresses.
+
+    It is empty for one that differs between runs or is long.
+    """
+    text = _ADDRESS.sub("0x...", repr(value))
     return "" if _UNSTABLE.search(text) or len(text) > MAX_SHOWN else text
 
 
@@ -36,7 +40,9 @@ def attributes(value: Any) -> dict[str, str]:
     """Return the public attributes of an object with what a console shows for them."""
     found = vars(value) if hasattr(value, "__dict__") and not isinstance(value, type) else {}
     names = [name for name in found if isinstance(name, str) and name.isidentifier() and not name.startswith("_")]
-    return {name: text for name in sorted(names)[:MAX_ATTRIBUTES] if (text := shown(found[name]))}
+    return {
+        name: text for name in sorted(names)[:MAX_ATTRIBUTES] if "0x..." not in (text := shown(found[name])) and text
+    }
 
 
 class ClockWatch:
@@ -78,10 +84,10 @@ def run_line(line: str, names: dict[str, Any]) -> dict[str, Any]:
             else:
                 exec(compile(line, "<session>", "exec"), names)
     except BaseException as error:  # noqa: BLE001  SystemExit is an outcome too
-        text = "".join(traceback.format_exception_only(type(error), error)).strip()
+        text = _ADDRESS.sub("0x...", "".join(traceback.format_exception_only(type(error), error)).strip())
         outcome.update(kind="raises", text="" if _UNSTABLE.search(text) or len(text) > MAX_SHOWN else text)
         outcome["exception"] = type(error).__name__
-    text = printed.getvalue()
+    text = _ADDRESS.sub("0x...", printed.getvalue())
     outcome["printed"] = text if len(text) <= MAX_SHOWN and not _UNSTABLE.search(text) else None
     return outcome
 

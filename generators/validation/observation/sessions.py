@@ -10,8 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-MAX_LINES = 9
-MAX_LINE, MAX_SESSION = 200, 500
+MAX_LINES = 8
+"""Most lines of a session that is shown."""
+MAX_CALLS = 20
+"""Most lines of a session that is tried."""
+MAX_LINE, MAX_SESSION = 200, 1000
 _PLACE = re.compile("\0(\\d+)\0")
 _IMPORT = re.compile(r"from (\S+) import (\w+)")
 _TYPE_NAMES = {"function": "function", "method": "function", "partial": "function"}
@@ -71,8 +74,10 @@ def sessions_of(calls: Sequence[RecordedCall], test: int = 0) -> list[Session]:
 
 def shortened(calls: Sequence[RecordedCall], session: Session) -> Iterator[Session]:
     """Yield a session without one of the lines that it does not need for its objects, for each of these lines."""
-    for number in session.chosen[:-1]:
-        chosen = _with_makers(calls, set(session.chosen) - _with_users(calls, number, session.chosen))
+    questions = {number for number in session.chosen[:-1] if not calls[number].silent and calls[number].makes is None}
+    for dropped in [questions, *({number} for number in reversed(session.chosen[:-1]))]:
+        without = {other for number in dropped for other in _with_users(calls, number, session.chosen)}
+        chosen = _with_makers(calls, set(session.chosen) - without)
         if len(chosen) < len(session.chosen) and session.chosen[-1] in chosen:
             shorter = _session(calls, sorted(chosen))
             if shorter is not None:
@@ -100,7 +105,7 @@ def _choices(calls: Sequence[RecordedCall], index: int) -> Iterator[list[int]]:
             objects.add(calls[n].makes)
     for more in ([], [n for n in methods if calls[n].silent], methods, users):
         chosen = _with_makers(calls, {*minimum, *more})
-        if max(chosen) == index and len(chosen) <= MAX_LINES:
+        if max(chosen) == index and len(chosen) <= MAX_CALLS:
             yield sorted(chosen)
 
 
