@@ -13,12 +13,12 @@ MAX_INLINE = 70
 MANY_LINES = 12
 
 
-def console(call: FailingCall) -> str:
-    """Return the session as a console shows it in the workspace, as a fenced block."""
+def console(call: FailingCall, result: CallResult) -> str:
+    """Return the session as a console shows it when the call gives ``result``, as a fenced block."""
     lines = [f">>> {line}" for line in call.imports]
     for item in call.setup:
         lines += [f">>> {item.text}", *item.shown.splitlines()]
-    lines += [f">>> {call.call}", *shown_lines(call.actual)]
+    lines += [f">>> {call.call}", *shown_lines(result)]
     return fenced("\n".join(lines), "pycon")
 
 

@@ -110,7 +110,7 @@ class BugReport:
     def _with_call(self, context: StatementContext, call: FailingCall, style: str, draw: random.Random) -> list[str]:
         """Return title, reproduction, what is expected, and what else is affected."""
         opening = draw.choice(_OPENINGS[style]).format(package=context.package)
-        paragraphs = [f"# {title(call, draw)}", opening, console(call), _expectation(call, style, draw)]
+        paragraphs = [f"# {title(call, draw)}", opening, console(call, call.actual), _expectation(call, style, draw)]
         also = draw.choice(_ALSO[style])
         if self.policy != "hidden":
             paragraphs.append(f"{_VISIBLE[self.policy]}\n\n{_test_ids(context.failing)}")
@@ -125,15 +125,14 @@ class BugReport:
             sentence = f"{code(call.call)} {does(call.actual)}; it should {should(call.expected)}."
             sentence = draw.choice([sentence, f"In {context.package}, {sentence}"])
             paragraphs = [f"{sentence} {draw.choice(['Fix it.', 'Please fix.', 'Find out why and fix it.'])}"]
-            paragraphs.append(console(call))
+            paragraphs.append(console(call, call.actual))
         else:
-            paragraphs = [f"{title(call, draw)}. Fix it.", console(call), f"Expected:\n\n{_block(call)}"]
+            paragraphs = [f"{title(call, draw)}. Fix it.", console(call, call.actual), f"Expected:\n\n{_block(call)}"]
         behaviours = behaviour_lines(context.failing)
         if self.policy != "hidden":
             paragraphs.append(f"{_VISIBLE[self.policy]}\n\n{_test_ids(context.failing)}")
         elif len(behaviours) > 1:
-            more = "; ".join(behaviours[:MAX_TERSE]) + ("; and more" if len(behaviours) > MAX_TERSE else "")
-            paragraphs.append(f"Also affected: {more}.")
+            paragraphs.append(f"Also affected: {'; '.join(grouped_lines(context.failing, MAX_TERSE))}.")
         return paragraphs
 
     def _without_call(self, context: StatementContext, style: str, draw: random.Random) -> list[str]:
@@ -150,7 +149,8 @@ class BugReport:
         if failures:
             heads = ["How it fails:", "Checks of this fail with:", "The errors are:"]
             paragraphs.append(f"{draw.choice(heads)}\n\n{bullets(failures)}")
-        names = interface_lines(context.interface)
+        # That tests expect a builtin error says nothing about a mistake.
+        names = interface_lines([item for item in context.interface if item.kind != "exception" or "." in item.name])
         if names:
             heads = ["The failing tests use:", "Involved are:", "Names that come up in the failing tests:"]
             paragraphs.append(f"{draw.choice(heads)}\n\n" + "\n".join(names))
