@@ -44,8 +44,16 @@ def interface_lines(items: Sequence[InterfaceItem]) -> list[str]:
     """Return all keywords, exceptions and messages as list items, and the first names that the workspace defines."""
     demanded = [item for item in items if item.kind in ("keyword", "exception", "message")]
     present = [item for item in items if item.kind not in ("keyword", "exception", "message")]
-    lines = [_interface_line(item) for item in [*demanded, *present[:MAX_NAMES]]]
-    more = len(present) - MAX_NAMES
+    names: dict[tuple[str, str], list[InterfaceItem]] = {}
+    for item in present:  # one line for what several modules have
+        names.setdefault((item.signature or item.name, item.kind), []).append(item)
+    groups = list(names.values())
+    lines = [_interface_line(item) for item in demanded]
+    lines += [
+        " and ".join([_interface_line(first), *(f"`{item.name}`" for item in others)])
+        for first, *others in groups[:MAX_NAMES]
+    ]
+    more = len(groups) - MAX_NAMES
     return lines + ([f"- and {more} more names of the package, which the workspace defines"] if more > 0 else [])
 
 

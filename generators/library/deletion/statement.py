@@ -94,11 +94,11 @@ class DeletionStatement:
         style, draw = drawn_style(self.style, self.seed, self.target.dotted)
         where, kind = f"`{self.target.dotted}`", self.target.kind
         title = title_of(style, self.mode, kind, where, draw)
-        names = ", with every name that referred to it" if self.names_to_restore or self.callers else ""
-        facts = {"where": where, "package": context.package, "module": self.target.module, "names": names}
+        facts = {"where": where, "package": context.package, "module": self.target.module}
         opening = opening_of(style, self.mode, kind, draw, facts)
         paragraphs = [f"# {title}"] if title else []
-        paragraphs.append(opening + self._removed_with_it() + self._other_names(context))
+        names = " Every name that referred to it is gone too." if self.names_to_restore or self.callers else ""
+        paragraphs.append(opening + names + self._removed_with_it() + self._other_names(context))
         paragraphs += self._entity(self.target, style, draw)
         for item in self.also_removed:
             paragraphs.append(f"## Also missing: `{item.dotted}`")

@@ -53,19 +53,19 @@ _STUB_CLASS: Mapping[Style, Sequence[str]] = {
 }
 _REMOVED: Mapping[Style, Sequence[str]] = {
     "instruction": (
-        "In this code base, the {package} package, the {kind} {where} has been removed{names}. Everything else works. "
+        "In this code base, the {package} package, the {kind} {where} has been removed. Everything else works. "
         "Write it again in `{module}`, so that it behaves as described here.",
-        "The {kind} {where} is no longer in this code base, {package}{names}. Write it again in `{module}` as "
+        "The {kind} {where} is no longer in this code base, {package}. Write it again in `{module}` as "
         "described here; everything else works and stays as it is.",
     ),
     "issue": (
-        "The {kind} {where} is missing in {package}{names}. I rely on it; please add it again, in `{module}`.",
-        "I cannot find the {kind} {where} in {package} any more: it was removed{names}. It belongs in `{module}`, and "
+        "The {kind} {where} is missing in {package}. I rely on it; please add it again, in `{module}`.",
+        "I cannot find the {kind} {where} in {package} any more: it was removed. It belongs in `{module}`, and "
         "I need it back as it was.",
     ),
     "terse": (
-        "{package} lacks the {kind} {where}{names}. Write it, in `{module}`.",
-        "Add the {kind} {where} to {package} again, in `{module}`; it was removed{names}.",
+        "{package} lacks the {kind} {where}. Write it, in `{module}`.",
+        "Add the {kind} {where} to {package} again, in `{module}`; it was removed.",
     ),
 }
 _SECTIONS: Mapping[tuple[Style, Section], Sequence[str]] = {
@@ -74,7 +74,7 @@ _SECTIONS: Mapping[tuple[Style, Section], Sequence[str]] = {
     ("issue", "owner"): ("It is a method of this class:", "It belongs to:"),
     ("issue", "names"): ("These names went with it and have to be there again:",),
     ("issue", "callers"): ("These statements used it and raise `NotImplementedError` now. They were:",),
-    ("issue", "interface"): ("What the tests for this rely on as well:", "Also involved:"),
+    ("issue", "interface"): ("The tests for this also use:", "Also involved:"),
     ("issue", "example"): ("An example of what it should give:", "For instance, this should work:"),
     ("issue", "used"): ("The package itself calls it here:", "It is used in:"),
     ("terse", "documentation"): ("Documentation:",),
@@ -123,7 +123,7 @@ def title_of(style: Style, mode: str, kind: str, where: str, draw: random.Random
 def opening_of(style: Style, mode: str, kind: str, draw: random.Random, facts: Mapping[str, str]) -> str:
     """Return the first paragraph: what the workspace has in the place of the code, and what to do.
 
-    ``facts`` are ``where``, ``package``, ``module`` and ``names``, the end of a clause about further names.
+    ``facts`` are ``where``, ``package`` and ``module``.
     """
     texts = _REMOVED if mode == "remove" else _STUB_CLASS if kind == "class" else _STUB
     return draw.choice(texts[style]).format(kind=kind, **facts)

@@ -14,7 +14,7 @@ MAX_LINES = 8
 """Most lines of a session that is shown."""
 MAX_CALLS = 20
 """Most lines of a session that is tried."""
-MAX_LINE, MAX_SESSION = 200, 1000
+MAX_LINE, MAX_SESSION = 300, 1500
 _PLACE = re.compile("\0(\\d+)\0")
 _IMPORT = re.compile(r"from (\S+) import (\w+)")
 _TYPE_NAMES = {"function": "function", "method": "function", "partial": "function"}
