@@ -40,7 +40,8 @@ def code(text: str) -> str:
     """Return the text as inline code."""
     if "`" not in text:
         return f"`{text}`"
-    return f"`` {text} ``"
+    fence = max(re.findall("`+", text), key=len) + "`"
+    return f"{fence} {text} {fence}"
 
 
 def is_inline(result: CallResult) -> bool:
