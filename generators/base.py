@@ -31,7 +31,7 @@ class CallResult:
     """What a line of Python gives, as a console shows it; it is the same in every run."""
 
     kind: Literal["value", "nothing", "raises"]
-    """``nothing`` stands for None and for lines that are no expressions."""
+    """``nothing`` stands for None, and for lines such as assignments."""
     text: str
     """The text of the value, or ``Error: message`` of the exception; empty for nothing."""
     printed: str = ""

@@ -33,8 +33,8 @@ def grouped_lines(tests: Iterable[str], most: int = MAX_BEHAVIOURS) -> list[str]
     """Return ``behaviour_lines`` with those of one test class on one line, at most ``most`` lines."""
     groups: dict[str, list[str]] = {}
     for line in behaviour_lines(tests):
-        head, _, rest = line.rpartition(": ")
-        groups.setdefault(head if head else f"\0{line}", []).append(rest)
+        head, _, name = line.rpartition(": ")
+        groups.setdefault(head if head else f"\0{line}", []).append(name)
     lines = [f"{head}: {', '.join(items)}" if head[0] != "\0" else items[0] for head, items in groups.items()]
     more = len(lines) - most
     return lines[:most] + ([f"and {more} more"] if more > 0 else [])

@@ -73,12 +73,12 @@ def _nodes_of(module: ast.Module, tests: set[tuple[str, ...]]) -> list[ast.AST]:
         if isinstance(top, ast.FunctionDef | ast.AsyncFunctionDef) and (top.name,) in tests:
             nodes.append(top)
         elif isinstance(top, ast.ClassDef):
-            wanted = {names[-1] for names in tests if names and names[0] == top.name}
+            chosen = {names[-1] for names in tests if names and names[0] == top.name}
             members = {getattr(item, "name", ""): item for item in top.body}
-            if wanted - members.keys():
+            if chosen - members.keys():
                 nodes.append(top)
-            elif wanted:
-                nodes += [item for item in top.body if getattr(item, "name", "") in wanted or not _is_test(item)]
+            elif chosen:
+                nodes += [item for item in top.body if getattr(item, "name", "") in chosen or not _is_test(item)]
     return nodes
 
 
@@ -114,8 +114,8 @@ def _package_imports(module: ast.Module, tops: set[str]) -> dict[str, str]:
 
 
 def _collect(function: ast.AST, usage: _Usage) -> None:
-    own = _bound_names(function)
-    usage = replace(usage, imports={name: dotted for name, dotted in usage.imports.items() if name not in own})
+    local_names = _bound_names(function)
+    usage = replace(usage, imports={name: dotted for name, dotted in usage.imports.items() if name not in local_names})
     for node in ast.walk(function):
         if isinstance(node, ast.Name) and node.id in usage.imports:
             usage.used.add(usage.imports[node.id])

@@ -51,11 +51,18 @@ def is_inline(result: CallResult) -> bool:
 
 def should(result: CallResult) -> str:
     """Return what the call should do, as the end of a sentence that starts with "it should"."""
-    if result.printed:
-        return "print something else"
     if result.kind == "raises":
         return f"raise {code(result.text)}"
     return f"return {code(result.text)}" if result.kind == "value" else "return nothing (`None`)"
+
+
+def wish(call: FailingCall) -> str:
+    """Return what the call should do, where that can be said in a sentence; empty where it cannot."""
+    if not is_inline(call.expected):
+        return ""
+    if call.actual.printed:
+        return "print nothing" + (f" and {should(call.expected)}" if call.expected.kind != "nothing" else "")
+    return should(call.expected)
 
 
 def does(result: CallResult) -> str:
@@ -99,16 +106,18 @@ def title(call: FailingCall, draw: random.Random) -> str:
             right = code(error_name(expected))
             return draw.choice([f"{where} raises {error} instead of {right}", f"{where}: {error}, not {right}"])
         return draw.choice([f"{where} raises {error}", f"{error} from {where}", f"{where} fails with {error}"])
-    value, wanted = _short_value(actual), _short_value(expected)
+    value, right_value = _short_value(actual), _short_value(expected)
     if expected.kind == "raises":
         error = code(error_name(expected))
         options = [f"{where} does not raise {error}", f"No {error} from {where}"]
         return draw.choice([*options, f"{where} {verb} {value} instead of raising {error}"] if value else options)
-    wanted = (
+    right_value = (
         code(expected.text or "None") if len(expected.text) <= MAX_TITLE_VALUE and "\n" not in expected.text else ""
     )
-    if value and wanted:
-        return draw.choice([f"{where} {verb} {value} instead of {wanted}", f"{where} {verb} {value}, not {wanted}"])
+    if value and right_value:
+        return draw.choice(
+            [f"{where} {verb} {value} instead of {right_value}", f"{where} {verb} {value}, not {right_value}"]
+        )
     if value:
         return f"{where} {verb} {value}"
     return draw.choice([f"Wrong result of {where}", f"{where} {verb} the wrong value"])

@@ -30,7 +30,7 @@ _STUB: Mapping[Style, Sequence[str]] = {
     "issue": (
         "I want to use {where} of {package}, and all I get is `NotImplementedError`: its body is missing. Everything "
         "else seems to work.",
-        "In {package}, calling {where} raises `NotImplementedError`. It looks as if somebody forgot to write the "
+        "In {package}, calling {where} raises `NotImplementedError`. It looks unfinished. Please write the "
         "{kind}; the rest of the package works.",
     ),
     "terse": (

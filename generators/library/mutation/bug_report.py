@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ...base import FailingCall, StatementContext, TestPolicy
 from ...statements.behaviours import MAX_BEHAVIOURS, behaviour_lines, bullets, grouped_lines, interface_lines
-from ...statements.reproduction import code, console, does, fenced, is_inline, should, shown_lines, title
+from ...statements.reproduction import code, console, does, fenced, is_inline, shown_lines, title, wish
 from ...statements.styles import StyleChoice, drawn_style
 
 MAX_MESSAGES, MAX_MESSAGE = 5, 240
@@ -122,7 +122,7 @@ class BugReport:
     def _terse(self, context: StatementContext, call: FailingCall, draw: random.Random) -> list[str]:
         """Return one or two sentences and the reproduction."""
         if is_inline(call.expected) and is_inline(call.actual) and len(call.call) <= 90:
-            sentence = f"{code(call.call)} {does(call.actual)}; it should {should(call.expected)}."
+            sentence = f"{code(call.call)} {does(call.actual)}; it should {wish(call)}."
             sentence = draw.choice([sentence, f"In {context.package}, {sentence}"])
             paragraphs = [f"{sentence} {draw.choice(['Fix it.', 'Please fix.', 'Find out why and fix it.'])}"]
             paragraphs.append(console(call, call.actual))
@@ -159,13 +159,13 @@ class BugReport:
 
 def _expectation(call: FailingCall, style: str, draw: random.Random) -> str:
     """Return what the last line of the session should give."""
-    if not is_inline(call.expected):
+    wished = wish(call)
+    if not wished:
         heads = ["Expected:", "It should have been:"] if style == "issue" else ["It has to be:", "Expected:"]
         return f"{draw.choice(heads)}\n\n{_block(call)}"
-    wish = should(call.expected)
     if style == "issue":
-        return draw.choice([f"I expected it to {wish}.", f"It should {wish}.", f"Shouldn't that {wish}?"])
-    return draw.choice([f"It has to {wish}.", f"The last line must {wish}.", f"It should {wish} instead."])
+        return draw.choice([f"I expected it to {wished}.", f"It should {wished}.", f"Shouldn't that {wished}?"])
+    return draw.choice([f"It has to {wished}.", f"The last line must {wished}.", f"It should {wished} instead."])
 
 
 def _block(call: FailingCall) -> str:
@@ -177,9 +177,9 @@ def _plain_title(context: StatementContext, draw: random.Random) -> str:
     """Return a title without a call: an error, or the first behaviour."""
     package = context.package.partition(" ")[0]
     errors = [context.messages[test] for test in context.failing if test in context.messages]
-    telling = [text for text in errors if not text.startswith(("Assertion", "Failed")) and len(text) <= MAX_TITLE]
-    if telling:
-        error = code(telling[0])
+    specific = [text for text in errors if not text.startswith(("Assertion", "Failed")) and len(text) <= MAX_TITLE]
+    if specific:
+        error = code(specific[0])
         return draw.choice([f"{error} in {package}", f"{package} fails with {error}", f"{package}: {error}"])
     behaviours = behaviour_lines(context.failing)
     first = behaviours[0].partition(" (")[0] if behaviours else ""

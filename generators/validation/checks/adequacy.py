@@ -104,13 +104,13 @@ def completed(task: Task, items: list[InterfaceItem]) -> Task | None:
     lines = "\n".join(map(_line, items))
     before, heading, after = task.problem_statement.rstrip("\n").partition("\n## Interface\n")
     if heading:
-        section, _, rest = after.partition("\n## ")
-        after = f"{section.rstrip()}\n{lines}" + (f"\n\n## {rest}" if rest else "")
+        section, _, following = after.partition("\n## ")
+        after = f"{section.rstrip()}\n{lines}" + (f"\n\n## {following}" if following else "")
         text = f"{before}{heading}{after}\n"
     else:
         text = f"{before}\n\n## Interface\n\nThe hidden tests also rely on:\n\n{lines}\n"
-    known = {(item.kind, item.name) for item in task.interface}
-    added = [item for item in items if (item.kind, item.name) not in known]
+    listed = {(item.kind, item.name) for item in task.interface}
+    added = [item for item in items if (item.kind, item.name) not in listed]
     return task.model_copy(update={"interface": [*task.interface, *added], "problem_statement": text})
 
 

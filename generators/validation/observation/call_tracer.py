@@ -164,15 +164,15 @@ class CallTracer:
 
     def _construction(self, frame: types.FrameType, first: Any, line: Line, forms: Forms) -> dict[str, Any] | None:
         is_new = frame.f_code.co_name == "__new__"
-        made = first if is_new else type(first)
-        if not isinstance(made, type) or (is_new and isinstance(made.__init__, types.FunctionType)):
+        built = first if is_new else type(first)
+        if not isinstance(built, type) or (is_new and isinstance(built.__init__, types.FunctionType)):
             raise Unwritable
         function = next(
-            (item for item in unwrapped(getattr(made, frame.f_code.co_name)) if item.__code__ is frame.f_code), None
+            (item for item in unwrapped(getattr(built, frame.f_code.co_name)) if item.__code__ is frame.f_code), None
         )
         if function is None:  # a base's constructor, called from a test's own class
             raise Unwritable
-        text = f"{forms.form(made, line)}({self._arguments(frame, function, line, forms, 1)})"
+        text = f"{forms.form(built, line)}({self._arguments(frame, function, line, forms, 1)})"
         record = self._record(frame, text, line)
         if not is_new:
             record["made"] = first
@@ -261,7 +261,7 @@ class CallTracer:
         return record
 
     def _end(self, record: dict[str, Any], frame: types.FrameType, value: Any) -> None:
-        """Add to a record how its call ended; its object, if it made one, can be used by later lines."""
+        """Add to a record how its call ended; its object, if it makes one, can be used by later lines."""
         code = frame.f_code.co_code
         record["raised"] = _opcode_name(code[frame.f_lasti]) not in _RETURNS if frame.f_lasti >= 0 else False
         if record["raised"]:

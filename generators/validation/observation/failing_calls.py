@@ -66,9 +66,9 @@ class Observation:
                     item for session in wrong[:MAX_SHORTENED] for item in shortened(recorded[session.test], session)
                 ]
                 executed = await self._executed(pristine, list(dict.fromkeys(shorter)), HASH_SEEDS[:1])
-                found = {item[0] for item in executed if _differs(*item)} - set(wrong)
-                wrong = sorted({*wrong, *found}, key=_length)[:MAX_WRONG]
-                if not found:
+                more = {item[0] for item in executed if _differs(*item)} - set(wrong)
+                wrong = sorted({*wrong, *more}, key=_length)[:MAX_WRONG]
+                if not more:
                     break
             proven = await self._executed(pristine, wrong, HASH_SEEDS)
             ranked = sorted((item for item in proven if _compared(*item)), key=lambda item: _length(item[0]))

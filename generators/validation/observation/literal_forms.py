@@ -122,7 +122,7 @@ class Forms:
             name = "Path" if isinstance(value, pathlib.Path) else kind.__name__
             line.imports.add(f"from pathlib import {name}")
             return f"{name}({str(value)!r})"
-        if kind in (io.StringIO, io.BytesIO) and not value.closed and value.tell() == 0:
+        if kind in (io.StringIO, io.BytesIO) and not value.closed and not value.tell():  # prose: ok
             line.imports.add("import io")
             return "io.{}({})".format(
                 kind.__name__, self.form(value.getvalue(), line, depth) if value.getvalue() else ""
@@ -168,9 +168,13 @@ def standard_name(value: Any, imports: set[str]) -> str | None:
         return None
     if module == "builtins":
         return name if getattr(sys.modules["builtins"], name, None) is value else None
-    known = getattr(sys, "stdlib_module_names", ())
+    standard_modules = getattr(sys, "stdlib_module_names", ())
     module = {"_operator": "operator", "_functools": "functools", "_io": "io"}.get(module, module)
-    if module in known and not module.startswith("_") and getattr(sys.modules.get(module), name, None) is value:
+    if (
+        module in standard_modules
+        and not module.startswith("_")
+        and getattr(sys.modules.get(module), name, None) is value
+    ):
         imports.add(f"from {module} import {name}")
         return name
     return None

@@ -40,10 +40,10 @@ def shown(value: Any) -> str:
 
 def attributes(value: Any) -> dict[str, str]:
     """Return the public attributes of an object with what a console shows for them."""
-    found = vars(value) if hasattr(value, "__dict__") and not isinstance(value, type) else {}
-    names = [name for name in found if isinstance(name, str) and name.isidentifier() and not name.startswith("_")]
+    values = vars(value) if hasattr(value, "__dict__") and not isinstance(value, type) else {}
+    names = [name for name in values if isinstance(name, str) and name.isidentifier() and not name.startswith("_")]
     return {
-        name: text for name in sorted(names)[:MAX_ATTRIBUTES] if "0x..." not in (text := shown(found[name])) and text
+        name: text for name in sorted(names)[:MAX_ATTRIBUTES] if "0x..." not in (text := shown(values[name])) and text
     }
 
 

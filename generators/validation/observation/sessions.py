@@ -22,7 +22,7 @@ _TYPE_NAMES = {"function": "function", "method": "function", "partial": "functio
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """One call that test code made, as ``call_tracer`` records it; ``\\0number\\0`` stands for an object in texts."""
+    """One call that test code makes, as ``call_tracer`` records it; ``\\0number\\0`` stands for an object in texts."""
 
     text: str  # the expression or statement
     imports: Sequence[str]  # the imports that it needs
@@ -85,7 +85,7 @@ def shortened(calls: Sequence[RecordedCall], session: Session) -> Iterator[Sessi
 
 
 def _with_users(calls: Sequence[RecordedCall], number: int, chosen: Sequence[int]) -> set[int]:
-    """Return a call with those of ``chosen`` that cannot be made without its object."""
+    """Return a call with those of ``chosen`` that cannot be built without its object."""
     result = {number}
     for other in chosen:
         if any(calls[item].makes in calls[other].uses for item in result):
@@ -132,15 +132,19 @@ def _session(calls: Sequence[RecordedCall], chosen: Sequence[int]) -> Session | 
         texts[chosen[-1]] = f"list({last.text})"
     for number in chosen[:-1]:
         _inline(calls[number], number, texts)
-    taken = {word for line in imports for word in re.findall(r"\w+", line)}
+    used_names = {word for line in imports for word in re.findall(r"\w+", line)}
     names: dict[str, str] = {}
     lines: list[str] = []
     for number, text in texts.items():
         line = _PLACE.sub(lambda match: names[match[1]], text)
-        made = calls[number].makes
-        if number != chosen[-1] and made is not None and any(f"\0{made}\0" in other for other in texts.values()):
-            names[str(made)] = _variable(calls[number].type, taken)
-            line = f"{names[str(made)]} = {line}"
+        number_made = calls[number].makes
+        if (
+            number != chosen[-1]
+            and number_made is not None
+            and any(f"\0{number_made}\0" in other for other in texts.values())
+        ):
+            names[str(number_made)] = _variable(calls[number].type, used_names)
+            line = f"{names[str(number_made)]} = {line}"
         lines.append(line)
     if any(len(line) > MAX_LINE for line in lines) or sum(map(len, lines)) > MAX_SESSION:
         return None
@@ -185,14 +189,17 @@ def _hides_builtin(bound: Sequence[str]) -> bool:
     return bool({"list", "set", "frozenset", "slice", "str", "len", "bool", "int", "float", "repr"} & set(bound))
 
 
-def _variable(kind: str, taken: set[str]) -> str:
-    """Return a name for an object of a class, and add it to the names that are taken."""
+def _variable(kind: str, used_names: set[str]) -> str:
+    """Return a name for an object of a class, and add it to the names in use."""
     plain = _TYPE_NAMES.get(kind, re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind).lower().strip("_"))
     options = [plain, *(f"{plain}{number}" for number in range(2, 20)), "result", "value"]
     name = next(
         name
         for name in options
-        if name.isidentifier() and not keyword.iskeyword(name) and name not in taken and not hasattr(builtins, name)
+        if name.isidentifier()
+        and not keyword.iskeyword(name)
+        and name not in used_names
+        and not hasattr(builtins, name)
     )
-    taken.add(name)
+    used_names.add(name)
     return name
